@@ -40,8 +40,8 @@ PAGE = ROOT / "docs/architecture.md"
 MOST = 6
 """Members of a contract."""
 PAIRS = {"state_dict": "state", "load_state_dict": "state", "save": "state", "load": "state", "__call__": "call"}
-IMPLIED = {"model_config", "model_post_init"}
-"""Names that pydantic writes into a class's body."""
+IMPLIED = ("_", "model_")
+"""Prefixes of names that are no part of a contract: private ones, and what pydantic keeps in a class."""
 
 
 class Contract(NamedTuple):
@@ -82,7 +82,7 @@ def members(contract: type) -> list[str]:
     ['begin', 'step', 'close']
     """
     declared = [*vars(contract), *vars(contract).get("__annotations__", {})]
-    public = [name for name in declared if (not name.startswith("_") or name in PAIRS) and name not in IMPLIED]
+    public = [name for name in declared if not name.startswith(IMPLIED) or name in PAIRS]
     fields = set(getattr(contract, "model_fields", {}))  # options of a recipe, not of the contract
     return list(dict.fromkeys(PAIRS.get(name, name) for name in public if name not in fields))
 

@@ -74,8 +74,11 @@ class ComponentOf:
     def _instance(self, value: BaseModel) -> BaseModel:
         if not isinstance(value, (*self.table.values(), *([] if self.base is None else [self.base]))):
             raise self._error(f"{type(value).__name__!r} is not {self._a_noun}")
-        # a copy: an instance in two recipes would share its state
-        return value.model_copy(deep=True)
+        # a copy: an instance in two recipes would share its state; without what was cached, which may not be copied
+        copied = value.model_copy()
+        for key in copied.__dict__.keys() - type(value).model_fields.keys():
+            del copied.__dict__[key]
+        return copied.model_copy(deep=True)
 
     def _spelled_out(self, value: Any) -> tuple[str, Any]:
         if isinstance(value, str):

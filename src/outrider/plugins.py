@@ -133,6 +133,22 @@ def provenances_in(value: Any) -> dict[str, Provenance]:
     return found
 
 
+def refuse_main(options: BaseModel, processes: int) -> None:
+    """Refuse components that this process alone can have where a run asks for more processes.
+
+    Raises:
+        UserError: a component is defined in ``__main__`` or inside a function.
+    """
+    if processes == 1:
+        return
+    for name in provenances_in(options):
+        if name.startswith("__main__:") or "<locals>" in name:
+            raise UserError(
+                f"{name.rpartition(':')[2]!r} is defined in this script or notebook, which other processes do not "
+                f"import: put it into a file, or train with one process (train.ranks=1)"
+            )
+
+
 def provenance_of(cls: type) -> Provenance:
     """Where a class from outside comes from, with the distribution that holds its module and a hash of its source."""
     name = written_name(cls)

@@ -23,7 +23,6 @@ PAGE = Path(__file__).parents[2] / "docs/add-a-stage.md"
 def case() -> Case:
     code, line = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert len(code.splitlines()) < 60
-    assert "from outrider.explore import" not in code  # the package imports the file in which this is to stand
     names: dict = {"Case": Case, "Worked": Worked}
     exec(compile(code, str(PAGE), "exec"), names)
     assert issubclass(names["Retry"], Stage)
@@ -31,12 +30,27 @@ def case() -> Case:
     return names["cases"]["retry"]
 
 
-def test_the_recipe_of_the_page_reaches_the_run(tmp_path) -> None:
-    """Under a name that is in the table already: a recipe's schema is built once."""
+def test_the_recipe_of_the_page_takes_the_stage_of_its_file(tmp_path, monkeypatch) -> None:
+    code, _ = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     (text,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert text.count("- retry: {n: 4}") == 1
-    (tmp_path / "mine.yaml").write_text(textwrap.dedent(text).replace("retry", "uniform"))
-    assert load_recipe(str(tmp_path / "mine.yaml")).explore == [Uniform(n=8), Uniform(n=4)]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_methods.py").write_text(code)
+    (tmp_path / "mine.yaml").write_text(text)
+    uniform, retry = load_recipe("mine.yaml").explore
+    assert uniform == Uniform(n=8)
+    assert (type(retry).__name__, retry.n) == ("Retry", 4)
+
+
+def test_the_recipes_of_the_page_take_the_shaper_and_the_loss_of_its_file(tmp_path, monkeypatch) -> None:
+    text = (PAGE.parent / "add-a-piece.md").read_text()
+    shaper, loss = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_methods.py").write_text(shaper + loss.replace("from __future__ import annotations\n", ""))
+    of_shaper, of_loss = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    for name, recipe in (("shaper", of_shaper), ("loss", of_loss)):
+        (tmp_path / f"{name}.yaml").write_text(recipe)
+    assert load_recipe("shaper.yaml").credit["main"][1].weight == 2.0
+    assert load_recipe("loss.yaml").objective.surrogate.high == 0.28
 
 
 def test_the_shaper_and_the_surrogate_of_the_page_keep_every_rule() -> None:

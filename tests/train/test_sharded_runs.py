@@ -23,7 +23,7 @@ from outrider.model.load import load_policy
 from outrider.runs.folder import RunFolder
 from scripted_vllm import SamplingVllm
 
-README = Path(__file__).parents[2] / "README.md"
+PAGES = [Path(__file__).parents[2] / name for name in ("README.md", "docs/engines.md")]
 SHORT = ["train.tokens=null", "train.steps=4", "train.problems=4", "train.save_every=2", "evaluate.after=false"]
 SHORT += ["evaluate.before=false", "learn.lr=1e-3", "sample.max_tokens=48", "objective.kl=0.01"]
 
@@ -105,9 +105,10 @@ def test_what_shares_cannot_do_is_a_sentence(recipe: str, engine: dict[str, obje
         load_recipe(recipe, [f"engine={json.dumps(engine)}"])
 
 
-def readme(words: str) -> str:
-    """The block of README's code that has these words."""
-    blocks = re.findall(r"^```\w*\n(.*?)^```", README.read_text(), re.DOTALL | re.MULTILINE)
+def of_the_pages(words: str) -> str:
+    """The block of code of README or of the page on engines that has these words."""
+    texts = "".join(page.read_text() for page in PAGES)
+    blocks = re.findall(r"^```\w*\n(.*?)^```", texts, re.DOTALL | re.MULTILINE)
     [found] = [block for block in blocks if words in block]
     return str(found)
 
@@ -135,14 +136,14 @@ def as_on_a_cpu(block: str, server: SamplingVllm, folder: Path) -> list[str]:
 
 @pytest.mark.slow  # torchrun and its ranks import for half a minute
 @pytest.mark.parametrize(("words", "machines"), [("--nproc-per-node 6", 1), ("--nnodes 2", 2)])
-def test_the_blocks_of_the_readme_train(words: str, machines: int, server: SamplingVllm, tmp_path: Path) -> None:
+def test_the_blocks_of_the_pages_train(words: str, machines: int, server: SamplingVllm, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(
         "extends: grpo\nmodel: base:countdown\ntask: {countdown: {}}\nsample: {max_tokens: 24}\n"
         "train: {problems: 4, steps: 1, tokens: null}\nevaluate: {before: false, after: false}\n"
     )
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    script = "\n".join(as_on_a_cpu(readme(words), server, tmp_path)).replace("a:29500", f"127.0.0.1:{port}")
+    script = "\n".join(as_on_a_cpu(of_the_pages(words), server, tmp_path)).replace("a:29500", f"127.0.0.1:{port}")
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
     processes = [
         subprocess.Popen(["sh", "-ec", script], stderr=subprocess.PIPE, text=True, env=environment, cwd=tmp_path)

@@ -116,10 +116,12 @@ def test_one_update_is_of_one_loss(service: ScriptedTinker, tmp_path: Path) -> N
     assert all(len(set(kinds)) == 1 for kinds in service.losses)
 
 
-def test_the_block_of_the_readme_runs(service: ScriptedTinker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_block_of_the_page_runs(service: ScriptedTinker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a model and a task of this test's, and another address; what it trains and how are the block's."""
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    [block] = [b for b in re.findall(r"^```\w*\n(.*?)^```", readme, re.DOTALL | re.MULTILINE) if "engine=tinker" in b]
+    page = (Path(__file__).parents[2] / "docs" / "tinker.md").read_text()
+    [block] = [
+        b for b in re.findall(r"^```\w*\n(.*?)^```", page, re.DOTALL | re.MULTILINE) if "TINKER_API_KEY=tml" in b
+    ]
     assert block.count("\n") == 3
     command = shlex.split(block.splitlines()[-1])
     recipe = tmp_path / "mine.yaml"

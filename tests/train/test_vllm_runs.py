@@ -15,7 +15,7 @@ from outrider.processes.launch import launch
 from outrider.processes.ranks import Ranks
 from outrider.runs.folder import RunFolder
 from outrider.screen.screen import Screen
-from outrider.train.run import Run
+from outrider.train.run import TrainingRun
 from scripted_vllm import SamplingVllm
 
 SHORT = ["train.tokens=null", "train.steps=6", "train.problems=4", "train.save_every=10", "sample.max_tokens=24"]
@@ -88,7 +88,7 @@ def test_a_server_that_is_lost_in_the_last_evaluation_is_said(servers: list[Samp
 def begun_with_notices(ranks: Ranks, out: Path) -> int:
     trainer = rank_mains.trainer(ranks)
     policy = load_policy(trainer.recipe.model)
-    run = Run(trainer, policy, "", ranks, Screen(trainer.recipe, out, ranks.main), out, "")
+    run = TrainingRun(trainer, policy, "", ranks, Screen(trainer.recipe, out, ranks.main), out, "")
     trainer.collect.sampler.notices += ["all ranks have this to say", f"and rank {ranks.rank} that"]
     run.begin(resume=False, force=False)
     assert trainer.collect.sampler.notices == []

@@ -26,13 +26,16 @@ from outrider.train.evaluate import Evaluator, write_evaluated
 from outrider.train.turns import turn_options, with_turns
 
 
-def evaluate_command(options: Evaluate, out: Path | None) -> int:
-    """Evaluate on all cores and print the table; with ``out``, keep rollouts, numbers and table there.
+def evaluate_command(options: Evaluate, out: Path | None, processes: int = 0) -> int:
+    """Evaluate and print the table; with ``out``, keep rollouts, numbers and table there.
+
+    Args:
+        processes: 0: one per core.
 
     Raises:
         UserError: the model or the task cannot be loaded, it holds out nothing, or ``out`` is not empty.
     """
-    return launch(0, _evaluate, options, out)
+    return launch(processes, _evaluate, options, out)
 
 
 def _evaluate(ranks: Ranks, options: Evaluate, out: Path | None) -> int:

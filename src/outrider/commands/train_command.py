@@ -19,7 +19,7 @@ from outrider.screen.screen import Screen
 from outrider.screen.trackers import missing_trackers
 from outrider.train.build import build, reference_of
 from outrider.train.engines import open_policy, processes_of
-from outrider.train.run import Run
+from outrider.train.run import TrainingRun
 
 RESUME = "`outrider train … --resume` goes on"
 
@@ -51,7 +51,7 @@ def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool) -
     reference = reference_of(recipe, policy) if ranks.main else ""  # before the learner, which may shard the model
     trainer = build(recipe, policy, ranks, clock)
     trainer.explorer.prepare()
-    run = Run(trainer, policy, path_sentence, ranks, screen, out, reference, found)
+    run = TrainingRun(trainer, policy, path_sentence, ranks, screen, out, reference, found)
     safe_stop, whole = SafeStop(), trainer.learner.whole
     if not whole:
         trainer.stop = AgreedStop(safe_stop, ranks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from outrider.config.merge import Origin, Origins, assign
@@ -33,7 +33,9 @@ class SettingInfo(NamedTuple):
     values: tuple[str, ...] = ()
 
 
-def load_recipe(name_or_path: str, overrides: Sequence[str] = (), setting: str | None = None) -> Recipe:
+def load_recipe(
+    name_or_path: str, overrides: Sequence[str] | Mapping[str, Any] = (), setting: str | None = None
+) -> Recipe:
     """The recipe of a shipped name or a YAML file, tried in a setting, with the overrides applied.
 
     A recipe is a method, and may extend another; a setting, also a shipped name or a YAML file, is where it is tried:
@@ -43,6 +45,7 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = (), setting: str |
     the order of all these, and :func:`outrider.config.merge.assign` the rule by which one is written over another.
 
     An override is ``key=value``: a dotted key and a YAML value, as in ``explore.0.n=16``; the last one on a key counts.
+    In Python it may be a mapping of keys to values, among them components themselves: ``{"explore.0.n": 16}``.
 
     Raises:
         UserError: no such recipe, setting or key; a value out of range; not YAML. Says where.
@@ -53,7 +56,7 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = (), setting: str |
     >>> load_recipe("grpo", setting="gsm8k-0.5b").model
     'Qwen/Qwen2.5-0.5B-Instruct'
     """
-    changes = [split_override(override) for override in overrides]
+    changes = _changes(overrides)
     recipes = chain(name_or_path)
     *bases, own = recipes
     for file in bases:
@@ -71,9 +74,11 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = (), setting: str |
     return _override(Recipe, data, changes, where, origins)
 
 
-def load_options(cls: type[Model], data: dict[str, Any], overrides: Sequence[str], source: str) -> Model:
+def load_options(
+    cls: type[Model], data: dict[str, Any], overrides: Sequence[str] | Mapping[str, Any], source: str
+) -> Model:
     """Options of a command: ``data`` from ``source``, then dotted overrides, then parsed. Raises as above."""
-    return _override(cls, copy.deepcopy(data), [split_override(override) for override in overrides], source, [])
+    return _override(cls, copy.deepcopy(data), _changes(overrides), source, [])
 
 
 def list_recipes() -> list[RecipeInfo]:
@@ -98,6 +103,13 @@ def list_settings() -> list[SettingInfo]:
 def setting_texts(name_or_path: str, setting: str | None = None) -> list[tuple[str, str]]:
     """The files of the setting that a recipe is tried in: the name of each, and its text with its comments."""
     return [(step.file.where, step.file.text) for step in steps_of(chain(name_or_path), setting) if step.file]
+
+
+def _changes(overrides: Sequence[str] | Mapping[str, Any]) -> list[tuple[str, Any, str]]:
+    """Key, value, and the whole for error sentences."""
+    if isinstance(overrides, Mapping):
+        return [(key, value, f"{key}={value!r:.60}") for key, value in overrides.items()]
+    return [split_override(override) for override in overrides]
 
 
 def split_override(override: str) -> tuple[str, Any, str]:

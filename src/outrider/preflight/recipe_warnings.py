@@ -12,6 +12,7 @@ from outrider.credit import Members, advantages_of, split
 from outrider.explore import Refill
 from outrider.explore.bounds import Bounds, bounds_after, bounds_of
 from outrider.processes.cores import usable_cores
+from outrider.verify.judge import PooledJudge
 
 MANY = 64  # rollouts of a problem; with more, every piece of credit has enough to compare
 LATE = 10**9  # a step by which whatever changes along a run has changed, where nobody knows how many it has
@@ -28,10 +29,20 @@ def recipe_warnings(recipe: Recipe, heldout: int | None = None, cores: int | Non
     - There are more ranks than cores. ``cores`` are those of all ranks, where this process may be pinned to one.
     - The evaluations may generate more than ``OUT_OF_PROPORTION`` times the tokens of the training. ``heldout`` is the
       number of problems that there are to evaluate on, where it is known.
+    - A verifier that may hang is called in the run's own process, which cannot end it.
     """
     crowded = _crowded(recipe, cores or len(usable_cores()))
     of_learning = [*_no_signal(recipe), *_uneven(recipe), *_too_short(recipe)]
-    return [*of_learning, *crowded, *_mostly_evaluation(recipe, heldout)]
+    return [*of_learning, *crowded, *_mostly_evaluation(recipe, heldout), *_without_a_limit(recipe)]
+
+
+def _without_a_limit(recipe: Recipe) -> Iterator[str]:
+    judge = getattr(recipe.task, "judge", None)
+    if isinstance(judge, PooledJudge) and not judge.pooled:
+        yield (
+            "the reward function can be called in this process alone, where it has no time limit: one that does not "
+            "return stops the run; a function of a module is called in processes that can be killed"
+        )
 
 
 def _no_signal(recipe: Recipe) -> Iterator[str]:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -139,11 +140,26 @@ def _said(folder: Path, rank: int) -> str:
 def _start(processes: Sequence[BaseProcess], deaf: bool) -> None:
     """Seconds, while the server that forks them imports; ``deaf``: without a server, which hands its deafness down."""
     try:
-        with ignoring_interrupts() if deaf else nullcontext():
+        with ignoring_interrupts() if deaf else nullcontext(), _without_main():
             for process in processes:
                 process.start()
     except EOFError as error:
         raise RankLostError("the process that the ranks are forked from died before it was ready") from error
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """A block in which new processes do not import the main script, which would run it again in each of them.
+
+    multiprocessing has every new process import it, where it may hold what the process is to call. Here all of that is
+    in modules, so a script needs no ``if __name__ == "__main__"``.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _kill(processes: Sequence[BaseProcess]) -> None:
@@ -208,10 +224,7 @@ def _await(count: int, ended: Callable[[], dict[int, int]], folder: Path) -> Non
         for rank, code in ended().items():
             if code < 0:
                 raise RankLostError(f"rank {rank} could not join: it {how_it_ended(code)}")
-            raise RuntimeError(
-                f"rank {rank} ended with exit code {code} before it could join; a script that trains "
-                'needs the guard `if __name__ == "__main__":`, because the other processes import it'
-            )
+            raise RuntimeError(f"rank {rank} ended with exit code {code} before it could join")
         time.sleep(0.01)
 
 

@@ -27,7 +27,7 @@ from outrider.train.recorder import Recorder
 T = TypeVar("T")
 
 
-class Run:
+class TrainingRun:
     """A trainer with its folder on disk. Rank 0 writes; the others follow the same steps without a folder.
 
     Args:

@@ -1,0 +1,81 @@
+"""A reward function that is given as a function, and the verifier that calls it."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, ClassVar
+
+from pydantic import PrivateAttr
+
+from outrider.errors import UserError
+from outrider.importing import load_object
+from outrider.record import Outcome, Problem, Verdict
+from outrider.verify.function import OTHER_STYLES, Function, RewardFunction, Style
+
+
+def verifier_of(reward: Any) -> Any:
+    """The verifier of a table, from what :func:`outrider.train` is given as ``reward``.
+
+    A verifier's instance, a name and a mapping are taken as in a recipe. A function that can be imported is called in
+    processes that can be killed; any other in the run's own process.
+
+    Raises:
+        UserError: it is none of these, or a function that takes something else.
+    """
+    if not callable(reward) or hasattr(reward, "model_fields"):
+        return reward
+    where, style = f"{reward.__module__}:{reward.__qualname__}", style_of(reward)
+    if _can_be_imported(where, reward):
+        return {"function": {"function": where, "style": style}}
+    verifier = InProcess(function=f"{reward.__module__}:{reward.__name__.strip('<>')}", style=style)
+    verifier._callable = reward
+    verifier.prepare()
+    return verifier
+
+
+def style_of(function: Callable[..., Any]) -> Style:
+    """How a function wants to be called, by the names of its parameters.
+
+    >>> style_of(lambda completions, **columns: [0.0]), style_of(lambda problem, completion: 1.0)
+    ('trl', 'plain')
+    """
+    names = inspect.signature(function).parameters
+    found = [OTHER_STYLES[name] for name in names if name in OTHER_STYLES]
+    return "trl" if "trl" in found else "verifiers" if found else "plain"
+
+
+class InProcess(Function):
+    """A reward function that only this process has, such as one of a notebook: called here, without a time limit.
+
+    What it raises, None and NaN are ``ERROR``, as from a function in a process of its own. A function that does not
+    return stops the run.
+    """
+
+    pooled: ClassVar[bool] = False
+    _callable: Callable[..., Any] = PrivateAttr()
+
+    @cached_property
+    def _parts(self) -> list[RewardFunction]:
+        part = RewardFunction(self._callable, self.function)
+        if self.style == "plain":
+            part.check_plain()
+        return [part]
+
+    def verify_answer(self, problem: Problem, text: str, finished: bool) -> Verdict:
+        try:
+            return super().verify_answer(problem, text, finished)
+        except Exception as error:  # noqa: BLE001  # as in the pool, where the author's mistake ends no run
+            return Verdict(Outcome.ERROR, math.nan, detail=f"{type(error).__name__}: {error}")
+
+
+def _can_be_imported(where: str, reward: Callable[..., Any]) -> bool:
+    """Not where it is of ``__main__``, which would run the caller's script again, nor inside another function."""
+    if where.startswith("__main__:") or not reward.__qualname__.isidentifier():
+        return False
+    try:
+        return load_object(where) is reward
+    except UserError:
+        return False

@@ -1,0 +1,61 @@
+"""Rows that are held in memory, as the table that a run reads."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from outrider.errors import UserError
+from outrider.record.disk import write_atomically
+
+
+def table_of(data: Any, folder: Path, name: str) -> str:
+    """The place of a table: ``data`` itself where it is a path, else a file in ``folder`` with its rows.
+
+    The file is named by its content, so the same rows are the same file in a resumed run.
+
+    Args:
+        data: a path (or ``hf:name``), a list of dicts, a pandas or polars frame, or a ``datasets.Dataset``.
+        name: what the rows are, in errors.
+
+    Raises:
+        UserError: ``data`` is none of these, has no rows, or a row is no plain JSON data.
+    """
+    if isinstance(data, str | Path):
+        return str(data)
+    rows = list(_rows(data, name))
+    if not rows:
+        raise UserError(f"{name} has no rows")
+    try:
+        text = "".join(json.dumps(row, ensure_ascii=False, allow_nan=False, default=_plain) + "\n" for row in rows)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{name}: a row is no plain JSON data: {error}") from None
+    content = text.encode()
+    path = folder / f"{hashlib.blake2b(content, digest_size=8).hexdigest()}.jsonl"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, content)
+    return str(path)
+
+
+def _rows(data: Any, name: str) -> Iterable[Mapping[str, Any]]:
+    if hasattr(data, "to_dicts"):  # polars
+        data = data.to_dicts()
+    elif hasattr(data, "to_dict") and hasattr(data, "columns"):  # pandas
+        data = data.to_dict("records")
+    if not isinstance(data, Iterable):
+        raise UserError(f"{name} is {type(data).__name__}: give a path, a list of dicts, a frame or a dataset")
+    for i, row in enumerate(data):
+        if not isinstance(row, Mapping):
+            raise UserError(f"{name}: row {i} is {type(row).__name__}, not a mapping of columns to values")
+        yield row
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers and arrays, of which frames are made."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{value!r:.40} of type {type(value).__name__}")

@@ -1,0 +1,170 @@
+"""A run on disk, read from Python: its numbers as frames, its pictures, its model."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from outrider.config import Recipe, read_yaml, recipe_of_run
+from outrider.errors import UserError
+from outrider.runs.folder import RunFolder
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
+
+class Run:
+    """A run folder, finished or still being written. Reading takes no lock, and every property reads anew.
+
+    Frames need pandas (``pip install 'outrider[notebook]'``).
+
+    Attributes:
+        path: the run folder.
+
+    Raises:
+        UserError: the folder holds no run.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._folder = RunFolder.existing(self.path)
+
+    @property
+    def recipe(self) -> Recipe:
+        """The resolved recipe.
+
+        Raises:
+            UserError: a component from outside cannot be imported any more.
+        """
+        return recipe_of_run(self.config)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The resolved configuration, as plain data."""
+        found: dict[str, Any] = read_yaml(self._folder.config.read_text("utf-8"), str(self._folder.config))
+        return found
+
+    @property
+    def metrics(self) -> DataFrame:
+        """One row a step: the numbers of ``metrics.jsonl`` and the seconds of ``timing.jsonl``, by step."""
+        frame = _pandas().DataFrame
+        metrics, timing = frame(self._folder.metrics()), frame(self._folder.timing())
+        if metrics.empty:
+            return metrics
+        return metrics.merge(timing, on="step", how="left") if not timing.empty else metrics
+
+    @property
+    def evaluations(self) -> DataFrame:
+        """One row for each evaluation: ``step``, pass@k and other numbers with the ends of their 95 % intervals."""
+        rows = []
+        for step, found in self._folder.evaluations().items():
+            overall = found["overall"]
+            row: dict[str, Any] = {"step": step, "problems": overall["problems"], "samples": overall["samples"]}
+            named = {f"pass@{k}": interval for k, interval in overall["pass_at"].items()}
+            for name, interval in {**named, "majority": overall["majority"], "greedy": overall["greedy"]}.items():
+                row |= {name: interval["value"], f"{name}_low": interval["low"], f"{name}_high": interval["high"]}
+            rows.append(row | {"entropy": overall["entropy"], "truncated": overall["truncated"]})
+        return _pandas().DataFrame(rows)
+
+    def rollouts(
+        self,
+        step: int | None = None,
+        correct: bool | None = None,
+        name: str = "train",
+        columns: list[str] | None = None,
+    ) -> DataFrame:
+        """One row for each rollout.
+
+        Args:
+            step: of training; None: all steps.
+            correct: only those whose verdict is correct, or is not.
+            name: ``train``, or that of an evaluation (``heldout``).
+            columns: of ``rollouts/*.parquet``; None: all.
+
+        Raises:
+            UserError: a file is damaged, or there are none of that name.
+            ValueError: an unknown column.
+        """
+        import pyarrow.compute as pc
+
+        pandas = _pandas()
+        names = self._folder.rollouts.names()
+        if name not in names:
+            raise UserError(f"{self.path} holds no {name} rollouts (there are: {', '.join(names) or 'none'})")
+        wanted = None if columns is None or correct is None else [*dict.fromkeys([*columns, "outcome"])]
+        table = self._folder.rollouts.table(wanted or columns, name, step)
+        if correct is not None:
+            found = pc.fill_null(pc.equal(table["outcome"], "correct"), False)
+            table = table.filter(found if correct else pc.invert(found))
+        return pandas.DataFrame(table.select(columns).to_pydict() if columns is not None else table.to_pydict())
+
+    def plot(self) -> Figure:
+        """The curves of the run: reward and pass@1, entropy, shares of solved groups, pass@k before and after."""
+        from outrider.screen.curves import curves_figure
+
+        return curves_figure(self._folder.metrics(), self._folder.evaluations())
+
+    def report(self, out: str | Path | None = None) -> Path:
+        """Write ``report.html`` into a folder, that of the run by default, and return its place."""
+        from outrider.report.report_command import report_command
+
+        folder = self.path if out is None else Path(out)
+        report_command(self.path, folder)
+        return folder / "report.html"
+
+    def resume(self, config: Mapping[str, Any] | None = None, force: bool = False) -> Run:
+        """Go on from the last checkpoint, with the run's own configuration and what ``config`` changes."""
+        import outrider
+
+        own = {"train.ranks": self.config["train"]["ranks"]}
+        return outrider.train(
+            self._folder.config, config={**own, **(config or {})}, out=self.path, resume=True, force=force
+        )
+
+    def model(self) -> tuple[Any, Any]:
+        """The trained policy and its tokenizer, by transformers.
+
+        Raises:
+            UserError: the run has not written its model yet.
+        """
+        if not (self._folder.model / "config.json").is_file():
+            raise UserError(f"{self.path} holds no model yet: it is written at the end of a run")
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        model = AutoModelForCausalLM.from_pretrained(self._folder.model)
+        return model, AutoTokenizer.from_pretrained(self._folder.model)
+
+    def __repr__(self) -> str:
+        steps = len(self._folder.metrics())
+        return f"Run({str(self.path)!r}, {steps} steps, {len(self._folder.evaluations())} evaluations)"
+
+    def _repr_html_(self) -> str:
+        import base64
+        import io
+
+        image = io.BytesIO()
+        self.plot().savefig(image, format="png", dpi=70)
+        table = self._folder.path / "table.md"
+        text = html.escape(table.read_text("utf-8")) if table.is_file() else ""
+        picture = base64.b64encode(image.getvalue()).decode()
+        return f'<p>{html.escape(repr(self))}</p><img src="data:image/png;base64,{picture}"><pre>{text}</pre>'
+
+
+def load_run(path: str | Path) -> Run:
+    """The run in a folder.
+
+    Raises:
+        UserError: the folder holds no run.
+    """
+    return Run(path)
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ModuleNotFoundError:
+        raise UserError("frames need pandas: pip install 'outrider[notebook]'") from None
+    return pandas

@@ -1,0 +1,285 @@
+"""Outrider from Python: the same runs as from the command line, and what only Python can be given."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import outrider
+from outrider.api.rewards import InProcess, style_of, verifier_of
+from outrider.api.rows import table_of
+from outrider.cli import main
+from outrider.errors import UserError
+from outrider.record import Outcome, Problem
+
+SMALL = {
+    "train.problems": 4,
+    "train.tokens": None,
+    "train.steps": 2,
+    "train.save_every": 1,
+    "train.trackers": [],
+    "sample.max_tokens": 24,
+    "evaluate.problems": 4,
+    "evaluate.n": 2,
+    "evaluate.bootstrap": 50,
+}
+ROWS = [{"problem": f"{a}+{b}", "answer": str(a + b)} for a in range(5) for b in range(5)]
+
+
+def contains(problem: Problem, completion: str) -> float:
+    """A reward function of a module."""
+    return float(problem.answer["answer"] in completion)
+
+
+def with_trl(completions: list[str], answer: list[str], **columns: Any) -> list[float]:
+    """With TRL's signature."""
+    return [float(a in c) for c, a in zip(completions, answer, strict=True)]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def overrides() -> list[str]:
+    return [f"{key}={json.dumps(value)}" for key, value in {"train.ranks": 1, **SMALL}.items()]
+
+
+# the three others of tools/same_results.py, and an agent's, take minutes
+@pytest.mark.parametrize(
+    ("recipe", "setting"),
+    [
+        ("grpo", None),
+        ("dars-hw", None),
+        *(
+            pytest.param(name, setting, marks=pytest.mark.slow)
+            for name, setting in (("xrpo", None), ("deep-grpo", None), ("treerl", None), ("grpo", "hops"))
+        ),
+    ],
+)
+def test_python_and_the_command_line_give_equal_runs(recipe: str, setting: str | None) -> None:
+    run = outrider.train(recipe, setting=setting, config=SMALL, out="python")
+    where = [] if setting is None else ["--setting", setting]
+    assert main(["train", recipe, *where, *overrides(), "--out", "command"]) == 0
+    other = outrider.load_run("command")
+    for file in ("config.yaml", "metrics.jsonl", "model/model.safetensors"):
+        assert (run.path / file).read_bytes() == (other.path / file).read_bytes(), file
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> outrider.Run:
+    place = tmp_path_factory.mktemp("run")
+    options = {
+        "model": "base:countdown",
+        "data": ROWS[:20],
+        "eval_data": pd.DataFrame(ROWS[20:]),
+        "prompt": "{problem}",
+    }
+    return outrider.train(reward=contains, config=SMALL | {"explore.0.n": 4}, out=place / "a", **options)
+
+
+def test_a_run_is_read_as_frames(run: outrider.Run) -> None:
+    assert list(run.metrics["step"]) == [1, 2]
+    assert run.metrics["tokens"].is_monotonic_increasing
+    assert list(run.evaluations["step"]) == [0, 2]
+    assert {"pass@1", "pass@1_low", "pass@2_high", "greedy", "entropy"} <= {*run.evaluations.columns}
+    both = [run.rollouts(step=2, correct=correct) for correct in (True, False)]
+    assert sum(map(len, both)) == len(run.rollouts(step=2)) == 16
+    assert set(both[0]["outcome"]) <= {"correct"}
+    assert "correct" not in set(both[1]["outcome"])
+    assert list(run.rollouts(columns=["text", "reward"], correct=False).columns) == ["text", "reward"]
+    assert len(run.rollouts()) == 32
+
+
+def test_a_run_shows_itself(run: outrider.Run) -> None:
+    assert repr(run) == f"Run({str(run.path)!r}, 2 steps, 2 evaluations)"
+    assert len(run.plot().axes) >= 4
+    assert run._repr_html_().startswith("<p>Run(")
+    assert run.report().read_text().lower().startswith("<!doctype html>")
+    model, tokenizer = run.model()
+    assert model.config.vocab_size >= len(tokenizer)
+    assert run.recipe.name == "grpo"
+
+
+def test_rows_are_kept_beside_the_run(run: outrider.Run) -> None:
+    table = run.config["task"]["table"]
+    kept = [json.loads(line) for line in Path(table["train_data"]).read_text().splitlines()]
+    assert kept == ROWS[:20]
+    assert Path(table["heldout_data"]).parent == run.path.parent / "data"
+    assert table["judge"] == {"function": table["judge"]["function"]}
+    assert table["judge"]["function"]["function"].endswith(":contains")
+
+
+def test_a_run_goes_on(tmp_path: Path) -> None:
+    whole = outrider.train(config=SMALL | {"train.steps": 3}, out="whole")
+    short = outrider.train(config=SMALL | {"train.steps": 3, "evaluate.after": False}, out="cut")
+    with pytest.raises(UserError, match=r"was begun otherwise \(evaluate.after: false -> true"):
+        short.resume({"evaluate.after": True})
+    for step in (2, 3):  # as a kill after step 1 leaves it
+        for folder in (short.path / "checkpoints").glob(f"*{step:08d}*"):
+            folder.rename(tmp_path / folder.name)
+    again = short.resume()
+    assert [*again.metrics["reward"]] == [*whole.metrics["reward"]]
+
+
+def test_a_function_of_this_process_alone_is_called_here() -> None:
+    seen = []
+
+    def reward(problem: Problem, completion: str) -> float:
+        seen.append(completion)
+        if len(seen) == 3:
+            raise ValueError("the author's mistake")
+        return 1.0
+
+    data = {"data": ROWS[:20], "eval_data": ROWS[20:], "prompt": "{problem}"}
+    run = outrider.train(model="base:countdown", reward=reward, config=SMALL | {"explore.0.n": 4}, out="a", **data)
+    assert len(seen) > 32
+    assert "the reward function can be called in this process alone" in (run.path / "notices.txt").read_text()
+    with pytest.raises(UserError, match=r"train.ranks asks for others"):
+        outrider.train(model="base:countdown", reward=reward, config=SMALL | {"train.ranks": 2}, out="b", **data)
+    assert not Path("b").exists()
+
+
+def test_what_such_a_function_raises_is_an_error_and_no_zero() -> None:
+    def fails(problem: Problem, completion: str) -> float:
+        raise ValueError("the author's mistake")
+
+    problem = Problem("p", "1+1", {"answer": "2", "fields": {}})
+    for reward, detail in (
+        (fails, "ValueError: the author's mistake"),
+        (lambda problem, completion: None, "TypeError"),
+    ):
+        verdict = verifier_of(reward).judge(problem, "2", finished=True)
+        assert verdict.outcome is Outcome.ERROR
+        assert verdict.score != verdict.score
+        assert detail in verdict.detail
+
+
+def test_a_function_of_a_module_is_named_and_one_of_trls_signature_is_called_so() -> None:
+    assert style_of(with_trl) == "trl"
+    assert style_of(contains) == "plain"
+    where = verifier_of(with_trl)["function"]
+    assert where == {"function": f"{__name__}:with_trl", "style": "trl"}
+    assert isinstance(verifier_of(lambda completions, **columns: [1.0]), InProcess)
+    for given in ("math", {"exact": {}}):
+        assert verifier_of(given) == given
+
+
+class Twice(outrider.Stage):
+    """Defined where it is used."""
+
+    def plan(self, view: outrider.View) -> list[outrider.SampleRequest]:
+        return [] if view.round else [outrider.SampleRequest(group.problem, n=2) for group in view.groups]
+
+
+def test_stages_are_added_behind_those_of_the_recipe() -> None:
+    run = outrider.train("grpo", stages=[Twice(), {"rebalance": {"n_max": 16}}], config=SMALL, out="a")
+    assert [next(iter(stage)) for stage in run.config["explore"]] == ["uniform", f"{__name__}:Twice", "rebalance"]
+    assert (run.rollouts(step=1)["stage"] == "1-twice").sum() == 8
+    assert run.config["components"][f"{__name__}:Twice"]["source"]
+
+
+def test_an_evaluation_is_returned() -> None:
+    found = outrider.evaluate("base:countdown", "countdown", n=2, problems=4, config={"evaluate.bootstrap": 50})
+    assert sorted(found.overall.pass_at) == [1, 2]
+    assert found.overall.problems == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"data": ROWS}, "eval_data is missing: a table has training problems"),
+        ({"reward": contains}, "data is missing"),
+        ({"data": [], "eval_data": ROWS}, "data has no rows"),
+        ({"data": 7, "eval_data": ROWS}, "data is int: give a path, a list of dicts, a frame or a dataset"),
+        ({"data": [1], "eval_data": ROWS}, "data: row 0 is int, not a mapping"),
+        ({"data": [{"problem": {1}, "answer": "2"}], "eval_data": ROWS}, "data: a row is no plain JSON data"),
+        ({"config": {"learn.lrr": 1}}, "learn.lrr=1: learn.lrr is not a key (did you mean 'lr'?)"),
+        ({"recipe": "gropo"}, "there is no recipe 'gropo' (did you mean 'grpo'?)"),
+        ({"stages": [outrider.Problem("p", "", None)]}, "explore.1: a stage is a name, or one name with its options"),
+        ({"stages": ["retry"]}, "explore.1: 'retry' is not a stage"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_nothing_is_written(options: dict[str, Any], expected: str) -> None:
+    with pytest.raises(UserError) as found:
+        outrider.train(**{"config": SMALL, "out": "a", **options})
+    assert expected in str(found.value)
+    assert not Path("a").exists()
+
+
+@pytest.mark.parametrize("reward", [lambda x: 1.0, lambda: 1.0])
+def test_a_reward_that_takes_something_else_is_refused(reward: Any) -> None:
+    with pytest.raises(UserError, match=r"takes .*, not \(problem, completion\)"):
+        verifier_of(reward)
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="holds no run"):
+        outrider.load_run(tmp_path)
+
+
+def test_a_table_in_memory_is_a_file_named_by_its_content(tmp_path: Path) -> None:
+    one, two = (table_of(rows, tmp_path, "data") for rows in (ROWS, pd.DataFrame(ROWS)))
+    assert one == two
+    assert table_of(ROWS[:-1], tmp_path, "data") != one
+    assert table_of("hf:some/data", tmp_path, "data") == "hf:some/data"
+
+
+@pytest.mark.parametrize("name", outrider.__all__)
+def test_every_public_name_has_a_docstring(name: str) -> None:
+    found = getattr(outrider, name)
+    assert inspect.getdoc(found)
+
+
+def test_importing_outrider_is_quick_and_brings_no_torch() -> None:
+    code = "import sys, outrider; outrider.Stage; outrider.Baseline; print('torch' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = outrider.nothing
+
+
+def test_a_script_without_a_guard_trains_on_several_processes(tmp_path: Path) -> None:
+    """They do not import the script, which would start the training again."""
+    config = SMALL | {"train.ranks": 2, "train.steps": 1}
+    (tmp_path / "go.py").write_text(f"import outrider\nprint(outrider.train(config={config!r}, out='a'))\n")
+    said = subprocess.run([sys.executable, "go.py"], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert said.stdout.count("Run('a', 1 steps, 2 evaluations)") == 1
+
+
+PAGES = Path(__file__).parents[2]
+
+
+def blocks(page: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", (PAGES / page).read_text(), re.DOTALL | re.MULTILINE)
+
+
+def test_the_page_runs() -> None:
+    names: dict[str, Any] = {}
+    for block in blocks("docs/python.md"):
+        exec(block, names)
+    assert names["found"].overall.pass_at[2].problems == 4
+    assert len(names["run"].metrics) == 2
+
+
+def test_the_readme_runs() -> None:
+    """With a model, a recipe and a budget of this test's."""
+    (block,) = blocks("README.md")
+    small = {
+        "./Qwen2.5-0.5B-Instruct": "base:countdown",
+        '"policy.chat": True, "train.steps": 200': '"train.steps": 10',
+    }
+    for said, here in small.items():
+        assert said in block
+        block = block.replace(said, here)
+    block = block.replace('prompt="boxed"', 'prompt="{problem}"').replace("config={", "config=SMALL | {")
+    names: dict[str, Any] = {"train_rows": ROWS[:20], "test_rows": ROWS[20:], "SMALL": SMALL | {"learn.minibatches": 1}}
+    exec(block, names)
+    assert len(names["run"].metrics) == 10
