@@ -16,11 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arms import arm, before, evaluation
-from outrider.bench.crossed import Measured
 from outrider.bench.page import page
 from outrider.bench.rates import by_rate
 from outrider.bench.report import BenchReport
-from outrider.bench.results import Arm, Point
+from outrider.bench.results import Arm, Measured, Point
 from outrider.bench.spec import Bench, Tune
 from outrider.bench.spending import spending
 from outrider.bench.tuning import Choice, Tried, choose, tried

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from outrider.arrays import Floats
 from outrider.bench.cell import Cell, spent
-from outrider.bench.crossed import Measured
 from outrider.bench.spending import Spending, spending
 from outrider.errors import UserError
 from outrider.measure.evaluation import Evaluation, pass_values
@@ -18,6 +18,17 @@ from outrider.measure.passk import shown_ks
 from outrider.measure.tally import Tally
 from outrider.processes.clock import training_seconds
 from outrider.runs.folder import RunFolder
+
+
+class Measured(NamedTuple):
+    """A quantity of each seed on each problem, as a sum and a count.
+
+    A seed's number is the ratio of the two sums over problems. For a mean over problems ``counts`` is 1 where a value
+    is known and 0 where none is; for the entropy per token it is the number of tokens.
+    """
+
+    totals_SP: Floats
+    counts_SP: Floats
 
 
 @dataclass(frozen=True)
