@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -89,6 +89,34 @@ class Arm:
             Point(p.share, *(tuple(getattr(p, part)[row] for row in rows) for part in parts)) for p in self.points
         ]
         return Arm(self.name, tuple(seeds), tuple(points), self.spent)
+
+
+class Measurements(NamedTuple):
+    """What was measured on one set of problems.
+
+    Attributes:
+        before, again: the policy before training, and the same drawn once more.
+        arms: the recipes that have finished runs.
+    """
+
+    before: Arm
+    again: Arm
+    arms: tuple[Arm, ...]
+
+
+def read_measurements(
+    before: tuple[Cell, Cell], trained: Mapping[str, Sequence[Cell]], shares: Sequence[float]
+) -> Measurements:
+    """The policy before training, and all recipes at shares of their budget.
+
+    Raises:
+        UserError: the policy before training was not measured, or the runs of a recipe not on the same problems.
+    """
+    first, again = (read_arm("before training", [cell], [0.0]) for cell in before)
+    if first is None or again is None:
+        raise UserError(f"{before[first is not None].path} holds no evaluation")
+    arms = [read_arm(name, cells, shares) for name, cells in trained.items()]
+    return Measurements(first, again, tuple(arm for arm in arms if arm is not None))
 
 
 def read_arm(name: str, cells: Sequence[Cell], shares: Sequence[float]) -> Arm | None:
