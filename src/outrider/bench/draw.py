@@ -8,8 +8,8 @@ from pathlib import Path
 from rich.console import Console
 
 from outrider.bench.begin import ENVIRONMENT
-from outrider.bench.frontier import draw_frontier
 from outrider.bench.page import page, table
+from outrider.bench.picture import draw_frontier
 from outrider.bench.report import BenchReport
 from outrider.bench.results import Measurements
 from outrider.bench.tallies import COMPARED, UNTOUCHED, write_tallies
