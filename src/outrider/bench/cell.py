@@ -69,8 +69,7 @@ class Cell:
         if not ((self.path / "table.md").is_file() and self.ready):
             return False
         held = recipe_of_run(read_yaml((self.path / "config.yaml").read_text("utf-8"), str(self.path)))
-        # a bench's folder may be moved, and the policy that is measured with it
-        moved = [] if self.measures is None else [override("model", held.model)]
+        moved = [] if self.measures is None else [override("model", held.model)]  # with the bench's folder
         if differences := held.difference(load_recipe(str(self.recipe), [*self.overrides, *moved])):
             raise UserError(f"{self.path} was run otherwise ({'; '.join(differences)}); move it elsewhere to go on")
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from rich.console import Console
 
 from outrider.bench.begin import ENVIRONMENT
 from outrider.bench.page import page, table
-from outrider.bench.picture import draw_frontier
+from outrider.bench.picture import frontier_figure
 from outrider.bench.report import BenchReport
 from outrider.bench.results import Measurements
 from outrider.bench.tallies import COMPARED, UNTOUCHED, write_tallies
@@ -25,7 +26,9 @@ def draw(report: BenchReport, out: Path) -> None:
     write_atomically(out / "numbers.csv", report.to_csv().encode())
     write_atomically(out / "tallies.csv", write_tallies(sets).encode())
     write_atomically(out / "results.json", json.dumps(results, indent=1, allow_nan=False).encode() + b"\n")
-    draw_frontier(report, out / "frontier.png")
+    image = io.BytesIO()
+    frontier_figure(report).savefig(image, format="png")
+    write_atomically(out / "frontier.png", image.getvalue())
     write_atomically(out / "table.md", (table(report) + "\n").encode())
     write_atomically(out / "page.md", page(report, about).encode())
     console = Console()
