@@ -10,7 +10,8 @@ import numpy as np
 from _map_read import Results, Setting, at, change, largest, pair, read, seeds_kept, written
 from _map_rule import candidate, confirmed
 
-from outrider.bench.crossed import Estimate, Measured, estimate
+from outrider.bench.crossed import Estimate, estimate
+from outrider.bench.results import Measured
 from outrider.bench.tables import NONE, markdown
 
 SHOWS = 0.02

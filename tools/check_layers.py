@@ -2,7 +2,7 @@
 
 Usage: ``python tools/check_layers.py [folder that holds outrider/]``. Four checks, all with exit status 1 when broken:
 
-1. by reading: every import of every module, inside functions too, against the table ``LAYERS``;
+1. by reading: every import of every module, inside functions too, against the tables ``LAYERS`` and ``PHASES``;
 2. by reading: no files import each other in a circle, by any way around, for types neither;
 3. by reading: a public class, or a name of a type, exists once in the whole package: one word for one thing;
 4. by running: the light layers in a fresh interpreter, which must not load torch and be quick to import.
@@ -75,6 +75,18 @@ LAYERS["validate"] = VOCABULARY | {"*.options", "config", "tasks", "model", "env
 for above in ["api", "integrations", "cli", "__main__"]:
     LAYERS[above] = set(LAYERS)
 
+# A folder whose files work in phases, in this order: a file imports files of its own phase and of earlier ones.
+PHASES: dict[str, dict[str, set[str]]] = {
+    "bench": {
+        "plan": {"spec", "cell", "begin", "dry"},
+        "run": {"child", "pool"},
+        "collect": {"results", "spending", "tallies"},
+        "compare": {"crossed", "course", "equal", "rates", "tuning", "report"},
+        "draw": {"tables", "page", "picture", "draw"},
+        "command": {"bench_command"},  # calls all of these
+    }
+}
+
 LIGHT = {"errors", "options", "record", "explore", "credit", "measure", "config", "*.options"}
 HEAVY = {"torch", "transformers", "outrider.verify.sandbox"}  # the last for what it brings in: processes, sockets
 QUICK = ("record", "explore", "credit", "measure", "config")
@@ -129,7 +141,29 @@ def broken_imports(root: Path) -> list[str]:
         found = [*imported(ast.parse(path.read_text(encoding="utf-8"), str(path)), package, set(files))]
         broken += [f"{path}:{line}: {reason}" for line, target in found if (reason := forbidden(layer, target))]
         targets[module] = {target for _, target in found if target in files and target != module}
-    return broken + [f"files import each other in a circle: {' -> '.join(around)}" for around in circles(targets)]
+    broken += [f"files import each other in a circle: {' -> '.join(around)}" for around in circles(targets)]
+    return broken + out_of_phase(targets)
+
+
+def out_of_phase(targets: Mapping[str, set[str]]) -> list[str]:
+    """One sentence for every import of a later phase, and for every file that is not in exactly one phase.
+
+    >>> out_of_phase({"outrider.bench.spec": {"outrider.bench.pool"}, "outrider.bench.pool": set()})
+    ['outrider.bench.spec (plan) imports outrider.bench.pool (run): a later phase']
+    """
+    broken = []
+    for folder, phases in PHASES.items():
+        files = [module for module in targets if module.startswith(f"{PACKAGE}.{folder}.")]
+        found = {module: [phase for phase in phases if module.split(".")[2] in phases[phase]] for module in files}
+        broken += [f"{module} has {len(of)} phases in PHASES, not one" for module, of in found.items() if len(of) != 1]
+        place = {module: list(phases).index(of[0]) for module, of in found.items() if len(of) == 1}
+        broken += [
+            f"{module} ({found[module][0]}) imports {target} ({found[target][0]}): a later phase"
+            for module in place
+            for target in sorted(targets[module] & place.keys())
+            if place[target] > place[module]
+        ]
+    return broken
 
 
 def circles(targets: Mapping[str, set[str]]) -> list[list[str]]:

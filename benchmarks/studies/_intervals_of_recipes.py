@@ -11,9 +11,9 @@ from _coverage import Case
 from _problems import MANY, Drawn, Floats, ends, few_solvable, spread
 from numpy.random import Generator
 
-from outrider.bench.crossed import Measured, difference, estimate
+from outrider.bench.crossed import difference, estimate
 from outrider.bench.equal import at_equal_pass1
-from outrider.bench.results import Arm, Point
+from outrider.bench.results import Arm, Measured, Point
 from outrider.measure.evaluation import of_tallies
 from outrider.measure.tally import Tally
 

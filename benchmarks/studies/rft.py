@@ -30,7 +30,8 @@ from _models import BASE, longer_sft
 from _study import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, arguments, keep, outrider_command, panels
 from matplotlib.axes import Axes
 
-from outrider.bench.crossed import Estimate, Measured, difference, estimate
+from outrider.bench.crossed import Estimate, difference, estimate
+from outrider.bench.results import Measured
 from outrider.config import load_recipe
 from outrider.measure.evaluation import Evaluation, pass_values
 from outrider.runs.folder import RunFolder

@@ -30,7 +30,8 @@ from _study import BLACK, BLUE, GREY, RED, SKY, keep, panels
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from outrider.bench.crossed import Estimate, Measured, difference, estimate
+from outrider.bench.crossed import Estimate, difference, estimate
+from outrider.bench.results import Measured
 from outrider.measure.diversity import distinct_at_k, text_diversity
 from outrider.measure.passk import pass_at_k, powers_of_two
 from outrider.measure.unsolvable import Unsolved, fit_pass_rates, overlap, unsolved

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import t, ttest_1samp
 
-from outrider.bench.crossed import Estimate, Measured, difference, estimate
+from outrider.bench.crossed import Estimate, difference, estimate
+from outrider.bench.results import Measured
 
 VALUES = st.floats(-1, 1).map(lambda x: round(x, 6))
 

@@ -16,11 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arms import arm, before, evaluation
-from outrider.bench.crossed import Measured
 from outrider.bench.page import page
 from outrider.bench.rates import by_rate
 from outrider.bench.report import BenchReport
-from outrider.bench.results import Arm, Point
+from outrider.bench.results import Arm, Measured, Point
 from outrider.bench.spec import Bench, Tune
 from outrider.bench.spending import spending
 from outrider.bench.tuning import Choice, Tried, choose, tried
@@ -292,7 +291,7 @@ def test_two_keys_are_tuned_together_and_the_page_says_which_is_at_its_edge() ->
 
 
 def test_the_picture_draws_every_recipe(tmp_path: Path) -> None:
-    from outrider.bench.frontier import frontier_figure
+    from outrider.bench.picture import frontier_figure
 
     names = [f"r{i}" for i in range(9)]
     found = report([1, 1], *(arm(name, [[1, 2], [2, 2]], [[i % 5, 2], [2, 3]]) for i, name in enumerate(names)))

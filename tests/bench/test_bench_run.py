@@ -19,11 +19,11 @@ import numpy as np
 import pytest
 
 from child_processes import begun, wait_until
-from outrider.bench.cell import Cell, cells_before, cells_of, tuning_cells
+from outrider.bench.cell import Cell, cells_before, cells_of, tuning_cells, untouched_cells
 from outrider.bench.child import run_cell
-from outrider.bench.crossed import Measured, estimate
+from outrider.bench.crossed import estimate
+from outrider.bench.results import Measured
 from outrider.bench.spec import Bench
-from outrider.bench.untouched import untouched_cells
 from outrider.cli import main
 from outrider.config import dump_yaml, read_yaml
 from outrider.measure import pass_at_k

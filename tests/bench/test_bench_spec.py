@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.bench.bench_command import _differences
+from outrider.bench.begin import _differences
 from outrider.bench.cell import cells_of, recipe_file
 from outrider.bench.spec import Bench, Tune, load_recipes, settle
 from outrider.cli import main

@@ -162,6 +162,23 @@ def test_files_that_import_each_other_in_a_circle_are_found(tree, back):
     assert f"files import each other in a circle: {wanted}" in output
 
 
+def test_an_import_of_a_later_phase_is_found(tree):
+    later = "import outrider.bench.tallies\nfrom outrider.bench.spec import Bench"
+    files = {"__init__": "", "spec": "", "results": "", "tallies": "from . import results", "crossed": later}
+    write(tree, {f"outrider/bench/{name}.py": text + "\n" for name, text in files.items()})
+    assert layers(tree)[0] == 0
+    write(tree, {"outrider/bench/cell.py": "def f():\n    from outrider.bench import crossed\n"})
+    status, output = layers(tree)
+    assert status == 1
+    assert "outrider.bench.cell (plan) imports outrider.bench.crossed (compare): a later phase" in output
+
+
+def test_a_file_without_a_phase_is_found(tree):
+    status, output = layers(write(tree, {"outrider/bench/__init__.py": "", "outrider/bench/other.py": ""}))
+    assert status == 1
+    assert "outrider.bench.other has 0 phases in PHASES, not one" in output
+
+
 def test_torch_that_comes_in_through_another_package_is_found(tree):
     """By reading, config imports only options; running it executes learn/__init__.py too."""
     status, output = layers(write(tree, {"outrider/learn/__init__.py": "import torch\n"}))

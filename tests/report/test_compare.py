@@ -17,7 +17,7 @@ from outrider.record import Outcome, Problem, Rollout, StopReason, Verdict
 from outrider.report.compare_command import comparison
 from outrider.report.comparing import differences, training
 from outrider.report.comparing import settings as compared_settings
-from outrider.report.comparing.equal import at_equal_tokens
+from outrider.report.comparing.cut_runs import cut_at_equal_tokens
 from outrider.report.comparing.evaluated import evaluations_of
 from outrider.report.data import RunData
 from outrider.report.run import columns, open_run
@@ -69,7 +69,7 @@ def test_each_run_ends_with_the_first_step_that_reaches_the_smallest_total():
     long = trained("long", [30] * 6, {0: any_of_them, 3: any_of_them, 4: any_of_them, 6: any_of_them})
     sparse = trained("sparse", [60] * 9, {0: any_of_them, 1: any_of_them, 9: any_of_them})
     alone = replace(run_of_rows([row(split="evaluate", step=0)]), name="alone", evaluations={0: any_of_them})
-    budget, found = at_equal_tokens([short, long, sparse, alone])
+    budget, found = cut_at_equal_tokens([short, long, sparse, alone])
     assert budget == 100
     # 30 + 30 + 30 = 90 is not there yet, 120 is; 60 is not, 120 is, but there is no evaluation after the first step
     assert [(one.step, one.tokens_at(one.step)) for one in found] == [(10, 100), (4, 120), (1, 60), (0, 0)]
@@ -88,7 +88,7 @@ def test_a_last_step_that_went_a_little_beyond_the_others_still_counts():
     """All stop at 100 tokens; who overshoots least sets the number, and nobody falls back to an earlier evaluation."""
     last = evaluated(EQUAL)
     runs = [trained(str(i), [over] * 9, {4: last, 9: last}) for i, over in enumerate((12, 13, 15))]
-    budget, found = at_equal_tokens([replace(r, metrics=_until(r, 100)) for r in runs])
+    budget, found = cut_at_equal_tokens([replace(r, metrics=_until(r, 100)) for r in runs])
     assert budget == 104
     assert [one.steps_S[-1] for one in found] == [9, 8, 7]
 
@@ -101,7 +101,7 @@ def _until(run: RunData, limit: int):
 @settings(max_examples=10, deadline=None)
 @given(st.lists(st.lists(st.integers(1, 50), min_size=1, max_size=8), min_size=1, max_size=3))
 def test_no_run_could_have_been_cut_earlier_or_was_cut_too_early(spent):
-    budget, found = at_equal_tokens([trained(str(i), steps, {}) for i, steps in enumerate(spent)])
+    budget, found = cut_at_equal_tokens([trained(str(i), steps, {}) for i, steps in enumerate(spent)])
     assert budget == min(map(sum, spent))
     for one, steps in zip(found, spent, strict=True):
         assert sum(steps[: len(one.steps_S)]) >= budget > sum(steps[: len(one.steps_S) - 1])
@@ -115,7 +115,7 @@ def test_a_run_on_disk_and_a_table_in_memory_are_cut_alike(tmp_path):
     dump = run_of_rows(
         [row(step=s, member=m, tokens=1) for s in range(1, 9) for m in (0, 1)]
     )  # 2 tokens a step, as on disk
-    budget, found = at_equal_tokens([open_run(tmp_path / "short"), open_run(tmp_path / "long"), dump])
+    budget, found = cut_at_equal_tokens([open_run(tmp_path / "short"), open_run(tmp_path / "long"), dump])
     assert budget == 4
     for one in found:
         assert one.run.query("SELECT DISTINCT step FROM rollouts ORDER BY step")["step"].tolist() == [1, 2]
@@ -124,7 +124,7 @@ def test_a_run_on_disk_and_a_table_in_memory_are_cut_alike(tmp_path):
 
 def test_curves_stand_at_tokens_and_end_where_the_runs_are_cut():
     runs = [trained("a", [10] * 3, {}), trained("b", [4, 30, 30], {})]
-    sections = {section.id: section for section in training.sections(at_equal_tokens(runs)[1])}
+    sections = {section.id: section for section in training.sections(cut_at_equal_tokens(runs)[1])}
     lines = {f.id: [(s.name, s.x, s.y) for s in f.series] for s in sections.values() for f in s.figures}
     assert lines["unsolved"] == [("a", [10, 20, 30], [1, 1, 1]), ("b", [4, 34], [1, 1])]
     assert lines["entropy"] == [("a", [10, 20, 30], [0.5] * 3), ("b", [4, 34], [0.5] * 2)]
@@ -168,7 +168,7 @@ def test_differences_are_means_over_the_problems_that_both_have():
     first = {"a1": 0, "a2": 2, "b1": 4, "b2": 1, "b3": 1}
     other = {"a1": 1, "a2": 4, "b1": 4, "b2": 3, "c1": 4}
     runs = [trained("x", [1], {1: evaluated(first)}), trained("y", [1], {1: evaluated(other, nats=0.75)})]
-    section, (sentence,) = differences.section(at_equal_tokens(runs)[1])
+    section, (sentence,) = differences.section(cut_at_equal_tokens(runs)[1])
     overall, levels = section.tables
     told = dict(zip(overall.columns, overall.rows[0], strict=True))
     assert told["problems"] == 4
@@ -226,7 +226,7 @@ def test_settings_that_differ_are_told_at_their_deepest_key():
         {"learn": {"lr": r, "x": 1}, "credit": {"main": [c]}, "seed": s} for r, c, s in ((1, "a", 0), (2, "b", 1))
     ]
     runs = [trained(str(i), [1], {}, **config) for i, config in enumerate(configs)]
-    (shown,) = compared_settings.section(*reversed(at_equal_tokens(runs))).tables
+    (shown,) = compared_settings.section(*reversed(cut_at_equal_tokens(runs))).tables
     assert shown.rows == [["learn.lr", "1", "2"], ["credit.main.0", "a", "b"]]
 
 
@@ -264,6 +264,6 @@ def test_mistakes_are_one_sentence(tmp_path, monkeypatch, capsys, names, sentenc
 
 def test_tokens_of_a_step_that_is_not_known_are_not_made_up():
     rows = [row(step=s, tokens=None if s == 2 else 5) for s in (1, 2, 3)]
-    budget, (one,) = at_equal_tokens([run_of_rows(rows)])
+    budget, (one,) = cut_at_equal_tokens([run_of_rows(rows)])
     assert math.isnan(budget)
     assert (len(one.tokens_S), one.total_steps) == (0, 3)

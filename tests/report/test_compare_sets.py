@@ -17,7 +17,7 @@ from outrider.cli import main
 from outrider.measure.diversity import words
 from outrider.report.compare_command import comparison
 from outrider.report.comparing import answers, branching, unsolved
-from outrider.report.comparing.equal import at_equal_tokens
+from outrider.report.comparing.cut_runs import cut_at_equal_tokens
 from outrider.report.content import Figure, Section, Series
 from outrider.report.data import RunData
 from outrider.report.page import render
@@ -57,7 +57,7 @@ def judged(run: RunData, k: int) -> dict[str, list[tuple[bool, str, str]]]:
 @pytest.mark.parametrize("count", [3, 4, 5])
 def test_unsolved_sets_are_those_of_asking_problem_by_problem(count):
     runs = [tries(name, seed) for seed, name in enumerate(NAMES[:count])]
-    section = unsolved.section(at_equal_tokens(runs)[1])
+    section = unsolved.section(cut_at_equal_tokens(runs)[1])
     k = int(section.title.split()[2])
     first = {run.name: judged(run, k) for run in runs}
     failing: dict[str, list[str]] = {}
@@ -92,14 +92,14 @@ def test_more_tries_of_one_run_give_it_no_advantage():
         for m in range(4)
     ]
     runs = [replace(run_of_rows(rows), name=name) for rows, name in ((few, "few"), (many, "many"))]
-    section = unsolved.section(at_equal_tokens(runs)[1])
+    section = unsolved.section(cut_at_equal_tokens(runs)[1])
     assert [r[:2] for r in section.tables[0].rows] == [["few", 2], ["many", 2]]
     assert "at most 0.776" in section.text  # 1 - sqrt(0.05)
 
 
 def test_answers_are_compared_at_equal_numbers_of_tries():
     runs = [tries(name, seed) for seed, name in enumerate(NAMES[:2])]
-    section = answers.section(at_equal_tokens(runs)[1])
+    section = answers.section(cut_at_equal_tokens(runs)[1])
     both = sorted(set(judged(runs[0], 4)) & set(judged(runs[1], 4)))
     k = 4  # a tenth of the problems have fewer than 5
     for run, line, cells in zip(runs, section.figures[0].series, section.tables[0].rows, strict=True):
@@ -116,7 +116,7 @@ def test_answers_are_compared_at_equal_numbers_of_tries():
 
 
 def test_one_run_alone_with_rollouts_has_nothing_to_be_compared_with():
-    _, compared = at_equal_tokens([tries("a", 0), replace(run_of_rows([row(step=1), row(step=2)]), name="b")])
+    _, compared = cut_at_equal_tokens([tries("a", 0), replace(run_of_rows([row(step=1), row(step=2)]), name="b")])
     assert unsolved.section(compared) is None
     assert answers.section(compared) is None
 

@@ -1,33 +1,22 @@
-"""``outrider bench``: tune, run, measure, and write the page; started again, it continues."""
+"""``outrider bench``: plan, run, collect, compare and draw; started again, it continues."""
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from rich.console import Console
-
-from outrider.bench.cell import Cell, cells_before, cells_of, in_turn, recipe_file, tuning_cells
-from outrider.bench.page import page, table
+from outrider.bench.begin import begin, refuse_another
+from outrider.bench.cell import cells_before, cells_of, in_turn, tuning_cells, untouched_cells
+from outrider.bench.draw import draw
 from outrider.bench.pool import Failure, run_cells
 from outrider.bench.report import BenchReport
-from outrider.bench.results import read_arm
-from outrider.bench.spec import Bench
-from outrider.bench.tallies import write_tallies
+from outrider.bench.results import read_arm, read_measurements
+from outrider.bench.spec import Bench, Tune
 from outrider.bench.tuning import Choice, choose, tried
-from outrider.bench.untouched import measure_untouched, untouched_cell
-from outrider.config import Recipe, dump_yaml, read_yaml, recipe_of_run
+from outrider.config import Recipe
 from outrider.errors import UserError
-from outrider.measure.evaluation import Evaluation
 from outrider.processes.cores import usable_cores
-from outrider.record.disk import sweep, write_atomically
-from outrider.runs.environment import environment
-from outrider.runs.folder import RunFolder, lock_folder
-
-_SPEC, _ENVIRONMENT = "bench.yaml", "environment.json"
+from outrider.runs.folder import lock_folder
 
 
 def bench_command(bench: Bench, recipes: Mapping[str, Recipe], out: Path, at_once: int | None = None) -> int:
@@ -43,149 +32,53 @@ def bench_command(bench: Bench, recipes: Mapping[str, Recipe], out: Path, at_onc
         raise UserError(f"--at-once is {at_once}, but should be from 1 to {len(cores)}, the cores of this machine")
     refuse_another(bench, recipes, out)
     with lock_folder(out):
-        _open(bench, recipes, out)
-        return _run(bench, out, cores[:at_once])
+        begin(bench, recipes, out)
+        return _compare(bench, out, cores[:at_once])
 
 
-def _run(bench: Bench, out: Path, cores: list[int]) -> int:
-    before = cells_before(out, bench)
-    failures: list[Failure] = []
-    choices: dict[str, Choice] = {}
-    if bench.tune is not None:
-        tune, names = bench.tune, bench.recipes
-        tries = {name: [tuning_cells(out, bench, tune, name, values) for values in tune.tries] for name in names}
-        rows = [cells for of_recipe in tries.values() for cells in of_recipe]
-        failures += run_cells(in_turn(rows), cores, _finished_line, "tuning")
-        for name, of_recipe in tries.items():
-            arms = [read_arm(name, cells, [1.0]) for cells in of_recipe]
-            choices[name] = choose(
-                tune, [tried(tune, values, arm) for values, arm in zip(tune.tries, arms, strict=True)]
-            )
+def _tune(bench: Bench, tune: Tune, out: Path, cores: Sequence[int]) -> tuple[dict[str, Choice], list[Failure]]:
+    """The round before: try values in runs of their own, and choose those of each recipe."""
+    # plan
+    runs = {name: [tuning_cells(out, bench, tune, name, values) for values in tune.tries] for name in bench.recipes}
+    # run
+    failures = run_cells(in_turn([cells for tries in runs.values() for cells in tries]), cores, "tuning")
+    # collect
+    arms = {name: [read_arm(name, cells, [1.0]) for cells in tries] for name, tries in runs.items()}
+    # choose
+    scores = {name: [tried(tune, *each) for each in zip(tune.tries, arms[name], strict=True)] for name in arms}
+    return {name: choose(tune, options) for name, options in scores.items()}, failures
+
+
+def _compare(bench: Bench, out: Path, cores: Sequence[int]) -> int:
+    """Compare the recipes, with the values that a round before chose where the bench tunes; 1 if a run failed."""
+    choices, failures = _tune(bench, bench.tune, out, cores) if bench.tune else ({}, [])
     chosen = {name: choice.values for name, choice in choices.items() if choice.chosen is not None}
-    cells = {
-        name: cells_of(out, bench, name, chosen.get(name, {}))
-        for name in bench.recipes
-        if bench.tune is None or name in chosen
-    }
-    # in turn: an interrupted bench then has some seeds of every recipe instead of all seeds of the first
-    compared = [*before, *in_turn(list(cells.values()))]
-    failures += run_cells(compared, cores, _finished_line, next_of=lambda cell: _measured(bench, out, cell))
-    first, again = (read_arm("before training", [cell], [0.0]) for cell in before)
-    if first is None or again is None:
-        raise UserError(
-            failures[-1].sentence() if failures else f"{before[first is not None].path} holds no evaluation"
-        )
-    arms = [read_arm(name, cells[name], bench.shares) for name in bench.recipes if name in cells]
-    untouched, failed = measure_untouched(bench, out, cells, cores, _finished_line)
-    last = {failure.cell.path: failure for failure in (*failures, *failed)}  # what measures a run is tried twice
-    sentences = [failure.sentence() for failure in last.values()]
-    sentences += [f"{name}: every value that was tried failed" for name in bench.recipes if name not in cells]
-    done = tuple(arm for arm in arms if arm is not None)
-    report = BenchReport(bench, first, again, done, choices, tuple(sentences), untouched)
-    _write(report, out)
-    return 1 if sentences else 0
 
+    # plan
+    before = cells_before(out, bench)
+    names = chosen if bench.tune else bench.recipes
+    trained = {name: cells_of(out, bench, name, chosen.get(name, {})) for name in names}
+    kept_before, kept = untouched_cells(bench, bench.untouched, out, trained) if bench.untouched else (None, {})
 
-def _measured(bench: Bench, out: Path, run: Cell) -> Cell | None:
-    """What measures a finished run on the untouched problems, where there are any."""
-    return untouched_cell(bench, bench.untouched, out, run) if bench.untouched and run.budget else None
+    # run
+    failures += run_cells([*before, *in_turn(trained.values())], cores, "running", in_turn(kept.values()))
+    if failures and not all(cell.finished for cell in before):
+        raise UserError(failures[-1].sentence())
+    if kept_before:
+        ready = [[cell for cell in cells if cell.ready] for cells in kept.values()]
+        failures += run_cells([kept_before, *in_turn(ready)], cores, "measuring on untouched problems")
 
+    # collect
+    compared, untouched = read_measurements(before, trained, bench.shares), None
+    if kept_before and kept_before.finished:
+        untouched = read_measurements((kept_before, kept_before), kept, [0.0])
 
-def _write(report: BenchReport, out: Path) -> None:
-    from outrider.bench.frontier import draw_frontier
+    # compare
+    last = {failure.cell.path: failure.sentence() for failure in failures}  # what measures a run is tried twice
+    failed = [f"{name}: every value that was tried failed" for name in bench.recipes if name not in trained]
+    ends = untouched and BenchReport(bench, *untouched, {}, ())
+    report = BenchReport(bench, *compared, choices, (*last.values(), *failed), ends)
 
-    about = json.loads((out / _ENVIRONMENT).read_bytes())
-    results = report.to_json() | {"environment": about}
-    write_atomically(out / "numbers.csv", report.to_csv().encode())
-    write_atomically(out / "tallies.csv", write_tallies(report).encode())
-    write_atomically(out / "results.json", json.dumps(results, indent=1, allow_nan=False).encode() + b"\n")
-    draw_frontier(report, out / "frontier.png")
-    write_atomically(out / "table.md", (table(report) + "\n").encode())
-    write_atomically(out / "page.md", page(report, about).encode())
-    console = Console()
-    console.print(table(report), markup=False, highlight=False, soft_wrap=True)
-    for sentence in report.failures:
-        Console(stderr=True).print(sentence, markup=False, highlight=False, soft_wrap=True)
-    console.print(f"everything is in {out}; read {out / 'page.md'}", highlight=False, soft_wrap=True)
-
-
-def _open(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> None:
-    """Write the options of the bench.
-
-    The recipes are copied: a later change of a shipped one must not affect the remaining runs.
-
-    Raises:
-        UserError: another process has begun another bench there meanwhile.
-    """
-    sweep(out)
-    refuse_another(bench, recipes, out)
-    begun = (out / _SPEC).is_file()
-    about = _gone_on_with(json.loads((out / _ENVIRONMENT).read_bytes())) if begun else environment()
-    write_atomically(out / _ENVIRONMENT, json.dumps(about, indent=1).encode() + b"\n")
-    for name, recipe in recipes.items():
-        if not recipe_file(out, name).exists():
-            write_atomically(recipe_file(out, name), dump_yaml(recipe.resolved()).encode())
-    write_atomically(out / _SPEC, dump_yaml(bench.model_dump(mode="json")).encode())
-
-
-def _gone_on_with(about: dict[str, Any]) -> dict[str, Any]:
-    """The environment of a bench's start, with the command that makes all of it again, the last, which may ask for more
-    seeds and recipes; and every later environment that differs from the one before it."""
-    now, later = environment(), about.get("later", [])
-    parts = ("versions", "platform", "git")
-    before = [about, *later][-1]
-    if any(before[part] != now[part] for part in parts):
-        later = [*later, {part: now[part] for part in ("started", *parts)}]
-    return about | {"command": sys.argv, "later": later}
-
-
-def _differences(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> list[str]:
-    """Differences that invalidate finished runs. More seeds, recipes and values to try do not.
-
-    A finished run whose recipe now gets another value is refused when it comes to it (:mod:`outrider.bench.cell`).
-    """
-    old, new = began.model_dump(mode="json"), bench.model_dump(mode="json")
-    if began.untouched is None:  # it changes no run, and may be asked for when all are done
-        old["untouched"] = new["untouched"]
-    if began.tune and bench.tune and all(values in bench.tune.tries for values in began.tune.tries):
-        old["tune"]["values"] = new["tune"]["values"]
-    may_grow = ("seeds", "recipes")
-    results = [f"{key}: {old[key]} -> {new[key]}" for key in old if key not in may_grow and old[key] != new[key]]
-    if bench.seeds < began.seeds:
-        results.append(f"seeds: {began.seeds} -> {bench.seeds}")
-    results += [f"without {name}" for name in began.recipes if name not in recipes]
-    for name, recipe in recipes.items():
-        if recipe_file(out, name).exists():
-            kept = recipe_of_run(read_yaml(recipe_file(out, name).read_text("utf-8"), name))
-            results += [f"{name}: {line}" for line in kept.difference(recipe)]
-    return results
-
-
-def refuse_another(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> None:
-    """Refuse a folder that holds a bench with other options, or anything else.
-
-    Raises:
-        UserError: it does; what differs, or which file.
-    """
-    if (out / _SPEC).is_file():
-        began = Bench.model_validate(read_yaml((out / _SPEC).read_text("utf-8"), _SPEC))
-        if differences := _differences(began, bench, recipes, out):
-            raise UserError(f"{out} holds another bench ({'; '.join(differences)}); choose another output folder")
-        return
-    if not out.exists():
-        return
-    if not out.is_dir():
-        raise UserError(f"{out} is a file; choose another output folder")
-    files = sorted(p.name for p in out.iterdir() if p.name not in (".lock", _ENVIRONMENT, "recipes"))
-    if files:
-        raise UserError(f"{out} is not empty and holds no bench ({files[0]}); choose another output folder")
-
-
-def _finished_line(cell: Cell) -> str:
-    """The line of a finished run."""
-    folder = RunFolder(cell.path)
-    overall = Evaluation.from_json(folder.evaluations()[max(folder.evaluations())]).overall
-    rows = folder.metrics()
-    shown = [f"pass@{k} {overall.pass_at[k].value:.3f}" for k in sorted({1, max(overall.pass_at)})]
-    spent = [f"{rows[-1]['tokens']:,.0f} tokens in {len(rows)} steps"] if rows else []
-    return f"{cell.label}: {', '.join([*shown, *spent])}"
+    # draw
+    draw(report, out)
+    return 1 if report.failures else 0

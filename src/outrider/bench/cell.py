@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from outrider.bench.spec import FIRST_TUNING_SEED, Bench, Tune
+from outrider.bench.spec import FIRST_TUNING_SEED, Bench, Tune, Untouched
 from outrider.config import load_recipe, read_yaml, recipe_of_run
 from outrider.errors import UserError
 from outrider.processes.clock import training_seconds
@@ -26,7 +26,7 @@ class Cell:
         path: its run folder.
         seed: its seed.
         unit, budget: the budget of the run; with 0 it only measures.
-        policy: what it measures instead of the recipe's model. A bench's folder may be moved, and this with it.
+        measures: the run whose last policy it measures instead of the recipe's model.
     """
 
     label: str
@@ -36,12 +36,14 @@ class Cell:
     seed: int
     unit: str = "steps"
     budget: float = 0
-    policy: Path | None = None
+    measures: Cell | None = None
 
     @property
     def words(self) -> tuple[str, ...]:
         """All changes of the recipe."""
-        return self.overrides if self.policy is None else (*self.overrides, override("model", str(self.policy)))
+        if self.measures is None:
+            return self.overrides
+        return (*self.overrides, override("model", str(RunFolder(self.measures.path).model)))
 
     @property
     def log(self) -> Path:
@@ -53,16 +55,21 @@ class Cell:
         return (self.path / "config.yaml").is_file()
 
     @property
+    def ready(self) -> bool:
+        """Whether the run whose policy it measures is finished, if there is one."""
+        return self.measures is None or self.measures.finished
+
+    @property
     def finished(self) -> bool:
         """Whether the run has come to its end; its table is the last file it writes.
 
         Raises:
             UserError: the folder holds a run with other settings.
         """
-        if not (self.path / "table.md").is_file():
+        if not ((self.path / "table.md").is_file() and self.ready):
             return False
         held = recipe_of_run(read_yaml((self.path / "config.yaml").read_text("utf-8"), str(self.path)))
-        moved = [] if self.policy is None else [override("model", held.model)]
+        moved = [] if self.measures is None else [override("model", held.model)]  # with the bench's folder
         if differences := held.difference(load_recipe(str(self.recipe), [*self.overrides, *moved])):
             raise UserError(f"{self.path} was run otherwise ({'; '.join(differences)}); move it elsewhere to go on")
         return True
@@ -141,6 +148,27 @@ def tuning_cells(out: Path, bench: Bench, tune: Tune, name: str, values: Mapping
     ]
 
 
+def untouched_cells(
+    bench: Bench, untouched: Untouched, out: Path, trained: Mapping[str, Sequence[Cell]]
+) -> tuple[Cell, dict[str, list[Cell]]]:
+    """Measure, on problems that are kept back, the policy before training, and the last policies of each recipe's runs.
+
+    No setting was chosen by these problems, and no curve was watched on them. Each measurement lies in the run whose
+    policy it measures, so that a run that is moved takes it along.
+    """
+    recipe = recipe_file(out, bench.base)
+    skip = bench.untouched_from(load_recipe(str(recipe)).evaluate.problems)
+    kept = (*MEASURE_ONLY, override("evaluate.problems", untouched.problems), override("evaluate.skip", skip))
+    last = {
+        name: [
+            Cell(f"{run.label}, untouched", run.recipe, kept, run.path / "untouched", run.seed, measures=run)
+            for run in runs
+        ]
+        for name, runs in trained.items()
+    }
+    return Cell("before training, untouched", recipe, kept, out / "before" / "untouched", 0), last
+
+
 def _folder(values: Mapping[str, Any]) -> str:
     """Values in the order of their keys' names, so that keys may be given in any.
 
@@ -159,7 +187,7 @@ def override(key: str, value: Any) -> str:
     return f"{key}={json.dumps(value)}"
 
 
-def in_turn(rows: Sequence[Sequence[Cell]]) -> list[Cell]:
+def in_turn(rows: Collection[Sequence[Cell]]) -> list[Cell]:
     """The first of each row, then the second of each, …, so that an interrupted bench has some seeds of each recipe."""
     longest = max(map(len, rows), default=0)
     return [row[i] for i in range(longest) for row in rows if i < len(row)]

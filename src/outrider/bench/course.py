@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from outrider.arrays import Flags, Floats
-from outrider.bench.crossed import Measured
-from outrider.bench.results import Arm, Point, along
+from outrider.bench.results import Arm, Measured, Point, along
 
 
 def on_the_way(before: Arm, arm: Arm, k: int) -> Measured:

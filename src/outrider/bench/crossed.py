@@ -8,19 +8,9 @@ from typing import NamedTuple
 from scipy.special import stdtrit  # type: ignore[import-untyped]
 
 from outrider.arrays import Floats
+from outrider.bench.results import Measured
 
 LEVEL = 0.95
-
-
-class Measured(NamedTuple):
-    """A quantity of each seed on each problem, as a sum and a count.
-
-    A seed's number is the ratio of the two sums over problems. For a mean over problems ``counts`` is 1 where a value
-    is known and 0 where none is; for the entropy per token it is the number of tokens.
-    """
-
-    totals_SP: Floats
-    counts_SP: Floats
 
 
 class Estimate(NamedTuple):

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrider.arrays import Floats
-from outrider.bench.crossed import Estimate, Measured, estimate
-from outrider.bench.results import Arm, along, values_of
+from outrider.bench.crossed import Estimate, estimate
+from outrider.bench.results import Arm, Measured, along, values_of
 
 
 class Equal(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -12,7 +12,9 @@ from typing import NamedTuple
 from outrider.bench.cell import Cell
 from outrider.bench.child import PRELOAD, run_cell
 from outrider.errors import UserError
+from outrider.measure.evaluation import Evaluation
 from outrider.processes.warm import warm_processes
+from outrider.runs.folder import RunFolder
 from outrider.screen.progress import Progress
 
 _LOOK_SECONDS = 1.0
@@ -45,19 +47,12 @@ class _Running:
     process: BaseProcess
 
 
-def run_cells(
-    cells: Sequence[Cell],
-    cores: Sequence[int],
-    done: Callable[[Cell], str],
-    name: str = "running",
-    next_of: Callable[[Cell], Cell | None] = lambda cell: None,
-) -> list[Failure]:
+def run_cells(cells: Sequence[Cell], cores: Sequence[int], name: str, following: Sequence[Cell] = ()) -> list[Failure]:
     """Run those that are not finished, as many at a time as there are ``cores``, and return those that failed.
 
-    A run that was started before resumes after its last checkpoint. A failed run does not stop the others. ``done``
-    gives the line that is shown for a finished run, and ``next_of`` what comes directly after it, before all others, so
-    that a bench that is cut off has it for every finished run. On an interrupt the runs save their state, and it is
-    raised when all have ended.
+    A run that was started before resumes after its last checkpoint. A failed run does not stop the others. Each of
+    ``following`` comes directly after the run that it measures, before all others, so that a bench that is cut off has
+    it for every finished run. On an interrupt the runs save their state, and it is raised when all have ended.
     """
     finished = [cell for cell in cells if cell.finished]
     waiting = [cell for cell in cells if cell not in finished]
@@ -67,12 +62,13 @@ def run_cells(
     progress.resume_at(int(sum(weights[cell.path] for cell in finished) + sum(cell.spent() for cell in waiting)))
     counted = {cell.path: cell.spent() for cell in waiting}
     free, running, failures = list(cores), list[_Running](), list[Failure]()
+    next_of = {cell.measures: cell for cell in following}
 
     def follow(ended: Sequence[Cell]) -> None:
-        following = [cell for cell in map(next_of, ended) if cell is not None and not cell.finished]
-        waiting[:0] = following
-        weights.update((cell.path, 0) for cell in following)
-        counted.update((cell.path, 0) for cell in following)
+        follows = [next_of[cell] for cell in ended if cell in next_of and not next_of[cell].finished]
+        waiting[:0] = follows
+        weights.update((cell.path, 0) for cell in follows)
+        counted.update((cell.path, 0) for cell in follows)
 
     follow(finished)
     with progress:
@@ -91,7 +87,7 @@ def run_cells(
                         failures.append(Failure(r.cell, r.process.exitcode, _last_line(r.cell)))
                         progress.say(failures[-1].sentence())
                     else:
-                        progress.say(done(r.cell))
+                        progress.say(_finished_line(r.cell))
                         follow([r.cell])
                     _advance(progress, r.cell, weights[r.cell.path], counted)
                 for r in running:
@@ -104,7 +100,7 @@ def run_cells(
 def _start(cell: Cell, core: int) -> _Running:
     cell.path.parent.mkdir(parents=True, exist_ok=True)
     # what measures another run's policy begins anew: its checkpoint says where that lay, and holds nothing else
-    arguments = (core, str(cell.recipe), cell.words, str(cell.path), str(cell.log), cell.policy is not None)
+    arguments = (core, str(cell.recipe), cell.words, str(cell.path), str(cell.log), cell.measures is not None)
     process = warm_processes(*PRELOAD).Process(target=run_cell, args=arguments)
     process.start()
     return _Running(cell, core, process)
@@ -132,3 +128,13 @@ def _last_line(cell: Cell) -> str:
     except OSError as error:
         raise UserError(f"{cell.log} cannot be read: {error.strerror}") from error
     return lines[-1].strip() if lines else ""
+
+
+def _finished_line(cell: Cell) -> str:
+    """The line of a finished run."""
+    folder = RunFolder(cell.path)
+    overall = Evaluation.from_json(folder.evaluations()[max(folder.evaluations())]).overall
+    rows = folder.metrics()
+    shown = [f"pass@{k} {overall.pass_at[k].value:.3f}" for k in sorted({1, max(overall.pass_at)})]
+    spent = [f"{rows[-1]['tokens']:,.0f} tokens in {len(rows)} steps"] if rows else []
+    return f"{cell.label}: {', '.join([*shown, *spent])}"

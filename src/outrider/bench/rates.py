@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from outrider.arrays import Flags
-from outrider.bench.crossed import Measured
-from outrider.bench.results import Point
+from outrider.bench.results import Measured, Point
 
 CLASSES = ("never", "seldom", "often", "mostly")
 """Of the samples before training none solved it, up to an eighth, up to a half, or more."""

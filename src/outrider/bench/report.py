@@ -12,10 +12,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from outrider.bench.course import on_the_way, turned
-from outrider.bench.crossed import Estimate, Measured, difference, estimate
+from outrider.bench.crossed import Estimate, difference, estimate
 from outrider.bench.equal import Equal, EqualSpent, at_equal, at_equal_pass1
 from outrider.bench.rates import by_rate, of_problems
-from outrider.bench.results import Arm, Point, problems
+from outrider.bench.results import Arm, Measured, Point, problems
 from outrider.bench.spec import Bench
 from outrider.bench.tuning import Choice
 from outrider.errors import UserError

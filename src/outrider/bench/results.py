@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from outrider.arrays import Floats
 from outrider.bench.cell import Cell, spent
-from outrider.bench.crossed import Measured
 from outrider.bench.spending import Spending, spending
 from outrider.errors import UserError
 from outrider.measure.evaluation import Evaluation, pass_values
@@ -18,6 +18,17 @@ from outrider.measure.passk import shown_ks
 from outrider.measure.tally import Tally
 from outrider.processes.clock import training_seconds
 from outrider.runs.folder import RunFolder
+
+
+class Measured(NamedTuple):
+    """A quantity of each seed on each problem, as a sum and a count.
+
+    A seed's number is the ratio of the two sums over problems. For a mean over problems ``counts`` is 1 where a value
+    is known and 0 where none is; for the entropy per token it is the number of tokens.
+    """
+
+    totals_SP: Floats
+    counts_SP: Floats
 
 
 @dataclass(frozen=True)
@@ -78,6 +89,34 @@ class Arm:
             Point(p.share, *(tuple(getattr(p, part)[row] for row in rows) for part in parts)) for p in self.points
         ]
         return Arm(self.name, tuple(seeds), tuple(points), self.spent)
+
+
+class Measurements(NamedTuple):
+    """What was measured on one set of problems.
+
+    Attributes:
+        before, again: the policy before training, and the same drawn once more.
+        arms: the recipes that have finished runs.
+    """
+
+    before: Arm
+    again: Arm
+    arms: tuple[Arm, ...]
+
+
+def read_measurements(
+    before: tuple[Cell, Cell], trained: Mapping[str, Sequence[Cell]], shares: Sequence[float]
+) -> Measurements:
+    """The policy before training, and all recipes at shares of their budget.
+
+    Raises:
+        UserError: the policy before training was not measured, or the runs of a recipe not on the same problems.
+    """
+    first, again = (read_arm("before training", [cell], [0.0]) for cell in before)
+    if first is None or again is None:
+        raise UserError(f"{before[first is not None].path} holds no evaluation")
+    arms = [read_arm(name, cells, shares) for name, cells in trained.items()]
+    return Measurements(first, again, tuple(arm for arm in arms if arm is not None))
 
 
 def read_arm(name: str, cells: Sequence[Cell], shares: Sequence[float]) -> Arm | None:

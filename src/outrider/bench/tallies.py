@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from outrider.bench.report import BenchReport
-from outrider.bench.results import Arm
+from outrider.bench.results import Measurements
 from outrider.errors import UserError
 from outrider.measure.evaluation import Evaluation
 from outrider.measure.tally import Tally
@@ -49,19 +48,18 @@ Tallies = dict[str, dict[TallyColumn, dict[str, Count]]]
 """By set of problems (compared, untouched), evaluation and problem."""
 
 
-def write_tallies(report: BenchReport) -> str:
-    """CSV: a row for each problem, a column for each evaluation with ``successes``, or ``successes/samples`` where
-    fewer than the column ``samples`` could be judged."""
+def write_tallies(sets: Mapping[str, Measurements]) -> str:
+    """CSV of each set of problems: a row for each problem, a column for each evaluation with ``successes``, or
+    ``successes/samples`` where fewer than the column ``samples`` could be judged."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    for name, of in ((COMPARED, report), (UNTOUCHED, report.untouched)):
-        if of is not None:
-            columns = dict(_evaluations(of))
-            first = next(iter(columns.values())).tallies
-            writer.writerow(["set", "problem", "level", "samples", *columns])
-            for i, tally in enumerate(first):
-                cells = [_cell(evaluation.tallies[i], tally.samples) for evaluation in columns.values()]
-                writer.writerow([name, tally.problem, tally.level, tally.samples, *cells])
+    for name, measured in sets.items():
+        columns = dict(_evaluations(measured))
+        first = next(iter(columns.values())).tallies
+        writer.writerow(["set", "problem", "level", "samples", *columns])
+        for i, tally in enumerate(first):
+            cells = [_cell(evaluation.tallies[i], tally.samples) for evaluation in columns.values()]
+            writer.writerow([name, tally.problem, tally.level, tally.samples, *cells])
     return text.getvalue()
 
 
@@ -88,11 +86,10 @@ def read_tallies(text: str) -> Tallies:
     return found
 
 
-def _evaluations(report: BenchReport) -> Iterator[tuple[TallyColumn, Evaluation]]:
+def _evaluations(measured: Measurements) -> Iterator[tuple[TallyColumn, Evaluation]]:
     """The policy before training, once more, and each seed of each recipe at each point."""
-    arms: Sequence[Arm] = (report.before, report.again, *report.arms)
-    names = ("before", "before again", *(arm.name for arm in report.arms))
-    for name, arm in zip(names, arms, strict=True):
+    before, again, arms = measured
+    for name, arm in (("before", before), ("before again", again), *((arm.name, arm) for arm in arms)):
         for point in arm.points:
             for seed, evaluation in zip(arm.seeds, point.evaluations, strict=True):
                 yield TallyColumn(name, seed, point.share), evaluation

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from outrider.bench.crossed import Estimate, Measured, difference, estimate
-from outrider.bench.results import Arm
+from outrider.bench.crossed import Estimate, difference, estimate
+from outrider.bench.results import Arm, Measured
 from outrider.bench.spec import Tune
 
 

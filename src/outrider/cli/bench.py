@@ -57,7 +57,8 @@ def add_to(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Put the bench together and run it, or show it."""
-    from outrider.bench.bench_command import bench_command, refuse_another
+    from outrider.bench.begin import refuse_another
+    from outrider.bench.bench_command import bench_command
     from outrider.bench.dry import plan
     from outrider.bench.spec import Bench, load_recipes, refuse_too_few_problems, refuse_unlike, settle
     from outrider.config import load_options

@@ -12,7 +12,7 @@ from rich.text import Text
 import outrider
 from outrider.errors import UserError
 from outrider.report.comparing import answers, branching, differences, frontier, settings, training, unsolved
-from outrider.report.comparing.equal import at_equal_tokens
+from outrider.report.comparing.cut_runs import cut_at_equal_tokens
 from outrider.report.content import CellValue, Report
 from outrider.report.data import RunData
 from outrider.report.findings import examine
@@ -57,7 +57,7 @@ def comparison(runs: Sequence[RunData]) -> tuple[Report, list[str]]:
     for run in runs:
         gather(run)
     policies = branching.section(runs)  # before the runs are cut: analyses are of any step
-    budget, compared = at_equal_tokens(runs)
+    budget, compared = cut_at_equal_tokens(runs)
     compared_section, sentences = differences.section(compared)
     made = [
         settings.section(compared, budget),

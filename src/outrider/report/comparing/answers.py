@@ -9,7 +9,7 @@ import numpy as np
 
 from outrider.measure import Interval, bootstrap_mean, powers_of_two
 from outrider.measure.diversity import distinct_at_k, text_diversity, words
-from outrider.report.comparing.equal import ComparedRun
+from outrider.report.comparing.cut_runs import ComparedRun
 from outrider.report.comparing.rollouts import at_hand, common_tries, query_tries
 from outrider.report.content import CellValue, Figure, Section, TableBlock
 from outrider.report.sections.frontier import Curve, defined, interval_cells, interval_series

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from outrider.errors import UserError
 from outrider.measure import Change, Comparison, Interval, compare
 from outrider.measure.passk import shown_ks
-from outrider.report.comparing.equal import ComparedRun
+from outrider.report.comparing.cut_runs import ComparedRun
 from outrider.report.content import CellValue, Figure, Section, Series, TableBlock
 from outrider.report.sections.frontier import defined, interval_cells, interval_series
 

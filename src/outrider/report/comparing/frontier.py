@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from outrider.report.comparing.equal import ComparedRun
+from outrider.report.comparing.cut_runs import ComparedRun
 from outrider.report.comparing.overlay import TOKENS, over_tokens
 from outrider.report.content import Figure, Section, Series
 from outrider.report.sections.frontier import Curve, interval_series, points_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from outrider.report.comparing.equal import ComparedRun
+from outrider.report.comparing.cut_runs import ComparedRun
 from outrider.report.content import Figure, Series
 from outrider.report.data import RunData
 

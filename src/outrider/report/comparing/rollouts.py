@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from outrider.report.comparing.equal import ComparedRun
+from outrider.report.comparing.cut_runs import ComparedRun
 from outrider.report.data import Columns
 
 # A timeout or an error says nothing about a response; neither does one that was never judged.

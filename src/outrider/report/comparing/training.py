@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from outrider.report.comparing.equal import ComparedRun
+from outrider.report.comparing.cut_runs import ComparedRun
 from outrider.report.comparing.overlay import overlay
 from outrider.report.content import Figure, Section, Series, TableBlock
 from outrider.report.sections import budget, entropy, groups

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from outrider.measure.unsolvable import MODELS, Overlap, Unsolved, fit_pass_rates, overlap, pass_rate_bound, unsolved
-from outrider.report.comparing.equal import ComparedRun
+from outrider.report.comparing.cut_runs import ComparedRun
 from outrider.report.comparing.rollouts import at_hand, common_tries, query_tries
 from outrider.report.content import CellValue, Figure, Section, Series, TableBlock
 from outrider.report.sections.seen import cell

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +9,6 @@ import numpy as np
 from outrider.bench.crossed import estimate
 from outrider.bench.report import BenchReport
 from outrider.bench.results import Arm
-from outrider.record.disk import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,17 +16,6 @@ if TYPE_CHECKING:
 
 _COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]  # told apart by all eyes
 _MARKERS = "osD^vPX"
-
-
-def draw_frontier(report: BenchReport, path: Path) -> None:
-    """Write :func:`frontier_figure` as a PNG, replaced atomically.
-
-    Raises:
-        UserError: the disk refuses.
-    """
-    image = io.BytesIO()
-    frontier_figure(report).savefig(image, format="png")
-    write_atomically(path, image.getvalue())
 
 
 def frontier_figure(report: BenchReport) -> Figure:

@@ -53,7 +53,7 @@ class ComparedRun:
         return float(self.tokens_S[at - 1]) if at else math.nan
 
 
-def at_equal_tokens(runs: Sequence[RunData]) -> tuple[float, list[ComparedRun]]:
+def cut_at_equal_tokens(runs: Sequence[RunData]) -> tuple[float, list[ComparedRun]]:
     """The common number of generated tokens, and each run as it was then.
 
     This is the smallest total of the trained runs, NaN where no run was trained or no total is known. A run is cut

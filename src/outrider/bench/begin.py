@@ -1,0 +1,91 @@
+"""Open the folder of a bench: begin it, continue it, or refuse it where it holds something else."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from outrider.bench.cell import recipe_file
+from outrider.bench.spec import Bench
+from outrider.config import Recipe, dump_yaml, read_yaml, recipe_of_run
+from outrider.errors import UserError
+from outrider.record.disk import sweep, write_atomically
+from outrider.runs.environment import environment
+
+ENVIRONMENT = "environment.json"
+_SPEC = "bench.yaml"
+
+
+def begin(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> None:
+    """Write the options of the bench.
+
+    The recipes are copied: a later change of a shipped one must not affect the remaining runs.
+
+    Raises:
+        UserError: another process has begun another bench there meanwhile.
+    """
+    sweep(out)
+    refuse_another(bench, recipes, out)
+    begun = (out / _SPEC).is_file()
+    about = _gone_on_with(json.loads((out / ENVIRONMENT).read_bytes())) if begun else environment()
+    write_atomically(out / ENVIRONMENT, json.dumps(about, indent=1).encode() + b"\n")
+    for name, recipe in recipes.items():
+        if not recipe_file(out, name).exists():
+            write_atomically(recipe_file(out, name), dump_yaml(recipe.resolved()).encode())
+    write_atomically(out / _SPEC, dump_yaml(bench.model_dump(mode="json")).encode())
+
+
+def refuse_another(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> None:
+    """Refuse a folder that holds a bench with other options, or anything else.
+
+    Raises:
+        UserError: it does; what differs, or which file.
+    """
+    if (out / _SPEC).is_file():
+        began = Bench.model_validate(read_yaml((out / _SPEC).read_text("utf-8"), _SPEC))
+        if differences := _differences(began, bench, recipes, out):
+            raise UserError(f"{out} holds another bench ({'; '.join(differences)}); choose another output folder")
+        return
+    if not out.exists():
+        return
+    if not out.is_dir():
+        raise UserError(f"{out} is a file; choose another output folder")
+    files = sorted(p.name for p in out.iterdir() if p.name not in (".lock", ENVIRONMENT, "recipes"))
+    if files:
+        raise UserError(f"{out} is not empty and holds no bench ({files[0]}); choose another output folder")
+
+
+def _gone_on_with(about: dict[str, Any]) -> dict[str, Any]:
+    """The environment of a bench's start, with the command that makes all of it again, the last, which may ask for more
+    seeds and recipes; and every later environment that differs from the one before it."""
+    now, later = environment(), about.get("later", [])
+    parts = ("versions", "platform", "git")
+    before = [about, *later][-1]
+    if any(before[part] != now[part] for part in parts):
+        later = [*later, {part: now[part] for part in ("started", *parts)}]
+    return about | {"command": sys.argv, "later": later}
+
+
+def _differences(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> list[str]:
+    """Differences that invalidate finished runs. More seeds, recipes and values to try do not.
+
+    A finished run whose recipe now gets another value is refused when it comes to it (:mod:`outrider.bench.cell`).
+    """
+    old, new = began.model_dump(mode="json"), bench.model_dump(mode="json")
+    if began.untouched is None:  # it changes no run, and may be asked for when all are done
+        old["untouched"] = new["untouched"]
+    if began.tune and bench.tune and all(values in bench.tune.tries for values in began.tune.tries):
+        old["tune"]["values"] = new["tune"]["values"]
+    may_grow = ("seeds", "recipes")
+    results = [f"{key}: {old[key]} -> {new[key]}" for key in old if key not in may_grow and old[key] != new[key]]
+    if bench.seeds < began.seeds:
+        results.append(f"seeds: {began.seeds} -> {bench.seeds}")
+    results += [f"without {name}" for name in began.recipes if name not in recipes]
+    for name, recipe in recipes.items():
+        if recipe_file(out, name).exists():
+            kept = recipe_of_run(read_yaml(recipe_file(out, name).read_text("utf-8"), name))
+            results += [f"{name}: {line}" for line in kept.difference(recipe)]
+    return results
