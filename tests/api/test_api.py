@@ -270,16 +270,14 @@ def test_the_page_runs() -> None:
 
 
 def test_the_readme_runs() -> None:
-    """With a model, a recipe and a budget of this test's."""
+    """With a model and a budget of this test's."""
     (block,) = blocks("README.md")
-    small = {
-        "./Qwen2.5-0.5B-Instruct": "base:countdown",
-        '"policy.chat": True, "train.steps": 200': '"train.steps": 10',
-    }
-    for said, here in small.items():
+    chat = '"policy.chat": True, "train.steps": 200'
+    changes = {"./Qwen2.5-0.5B-Instruct": "base:countdown", chat: '"train.steps": 10', "boxed": "{problem}"}
+    for said, here in changes.items():
         assert said in block
         block = block.replace(said, here)
-    block = block.replace('prompt="boxed"', 'prompt="{problem}"').replace("config={", "config=SMALL | {")
-    names: dict[str, Any] = {"train_rows": ROWS[:20], "test_rows": ROWS[20:], "SMALL": SMALL | {"learn.minibatches": 1}}
-    exec(block, names)
+    names: dict[str, Any] = {"train_rows": ROWS[:20], "test_rows": ROWS[20:], "reward": contains}
+    names["SMALL"] = SMALL | {"learn.minibatches": 1}
+    exec(block.replace("config=config", "config=SMALL | config"), names)
     assert len(names["run"].metrics) == 10
