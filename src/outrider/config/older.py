@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import ValidationError
+
 from outrider.config.recipe import Recipe
+from outrider.config.sentences import mistakes
+from outrider.errors import UserError
 
 _PATHS = {"fast": "fused", "generic": "packed"}
 _GENERATED = ("countdown", "hops", "word_problems")
@@ -15,6 +19,9 @@ def recipe_of_run(config: Mapping[str, Any]) -> Recipe:
     """The recipe of a run from its configuration; keys of older versions are read under their present names.
 
     In a recipe such a key is an error with a sentence, since it may be meant in another sense.
+
+    Raises:
+        UserError: it cannot be read here, as where a component from outside is gone.
     """
     learn = dict(config.get("learn", {}))
     if "warmup_steps" in learn:
@@ -26,4 +33,8 @@ def recipe_of_run(config: Mapping[str, Any]) -> Recipe:
     for name in _GENERATED:
         if name in task:  # up to 0.2 the held-out problems stood in the order in which they are drawn
             task[name] = {"heldout_order": "drawn", **(task[name] or {})}
-    return Recipe.model_validate({**config, "learn": learn, "sample": sample, "task": task})
+    try:
+        return Recipe.model_validate({**config, "learn": learn, "sample": sample, "task": task})
+    except ValidationError as error:
+        _, sentence = mistakes(error, Recipe)[0]
+        raise UserError(f"the configuration of the run cannot be read: {sentence}") from error

@@ -40,15 +40,19 @@ def parse(cls: type[Model], data: dict[str, Any], file: str, origins: Origins) -
         # pydantic accepts "1" for 1 and true for 1, a YAML file distinguishes them
         wrong = _mistyped(data, parsed.model_dump(mode="json"))
     except ValidationError as error:
-        # what is missing comes last: it may be there under a mistyped key
-        errors = sorted(error.errors(include_url=False), key=lambda one: one["type"] == "missing")
-        wrong = [(one["loc"], _sentence(one, cls)) for one in errors]
+        wrong = mistakes(error, cls)
     if not wrong:
         return parsed
     path, sentence = wrong[0]
     origin = _origin(path, origins) or Origin(file)
     more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
     raise UserError(f"{origin.where}: {origin.prefix if path else ''}{sentence}{more}")
+
+
+def mistakes(error: ValidationError, cls: type[BaseModel]) -> list[tuple[Path, str]]:
+    """The place and the sentence of each mistake; of what is missing last, since it may be there mistyped."""
+    errors = sorted(error.errors(include_url=False), key=lambda one: one["type"] == "missing")
+    return [(one["loc"], _sentence(one, cls)) for one in errors]
 
 
 def _origin(path: Path, origins: Origins) -> Origin | None:
