@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from outrider.api.evaluation import evaluate as evaluate
     from outrider.api.run import Run as Run
     from outrider.api.run import load_run as load_run
+    from outrider.api.session import Session as Session
     from outrider.api.training import train as train
     from outrider.config import Recipe as Recipe
     from outrider.config import list_recipes as list_recipes
@@ -39,6 +40,7 @@ __version__ = "0.2.0"
 
 _HOMES = {
     "evaluate": "api.evaluation",
+    "Session": "api.session",
     **dict.fromkeys(("Run", "load_run"), "api.run"),
     **dict.fromkeys(("Recipe", "list_recipes", "list_settings", "load_recipe"), "config"),
     "list_components": "config.component_list",

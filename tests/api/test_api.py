@@ -173,6 +173,53 @@ def test_a_function_of_a_module_is_named_and_one_of_trls_signature_is_called_so(
         assert verifier_of(given) == given
 
 
+def test_a_session_trains_as_the_function_does_step_by_step() -> None:
+    whole = outrider.train(config=SMALL | {"train.evaluate_every": 1}, out="whole")
+    seen = []
+    with outrider.Session(config=SMALL | {"train.evaluate_every": 1}, out="steps") as session:
+        assert session.evaluate().overall.pass_at[1].problems == 4
+        for step in session:
+            seen.append((step.number, len(step.groups), step.metrics["tokens"]))
+    assert seen == [(row.step, 4, row.tokens) for row in whole.metrics.itertuples()]
+    for file in ("config.yaml", "metrics.jsonl", "model/model.safetensors", "evaluations/step-00000001.json"):
+        assert (session.path / file).read_bytes() == (whole.path / file).read_bytes(), file
+
+
+def test_a_session_that_is_left_goes_on_to_the_same_end() -> None:
+    config = SMALL | {"train.steps": 3, "train.save_every": 9}
+    whole = outrider.train(config=config, out="whole")
+    with outrider.Session(config=config, out="left") as session:
+        for step in session:
+            if step.number == 2:
+                break
+    assert not (session.path / "model").exists(), "it has not reached its limit"
+    with outrider.Session(config=config, out="left", resume=True) as session:
+        assert [step.number for step in session] == [3]
+        assert session.save() == "after step 3"
+    files = [(path / "model" / "model.safetensors").read_bytes() for path in (whole.path, session.path)]
+    assert files[0] == files[1]
+    assert list(session.run.metrics["step"]) == [1, 2, 3]
+
+
+def test_an_error_in_a_session_is_the_callers_and_lets_go_of_the_folder() -> None:
+    def fails() -> None:
+        with outrider.Session(config=SMALL, out="a") as session:
+            for _ in session:
+                _ = 1 / 0
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
+    with outrider.Session(config=SMALL, out="a", resume=True) as session:
+        assert [step.number for step in session] == [1, 2]
+
+
+def test_a_session_is_of_one_process_and_used_in_its_block() -> None:
+    with pytest.raises(UserError, match="a session trains in this process"):
+        outrider.Session(config=SMALL | {"train.ranks": 2}, out="a")
+    with pytest.raises(UserError, match="used in its block"):
+        outrider.Session(config=SMALL, out="a").save()
+
+
 class Twice(outrider.Stage):
     """Defined where it is used."""
 

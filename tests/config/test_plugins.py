@@ -168,9 +168,7 @@ def test_a_file_is_loaded_once_for_each_content(here: Path) -> None:
 def test_the_run_of_a_component_that_is_gone_is_said_to_be_so(here: Path) -> None:
     before = load_recipe("grpo", ["explore=[uniform,methods.py:Retry]"]).resolved()
     (here / "methods.py").unlink()
-    with pytest.raises(
-        UserError, match=r"of the run cannot be read: explore.1: stage .*: no such file"
-    ):
+    with pytest.raises(UserError, match=r"of the run cannot be read: explore.1: stage .*: no such file"):
         recipe_of_run(before)
 
 

@@ -81,7 +81,7 @@ class Run:
         Args:
             step: of training; None: all steps.
             correct: only those whose verdict is correct, or is not.
-            name: ``train``, or that of an evaluation (``heldout``).
+            name: ``train``, or that of an evaluation: ``evaluate``, ``greedy``.
             columns: of ``rollouts/*.parquet``; None: all.
 
         Raises:

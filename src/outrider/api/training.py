@@ -17,7 +17,7 @@ from outrider.tasks.task import Task
 
 
 def train(
-    recipe: str | Path | Recipe = "grpo",
+    recipe: str | Path = "grpo",
     *,
     setting: str | None = None,
     model: str | Path | None = None,
@@ -37,7 +37,7 @@ def train(
     process unless ``config={"train.ranks": n}`` asks for more.
 
     Args:
-        recipe: a shipped recipe, a YAML file, or a recipe of :func:`outrider.load_recipe`.
+        recipe: a shipped recipe or a YAML file.
         setting: where it is tried: model, task, lengths, budget.
         model: a folder, a name on the hub, or ``base:<name>``, shipped.
         data: training problems: a path, ``hf:name``, a list of dicts, a pandas or polars frame, a ``datasets.Dataset``,
@@ -56,7 +56,18 @@ def train(
     Raises:
         UserError: a mistake in an argument, named by the key of the recipe that it means.
     """
-    made = recipe_of(recipe, setting, model, (data, eval_data, prompt, reward), stages, config, out)
+    made = recipe_of(
+        recipe,
+        setting=setting,
+        model=model,
+        data=data,
+        eval_data=eval_data,
+        prompt=prompt,
+        reward=reward,
+        stages=stages,
+        config=config,
+        out=out,
+    )
     place = Path(out) if out is not None else Path("runs") / f"{made.name}-{made.seed}"
     from outrider.commands.train_command import train_command  # not at the top: it imports PyTorch
 
@@ -70,24 +81,26 @@ def train(
 
 
 def recipe_of(
-    recipe: str | Path | Recipe,
-    setting: str | None,
-    model: str | Path | None,
-    task: tuple[Any, Any, str | None, Any],
-    stages: Sequence[Stage | str | Mapping[str, Any]],
-    config: Mapping[str, Any] | None,
-    out: str | Path | None,
+    recipe: str | Path,
+    *,
+    setting: str | None = None,
+    model: str | Path | None = None,
+    data: Any = None,
+    eval_data: Any = None,
+    prompt: str | None = None,
+    reward: Any = None,
+    stages: Sequence[Stage | str | Mapping[str, Any]] = (),
+    config: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
 ) -> Recipe:
-    """The recipe of a run as the arguments of :func:`train` describe it; rows of ``task`` are written to a file."""
+    """The recipe of a run as the arguments of :func:`train` describe it; rows of ``data`` are written to a file."""
     changes: dict[str, Any] = {"train.ranks": 1}
     if model is not None:
         changes["model"] = str(model)
-    if any(part is not None for part in task):
+    if any(part is not None for part in (data, eval_data, prompt, reward)):
         folder = (Path("runs") if out is None else Path(out).parent) / "data"
-        changes |= _task(*task, folder)
+        changes |= _task(data, eval_data, prompt, reward, folder)
     changes |= config or {}
-    if isinstance(recipe, Recipe):
-        raise UserError("recipe: give its name or file, with what differs in config")
     made = load_recipe(str(recipe), changes, setting)
     if not stages:
         return made

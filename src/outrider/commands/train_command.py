@@ -31,19 +31,33 @@ def train_command(recipe: Recipe, out: Path, resume: bool = False, force: bool =
         UserError: a mistake that the user can correct; see the bad-input table in the docs.
         Terminated: SIGTERM came; the run is saved as it was after its last step.
     """
+    refuse_unfit(recipe, force)
+    started_by_another(recipe.train.ranks)  # which it then is
+    return launch(processes_of(recipe), _train, recipe, out, resume, force, hint=f"{RESUME} from the last checkpoint")
+
+
+def refuse_unfit(recipe: Recipe, force: bool) -> None:
+    """Refuse a recipe whose trackers are not installed, or that does not fit into memory without ``force``.
+
+    Raises:
+        UserError: one sentence.
+    """
     if missing := missing_trackers(recipe.train.trackers):
         raise UserError(missing[0])
     if not force and (lacks := lacking(recipe, local_config(recipe.model))):
         raise UserError(f"{lacks}; --force trains all the same")
-    started_by_another(recipe.train.ranks)  # which it then is
-    return launch(processes_of(recipe), _train, recipe, out, resume, force, hint=f"{RESUME} from the last checkpoint")
 
 
 def _preflight(recipe: Recipe) -> list[str]:
     return preflight(recipe.task, wanted_by(recipe), recipe.model, recipe.policy).refuse()
 
 
-def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool) -> int:
+def training_run(ranks: Ranks, recipe: Recipe, out: Path) -> TrainingRun:
+    """The run of a recipe with its parts, not begun yet.
+
+    Raises:
+        UserError: the table, the model or the recipe cannot be used.
+    """
     found = ranks.from_main(lambda: _preflight(recipe))  # first: loading a model takes minutes
     screen = Screen(recipe, out, ranks.main)
     clock = Clock(screen.phase)
@@ -51,7 +65,12 @@ def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool) -
     reference = reference_of(recipe, policy) if ranks.main else ""  # before the learner, which may shard the model
     trainer = build(recipe, policy, ranks, clock)
     trainer.explorer.prepare()
-    run = TrainingRun(trainer, policy, path_sentence, ranks, screen, out, reference, found)
+    return TrainingRun(trainer, policy, path_sentence, ranks, screen, out, reference, found)
+
+
+def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool) -> int:
+    run = training_run(ranks, recipe, out)
+    trainer = run.trainer
     safe_stop, whole = SafeStop(), trainer.learner.whole
     if not whole:
         trainer.stop = AgreedStop(safe_stop, ranks)
@@ -60,8 +79,9 @@ def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool) -
     with safe_stop.handled():
         try:
             run.begin(resume, force)
-            with screen:
-                run.train()
+            with run.recorder.screen:
+                for _ in run.steps():
+                    pass
             run.finish()
         except (Terminated, RankLostError, EngineLostError) as stop:
             if isinstance(stop, RankLostError) and not whole:

@@ -236,14 +236,20 @@ def _left(ranks: Ranks, main: RankMain, arguments: tuple[Any, ...]) -> int:
 
 
 def _call(ranks: Ranks, main: RankMain, arguments: tuple[Any, ...]) -> int:
+    with threads_of_a_rank(), ranks.naming_the_lost():
+        ranks.gather(list)  # who has nothing to say would else be gone while the others still connect to it
+        return main(ranks, *arguments)
+
+
+@contextmanager
+def threads_of_a_rank() -> Iterator[None]:
+    """A block that computes as a rank does: on a CPU with one thread, on which the last bits depend."""
     threads = torch.get_num_threads()
     if not torch.cuda.is_available():
         torch.set_num_threads(1)
         _keep_freed_memory()
     try:
-        with ranks.naming_the_lost():
-            ranks.gather(list)  # who has nothing to say would else be gone while the others still connect to it
-            return main(ranks, *arguments)
+        yield
     finally:
         torch.set_num_threads(threads)
 

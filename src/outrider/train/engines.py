@@ -94,11 +94,7 @@ def _open_engines(recipe: Recipe, policy: Policy, ranks: Ranks) -> tuple[Sampler
 
 
 def open_sampler(recipe: Recipe, policy: Policy, ranks: Ranks) -> Sampler:
-    """The sampler of a recipe.
-
-    Raises:
-        UserError: its engine cannot be had.
-    """
+    """The sampler of a recipe; raises as :func:`open_engines`."""
     if isinstance(recipe.engine.sampler, Vllm):
         return _vllm(recipe.engine.sampler, recipe, policy, ranks)
     from outrider.sample.local import LocalSampler
@@ -120,11 +116,7 @@ def _vllm(engine: Vllm, recipe: Recipe, policy: Policy, ranks: Ranks) -> Sampler
 
 
 def open_learner(recipe: Recipe, policy: Policy, ranks: Ranks) -> Learner:
-    """The learner of a recipe.
-
-    Raises:
-        UserError: its engine cannot be had.
-    """
+    """The learner of a recipe; raises as :func:`open_engines`."""
     loss = PolicyLoss(recipe.objective, recipe.sample.max_tokens)
     dtype = placement(recipe.policy.dtype).dtype
     hold: Hold = WholeModel

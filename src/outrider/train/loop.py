@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from outrider.config import Recipe
 from outrider.credit.assign import assign
@@ -59,6 +59,14 @@ class Watcher:
     save: Callable[[int], None]
 
 
+class TrainingStep(NamedTuple):
+    """A finished step: its number from 1, its groups, and the numbers of its line in ``metrics.jsonl``."""
+
+    number: int
+    groups: Sequence[Group]
+    metrics: Mapping[str, float]
+
+
 @dataclass(slots=True)
 class Trainer:
     """A run's parts, put together by :mod:`outrider.train.build`, and the loop over them."""
@@ -79,8 +87,8 @@ class Trainer:
     snapshot: bytes = b""
     _lost: EngineLostError | None = None
 
-    def train(self, watch: Watcher) -> None:
-        """Steps until a limit is reached.
+    def steps(self, watch: Watcher) -> Iterator[TrainingStep]:
+        """Steps until a limit is reached, each given when it is on record; what is due after it comes before the next.
 
         Raises:
             EngineLostError: nothing is left that samples or trains; the state is that after the last update.
@@ -103,6 +111,7 @@ class Trainer:
             by_share = any(before < share <= self.progress for share in every.evaluate_at)
             self.counters.owes_evaluation = not done and bool(by_step or by_share)
             self._take_snapshot()
+            yield TrainingStep(step, groups, metrics)
             if self._lost is not None:
                 raise self._lost
             if self.counters.owes_evaluation:
@@ -154,7 +163,7 @@ class Trainer:
         """Share of the budget that is spent: of steps, tokens or seconds, whichever is furthest."""
         train, counters = self.recipe.train, self.counters
         spent = [(counters.step, train.steps), (counters.tokens, train.tokens), (counters.seconds, train.seconds)]
-        return max(_share(used, budget) for used, budget in spent if budget is not None)
+        return max(used / budget if budget else math.inf for used, budget in spent if budget is not None)
 
     def state(self) -> dict[str, Any]:
         """All but the learner's part of the state after the last finished step, also while the next one explores."""
@@ -194,7 +203,3 @@ class Trainer:
         self.explorer.load_state_dict(checkpoint.state["explorer"])
         self.collect.load_state_dict(checkpoint.state["collector"])
         self.learner.load(checkpoint.folder)
-
-
-def _share(spent: float, budget: float) -> float:
-    return spent / budget if budget else math.inf

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,7 +21,7 @@ from outrider.screen.screen import Screen
 from outrider.tasks.heldout import heldout_problems
 from outrider.tasks.task import counted
 from outrider.train.evaluate import Evaluator
-from outrider.train.loop import Trainer, Watcher
+from outrider.train.loop import Trainer, TrainingStep, Watcher
 from outrider.train.recorder import Recorder
 
 T = TypeVar("T")
@@ -85,14 +85,14 @@ class TrainingRun:
         if checkpoint is None:
             self.save(0)
 
-    def train(self) -> None:
-        """Evaluate, train, evaluate; a resumed run repeats nothing."""
+    def steps(self) -> Iterator[TrainingStep]:
+        """Evaluate, train step by step, evaluate; a resumed run repeats nothing."""
         options, counters = self.recipe.evaluate, self.trainer.counters
         self.recorder.resumed(counters.step, counters.tokens, counters.seconds)
         if options.before and counters.step == 0:
             with self.trainer.stop.allowed():
                 self.evaluate(0)
-        self.trainer.train(Watcher(self.stepped, self.evaluate, self.save))
+        yield from self.trainer.steps(Watcher(self.stepped, self.evaluate, self.save))
         if options.after:
             with self.trainer.stop.allowed():
                 self.evaluate(counters.step)
