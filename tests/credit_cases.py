@@ -66,8 +66,7 @@ from outrider.credit import (
     UniformCorrect,
     UntilBox,
 )
-
-STEP = 250  # of training, in all examples and rules
+from outrider.testing.credit import STEP, CreditClaims
 
 
 class Case(NamedTuple):
@@ -99,6 +98,12 @@ class Case(NamedTuple):
     dissent: bool = True
     compares: bool = True
     lengths: bool = False
+
+    @property
+    def claims(self) -> CreditClaims:
+        """What the laws of ``outrider.testing`` need."""
+        keeps = {"still": self.still, "compares": self.compares, "ordered": self.ordered, "dissent": self.dissent}
+        return CreditClaims(self.piece, self.shift, self.scale, **keeps, alike=not self.lengths)
 
 
 CASES = {

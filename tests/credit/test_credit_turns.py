@@ -14,16 +14,16 @@ from functools import cache
 
 import numpy as np
 import pytest
-from test_credit_matrix import chains
 
 from credit_cases import CASES, STEP, Case
-from credit_groups import FLAT, FORESTS, parts
 from outrider.credit import Link, Members
 from outrider.credit.assign import Assigned, assign
 from outrider.credit.paths import PrefixPolicy
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.weights import token_weights
 from outrider.record import Context, Group, Problem, Rollout, correct, incorrect
+from outrider.testing.credit import chains
+from outrider.testing.credit_groups import FLAT, FORESTS, parts
 
 PROMPT = np.array([1], np.int32)
 NO_IDS = np.zeros(0, np.int32)

@@ -48,9 +48,9 @@ def test_the_shaper_and_the_surrogate_of_the_page_keep_every_rule() -> None:
         line = re.match(r'"\w', code)  # of a table of cases
         exec(f"cases |= {{{code}}}" if line else code, names)
     assert list(names["cases"]) == ["rarity", "two_sided"]
-    for rule in test_credit_matrix.RULES:
+    for rule in test_credit_matrix.RULES.values():
         rule(names["cases"]["rarity"])
-    for rule in test_objective_matrix.SURROGATE_RULES:
+    for rule in test_objective_matrix.SURROGATE_RULES.values():
         rule(names["cases"]["two_sided"])
 
 

@@ -282,8 +282,6 @@ def test_the_tree_grows_from_branches_too():
 def _world(
     problems: int = 6, ending: Callable[[SampleRequest, int], Outcome] = by_rate, before: Any = Ragged
 ) -> Situation:
-    problems: int = 6, ending: Callable[[SampleRequest, int], Outcome] = by_rate, before: Any = Ragged
-) -> Situation:
     return Situation(problems, before, ending)
 
 
