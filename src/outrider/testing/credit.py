@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +34,6 @@ from outrider.testing.credit_groups import (
     parts,
     picked,
     unscorable,
-    with_rewards,
     without_tokens,
 )
 from outrider.testing.law import breaks, require, require_equal
@@ -224,7 +224,7 @@ def copes_with_nobody(claims: CreditClaims) -> None:
         require_equal(run(chain, []), [], "the advantages of no groups")
         require_equal(run(chain, [EMPTY, EMPTY]), [[], []], "the advantages of two empty groups")
         for group in GROUPS[:5]:
-            nobody = with_rewards(group, lambda r_G: np.full(len(r_G), np.nan))
+            nobody = replace(group, rewards_G=np.full(group.size, np.nan))
             with breaks(situation=described(nobody)):
                 require_zero(alone(chain, nobody), "no member is scorable")
             with breaks(situation=described(group)):

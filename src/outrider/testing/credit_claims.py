@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from outrider.credit import Baseline
 from outrider.testing.credit import CreditClaims, alone, each, require_close, require_zero, run
-from outrider.testing.credit_groups import EMPTY, FLAT, FORESTS, ULP, described, picked, plain, with_rewards
+from outrider.testing.credit_groups import EMPTY, FLAT, FORESTS, ULP, described, picked, plain
 from outrider.testing.law import breaks, require, require_equal
 
 
@@ -23,7 +24,7 @@ def compares_with_others(claims: CreditClaims) -> None:
             for i in range(group.size):
                 require_zero(alone(chain, picked(group, [i])), f"member {i} without the others")
             first = np.arange(group.size) == 0
-            lonely = with_rewards(group, lambda rewards_G, first=first: np.where(first, rewards_G, np.nan))
+            lonely = replace(group, rewards_G=np.where(first, group.rewards_G, np.nan))
             require_zero(alone(chain, lonely), "the first member alone is scorable")
 
 
@@ -36,7 +37,7 @@ def is_still_where_rewards_are_equal(claims: CreditClaims) -> None:
     for (chain, group), (value, kind) in itertools.product(
         each(claims, FLAT[:4] + FORESTS[:4]), zip(values + values[-2:], kinds, strict=True)
     ):
-        equal = np.where(np.isnan(group.rewards_G), np.nan, value).astype(kind)
+        equal: Any = np.where(np.isnan(group.rewards_G), np.nan, value).astype(kind)
         same = replace(group, rewards_G=equal, success_G=np.isfinite(equal) & (value > 0.5))
         with breaks(situation=described(same)):
             for found in run(chain, [same, EMPTY, same]):
@@ -50,7 +51,7 @@ def ignores_a_shift(claims: CreditClaims) -> None:
     for chain, group in each(claims):
         with breaks(situation=described(group)):
             for constant in (0.25, 2.0**20):  # sums of these and the rewards are exact
-                shifted = with_rewards(group, lambda rewards_G, c=constant: rewards_G + c)
+                shifted = replace(group, rewards_G=group.rewards_G + constant)
                 require_close(alone(chain, shifted), alone(chain, group), f"{constant:g} added to all rewards", 1e-9)
 
 
@@ -61,7 +62,7 @@ def follows_a_factor(claims: CreditClaims) -> None:
     for chain, group in each(claims):
         with breaks(situation=described(group)):
             for s in (0.25, 2.0**10):  # exact
-                found = alone(chain, with_rewards(group, lambda rewards_G, s=s: rewards_G * s))
+                found = alone(chain, replace(group, rewards_G=group.rewards_G * s))
                 expected = [a * s**claims.scale for a in alone(chain, group)]
                 require_close(found, expected, f"all rewards times {s:g}", 1e-12 * max(s, 1.0))
 
@@ -72,7 +73,7 @@ def leaves_no_residue_of_an_offset(claims: CreditClaims) -> None:
     if not (isinstance(claims.component, Baseline) and claims.compares):
         return
     for group in FLAT:
-        noisy = with_rewards(group, lambda r_G: np.float32(1e4 + 1e-3 * r_G).astype(np.float64))
+        noisy = replace(group, rewards_G=(1e4 + 1e-3 * group.rewards_G).astype(np.float32).astype(np.float64))
         with breaks(situation=described(noisy)):
             for member, a in enumerate(alone([claims.component], noisy)):
                 most = np.abs(a).max(initial=0.0)

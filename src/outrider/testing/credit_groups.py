@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
-from outrider.arrays import Floats, Ints
+from outrider.arrays import Ints
 from outrider.credit import Members
 
 _TEXTS = ["\\boxed{", "}", "x", " 7}"]
@@ -71,11 +71,6 @@ def picked(members: Members, chosen: Sequence[int] | Ints) -> Members:
     return Members(**new)
 
 
-def with_rewards(members: Members, change: Callable[[Floats], Floats]) -> Members:
-    """The same members with other rewards; verdicts stay."""
-    return replace(members, rewards_G=change(members.rewards_G))
-
-
 def unscorable(members: Members, i: int) -> Members:
     """The same, but the verifier failed on one member."""
     rewards_G, success_G = members.rewards_G.copy(), members.success_G.copy()
@@ -86,7 +81,7 @@ def unscorable(members: Members, i: int) -> Members:
 def without_tokens(members: Members, i: int, reward: float) -> Members:
     """The same, but one member has no token to train, and a reward that no other has."""
     at = np.arange(members.size) == i
-    per_token = {
+    per_token: dict[str, Any] = {
         name: [np.zeros(0) if j == i else values for j, values in enumerate(getattr(members, name))]
         for name in (field.name for field in fields(Members))
         if name.endswith("_GT")
