@@ -14,10 +14,10 @@ from outrider.testing.credit_claims import CLAIMED_LAWS
 from outrider.testing.law import breaks
 from outrider.testing.losses import LOSS_LAWS, LossClaims
 from outrider.testing.stages import StageClaims, stage_checks
-from outrider.testing.verifiers import Example, verifier_checks
+from outrider.testing.verifiers import VerifierExample, verifier_checks
 from outrider.verify.judge import Judge
 
-Check = tuple[str, Callable[[], None]]
+LawCheck = tuple[str, Callable[[], None]]
 """The name of a law, and what raises :class:`outrider.testing.LawError` where the law is broken."""
 
 T = TypeVar("T")
@@ -108,7 +108,10 @@ def check_loss(make: Surrogate | Callable[[], Surrogate], stops_gradient: bool =
 
 
 def check_verifier(
-    verifier: Judge | Callable[[], Judge], rows: Sequence[Example], answer: str = "answer", prompt: str = "problem"
+    verifier: Judge | Callable[[], Judge],
+    rows: Sequence[VerifierExample],
+    answer: str = "answer",
+    prompt: str = "problem",
 ) -> None:
     """Hold a verifier to its laws, on rows of a table with responses that are right and wrong.
 
@@ -133,13 +136,13 @@ def check_verifier(
     _run(verifier_checks(_made(verifier, Judge), rows, answer, prompt))
 
 
-def credit_checks(claims: CreditClaims) -> Iterator[Check]:
+def credit_checks(claims: CreditClaims) -> Iterator[LawCheck]:
     """Each law of credit by its name, with a function that checks it; laws that are not claimed hold."""
     for law, rule in (CREDIT_LAWS | CLAIMED_LAWS).items():
         yield law, partial(_check, law, rule, claims, type(claims.component).__name__)
 
 
-def loss_checks(claims: LossClaims) -> Iterator[Check]:
+def loss_checks(claims: LossClaims) -> Iterator[LawCheck]:
     """Each law of a policy loss by its name, with a function that checks it."""
     for law, rule in LOSS_LAWS.items():
         yield law, partial(_check, law, rule, claims, type(claims.surrogate).__name__)
@@ -150,7 +153,7 @@ def _check(law: str, rule: Callable[[Any], None], claims: CreditClaims | LossCla
         rule(claims)
 
 
-def _run(checks: Iterable[Check]) -> None:
+def _run(checks: Iterable[LawCheck]) -> None:
     for _, check in checks:
         check()
 

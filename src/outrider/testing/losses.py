@@ -36,8 +36,8 @@ class Slope(NamedTuple):
     slopes: Tensor
 
 
-class Tokens(NamedTuple):
-    """Tokens of a batch of rows: ratios and advantages, and how many tokens each row has.
+class LossBatch(NamedTuple):
+    """The tokens of a batch of rows: ratios and advantages, and how many tokens each row has.
 
     ``observed`` is the place of a token that was not sampled, whose log-probability is NaN; -1: none.
     """
@@ -63,7 +63,7 @@ def slope(
     lengths: Sequence[int],
     observed: int = -1,
 ) -> Slope:
-    """The gains and slopes of a batch of rows, in float64; arguments as in :class:`Tokens`.
+    """The gains and slopes of a batch of rows, in float64; arguments as in :class:`LossBatch`.
 
     >>> from outrider.objective import Unclipped
     >>> slope(Unclipped(), [2.0], [-1.0], [1]).slopes.tolist()
@@ -71,14 +71,14 @@ def slope(
     """
     import torch
 
-    tokens = Tokens(ratios, advantages, lengths, observed)
+    tokens = LossBatch(ratios, advantages, lengths, observed)
     start = _logprobs(tokens)
     gain, marks = surrogate.gain(_ratios(tokens, start))
     slopes = torch.autograd.functional.jacobian(lambda logprobs: _gain(surrogate, tokens, logprobs), start)
     return Slope(gain, marks, slopes)
 
 
-def _logprobs(tokens: Tokens) -> Tensor:
+def _logprobs(tokens: LossBatch) -> Tensor:
     import torch
 
     logprobs = torch.tensor([_OLD + math.log(ratio) for ratio in tokens.ratios], dtype=torch.float64)
@@ -86,7 +86,7 @@ def _logprobs(tokens: Tokens) -> Tensor:
     return logprobs
 
 
-def _ratios(tokens: Tokens, logprobs: Tensor) -> TokenRatios:
+def _ratios(tokens: LossBatch, logprobs: Tensor) -> TokenRatios:
     """Equal entropies: nothing forks, so a surrogate that reads the likeliest tokens is what it changes."""
     import torch
 
@@ -97,21 +97,21 @@ def _ratios(tokens: Tokens, logprobs: Tensor) -> TokenRatios:
     return TokenRatios(log_ratio, logprobs, advantages, live, tokens.lengths, entropies, logprobs[:, None])
 
 
-def _gain(surrogate: Surrogate, tokens: Tokens, logprobs: Tensor) -> Tensor:
+def _gain(surrogate: Surrogate, tokens: LossBatch, logprobs: Tensor) -> Tensor:
     return surrogate.gain(_ratios(tokens, logprobs))[0]
 
 
 # The laws
 
-MIXED = Tokens([2.0, 0.5, 1.5, 8.0], [1.0, 1.0, -1.0, -1.0], [1, 3])
+MIXED = LossBatch([2.0, 0.5, 1.5, 8.0], [1.0, 1.0, -1.0, -1.0], [1, 3])
 SMOOTH = [0.37, 0.61, 0.93, 1.07, 1.43, 2.6, 6.3]  # ratios at which no shipped loss has a kink
-NOTHING = Tokens([], [], [])
+NOTHING = LossBatch([], [], [])
 _HINT = "if a factor is detached on purpose, say stops_gradient=True"
 
 
 def gives_one_gain_per_token(claims: LossClaims) -> None:
     """A finite number for each token, and none for an empty batch."""
-    for tokens in (MIXED, Tokens([1.0], [0.0], [1]), NOTHING):
+    for tokens in (MIXED, LossBatch([1.0], [0.0], [1]), NOTHING):
         with breaks(situation=str(tokens)):
             gain, _ = claims.surrogate.gain(_ratios(tokens, _logprobs(tokens)))
             require_equal(tuple(gain.shape), (len(tokens.ratios),), "the shape of the gains")
@@ -130,7 +130,7 @@ def declares_its_marks(claims: LossClaims) -> None:
 
 def is_the_policy_gradient_on_policy(claims: LossClaims) -> None:
     """Where every ratio is 1, the slope of a token is its advantage."""
-    tokens = Tokens([1.0] * 4, [2.0, 2.0, -0.5, -0.5], [2, 2])
+    tokens = LossBatch([1.0] * 4, [2.0, 2.0, -0.5, -0.5], [2, 2])
     with breaks(situation=str(tokens)):
         found = slope(claims.surrogate, *tokens).slopes.sum(0)
         _require_close(found, _like(found, tokens.advantages), "the gradient by the log-probabilities")
@@ -141,7 +141,7 @@ def trains_no_observed_token(claims: LossClaims) -> None:
     the gains of the others nor a gradient, wherever it stands."""
     for place in range(3):
         ratios, advantages = [2.0, 0.5], [1.0, 1.0]
-        tokens = Tokens(
+        tokens = LossBatch(
             [*ratios[:place], 1.0, *ratios[place:]], [*advantages[:place], 0.0, *advantages[place:]], [3], place
         )
         with breaks(situation=str(tokens)):
@@ -167,7 +167,7 @@ def keeps_rows_apart(claims: LossClaims) -> None:
 
 def gives_no_gradient_without_advantage(claims: LossClaims) -> None:
     """Advantages of 0 give a gradient of exactly 0."""
-    tokens = Tokens([2.0, 0.5, 8.0], [0.0] * 3, [2, 1])
+    tokens = LossBatch([2.0, 0.5, 8.0], [0.0] * 3, [2, 1])
     with breaks(situation=str(tokens)):
         found = slope(claims.surrogate, *tokens).slopes
         require(not found.any(), f"the gradient is {found.sum(0).tolist()}, expected 0")
@@ -175,7 +175,7 @@ def gives_no_gradient_without_advantage(claims: LossClaims) -> None:
 
 def is_proportional_to_the_advantage(claims: LossClaims) -> None:
     """Twice the advantage gives twice the gradient."""
-    once = Tokens([2.0, 0.5, 8.0], [1.0, -1.0, -0.5], [1, 1, 1])
+    once = LossBatch([2.0, 0.5, 8.0], [1.0, -1.0, -0.5], [1, 1, 1])
     twice = once._replace(advantages=[2 * a for a in once.advantages])
     with breaks(situation=str(twice)):
         found, expected = slope(claims.surrogate, *twice).slopes, 2 * slope(claims.surrogate, *once).slopes
@@ -184,7 +184,7 @@ def is_proportional_to_the_advantage(claims: LossClaims) -> None:
 
 def says_whether_a_response_shares_a_ratio(claims: LossClaims) -> None:
     """``per_response`` is true where a token's gain depends on other tokens of its response, and only there."""
-    tokens = Tokens([1.1, 0.9, 1.0], [1.0, 1.0, 1.0], [3])
+    tokens = LossBatch([1.1, 0.9, 1.0], [1.0, 1.0, 1.0], [3])
     with breaks(situation=str(tokens)):
         slopes = slope(claims.surrogate, *tokens).slopes
         shared = bool((slopes - slopes.diag().diag() != 0).any())
@@ -200,13 +200,13 @@ def has_the_gradient_of_its_value(claims: LossClaims) -> None:
         return
     for sign in (1.0, -1.0):
         for ratio in SMOOTH:
-            tokens = Tokens([ratio, 1.21, 0.83], [sign, -0.5, 0.7], [2, 1])
+            tokens = LossBatch([ratio, 1.21, 0.83], [sign, -0.5, 0.7], [2, 1])
             with breaks(situation=str(tokens)):
                 found, expected = slope(claims.surrogate, *tokens).slopes, _differences(claims.surrogate, tokens)
                 _require_close(found, expected, f"the gradient, beside central differences ({_HINT}),", 1e-5)
 
 
-def _differences(surrogate: Surrogate, tokens: Tokens, step: float = 1e-6) -> Tensor:
+def _differences(surrogate: Surrogate, tokens: LossBatch, step: float = 1e-6) -> Tensor:
     import torch
 
     start, columns = _logprobs(tokens), []

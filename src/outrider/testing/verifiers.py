@@ -13,7 +13,7 @@ from outrider.testing.law import breaks, require, require_equal
 from outrider.texts import MARKS
 from outrider.verify.judge import Judge
 
-Example = tuple[Mapping[str, Any], Sequence[str], Sequence[str]]
+VerifierExample = tuple[Mapping[str, Any], Sequence[str], Sequence[str]]
 """The fields of a row, right responses, and wrong responses."""
 
 
@@ -142,7 +142,7 @@ VERIFIER_LAWS: dict[str, Callable[[VerifierRow], None]] = {
 
 
 def verifier_checks(
-    verifier: Judge, rows: Sequence[Example], answer: str = "answer", prompt: str = "problem"
+    verifier: Judge, rows: Sequence[VerifierExample], answer: str = "answer", prompt: str = "problem"
 ) -> Iterator[tuple[str, Callable[[], None]]]:
     """Each law by its name, with a function that checks the law on every row."""
     for law, rule in VERIFIER_LAWS.items():
