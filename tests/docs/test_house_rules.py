@@ -321,5 +321,5 @@ def test_the_work_of_every_command_has_one_name():
         "worked",
         "analyse",
     }  # the last has three kinds of analysis
-    of_the_screen_alone = {"completion", "recipes", "settings", "version"}
+    of_the_screen_alone = {"completion", "components", "recipes", "settings", "version"}
     assert {f"{name}_command" for name in declared.keys() - here - of_the_screen_alone} <= works.keys()

@@ -71,7 +71,9 @@ class Life:
         stages = [self.claims.make()] if self.claims.first else [around.before(), self.claims.make()]
         known = self._known if situation is None else {}
         arguments = {"train": problem_at, "known": known, "parents": self._parents, **rest}
-        return ScriptedRun(stages, around, **arguments)
+        run = ScriptedRun(stages, around, **arguments)
+        run.explorer.prepare()
+        return run
 
     def again(self, after: int = 0, situation: Situation | None = None, **rest: Any) -> ScriptedRun:
         """Another run of a fresh stage, killed and resumed after so many steps."""

@@ -145,6 +145,8 @@ def verifier_checks(
     verifier: Judge, rows: Sequence[VerifierExample], answer: str = "answer", prompt: str = "problem"
 ) -> Iterator[tuple[str, Callable[[], None]]]:
     """Each law by its name, with a function that checks the law on every row."""
+    with breaks("prepare", component=type(verifier).__name__):
+        verifier.prepare()
     for law, rule in VERIFIER_LAWS.items():
         yield law, partial(_check_rows, law, rule, [VerifierRow(verifier, *row, answer, prompt) for row in rows])
 
