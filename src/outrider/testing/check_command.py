@@ -36,10 +36,10 @@ KINDS: dict[type[Options], tuple[str, str]] = {
 
 
 def check_command(name: str) -> int:
-    """Print ``ok`` and the name of each law that the component keeps, and the claims that it could make besides.
+    """Print ``ok`` and the name of each law that the component keeps, and a call for a test, with claims that hold.
 
-    A stage's budget is not known here; a loss may detach a factor of its gain. Both are claims for a test of the
-    author's own. A verifier needs rows, so it is checked from Python alone.
+    The budget of a stage is not known here. A loss whose gradient is not that of its value counts as one that detaches
+    a factor. A verifier needs rows, so it is checked from Python alone.
 
     Returns:
         0; 1 where a law is broken, after the sentence that says which, where and how.
@@ -60,12 +60,11 @@ def check_command(name: str) -> int:
     try:
         if isinstance(component, Stage):
             make = cast(type[Stage], cls)
-            claims = {"first": True} if samples_first(make) else {}
-            _told(stage_checks(StageClaims(make, single=True, **claims)))
+            claims = kept_stage_claims(make)
+            _told(stage_checks(StageClaims(make, **claims)))
         elif isinstance(component, Surrogate):
-            claims = (
-                {} if _keeps(loss_checks(LossClaims(component)), "finite differences") else {"stops_gradient": True}
-            )
+            smooth = _keeps(loss_checks(LossClaims(component)), "finite differences")
+            claims = {} if smooth else {"stops_gradient": True}
             _told(loss_checks(LossClaims(component, **claims)), ["finite differences"] if claims else [])
         else:
             assert isinstance(component, Baseline | Shaper | RewardShaper)
@@ -109,14 +108,24 @@ def made(cls: type[Options], name: str, function: str) -> Options:
         raise UserError(f"{name!r} refuses its default options: {error.errors()[0]['msg']}") from None
 
 
-def samples_first(cls: type[Stage]) -> bool:
-    """Whether a stage asks for nothing behind another one, but does as the first of a recipe."""
-    around = SITUATIONS["ragged groups"]
+def kept_stage_claims(make: type[Stage]) -> dict[str, Any]:
+    """What a stage needs to claim, as arguments of its check: ``first`` where it asks for nothing behind another stage,
+    but does as the first of a recipe; ``single`` where only then its reasons keep their law.
+
+    >>> from outrider.explore import Refill, Uniform
+    >>> kept_stage_claims(Uniform), kept_stage_claims(Refill)
+    ({'first': True}, {})
+    """
+    around, claims = SITUATIONS["ragged groups"], dict[str, Any]()
     try:
-        behind, alone = (Life(StageClaims(cls, first=first), around) for first in (False, True))
+        behind, alone = (Life(StageClaims(make, first=first), around) for first in (False, True))
     except Exception:  # noqa: BLE001 - the laws will say it better
-        return False
-    return not any(behind.run.plans) and any(alone.run.plans)
+        return {}
+    if not any(behind.run.plans) and any(alone.run.plans):
+        claims["first"] = True
+    if make.drop is not Stage.drop and not _keeps(stage_checks(StageClaims(make, **claims)), "requests", "reasons"):
+        claims["single"] = True
+    return claims
 
 
 def kept_claims(component: Baseline | Shaper | RewardShaper) -> dict[str, Any]:
@@ -131,15 +140,16 @@ def kept_claims(component: Baseline | Shaper | RewardShaper) -> dict[str, Any]:
         possible += [{"ordered": True}, {"dissent": True}, {"alike": True}]
     found: dict[str, Any] = {}
     for claim in possible:
-        if _keeps(credit_checks(CreditClaims(component, **claim))):
+        if _keeps(credit_checks(CreditClaims(component, **claim)), *CLAIMED_LAWS):
             found |= claim
     return found
 
 
 def _keeps(checks: Iterable[LawCheck], *laws: str) -> bool:
+    """Whether these laws hold, of all that are checked."""
     try:
         for law, check in checks:
-            if not laws or law in laws:
+            if law in laws:
                 check()
     except LawError:
         return False
