@@ -1,5 +1,5 @@
-"""Every piece of credit: an example that was worked by hand, and the laws that it keeps. The rules are in
-``test_credit_matrix.py``.
+"""Every piece of credit: an example that was worked by hand, and the laws that it keeps. The laws are in
+``outrider.testing``, and ``test_credit_matrix.py`` holds every piece to them.
 
 Unless ``on`` says otherwise, an example is of the group ``ROOTS`` (``credit_groups.py``). Verdict and reward disagree
 in it, since a failure earns the most:

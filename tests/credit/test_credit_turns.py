@@ -1,6 +1,6 @@
 """Credit where rollouts have turns: what a world said changes no credit, wherever it stands.
 
-A metamorphic rule for every piece of the matrix: observed tokens are put into the groups of ``credit_groups.py``, and
+A metamorphic rule for every piece of the matrix: observed tokens are put into the groups of ``outrider.testing``, and
 all sampled tokens keep their advantages, and their weights under every denominator. No piece is excepted: also the
 formulas that count positions or lengths count sampled tokens.
 """

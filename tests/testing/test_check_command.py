@@ -68,6 +68,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "groups apart",
             "check_shaper(Half, shift=True, scale=1, ",
         ),
+        ("outrider.explore:Keep", "Keep, a stage", "reasons", "check_stage(Keep, single=True)"),
         ("methods.py:Plain", "Plain, a policy loss, with no options", "finite differences", "check_loss(Plain)"),
         (
             "outrider.objective:Cispo",
