@@ -1,5 +1,5 @@
-"""Every piece of credit: an example that was worked by hand, and the laws that it keeps. The rules are in
-``test_credit_matrix.py``.
+"""Every piece of credit: an example that was worked by hand, and the laws that it keeps. The laws are in
+``outrider.testing``, and ``test_credit_matrix.py`` holds every piece to them.
 
 Unless ``on`` says otherwise, an example is of the group ``ROOTS`` (``credit_groups.py``). Verdict and reward disagree
 in it, since a failure earns the most:
@@ -66,8 +66,7 @@ from outrider.credit import (
     UniformCorrect,
     UntilBox,
 )
-
-STEP = 250  # of training, in all examples and rules
+from outrider.testing.credit import STEP, CreditClaims
 
 
 class Case(NamedTuple):
@@ -99,6 +98,12 @@ class Case(NamedTuple):
     dissent: bool = True
     compares: bool = True
     lengths: bool = False
+
+    @property
+    def claims(self) -> CreditClaims:
+        """What the laws of ``outrider.testing`` need."""
+        keeps = {"still": self.still, "compares": self.compares, "ordered": self.ordered, "dissent": self.dissent}
+        return CreditClaims(self.piece, self.shift, self.scale, **keeps, alike=not self.lengths)
 
 
 CASES = {

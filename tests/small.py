@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from transformers import (
     LlamaConfig,
     LlamaForCausalLM,
@@ -84,22 +81,3 @@ def params(**values: object) -> SamplingParams:
 
 def group(rollouts: list[Rollout]) -> Group:
     return Group(Problem(rollouts[0].problem_id, ""), rollouts[0].group_id).joined(rollouts)
-
-
-LONG = 1 << 30  # a limit on prompts that none reaches
-
-
-class ScriptedEngine:
-    """An engine for planning without a model: every prompt is two tokens, a token's text is its number."""
-
-    def encode(self, problem: Problem) -> NDArray[np.int32]:
-        return np.array([1, 2], np.int32)
-
-    def pieces(self, ids: NDArray[np.int32]) -> list[str]:
-        return [str(i) for i in ids]
-
-    def attention(self, rollout: Rollout, starts: Sequence[int]) -> NDArray[np.float64]:
-        return np.zeros((1, len(starts), len(starts)))
-
-    def branching(self, rollouts: Sequence[Rollout], mass: float) -> list[NDArray[np.int32]]:
-        return [np.ones(r.trainable_tokens, np.int32) for r in rollouts]

@@ -31,6 +31,7 @@ from outrider.explore import (
     Uniform,
     Vip,
 )
+from outrider.testing.stages import StageClaims
 from worked_steps import Worked
 
 Sizes = Sequence[int]
@@ -58,6 +59,11 @@ class Case(NamedTuple):
     exact: bool = False
     first: bool = False
     single: bool = False
+
+    @property
+    def claims(self) -> StageClaims:
+        """What the laws of ``outrider.testing`` need."""
+        return StageClaims(self.stage, self.budget, self.first, self.exact, self.single)
 
 
 CASES = {

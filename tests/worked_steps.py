@@ -12,7 +12,8 @@ import numpy as np
 
 from outrider.explore import Stage
 from outrider.record import Group, Problem, Rollout, SampleRequest
-from scripted import Engine, members, view
+from outrider.testing.scripted import SteppedEngine
+from scripted import members, view
 
 LETTERS = "abcdefghijkl"
 PROBLEMS = [Problem(letter, f"the question {letter}", level="0") for letter in LETTERS]
@@ -51,7 +52,7 @@ class Worked(NamedTuple):
     attention: Sequence[float] = ()
 
 
-class _Engine(Engine):
+class _Engine(SteppedEngine):
     def __init__(self, attention: Sequence[float]) -> None:
         self._attention = attention
 

@@ -65,7 +65,7 @@ LAYERS["processes"] = VOCABULARY
 LAYERS["preflight"] = VOCABULARY | {"*.options", "config", "verify", "tasks", "model", "explore", "credit", "processes"}
 LAYERS["estimate"] = set(LAYERS)
 # the loop, and what starts its processes: they may import everything below, in this order
-for above in ["train", "commands", "analyse", "bench"]:
+for above in ["train", "commands", "analyse", "bench", "testing"]:
     LAYERS[above] = set(LAYERS)
 # evidence reads what a run has left and knows nothing of the loop, so it serves rollouts of any trainer
 LAYERS["report"] = VOCABULARY | {"config", "runs", "measure", "importers", "analyse"}

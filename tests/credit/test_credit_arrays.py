@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from credit_groups import FLAT, FORESTS
 from outrider.config import load_recipe
 from outrider.credit import GroupMean, Link, Members, Novelty, SiblingsMean, TreeValues, advantages_of
 from outrider.credit.arrays import advantages_from_arrays, chain_of
 from outrider.errors import UserError
+from outrider.testing.credit_groups import FLAT, FORESTS
 
 GROUPS = FLAT[:4] + FORESTS[:4]
 CHAINS: list[list[Link]] = [

@@ -460,7 +460,7 @@ def test_the_matrix_catches_what_is_wrong(name: str, wrong: type[Link]) -> None:
     case = CASES[name]
     assert type(case.piece) is wrong.__mro__[1]
     mutated = case._replace(piece=wrong(**case.piece.model_dump()))
-    assert any(catches(rule, mutated) for rule in RULES)
+    assert any(catches(rule, mutated) for rule in RULES.values())
 
 
 class NoAdvantages(Baseline):

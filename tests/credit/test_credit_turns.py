@@ -1,6 +1,6 @@
 """Credit where rollouts have turns: what a world said changes no credit, wherever it stands.
 
-A metamorphic rule for every piece of the matrix: observed tokens are put into the groups of ``credit_groups.py``, and
+A metamorphic rule for every piece of the matrix: observed tokens are put into the groups of ``outrider.testing``, and
 all sampled tokens keep their advantages, and their weights under every denominator. No piece is excepted: also the
 formulas that count positions or lengths count sampled tokens.
 """
@@ -14,16 +14,16 @@ from functools import cache
 
 import numpy as np
 import pytest
-from test_credit_matrix import chains
 
 from credit_cases import CASES, STEP, Case
-from credit_groups import FLAT, FORESTS, parts
 from outrider.credit import Link, Members
 from outrider.credit.assign import Assigned, assign
 from outrider.credit.paths import PrefixPolicy
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.weights import token_weights
 from outrider.record import Context, Group, Problem, Rollout, correct, incorrect
+from outrider.testing.credit import chains
+from outrider.testing.credit_groups import FLAT, FORESTS, parts
 
 PROMPT = np.array([1], np.int32)
 NO_IDS = np.zeros(0, np.int32)

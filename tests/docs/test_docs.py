@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 import test_credit_matrix
 import test_objective_matrix
-from test_stages import RULES, WORLDS, Life
 
 import credit_cases
 from compare.__main__ import NOT_COMPARED, TABLES
 from outrider.config import load_recipe
 from outrider.explore import Stage, Uniform
+from outrider.testing.situations import SITUATIONS
+from outrider.testing.stages import STAGE_LAWS, Life
 from stage_cases import Case
 from worked_steps import Worked, check_by_hand
 
@@ -61,9 +62,9 @@ def test_the_shaper_and_the_surrogate_of_the_page_keep_every_rule() -> None:
         line = re.match(r'"\w', code)  # of a table of cases
         exec(f"cases |= {{{code}}}" if line else code, names)
     assert list(names["cases"]) == ["rarity", "two_sided"]
-    for rule in test_credit_matrix.RULES:
+    for rule in test_credit_matrix.RULES.values():
         rule(names["cases"]["rarity"])
-    for rule in test_objective_matrix.SURROGATE_RULES:
+    for rule in test_objective_matrix.SURROGATE_RULES.values():
         rule(names["cases"]["two_sided"])
 
 
@@ -72,11 +73,11 @@ def test_the_stage_of_the_page_does_what_was_worked_by_hand(case) -> None:
     check_by_hand(case.stage(), worked)
 
 
-@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
-def test_the_stage_of_the_page_keeps_every_rule(case, world) -> None:
-    life = Life(case, world)
-    for rule in RULES:
-        rule(life)
+@pytest.mark.parametrize("situation", SITUATIONS.values(), ids=SITUATIONS)
+def test_the_stage_of_the_page_keeps_every_law(case, situation) -> None:
+    life = Life(case.claims, situation)
+    for law in STAGE_LAWS.values():
+        law(life)
 
 
 def test_the_page_of_the_comparison_has_every_line_of_it() -> None:

@@ -30,7 +30,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 # pages whose Python other tests run
 ELSEWHERE = {"environments.md", "add-a-piece.md", "add-a-stage.md", "bring-your-own.md", "use-outside.md"}
 ELSEWHERE |= {"README.md", "python.md"}  # tests/api
-HERE = {"analyse.md", "import.md", "run-folder.md", "verifiers.md"}
+HERE = {"analyse.md", "import.md", "run-folder.md", "testing.md", "verifiers.md"}
 
 
 def blocks(page: Path, language: str = r"\w*") -> list[str]:
@@ -71,6 +71,17 @@ def test_every_block_of_python_is_run_by_some_test():
 
 def python(page: str) -> str:
     return "\n".join(blocks(ROOT / "docs" / page, "python"))
+
+
+def test_the_tests_of_the_page_on_testing_pass(tmp_path, monkeypatch):
+    (tmp_path / "my_methods.py").write_text((ROOT / "tests/outside/methods.py").read_text())
+    monkeypatch.syspath_prepend(str(tmp_path))
+    names: dict = {}
+    exec(python("testing.md"), names)
+    tests = [test for name, test in names.items() if name.startswith("test_")]
+    assert len(tests) == 4
+    for test in tests:
+        test()
 
 
 def test_rollouts_are_read_as_the_page_of_the_run_folder_does(tmp_path, monkeypatch, capsys):

@@ -29,8 +29,9 @@ from outrider.record import (
     correct,
     incorrect,
 )
-from scripted import Ragged, Run, World, always, by_rate, with_errors
-from small import LONG, ScriptedEngine
+from outrider.testing.scripted import ScriptedEngine, ScriptedRun
+from outrider.testing.situations import Ragged, Situation, always, by_rate, with_errors
+from scripted import LONG
 
 EVERY = {"chunk": {"tokens": 1}}
 PROBLEM = Problem("p", "")
@@ -263,7 +264,9 @@ def test_a_prefix_is_the_path_from_the_first_token():
 
 
 def test_the_tree_grows_from_branches_too():
-    run = Run([Uniform(n=2), Branch(which="all", segment=EVERY, select="surprisal", branches=2, rounds=3)], _world())
+    run = ScriptedRun(
+        [Uniform(n=2), Branch(which="all", segment=EVERY, select="surprisal", branches=2, rounds=3)], _world()
+    )
     depths = Counter()
     for groups in run.steps(4):
         for g in groups:
@@ -276,8 +279,10 @@ def test_the_tree_grows_from_branches_too():
     assert set(depths) == {0, 1, 2, 3}
 
 
-def _world(problems: int = 6, ending: Callable[[SampleRequest, int], Outcome] = by_rate, before: Any = Ragged) -> World:
-    return World(problems, before, ending)
+def _world(
+    problems: int = 6, ending: Callable[[SampleRequest, int], Outcome] = by_rate, before: Any = Ragged
+) -> Situation:
+    return Situation(problems, before, ending)
 
 
 def test_boundaries_fill_the_width_as_if_paths_had_divided_while_they_were_written():
@@ -303,7 +308,7 @@ def test_what_a_width_lacks_is_counted(rounds, short):
     """Two cuts for each path: 2, 4, 8 rollouts; what is left is spent at random cuts in a third round."""
     select = {"boundary": {"depth": 2, "width": 16}}
     stage = Branch(which="all", segment=EVERY, select=select, pivots=16, branches=1, rounds=rounds)
-    run = Run([Uniform(n=2), stage], World(3, Uniform, always(Outcome.INCORRECT)))
+    run = ScriptedRun([Uniform(n=2), stage], Situation(3, Uniform, always(Outcome.INCORRECT)))
     groups = run.next()
     assert [g.size for g in groups] == [16 - short] * 3
     assert run.metrics["explore/1-branch/short"] == 3 * short
@@ -352,11 +357,11 @@ def test_one_estimator_learns_from_step_to_step_and_goes_on_after_a_kill():
     def stages() -> list[Stage]:
         return [Uniform(n=4), Branch(segment=EVERY, select={"utility": {"gamma": 0.0}}, branches=2)]
 
-    run = Run(stages(), _world(ending=ending))
+    run = ScriptedRun(stages(), _world(ending=ending))
     run.steps(2)
     state = json.loads(json.dumps(run.explorer.state_dict()))
     assert run.metrics["explore/1-branch/w"] < -1
-    fresh = Run(stages(), _world(ending=ending), step=2)
+    fresh = ScriptedRun(stages(), _world(ending=ending), step=2)
     fresh.explorer.load_state_dict(state)
     run.steps(3)
     fresh.steps(3)
@@ -369,7 +374,7 @@ def test_one_estimator_learns_from_step_to_step_and_goes_on_after_a_kill():
 
 @pytest.mark.parametrize("ending", [by_rate, with_errors, always(Outcome.CORRECT), always(Outcome.INCORRECT)])
 def test_counts_agree_with_what_was_drawn(ending):
-    run = Run([Ragged(), Branch(segment=EVERY, pivots=2, branches=3, cap=40)], _world(ending=ending))
+    run = ScriptedRun([Ragged(), Branch(segment=EVERY, pivots=2, branches=3, cap=40)], _world(ending=ending))
     for groups in itertools.islice(iter(run.next, None), 4):
         by_pivot = defaultdict(int)
         for g in groups:

@@ -21,7 +21,7 @@ from outrider.record import (
     identity_seed,
     incorrect,
 )
-from small import ScriptedEngine
+from outrider.testing.scripted import ScriptedEngine
 
 EVERY = {"chunk": {"tokens": 1}}
 

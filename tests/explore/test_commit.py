@@ -15,11 +15,13 @@ from outrider.config import load_recipe
 from outrider.errors import UserError
 from outrider.explore import Commit, Refill, Uniform
 from outrider.record import Context, Group, Outcome, SampleRequest
-from scripted import POOL, Run, World, always, batch, by_rate, group, members, view
+from outrider.testing.scripted import POOL, ScriptedRun
+from outrider.testing.situations import Situation, always, by_rate
+from scripted import batch, group, members, view
 
 
-def run(*stages, problems=6, ending=by_rate, **rest) -> Run:
-    return Run(stages, World(problems, Uniform, ending), **rest)
+def run(*stages, problems=6, ending=by_rate, **rest) -> ScriptedRun:
+    return ScriptedRun(stages, Situation(problems, Uniform, ending), **rest)
 
 
 def kept(groups: Sequence[Group]) -> list[Group]:

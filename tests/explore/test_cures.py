@@ -15,7 +15,8 @@ from outrider.explore import Cures
 from outrider.explore.cures import share_out
 from outrider.explore.memory import remember
 from outrider.record import Context
-from scripted import POOL, batch, group, members, view
+from outrider.testing.scripted import POOL
+from scripted import batch, group, members, view
 
 
 def seen(*endings: str, **options: object) -> Cures:

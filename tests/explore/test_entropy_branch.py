@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from outrider.errors import UserError
 from outrider.explore import EntropyBranch, Surroundings, Uniform, View
 from outrider.record import Group, Problem, Rollout, SampleRequest, correct
-from scripted import Ragged, Run, World, by_rate
-from small import LONG, ScriptedEngine
+from outrider.testing.scripted import ScriptedEngine, ScriptedRun
+from outrider.testing.situations import Ragged, Situation, by_rate
+from scripted import LONG
 
 EVERY = {"chunk": {"tokens": 1}}
 THREE = {"chunk": {"tokens": 3}}
@@ -108,7 +109,7 @@ def test_without_a_threshold_a_path_divides_with_that_chance(rise, chance):
 def test_every_problem_ends_with_the_total_exactly(initial, more, branches, threshold, segment, seed):
     total = max(2, initial + more)
     stage = EntropyBranch(segment=segment, tokens=2, branches=branches, threshold=threshold, total=total)
-    run = Run([Uniform(n=initial), stage], World(4, Ragged, by_rate), seed=seed)
+    run = ScriptedRun([Uniform(n=initial), stage], Situation(4, Ragged, by_rate), seed=seed)
     for _ in range(2):
         groups = run.next()
         assert [g.size for g in groups] == [total] * 4

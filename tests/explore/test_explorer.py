@@ -21,9 +21,9 @@ from outrider.explore.stream import ProblemStream
 from outrider.processes.clock import Clock
 from outrider.processes.ranks import Ranks
 from outrider.record import Group, Problem, Rollout, SampleRequest, correct, incorrect
+from outrider.testing.scripted import ScriptedEngine
 from outrider.train.collect import Collector
 from outrider.train.metrics import spent
-from small import ScriptedEngine
 
 PROBLEMS = [Problem(f"p{i}", "", level=str(i % 2)) for i in range(1000)]
 EMPTY = np.zeros(0, np.int32)

@@ -22,7 +22,8 @@ from outrider.record.store import RolloutStore
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
 from outrider.sample.ready import ready
-from scripted import Run, World, by_rate
+from outrider.testing.scripted import ScriptedRun
+from outrider.testing.situations import Situation, by_rate
 from small import random_policy, request
 
 
@@ -85,7 +86,7 @@ class DropTheFirst(Stage):
 
 
 def explored(*stages: Stage, problems: int = 3) -> list[Group]:
-    return Run([*stages], World(problems, lambda: Uniform(n=3), by_rate)).next()
+    return ScriptedRun([*stages], Situation(problems, lambda: Uniform(n=3), by_rate)).next()
 
 
 def test_every_problem_gets_one_and_credit_knows_it(tmp_path) -> None:

@@ -12,12 +12,13 @@ from outrider.errors import UserError
 from outrider.explore import Hint
 from outrider.explore.outcome import first_pass
 from outrider.record import Group, Problem, SampleRequest
-from scripted import Engine, members, view
+from outrider.testing.scripted import SteppedEngine
+from scripted import members, view
 
 SOLUTION = "First add two and three, which is five."  # 39 characters
 
 
-class Letters(Engine):
+class Letters(SteppedEngine):
     """Each letter is a token, in the brackets of a chat format."""
 
     def encode(self, problem: Problem) -> np.ndarray:

@@ -14,7 +14,8 @@ from outrider.explore import Knapsack
 from outrider.explore.apportion import raised
 from outrider.explore.knapsack import enough, value
 from outrider.record import Context
-from scripted import POOL, batch, group, members, view
+from outrider.testing.scripted import POOL
+from scripted import batch, group, members, view
 
 RATES = st.sampled_from([None, 0.0, 1.0, *(k / 16 for k in range(1, 16))])
 

@@ -18,7 +18,9 @@ from outrider.errors import UserError
 from outrider.explore import Prefixed, Uniform
 from outrider.record import Context, Group, Outcome, Problem, SampleRequest
 from outrider.record.turns import observed, sampled
-from scripted import POOL, Engine, Run, World, group, members, view
+from outrider.testing.scripted import POOL, ScriptedRun, SteppedEngine
+from outrider.testing.situations import Situation
+from scripted import group, members, view
 
 
 def long(endings: str, length: int = 20, step: int = 1, problem=POOL[0]) -> Group:
@@ -184,7 +186,7 @@ def test_the_share_stays_within_its_bounds_and_where_nothing_was_continued():
 # Given solutions
 
 
-class Letters(Engine):
+class Letters(SteppedEngine):
     """Each letter is a token; ``>`` ends a prompt as a chat format would, if there is one."""
 
     def __init__(self, closed: bool = False) -> None:
@@ -198,7 +200,7 @@ def with_solution(solution: object) -> Problem:
     return Problem("p0", "2+3=", metadata={"solution": solution})
 
 
-def from_given(stage: Prefixed, problem: Problem, engine: Engine, step: int = 1) -> list[SampleRequest]:
+def from_given(stage: Prefixed, problem: Problem, engine: SteppedEngine, step: int = 1) -> list[SampleRequest]:
     return stage.plan(replace(view([group("0000", problem, step)], step), engine=engine))
 
 
@@ -254,14 +256,16 @@ def test_a_run_continues_what_an_earlier_step_found_and_goes_on_where_it_was_kil
         right = member % 2 == 0 if request.prefix is not None else member == 0 and step % 4 < 2
         return Outcome.CORRECT if right else Outcome.INCORRECT
 
-    world = World(3, Uniform, now_and_then)
-    made = Run([Uniform(n=4), Prefixed(n=2)], world, train=lambda i: pool[i % 6])
+    world = Situation(3, Uniform, now_and_then)
+    made = ScriptedRun([Uniform(n=4), Prefixed(n=2)], world, train=lambda i: pool[i % 6])
     steps = made.steps(8)
     assert [sum(asks[1] for asks in plan) > 0 for plan in made.plans] == [s % 4 >= 2 and s > 2 for s in range(1, 9)]
     group = next(g for g in steps[-2 if made.plans[-2] else -1] if g.size > 4)
     assert group.rollouts[4].parent.split(":")[1] != group.id.split(":")[1]
-    again = Run([Uniform(n=4), Prefixed(n=2)], world, train=lambda i: pool[i % 6], step=4, parents=dict(made.parents))
-    half = Run([Uniform(n=4), Prefixed(n=2)], world, train=lambda i: pool[i % 6])
+    again = ScriptedRun(
+        [Uniform(n=4), Prefixed(n=2)], world, train=lambda i: pool[i % 6], step=4, parents=dict(made.parents)
+    )
+    half = ScriptedRun([Uniform(n=4), Prefixed(n=2)], world, train=lambda i: pool[i % 6])
     half.steps(4)
     again.explorer.load_state_dict(json.loads(json.dumps(half.explorer.state_dict())))
     again.steps(4)

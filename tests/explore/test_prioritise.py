@@ -23,9 +23,11 @@ from outrider.processes.clock import Clock
 from outrider.processes.ranks import Ranks
 from outrider.record import Context, Group, Problem, Rollout, SampleRequest, Verdict, correct, incorrect
 from outrider.record.verdict import Outcome
+from outrider.testing.scripted import ScriptedEngine
 from outrider.train.collect import Collector
 from outrider.train.evaluate import Evaluator
-from small import LONG, ScriptedEngine, params
+from scripted import LONG
+from small import params
 
 EMPTY = np.zeros(0, np.int32)
 PROBLEMS = [Problem(f"p{i}", f"question {i}") for i in range(50)]

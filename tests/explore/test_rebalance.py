@@ -15,7 +15,9 @@ from outrider.errors import UserError
 from outrider.explore import Rebalance, Uniform
 from outrider.explore.rebalance import rollouts_wanted
 from outrider.record import Context, Group
-from scripted import POOL, Run, World, batch, by_rate, group, members, view
+from outrider.testing.scripted import POOL, ScriptedRun
+from outrider.testing.situations import Situation, by_rate
+from scripted import batch, group, members, view
 
 
 def extras(stage: Rebalance, n: int) -> list[int]:
@@ -184,7 +186,7 @@ def test_nobody_in_need_and_groups_without_rollouts_are_ordinary():
 
 
 def test_under_an_explorer_both_passes_are_one_group():
-    run = Run([Uniform(n=8), Rebalance(n_max=20)], World(8, Uniform, by_rate))
+    run = ScriptedRun([Uniform(n=8), Rebalance(n_max=20)], Situation(8, Uniform, by_rate))
     groups = run.next()
     for found in groups:
         first = [r for r in found.rollouts if r.stage == "0-uniform"]

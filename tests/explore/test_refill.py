@@ -15,7 +15,9 @@ from pydantic import ValidationError
 from outrider.errors import UserError
 from outrider.explore import Rebalance, Refill, Uniform
 from outrider.record import Group, Outcome, Problem, SampleRequest, identity_seed
-from scripted import POOL, Run, World, always, batch, by_rate, group, members, view
+from outrider.testing.scripted import POOL, ScriptedRun
+from outrider.testing.situations import Situation, always, by_rate
+from scripted import batch, group, members, view
 
 
 def mixed(groups: Sequence[Group]) -> int:
@@ -26,8 +28,8 @@ def kept(groups: Sequence[Group]) -> list[Group]:
     return [g for g in groups if not any(r.unused for r in g.rollouts)]
 
 
-def run(*stages, problems=6, ending=by_rate) -> Run:
-    return Run(stages, World(problems, Uniform, ending))
+def run(*stages, problems=6, ending=by_rate) -> ScriptedRun:
+    return ScriptedRun(stages, Situation(problems, Uniform, ending))
 
 
 # How long it goes on
@@ -79,7 +81,9 @@ def test_a_full_step_asks_for_nothing():
 def test_a_small_task_trains_on_what_it_has():
     five = [Problem(f"q{i}", "") for i in range(5)]
     stage = Refill()
-    made = Run([Uniform(n=2), stage], World(2, Uniform, always(Outcome.CORRECT)), train=lambda i: five[i % 5])
+    made = ScriptedRun(
+        [Uniform(n=2), stage], Situation(2, Uniform, always(Outcome.CORRECT)), train=lambda i: five[i % 5]
+    )
     groups = made.next()
     assert {group.problem.id for group in groups} == {p.id for p in five}
     # two began, three were left for the first round, none for the second: short of both, by no limit of its own

@@ -23,9 +23,11 @@ from outrider.record import Group, Mode, Observation, Outcome, Rollout, SampleRe
 from outrider.record.store import RolloutStore
 from outrider.report.run import open_run
 from outrider.runs.folder import RunFolder
+from outrider.testing.scripted import POOL, ScriptedRun
+from outrider.testing.situations import Situation
 from outrider.train.collect import Collector
 from outrider.train.metrics import step_metrics
-from scripted import POOL, Run, World, group, members, view
+from scripted import group, members, view
 
 
 def asked(stage: Replay, *groups: Group, step: int = 2) -> list[SampleRequest]:
@@ -178,8 +180,8 @@ def test_a_run_replays_what_it_drew():
     def ending(request: SampleRequest, member: int) -> Outcome:
         return Outcome.CORRECT if request.group_id == "train:1:p0" and member == 1 else Outcome.INCORRECT
 
-    world = World(2, lambda: Uniform(n=3), ending)
-    run = Run([Uniform(n=3), Replay()], world, train=lambda index: POOL[index % 2])
+    world = Situation(2, lambda: Uniform(n=3), ending)
+    run = ScriptedRun([Uniform(n=3), Replay()], world, train=lambda index: POOL[index % 2])
     first, second, third = run.steps(3)
     [drawn] = [r for g in first for r in g.rollouts if r.success]
     for groups, metrics in ((second, None), (third, run.metrics)):

@@ -18,7 +18,9 @@ from outrider.explore.embed import Random, Tfidf
 from outrider.explore.seed import ExemplarTemplate
 from outrider.record import Context, Group, Problem, Rollout, SampleRequest, correct, incorrect
 from outrider.tasks import Countdown
-from small import LONG, ScriptedEngine, random_policy
+from outrider.testing.scripted import ScriptedEngine
+from scripted import LONG
+from small import random_policy
 
 PLAIN = ExemplarTemplate(whole="{examples}{question}", example="{problem}{solution}\n")
 EMPTY = np.zeros(0, np.int32)

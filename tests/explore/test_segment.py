@@ -12,7 +12,7 @@ from forests import rollouts
 from outrider.explore.segment import Chunk, Delimiter, Segmenter, Turns
 from outrider.record import Rollout
 from outrider.record.turns import sampled
-from small import ScriptedEngine
+from outrider.testing.scripted import ScriptedEngine
 
 texts = st.lists(st.text("ab.\n#", min_size=0, max_size=4), max_size=12)
 

@@ -23,7 +23,7 @@ from outrider.explore.select.top import Entropy, Surprisal
 from outrider.explore.select.uniform import Root, UniformCut
 from outrider.explore.select.utility import Utility
 from outrider.record import Rollout
-from small import ScriptedEngine
+from outrider.testing.scripted import ScriptedEngine
 
 DRAWS = 4000
 

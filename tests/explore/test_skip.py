@@ -13,7 +13,9 @@ from pydantic import ValidationError
 from outrider.explore import Skip, Uniform
 from outrider.explore.stream import ProblemStream
 from outrider.record import Context, Outcome
-from scripted import POOL, Run, World, always, batch, by_rate, group, members
+from outrider.testing.scripted import POOL, ScriptedRun
+from outrider.testing.situations import Situation, always, by_rate
+from scripted import batch, group, members
 
 
 def visited(*visits: str, **options: object) -> Skip:
@@ -82,7 +84,10 @@ def test_draws_differ_between_problems_visits_and_runs():
 
     assert draws(1, 0) == draws(1, 0)
     assert len({tuple(draws(step, problem)) for step in (1, 2) for problem in (0, 1)}) == 4
-    runs = [Run([Uniform(n=2), Skip()], World(6, Uniform, always(Outcome.INCORRECT)), seed=seed) for seed in (1, 2)]
+    runs = [
+        ScriptedRun([Uniform(n=2), Skip()], Situation(6, Uniform, always(Outcome.INCORRECT)), seed=seed)
+        for seed in (1, 2)
+    ]
     batches = [[[g.problem.id for g in groups] for groups in run.steps(8)] for run in runs]
     assert batches[0][:4] == batches[1][:4]  # the first epoch takes all
     assert batches[0] != batches[1]
@@ -134,8 +139,8 @@ def test_no_pool_drains_in_ten_thousand_steps():
 
 def test_a_step_as_large_as_its_pool_finds_everyone_whatever_the_floor():
     """The last of 32 problems at a chance of 0.02 takes some 200 epochs of the pool."""
-    world = World(len(POOL), Uniform, always(Outcome.INCORRECT))
-    run = Run([Uniform(n=2), Skip(keep=0.01, floor=0.02)], world, train=lambda i: POOL[i % len(POOL)])
+    world = Situation(len(POOL), Uniform, always(Outcome.INCORRECT))
+    run = ScriptedRun([Uniform(n=2), Skip(keep=0.01, floor=0.02)], world, train=lambda i: POOL[i % len(POOL)])
     assert all(len(groups) == len(POOL) for groups in run.steps(12))
 
 
@@ -149,7 +154,7 @@ def test_the_greedy_yardstick_is_no_visit():
 
 
 def test_mixed_problems_come_up_more_often_than_the_others():
-    run = Run([Uniform(n=8), Skip()], World(8, Uniform, by_rate))
+    run = ScriptedRun([Uniform(n=8), Skip()], Situation(8, Uniform, by_rate))
     counts = {True: [], False: []}
     for groups in run.steps(60):
         for found in groups:

@@ -20,7 +20,6 @@ from pydantic import PrivateAttr, TypeAdapter
 from outrider.components import ComponentOf
 from outrider.explore import (
     STAGES,
-    Bounds,
     Branch,
     Commit,
     Cures,
@@ -37,7 +36,7 @@ from outrider.explore import (
     Vip,
 )
 from outrider.explore.apportion import apportion, raised
-from outrider.explore.bounds import bounds_after, bounds_of
+from outrider.explore.bounds import bounds_after
 from outrider.explore.choose import worth
 from outrider.explore.cures import share_out
 from outrider.explore.greedy import Greedy as GreedyStage
@@ -47,32 +46,34 @@ from outrider.explore.rate import Rate
 from outrider.explore.rebalance import rollouts_wanted
 from outrider.explore.select import SELECTORS
 from outrider.explore.stage import PlansAhead
-from outrider.record import Group, Outcome, Rollout, SampleRequest
-from scripted import POOL, STEPS, Halved, Ragged, Run, World, always, by_rate, fates, perverse, with_errors
+from outrider.record import Group, Rollout, SampleRequest
+from outrider.testing import LawError
+from outrider.testing.law import breaks
+from outrider.testing.scripted import STEPS, ScriptedRun
+from outrider.testing.situations import SITUATIONS, Ragged, Situation
+from outrider.testing.stages import (
+    STAGE_LAWS,
+    Life,
+    StageClaims,
+    check_bounds,
+    follows_success_and_not_reward,
+    gives_nothing_to_what_is_left_out,
+    gives_reasons,
+    ignores_the_order_of_problems,
+    keeps_its_budget,
+    keeps_plain_state,
+    names_its_metrics,
+    plans_ahead_if_it_says_so,
+    problem_at,
+    resumes,
+)
 from stage_cases import CASES, EVERY, Case
 from worked_steps import check_by_hand
 
-WORLDS = {
-    "even groups": World(4, lambda: Uniform(n=4), by_rate),
-    "ragged groups": World(4, Ragged, by_rate),
-    "groups of one": World(4, lambda: Uniform(n=1), by_rate),
-    "one problem": World(1, Ragged, by_rate),
-    "empty batch": World(0, Ragged, by_rate),
-    "all solved": World(4, Ragged, always(Outcome.CORRECT)),
-    "all failed": World(4, Ragged, always(Outcome.INCORRECT)),
-    "all truncated": World(4, Ragged, always(Outcome.INCORRECT), truncated=True),
-    "all unscorable": World(4, Ragged, always(Outcome.TIMEOUT)),
-    "some unscorable": World(4, Ragged, with_errors),
-    "half left out": World(6, Halved, by_rate),
-    "turns": World(4, Ragged, by_rate, turns=True),
-}
-
-EPOCH = 11  # problems; a run of 6 steps has two or three epochs
-
 
 @lru_cache(maxsize=1)
-def rollouts_of(world: World) -> dict[tuple[Any, ...], Rollout]:
-    """Those that any stage has drawn in a world, which most tests ask for again."""
+def rollouts_of(situation: Situation) -> dict[tuple[Any, ...], Rollout]:
+    """Those that any stage has drawn in a situation, which most tests ask for again."""
     return {}
 
 
@@ -124,177 +125,23 @@ def test_a_stage_survives_being_written_as_a_recipe(case):
     assert recipe.validate_python(written) == case.stage()
 
 
-# The matrix: each rule is a function of a life, and fails by an assertion, so that it can be shown to fail
-
-
-class Life:
-    """A run of a stage in a world, looked at by every rule.
-
-    ``states[i]`` is the explorer's state after ``i`` steps, ``groups[i]`` and ``metrics[i]`` are those of the step
-    after it.
-    """
-
-    def __init__(self, case: Case, world: World) -> None:
-        self.case, self.world, self.parents = case, world, {}
-        self.run = self.begin(case, world)
-        self.states, self.groups, self.metrics = [self.state(self.run)], [], []
-        for _ in range(STEPS):
-            self.groups.append(self.run.next())
-            self.metrics.append(self.run.metrics)
-            self.states.append(self.state(self.run))
-
-    def begin(self, case: Case, world: World, **rest: Any) -> Run:
-        stages = [case.stage()] if case.first else [world.before(), case.stage()]
-        return Run(
-            stages,
-            world,
-            known=rollouts_of(world),
-            parents=self.parents,
-            **{"train": lambda i: POOL[i % EPOCH], **rest},
-        )
-
-    def again(self, after: int = 0, **rest: Any) -> Run:
-        """Another run of a fresh stage, killed and resumed after so many steps."""
-        run = self.begin(self.case, self.world, step=after, **rest)
-        run.explorer.load_state_dict(json.loads(self.states[after]))
-        assert self.state(run) == self.states[after]
-        return run
-
-    @staticmethod
-    def state(run: Run) -> str:
-        return json.dumps(run.explorer.state_dict())
-
-
-def left_out(steps: Sequence[Sequence[Group]]) -> list[list[tuple[str, list[str]]]]:
-    return [[(g.id, [r.unused for r in g.rollouts]) for g in groups] for groups in steps]
-
-
-def check_budget(life: Life) -> None:
-    dropping = life.world.before is Halved
-    for groups, plan in zip(life.groups, life.run.plans, strict=True):
-        asked = sum(d[1] for d in plan)
-        assert asked == sum(r.stage == life.run.name for g in groups for r in g.rollouts), "what is asked for joins"
-        found = [sum(r.stage != life.run.name for r in g.rollouts) for g in groups]
-        sizes = [0] * life.world.problems if life.case.first else [n for n in found if n]
-        assert asked <= life.case.budget(sizes)
-        if not life.case.first:
-            most = None if dropping else sum(found)  # what the bounds say behind a stage that drops
-            known = Bounds(sum(found), most, (min(found, default=0), max(found, default=0)))
-            check_bounds(bounds_of(life.run.stage, known, life.world.problems), sum(found) + asked)
-        if life.case.exact and not dropping:
-            assert asked == life.case.budget(sizes)
-
-
-def check_bounds(bounds: Bounds, rollouts: int) -> None:
-    assert bounds.fewest <= rollouts
-    assert bounds.most is None or rollouts <= bounds.most
-
-
-def check_order_of_problems(life: Life) -> None:
-    """From the state before every step, a batch in another order: every problem gets what it got."""
-    n = life.world.problems
-    for step in range(STEPS):
-        start = json.loads(life.states[step])["stream"]["position"]
-        order = np.roll(range(n), 2) if step % 2 else reversed(range(n))
-        places = {start + i: start + int(j) for i, j in enumerate(order)}
-        run = life.again(step, train=lambda i, places=places: POOL[places.get(i, i) % EPOCH])
-        groups = run.next()
-        assert fates(groups, run.plans[-1]) == fates(life.groups[step], life.run.plans[step])
-
-
-def check_what_is_left_out_gets_nothing(life: Life) -> None:
-    """No rollout for a problem that an earlier stage has left out of the step: it would teach nothing."""
-    before = type(life.world.before()).__name__.lower()
-    for groups in () if life.case.first else life.groups:
-        for group in groups:
-            earlier = [r for r in group.rollouts if r.stage != life.run.name]
-            if earlier and all(r.unused.startswith(f"{before}: ") for r in earlier):
-                assert len(earlier) == group.size, group.id
-
-
-def check_resume(life: Life) -> None:
-    """Killed between steps, the run goes on as if it had not been."""
-    for after in (STEPS // 2, STEPS - 1):
-        run = life.again(after)
-        for metrics in life.metrics[after:]:
-            run.next()
-            assert json.dumps(run.metrics) == json.dumps(metrics)  # equal NaN included
-        assert run.plans == life.run.plans[after:]
-        assert life.state(run) == life.states[-1]
-
-
-def check_plain_state(life: Life) -> None:
-    state = life.run.stage.state_dict()
-    assert json.loads(json.dumps(state)) == state
-
-
-def check_determinism_whatever_the_rewards(life: Life) -> None:
-    """Success is the verdict: nor do rewards that say the opposite change what a second run does."""
-    shaped = life.begin(life.case, life.world, reward=perverse)
-    assert left_out(shaped.steps(STEPS)) == left_out(life.groups)
-    assert shaped.plans == life.run.plans
-    assert life.state(shaped) == life.states[-1]
-
-
-def check_who_plans_ahead(life: Life) -> None:
-    """From the state before every step, one in which all comes otherwise asks for the same and leaves nothing out."""
-    own = f"{type(life.run.stage).__name__.lower()}: "
-    for step in range(STEPS) if isinstance(life.run.stage, PlansAhead) else ():
-        for end in (Outcome.CORRECT, Outcome.INCORRECT, Outcome.TIMEOUT):
-            run = life.again(step)
-            run.world, run.known = life.world._replace(ending=always(end)), {}
-            groups = run.next()
-            reasons = [r.unused for group in groups for r in group.rollouts]
-            assert [group.id for group in groups] == [group.id for group in life.groups[step]]
-            assert run.plans[0] == life.run.plans[step]
-            assert not any(reason.startswith(own) for reason in reasons)
-
-
-def check_reasons(life: Life) -> None:
-    """What is left out says which stage did it, and one reason holds for a whole group unless single ones are left
-    out."""
-    names = tuple(f"{type(stage).__name__.lower()}: " for stage in life.run.explorer.stages)
-    for group in itertools.chain(*life.groups):
-        reasons = {r.unused for r in group.rollouts} - {""}
-        assert len(reasons) <= 1 or life.case.single
-        assert all(reason.startswith(names) for reason in reasons)
-
-
-def check_metrics(life: Life) -> None:
-    """The same names in every step, those of an empty one too, and numbers."""
-    nothing = life.begin(life.case, WORLDS["empty batch"])
-    nothing.next()
-    for metrics in (*life.metrics, nothing.metrics):
-        assert metrics.keys() == life.metrics[0].keys()
-        assert all(type(value) is float for value in metrics.values())
-
-
-RULES = (
-    check_budget,
-    check_order_of_problems,
-    check_what_is_left_out_gets_nothing,
-    check_resume,
-    check_plain_state,
-    check_determinism_whatever_the_rewards,
-    check_who_plans_ahead,
-    check_reasons,
-    check_metrics,
-)
+# The matrix: each law is a function of a life in outrider.testing.stages, so that it can be shown to be broken
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
-def test_a_stage_keeps_every_rule(case, world):
-    life = Life(case, world)
-    for rule in RULES:
-        rule(life)
+@pytest.mark.parametrize("situation", SITUATIONS.values(), ids=SITUATIONS)
+def test_a_stage_keeps_every_law(case, situation):
+    life = Life(case.claims, situation, rollouts_of(situation))
+    for name, law in STAGE_LAWS.items():
+        with breaks(name):
+            law(life)
 
 
 @pytest.mark.parametrize("name", ["uniform", "branch"])
 def test_the_world_of_turns_holds_every_kind_of_rollout(name):
     """Observed tokens at each end and in between, one turn, many turns, and nothing but observed ones."""
     stages = [Ragged(), Branch(which="all", segment=EVERY, branches=2)] if name == "branch" else [Ragged()]
-    drawn = [r for groups in Run(stages, WORLDS["turns"]).steps(STEPS) for g in groups for r in g.rollouts]
+    drawn = [r for groups in ScriptedRun(stages, SITUATIONS["turns"]).steps(STEPS) for g in groups for r in g.rollouts]
     own = [r.trainable_T for r in drawn if bool(r.branch_at) == (name == "branch") and r.trainable_T is not None]
     assert len(own) < len(drawn), "one turn, without a word of the world"
     assert any(not flags[0] and flags[1:].all() for flags in own)
@@ -331,10 +178,10 @@ PAIRS = {
 
 @pytest.mark.parametrize(("case", "before"), PAIRS.values(), ids=PAIRS)
 def test_the_bounds_of_a_step_hold_behind_every_stage(case, before):
-    world = WORLDS["even groups"]
+    situation = SITUATIONS["even groups"]
     stages = [*before(), case.stage()]
-    bounds = bounds_after(stages, world.problems)
-    run = Run(stages, world, train=lambda i: POOL[i % EPOCH], known=rollouts_of(world))
+    bounds = bounds_after(stages, situation.problems)
+    run = ScriptedRun(stages, situation, train=problem_at, known=rollouts_of(situation))
     for groups in run.steps(4):  # all problems, and some of them again
         check_bounds(bounds, sum(g.size for g in groups))
 
@@ -416,22 +263,22 @@ class Greedy(Stage):
 @pytest.mark.parametrize(
     ("broken", "rule"),
     [
-        (Spendthrift, check_budget),
-        (Spendthrift, check_order_of_problems),
-        (Generous, check_what_is_left_out_gets_nothing),
-        (Moody, check_determinism_whatever_the_rewards),
-        (Rash, check_who_plans_ahead),
-        (Regretful, check_who_plans_ahead),
-        (Forgetful, check_resume),
-        (Greedy, check_determinism_whatever_the_rewards),
-        (Greedy, check_reasons),
-        (Greedy, check_metrics),
-        (Greedy, check_plain_state),
+        (Spendthrift, keeps_its_budget),
+        (Spendthrift, ignores_the_order_of_problems),
+        (Generous, gives_nothing_to_what_is_left_out),
+        (Moody, follows_success_and_not_reward),
+        (Rash, plans_ahead_if_it_says_so),
+        (Regretful, plans_ahead_if_it_says_so),
+        (Forgetful, resumes),
+        (Greedy, follows_success_and_not_reward),
+        (Greedy, gives_reasons),
+        (Greedy, names_its_metrics),
+        (Greedy, keeps_plain_state),
     ],
 )
 def test_a_stage_that_breaks_a_rule_is_found(broken, rule):
-    life = Life(Case(broken, lambda sizes: 2 * len(sizes), []), WORLDS["half left out"])
-    with pytest.raises(AssertionError):
+    life = Life(StageClaims(broken, lambda sizes: 2 * len(sizes)), SITUATIONS["half left out"])
+    with pytest.raises(LawError):
         rule(life)
 
 
@@ -613,10 +460,10 @@ def test_a_mistake_is_caught_without_a_test_of_its_own(name, target, wrong, monk
         keeps_every_rule(CASES[name], ("half left out", "some unscorable", "even groups"))
 
 
-def keeps_every_rule(case: Case, worlds: Sequence[str]) -> None:
+def keeps_every_rule(case: Case, situations: Sequence[str]) -> None:
     for worked in case.by_hand:
         check_by_hand(case.stage(), worked)
-    for world in worlds:
-        life = Life(case, WORLDS[world])
-        for rule in RULES:
-            rule(life)
+    for situation in situations:
+        life = Life(case.claims, SITUATIONS[situation])
+        for law in STAGE_LAWS.values():
+            law(life)

@@ -15,7 +15,8 @@ from outrider.explore import Vip
 from outrider.explore.embed import Embedder
 from outrider.explore.vip import LEAST, variance
 from outrider.record import Context, Problem
-from scripted import POOL, batch, group, members, view
+from outrider.testing.scripted import POOL
+from scripted import batch, group, members, view
 
 ESTIMATORS = ["rloo", "dr_grpo"]
 

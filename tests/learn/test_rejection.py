@@ -33,8 +33,9 @@ from outrider.record.store import RolloutStore
 from outrider.runs.folder import RunFolder
 from outrider.sample.ready import ready
 from outrider.tasks.table import Table
+from outrider.testing.scripted import SteppedEngine
 from outrider.verify.maths import Maths
-from scripted import Engine, group, view
+from scripted import group, view
 
 LOOP = "so we add the numbers again 1 " * 20
 
@@ -109,7 +110,7 @@ def test_as_many_are_kept_as_may_be_and_the_share_of_failures_is_never_passed(
     assert set(dropped.values()) <= {"keep: incorrect", "keep: beyond the most", "keep: not judged"}
 
 
-class Branching(Engine):
+class Branching(SteppedEngine):
     """A rollout's nuclei are as large as its length says."""
 
     def branching(self, rollouts: list[Rollout], mass: float) -> list[np.ndarray]:
@@ -127,7 +128,7 @@ def test_the_highest_branching_is_kept_of_the_whole_step() -> None:
     assert kept == sorted(sizes.values())[-4:]
 
 
-class Boxed(Engine):
+class Boxed(SteppedEngine):
     """The third token closes a box."""
 
     def pieces(self, ids: np.ndarray) -> list[str]:

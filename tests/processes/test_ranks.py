@@ -23,7 +23,7 @@ from outrider.processes.cores import usable_cores
 from outrider.processes.launch import launch
 from outrider.processes.warm import warm_processes
 from outrider.record import Group
-from small import ScriptedEngine
+from outrider.testing.scripted import ScriptedEngine
 
 
 def drawn(ranks: int, folder: Path) -> list:

@@ -17,7 +17,7 @@ from outrider.record import Ids, Problem, Rollout, SampleRequest
 from outrider.sample.local import LocalSampler
 from outrider.sample.ready import ready
 from outrider.tasks.word_problems import WordProblems
-from small import ScriptedEngine
+from outrider.testing.scripted import ScriptedEngine
 
 CARD = Path(model_folder("base:prose")) / "README.md"
 GRPO = load_recipe("grpo", ["task.word_problems.steps=[2,3,4,5,6,7,8]"], setting="prose")  # as in the card

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from outrider.cli import (
     analyse,
     bench,
+    check,
     compare,
     completion,
     components,
@@ -32,7 +33,7 @@ from outrider.interrupts import TERMINATED, Terminated, terminable
 
 COMMANDS = (
     *(train, bench, evaluate, score, report, compare, show, analyse, sft),
-    *(recipes, settings, components, validate, serve, verl_config, completion, version),
+    *(recipes, settings, components, check, validate, serve, verl_config, completion, version),
 )
 
 

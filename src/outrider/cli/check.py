@@ -1,0 +1,23 @@
+"""``outrider check``: hold a component of your own to the laws that shipped ones keep."""
+
+from __future__ import annotations
+
+import argparse
+
+from outrider.cli.arguments import Commands
+
+
+def add_to(commands: Commands) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "check", help="hold a component of your own to the laws", description=__doc__, allow_abbrev=False
+    )
+    parser.add_argument("component", metavar="COMPONENT", help="import path of a class, as in my_methods.py:Retry")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check the component with its default options."""
+    from outrider.testing.check_command import check_command
+
+    return check_command(arguments.component)

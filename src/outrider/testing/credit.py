@@ -1,0 +1,246 @@
+"""The laws of credit: baselines, shapers of advantages and shapers of rewards, each in a chain.
+
+A baseline is tested alone, a reward shaper before and a shaper after a plain baseline, a shaper also after a baseline
+that tells tokens apart. So all have the same input and output. Laws that a component keeps only if its author says so
+are in :mod:`outrider.testing.credit_claims`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from outrider.arrays import Floats
+from outrider.credit import (
+    BatchBaseline,
+    GroupMean,
+    Link,
+    Members,
+    RewardShaper,
+    Shaper,
+    TreeValues,
+    advantages_of,
+)
+from outrider.testing.credit_groups import (
+    EMPTY,
+    FLAT,
+    GROUPS,
+    STREAMS,
+    described,
+    parts,
+    picked,
+    unscorable,
+    without_tokens,
+)
+from outrider.testing.law import breaks, require, require_equal
+
+STEP = 250  # of training, in all laws
+NOTHING = np.zeros(0)
+
+
+class CreditClaims(NamedTuple):
+    """A component of credit, and the laws that its author claims besides those that every component keeps.
+
+    Attributes:
+        shift: a constant added to all rewards changes nothing.
+        scale: the power of s in A(s r) = s^power A(r) for s > 0; None: no such law, since an epsilon is in the way.
+        still: equal rewards leave exactly 0. Not so where a component finds something else to compare, such as lengths.
+        compares: a reward means something only beside others, so a lone member gets 0.
+        ordered: of a baseline: among members without branches, a better reward never has the lower advantage.
+        dissent: of a baseline: a lone success and a lone failure have the largest advantage of their group.
+        alike: of a baseline: the lengths of responses change no advantage.
+    """
+
+    component: Link
+    shift: bool = False
+    scale: int | None = None
+    still: bool = False
+    compares: bool = False
+    ordered: bool = False
+    dissent: bool = False
+    alike: bool = False
+
+
+def chains(component: Link) -> list[list[Link]]:
+    """The chains in which a component is tested."""
+    if isinstance(component, RewardShaper):
+        return [[component, GroupMean(std=False)]]
+    if isinstance(component, Shaper):
+        return [[GroupMean(std=False), component], [TreeValues(), component]]
+    return [[component]]
+
+
+def run(chain: Sequence[Link], groups: Sequence[Members]) -> list[list[Floats]]:
+    """The advantages of a step's groups, per member and token."""
+    return advantages_of(chain, groups, STEP)
+
+
+def alone(chain: Sequence[Link], members: Members) -> list[Floats]:
+    """The advantages of a group that is a step of its own."""
+    return run(chain, [members])[0]
+
+
+def each(claims: CreditClaims, groups: Sequence[Members] = GROUPS) -> Iterator[tuple[list[Link], Members]]:
+    """Every chain with every group."""
+    return itertools.product(chains(claims.component), groups)
+
+
+def require_close(found: Sequence[Floats], expected: Sequence[Floats], what: str, atol: float = 1e-12) -> None:
+    """Members end to end: one comparison of many numbers costs what one of few does."""
+    require_equal([len(a) for a in found], [len(a) for a in expected], f"{what}: the number of tokens of the members")
+    left, right = np.concatenate([NOTHING, *found]), np.concatenate([NOTHING, *expected])
+    if not np.allclose(left, right, rtol=1e-9, atol=atol):
+        member = next(
+            i for i, (a, b) in enumerate(zip(found, expected, strict=True)) if not np.allclose(a, b, 1e-9, atol)
+        )
+        a, b = found[member], expected[member]
+        token = int(np.flatnonzero(~np.isclose(a, b, 1e-9, atol))[0])
+        require(False, f"{what}: token {token} of member {member} has {a[token]:.6g}, expected {b[token]:.6g}")
+
+
+def require_zero(found: Sequence[Floats], what: str) -> None:
+    """Every advantage is exactly 0."""
+    for member, a in enumerate(found):
+        require(not a.any(), f"{what}: member {member} has {a[a != 0][0] if a.any() else 0:.6g}, expected 0")
+
+
+# Laws of every component
+
+
+def runs_on_every_group(claims: CreditClaims) -> None:
+    """No exception, also with groups of one, forests, and members that are not valid. Writing is a law of its own."""
+    for chain, group in each(claims, [*GROUPS, EMPTY]):
+        with breaks(situation=described(group)):
+            try:
+                alone(chain, group)
+            except ValueError as error:
+                if "read-only" not in str(error):
+                    raise
+
+
+def is_pure(claims: CreditClaims) -> None:
+    """It writes into no group, and returns arrays that are the caller's: no state, and no part of the group."""
+    for chain, stream in itertools.product(chains(claims.component), STREAMS):
+        with breaks(situation=f"a step with {described(stream[0])}, and {len(stream) - 1} more"):
+            before = [str(parts(group)) for group in stream]
+            first = run(chain, stream)
+            kept = [[a.tolist() for a in group] for group in first]
+            for a in itertools.chain.from_iterable(first):
+                np.add(a, 1.0, out=a, casting="unsafe")
+            require([str(parts(group)) for group in stream] == before, "the group has changed")
+            again = [[a.tolist() for a in group] for group in run(chain, stream)]
+            if str(again) != str(kept):  # equal NaN included
+                require_equal(again, kept, "the advantages of a second call")
+
+
+def leaves_what_it_is_given_alone(claims: CreditClaims) -> None:
+    """A shaper of advantages returns new arrays."""
+    if not isinstance(claims.component, Shaper):
+        return
+    for group in GROUPS:
+        with breaks(situation=described(group)):
+            given = alone([TreeValues()], group)
+            before = [a.tolist() for a in given]
+            shaped = claims.component.shape(given, group, STEP)
+            require_equal([a.tolist() for a in given], before, "the advantages that it was given")
+            for a in shaped:
+                a += 1.0
+            found = [a.tolist() for a in given]
+            require_equal(found, before, "the advantages that it was given, of which what it returned is a part:")
+
+
+def gives_one_number_per_token(claims: CreditClaims) -> None:
+    """One float64 array per member, finite, with one number per trainable token."""
+    for chain, stream in itertools.product(chains(claims.component), STREAMS):
+        for group, found in zip(stream, run(chain, stream), strict=True):
+            with breaks(situation=described(group)):
+                require_equal(
+                    [len(a) for a in found], group.tokens_G.tolist(), "the number of advantages of the members"
+                )
+                for member, a in enumerate(found):
+                    require(a.dtype == np.float64, f"member {member} has {a.dtype}, expected float64")
+                    require(
+                        bool(np.isfinite(a).all()), f"member {member} has {a[~np.isfinite(a)][:1].tolist()}, not finite"
+                    )
+
+
+def ignores_the_order_of_members(claims: CreditClaims) -> None:
+    """A permutation of the members permutes the advantages."""
+    for seed, (chain, group) in enumerate(each(claims)):
+        with breaks(situation=described(group)):
+            order = np.random.default_rng(seed).permutation(group.size)
+            found = alone(chain, group)
+            require_close(
+                alone(chain, picked(group, order)), [found[i] for i in order], f"members in the order {order}"
+            )
+
+
+def ignores_the_order_of_groups(claims: CreditClaims) -> None:
+    """A permutation of the groups permutes the advantages."""
+    for chain, stream in itertools.product(chains(claims.component), STREAMS):
+        backwards = run(chain, stream[::-1])[::-1]
+        for group, found, expected in zip(stream, backwards, run(chain, stream), strict=True):
+            with breaks(situation=described(group)):
+                require_close(found, expected, "groups in reverse order")
+
+
+def knows_no_other_group_unless_it_says_so(claims: CreditClaims) -> None:
+    """A component that is no ``BatchBaseline`` gives a group the same alone and among others."""
+    if isinstance(claims.component, BatchBaseline):
+        return
+    for chain, stream in itertools.product(chains(claims.component), STREAMS):
+        for group, found in zip(stream, run(chain, stream), strict=True):
+            with breaks(situation=described(group)):
+                expected = [a.tolist() for a in alone(chain, group)]
+                require_equal([a.tolist() for a in found], expected, "the advantages among other groups")
+
+
+def gives_nothing_to_members_that_are_not_valid(claims: CreditClaims) -> None:
+    """Unscorable, or without a token to train: advantage 0, and no sibling changes, as if it had never been there."""
+    beside = FLAT[3:4] if isinstance(claims.component, BatchBaseline) else []
+    for chain, group in each(claims):
+        leaves = [i for i in range(group.size) if i not in group.parents_G]
+        for i in leaves[:2]:
+            siblings = [j for j in range(group.size) if j != i]
+            expected, *others_expected = run(chain, [picked(group, siblings), *beside])
+            outsiders = {"is unscorable": unscorable(group, i), "has no tokens": without_tokens(group, i, 100.0)}
+            for why, outsider in outsiders.items():
+                with breaks(situation=described(outsider)):
+                    found, *others_found = run(chain, [outsider, *beside])
+                    first = found[i][found[i] != 0][:1]
+                    require(not len(first), f"member {i}, which {why}, has the advantage {first.tolist()}, expected 0")
+                    require_close([found[j] for j in siblings], expected, f"siblings of member {i}, which {why}")
+                    for a, b in zip(others_found, others_expected, strict=True):
+                        require_close(a, b, f"another group, beside one where member {i} {why}")
+
+
+def copes_with_nobody(claims: CreditClaims) -> None:
+    """No groups, empty groups, and groups without a scorable member: no advantages, and no trace in other groups."""
+    for chain in chains(claims.component):
+        require_equal(run(chain, []), [], "the advantages of no groups")
+        require_equal(run(chain, [EMPTY, EMPTY]), [[], []], "the advantages of two empty groups")
+        for group in GROUPS[:5]:
+            nobody = replace(group, rewards_G=np.full(group.size, np.nan))
+            with breaks(situation=described(nobody)):
+                require_zero(alone(chain, nobody), "no member is scorable")
+            with breaks(situation=described(group)):
+                beside = [a.tolist() for a in run(chain, [EMPTY, group])[1]]
+                require_equal(beside, [a.tolist() for a in alone(chain, group)], "the advantages beside an empty group")
+
+
+CREDIT_LAWS: dict[str, Callable[[CreditClaims], None]] = {
+    "runs": runs_on_every_group,
+    "input unchanged": leaves_what_it_is_given_alone,
+    "pure": is_pure,
+    "one number per token": gives_one_number_per_token,
+    "order of members": ignores_the_order_of_members,
+    "order of groups": ignores_the_order_of_groups,
+    "groups apart": knows_no_other_group_unless_it_says_so,
+    "members that are not valid": gives_nothing_to_members_that_are_not_valid,
+    "nobody": copes_with_nobody,
+}
+"""What every component of credit keeps."""

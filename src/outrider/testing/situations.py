@@ -1,0 +1,77 @@
+"""The situations in which a stage is run: how many problems a step has, what stage comes before, how rollouts end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from outrider.explore import Stage, Uniform, View
+from outrider.record import Group, Outcome, SampleRequest, identity_seed
+
+seed_of = cache(identity_seed)  # asked for again by every run in the same situation
+
+
+class Situation(NamedTuple):
+    """A scripted run's surroundings.
+
+    Attributes:
+        problems: of a step.
+        before: makes the stage that comes before.
+        ending: how a rollout ends, by its request and its place in the group.
+        truncated: every rollout is truncated by the limit on tokens.
+        turns: some tokens of a rollout are observed and not sampled.
+    """
+
+    problems: int
+    before: Callable[[], Stage]
+    ending: Callable[[SampleRequest, int], Outcome]
+    truncated: bool = False
+    turns: bool = False
+
+
+class Ragged(Stage):
+    """One to seven rollouts of every problem, by the problem alone."""
+
+    def plan(self, view: View) -> list[SampleRequest]:
+        sizes = [1 + seed_of("size", g.problem.id) % 7 for g in view.groups]
+        return [] if view.round else [SampleRequest(g.problem, n=n) for g, n in zip(view.groups, sizes, strict=True)]
+
+
+class Halved(Ragged):
+    """The same, and about half of the problems are left out again, by the problem alone."""
+
+    def drop(self, groups: Sequence[Group]) -> dict[str, str]:
+        return {g.id: "halved: by lot" for g in groups if seed_of("half", g.problem.id) % 2}
+
+
+def by_rate(request: SampleRequest, member: int) -> Outcome:
+    """Some problems are never solved, some always, most now and then; the visit and the member decide."""
+    rate = seed_of("rate", request.problem.id) % 5 / 4
+    return Outcome.CORRECT if seed_of(request.group_id, member) / 2**63 < rate else Outcome.INCORRECT
+
+
+def with_errors(request: SampleRequest, member: int) -> Outcome:
+    """The same, but a third of the verdicts are errors of the verifier."""
+    return Outcome.ERROR if seed_of("error", request.group_id, member) % 3 == 0 else by_rate(request, member)
+
+
+def always(ending: Outcome) -> Callable[[SampleRequest, int], Outcome]:
+    """One ending for every rollout."""
+    return lambda request, member: ending
+
+
+SITUATIONS = {
+    "even groups": Situation(4, lambda: Uniform(n=4), by_rate),
+    "ragged groups": Situation(4, Ragged, by_rate),
+    "groups of one": Situation(4, lambda: Uniform(n=1), by_rate),
+    "one problem": Situation(1, Ragged, by_rate),
+    "empty batch": Situation(0, Ragged, by_rate),
+    "all solved": Situation(4, Ragged, always(Outcome.CORRECT)),
+    "all failed": Situation(4, Ragged, always(Outcome.INCORRECT)),
+    "all truncated": Situation(4, Ragged, always(Outcome.INCORRECT), truncated=True),
+    "all unscorable": Situation(4, Ragged, always(Outcome.TIMEOUT)),
+    "some unscorable": Situation(4, Ragged, with_errors),
+    "half left out": Situation(6, Halved, by_rate),
+    "turns": Situation(4, Ragged, by_rate, turns=True),
+}

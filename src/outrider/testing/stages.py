@@ -1,0 +1,278 @@
+"""The laws of a stage: each is a function of a scripted run, which raises an ``AssertionError`` where it is broken."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from outrider.explore import Bounds, Stage
+from outrider.explore.bounds import bounds_of
+from outrider.explore.stage import PlansAhead
+from outrider.record import Group, Outcome, Problem, Rollout
+from outrider.testing.law import LawError, breaks, require, require_equal
+from outrider.testing.scripted import POOL, STEPS, ScriptedRun, perverse
+from outrider.testing.situations import SITUATIONS, Halved, Situation, always
+
+EPOCH = 11  # problems; a run of 6 steps has two or three epochs
+
+
+class StageClaims(NamedTuple):
+    """A stage, and what its author says of it.
+
+    Attributes:
+        make: makes a fresh one.
+        budget: the rollouts that it asks for in a step, from the sizes of the groups that it finds; the most that it
+            may ask for, unless ``exact``. None: no limit is checked.
+        first: it samples problems that have no rollouts. Any other stage finds groups that have some.
+        exact: it asks for no fewer than ``budget`` either.
+        single: it leaves out single rollouts, for reasons of their own.
+    """
+
+    make: Callable[[], Stage]
+    budget: Callable[[Sequence[int]], int] | None = None
+    first: bool = False
+    exact: bool = False
+    single: bool = False
+
+
+class Life:
+    """A run of a stage in a situation, which every law looks at.
+
+    Args:
+        known: rollouts that other stages have drawn in the same situation, to save time.
+
+    Attributes:
+        states: the explorer's state after 0, 1, … steps.
+        groups: those of each step.
+        metrics: those of each step.
+    """
+
+    def __init__(
+        self, claims: StageClaims, situation: Situation, known: dict[tuple[Any, ...], Rollout] | None = None
+    ) -> None:
+        self.claims, self.situation = claims, situation
+        self._known = {} if known is None else known
+        self._parents: dict[str, Rollout] = {}
+        self.run = self.begin()
+        self.states, self.groups, self.metrics = [self.state(self.run)], list[list[Group]](), list[dict[str, float]]()
+        for _ in range(STEPS):
+            self.groups.append(self.run.next())
+            self.metrics.append(self.run.metrics)
+            self.states.append(self.state(self.run))
+
+    def begin(self, situation: Situation | None = None, **rest: Any) -> ScriptedRun:
+        """A new run of a fresh stage; of another situation where one is given."""
+        around = self.situation if situation is None else situation
+        stages = [self.claims.make()] if self.claims.first else [around.before(), self.claims.make()]
+        known = self._known if situation is None else {}
+        arguments = {"train": problem_at, "known": known, "parents": self._parents, **rest}
+        run = ScriptedRun(stages, around, **arguments)
+        run.explorer.prepare()
+        return run
+
+    def again(self, after: int = 0, situation: Situation | None = None, **rest: Any) -> ScriptedRun:
+        """Another run of a fresh stage, killed and resumed after so many steps."""
+        run = self.begin(situation, step=after, **rest)
+        with breaks("resume"):
+            run.explorer.load_state_dict(json.loads(self.states[after]))
+            found, expected = json.loads(self.state(run)), json.loads(self.states[after])
+            require_equal(found, expected, f"the state that was loaded after step {after}")
+        return run
+
+    @staticmethod
+    def state(run: ScriptedRun) -> str:
+        """The explorer's state as JSON."""
+        with breaks("plain state"):
+            return json.dumps(run.explorer.state_dict())
+
+
+def problem_at(index: int) -> Problem:
+    """The training problem at a place of the stream."""
+    return POOL[index % EPOCH]
+
+
+def keeps_its_budget(life: Life) -> None:
+    """What is asked for joins the groups, is within the author's budget, and within ``bounds``."""
+    claims, dropping = life.claims, life.situation.before is Halved
+    for step, (groups, plan) in enumerate(zip(life.groups, life.run.plans, strict=True), 1):
+        asked = sum(d[1] for d in plan)
+        joined = sum(r.stage == life.run.name for g in groups for r in g.rollouts)
+        require_equal(joined, asked, f"step {step}: the number of rollouts that joined")
+        found = [sum(r.stage != life.run.name for r in g.rollouts) for g in groups]
+        sizes = [0] * life.situation.problems if claims.first else [n for n in found if n]
+        if not claims.first:
+            most = None if dropping else sum(found)  # what the bounds say behind a stage that drops
+            known = Bounds(sum(found), most, (min(found, default=0), max(found, default=0)))
+            check_bounds(bounds_of(life.run.stage, known, life.situation.problems), sum(found) + asked)
+        if claims.budget is not None:
+            allowed = claims.budget(sizes)
+            require(asked <= allowed, f"step {step}: it asked for {asked} rollouts, {allowed} allowed")
+            enough = asked == allowed or not claims.exact or dropping
+            require(enough, f"step {step}: it asked for {asked} rollouts, exactly {allowed} claimed")
+
+
+def check_bounds(bounds: Bounds, rollouts: int) -> None:
+    """The rollouts of a step lie within the bounds that were said before."""
+    most = "no limit" if bounds.most is None else bounds.most
+    within = bounds.fewest <= rollouts and (bounds.most is None or rollouts <= bounds.most)
+    require(within, f"a step has {rollouts} rollouts, but `bounds` says {bounds.fewest} to {most}")
+
+
+def ignores_the_order_of_problems(life: Life) -> None:
+    """From the state before every step, a batch in another order: every problem gets what it got."""
+    n = life.situation.problems
+    for step in range(STEPS):
+        start = json.loads(life.states[step])["stream"]["position"]
+        order = np.roll(range(n), 2) if step % 2 else reversed(range(n))
+        places = {start + i: start + int(j) for i, j in enumerate(order)}
+        run = life.again(step, train=lambda i, places=places: problem_at(places.get(i, i)))
+        groups = run.next()
+        found, expected = fates(groups, run.plans[-1]), fates(life.groups[step], life.run.plans[step])
+        found = {name: found[name] for name in expected if name in found} | found  # in one order, to be compared
+        require_equal(found, expected, f"step {step + 1}, problems in another order: requests and reasons")
+
+
+def gives_nothing_to_what_is_left_out(life: Life) -> None:
+    """No rollout for a problem that an earlier stage has left out of the step: it would teach nothing."""
+    before = type(life.situation.before()).__name__.lower()
+    for step, groups in enumerate(() if life.claims.first else life.groups, 1):
+        for group in groups:
+            earlier = [r for r in group.rollouts if r.stage != life.run.name]
+            if earlier and all(r.unused.startswith(f"{before}: ") for r in earlier):
+                more = group.size - len(earlier)
+                require(
+                    more == 0,
+                    f"step {step}: it asked for {more} rollouts of {group.problem.id!r}, which was dropped before",
+                )
+
+
+def resumes(life: Life) -> None:
+    """Killed between steps, the run goes on as if it had not been."""
+    for after in (STEPS // 2, STEPS - 1):
+        run, killed = life.again(after), f"killed and resumed after step {after}: "
+        for step, metrics in enumerate(life.metrics[after:], after + 1):
+            run.next()
+            expected = life.run.plans[step - 1]
+            require_equal(run.plans[-1], expected, f"{killed}the plan of step {step}")
+            if json.dumps(run.metrics) != json.dumps(metrics):  # equal NaN included
+                require_equal(run.metrics, metrics, f"{killed}the metrics of step {step}")
+        require_equal(json.loads(life.state(run)), json.loads(life.states[-1]), f"{killed}the last state")
+
+
+def keeps_plain_state(life: Life) -> None:
+    """The state is JSON data, and reads back as the same."""
+    state = life.run.stage.state_dict()
+    require_equal(json.loads(json.dumps(state)), state, "the state that was written and read back")
+
+
+def follows_success_and_not_reward(life: Life) -> None:
+    """Success is the verdict: nor do rewards that say the opposite change what a second run does.
+
+    Where a second run with the same rewards differs too, the broken law is determinism.
+    """
+    try:
+        _require_same(life, perverse)
+    except LawError as error:
+        with breaks("determinism"):
+            _require_same(life)
+        raise error from None
+
+
+def _require_same(life: Life, *reward: Callable[[bool, int], float]) -> None:
+    run = life.begin(reward=reward[0]) if reward else life.begin()
+    what = "a second run, with other rewards and equal verdicts: " if reward else "a second run: "
+    found = left_out(run.steps(STEPS))
+    require_equal(run.plans, life.run.plans, f"{what}the plans")
+    require_equal(found, left_out(life.groups), f"{what}the reasons")
+    require_equal(json.loads(life.state(run)), json.loads(life.states[-1]), f"{what}the last state")
+
+
+def plans_ahead_if_it_says_so(life: Life) -> None:
+    """From the state before every step, one in which all comes otherwise asks for the same and leaves nothing out."""
+    own = f"{type(life.run.stage).__name__.lower()}: "
+    for step in range(STEPS) if isinstance(life.run.stage, PlansAhead) else ():
+        for end in (Outcome.CORRECT, Outcome.INCORRECT, Outcome.TIMEOUT):
+            run = life.again(step, life.situation._replace(ending=always(end)))
+            groups, where = run.next(), f"step {step + 1}, in which every verdict is {end.value}: "
+            expected = [group.id for group in life.groups[step]]
+            require_equal([group.id for group in groups], expected, f"{where}the groups")
+            require_equal(run.plans[0], life.run.plans[step], f"{where}the plan")
+            reasons = [r.unused for group in groups for r in group.rollouts if r.unused.startswith(own)]
+            require_equal(reasons, [], f"{where}the reasons")
+
+
+def gives_reasons(life: Life) -> None:
+    """What is left out says which stage did it, and one reason holds for a whole group unless single ones are left
+    out."""
+    names = tuple(f"{type(stage).__name__.lower()}: " for stage in life.run.explorer.stages)
+    for group in itertools.chain(*life.groups):
+        reasons = {r.unused for r in group.rollouts} - {""}
+        require(
+            len(reasons) <= 1 or life.claims.single,
+            f"the group of {group.problem.id!r} has several reasons: {', '.join(sorted(reasons))}",
+        )
+        nameless = sorted(reason for reason in reasons if not reason.startswith(names))
+        require(not nameless, f"a reason has no stage's name in front, such as {names[-1]!r}: {nameless}")
+
+
+def names_its_metrics(life: Life) -> None:
+    """The same names in every step, those of an empty one too, and numbers."""
+    nothing = life.begin(SITUATIONS["empty batch"])
+    nothing.next()
+    for step, metrics in enumerate((*life.metrics, nothing.metrics), 1):
+        where = f"step {step}" if step <= STEPS else "an empty step"
+        require_equal(sorted(metrics), sorted(life.metrics[0]), f"{where}: the names of the metrics")
+        kinds = {name: type(value).__name__ for name, value in metrics.items()}
+        require_equal(kinds, dict.fromkeys(metrics, "float"), f"{where}: the types of the metrics")
+
+
+STAGE_LAWS: dict[str, Callable[[Life], None]] = {
+    "plain state": keeps_plain_state,
+    "budget": keeps_its_budget,
+    "success, not reward": follows_success_and_not_reward,
+    "resume": resumes,
+    "order of problems": ignores_the_order_of_problems,
+    "left out problems": gives_nothing_to_what_is_left_out,
+    "plans ahead": plans_ahead_if_it_says_so,
+    "reasons": gives_reasons,
+    "metrics": names_its_metrics,
+}
+"""What every stage keeps, in every situation. A stage that draws at random breaks most of them: what that is called
+comes first."""
+
+
+def stage_checks(claims: StageClaims) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Each law by its name, with a function that checks the law in every situation."""
+    lives: dict[str, Life] = {}
+    component = type(claims.make()).__name__
+    yield "requests", partial(_begin, claims, lives, component)
+    for law, rule in STAGE_LAWS.items():
+        yield law, partial(_check_everywhere, rule, law, lives, component)
+
+
+def _begin(claims: StageClaims, lives: dict[str, Life], component: str) -> None:
+    for name, situation in SITUATIONS.items():
+        with breaks("requests", name, component):
+            lives[name] = Life(claims, situation)
+
+
+def _check_everywhere(rule: Callable[[Life], None], law: str, lives: dict[str, Life], component: str) -> None:
+    for name, life in lives.items():
+        with breaks(law, name, component):
+            rule(life)
+
+
+def left_out(steps: Sequence[Sequence[Group]]) -> list[list[tuple[str, list[str]]]]:
+    """Why each rollout of each group is not trained on."""
+    return [[(g.id, [r.unused for r in g.rollouts]) for g in groups] for groups in steps]
+
+
+def fates(groups: Sequence[Group], plan: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
+    """What a step decided for each problem, in no order: what was asked for it, and what was dropped."""
+    asked = {g.problem.id: [d for d in plan if d[0] == g.problem.id] for g in groups}
+    return {g.problem.id: (asked[g.problem.id], [r.unused for r in g.rollouts]) for g in groups}

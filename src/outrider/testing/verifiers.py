@@ -1,0 +1,179 @@
+"""The laws of a verifier: what a response has to be judged, and what a judgement may not depend on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from functools import partial
+from typing import Any, NamedTuple
+
+from outrider.record import Outcome, Problem
+from outrider.testing.law import breaks, require, require_equal
+from outrider.texts import MARKS
+from outrider.verify.judge import Judge
+
+VerifierExample = tuple[Mapping[str, Any], Sequence[str], Sequence[str]]
+"""The fields of a row, right responses, and wrong responses."""
+
+
+class VerifierRow(NamedTuple):
+    """A verifier with a row of a table.
+
+    Attributes:
+        right: responses that are correct.
+        wrong: responses that are not.
+        answer: the name of the field with the right answer.
+        prompt: the name of the field with the question; the row may lack it.
+    """
+
+    verifier: Judge
+    fields: Mapping[str, Any]
+    right: Sequence[str]
+    wrong: Sequence[str]
+    answer: str = "answer"
+    prompt: str = "problem"
+
+    @property
+    def problem(self) -> Problem:
+        """The problem of the row, as a task makes it."""
+        return Problem("row", str(self.fields.get(self.prompt, "")), self.verifier.reference(self.fields, self.answer))
+
+    @property
+    def marks(self) -> Mapping[str, str]:
+        """The marks of reasoning, opening to closing."""
+        return MARKS if self.verifier.thinking is None else self.verifier.thinking
+
+    def require(self, text: str, success: bool, finished: bool = True) -> None:
+        """The response is judged correct, or not correct."""
+        verdict = self.verifier.judge(self.problem, text, finished)
+        expected = "'correct'" if success else "another outcome than 'correct'"
+        cut = "" if finished else ", truncated,"
+        found = f"the verdict on {text!r}{cut} is {verdict.outcome.value!r}, expected {expected}"
+        require(verdict.success == success, found)
+
+
+def makes_a_plain_reference(row: VerifierRow) -> None:
+    """The reference is JSON data, the same each time, and the row stays as it is."""
+    before = deepcopy(dict(row.fields))
+    reference = row.verifier.reference(row.fields, row.answer)
+    require_equal(json.loads(json.dumps(reference)), reference, "the reference that was written and read back")
+    require_equal(row.verifier.reference(row.fields, row.answer), reference, "the reference of a second call")
+    require_equal(dict(row.fields), before, "the fields of the row")
+
+
+def accepts_right_responses(row: VerifierRow) -> None:
+    """A right response is correct, also behind reasoning that is closed and holds a wrong one."""
+    for text in row.right:
+        row.require(text, True)
+        for opening, closing in row.marks.items():
+            row.require(f"{opening}{row.wrong[0] if row.wrong else ''}{closing}\n{text}", True)
+
+
+def rejects_wrong_responses(row: VerifierRow) -> None:
+    """A wrong response is not correct."""
+    for text in row.wrong:
+        row.require(text, False)
+
+
+def rejects_nothing(row: VerifierRow) -> None:
+    """An empty response is not correct, whether it is finished or truncated."""
+    for text in ("", " ", "\n\n"):
+        for finished in (True, False):
+            row.require(text, False, finished)
+
+
+def rejects_unclosed_reasoning(row: VerifierRow) -> None:
+    """A right response within reasoning that is never closed is no answer."""
+    for text in row.right:
+        for opening in row.marks:
+            row.require(f"{opening}\n{text}", False)
+
+
+def is_deterministic(row: VerifierRow) -> None:
+    """The same response gets the same verdict: after others, and from a copy of the verifier."""
+    texts = [*row.right, *row.wrong, ""]
+    first = [_outcome(row.verifier, row.problem, text) for text in texts]
+    copied = row.verifier.model_copy(deep=True)
+    again = [_outcome(copied, row.problem, text) for text in reversed(texts)][::-1]
+    for text, found, expected in zip(texts, again, first, strict=True):
+        require_equal(found, expected, f"the outcome and score of a second verdict on {text!r}")
+
+
+def _outcome(verifier: Judge, problem: Problem, text: str) -> str:
+    verdict = verifier.judge(problem, text, True)
+    return f"{verdict.outcome.value} {verdict.score:g}"  # as text: NaN equals itself
+
+
+def accepts_its_own_right_response(row: VerifierRow) -> None:
+    """``right`` makes a response that is correct, or None."""
+    text = row.verifier.right(row.problem)
+    if text is not None:
+        row.require(text, True)
+
+
+def lets_errors_through(row: VerifierRow) -> None:
+    """A failure of the verifier is an exception or the outcome ``error``, never ``incorrect``.
+
+    The response is one whose methods fail. A verifier that never calls one (a regular expression reads the text
+    directly) is not tested.
+    """
+    for text in row.right[:1]:
+        trap = _Trap(text)
+        try:
+            verdict = row.verifier.verify_answer(row.problem, trap, True)
+        except _TrapError:
+            continue
+        swallowed = trap.touched and verdict.outcome is not Outcome.ERROR
+        require(not swallowed, f"an exception while it reads {text!r} became the outcome {verdict.outcome.value!r}")
+
+
+VERIFIER_LAWS: dict[str, Callable[[VerifierRow], None]] = {
+    "reference": makes_a_plain_reference,
+    "right responses": accepts_right_responses,
+    "wrong responses": rejects_wrong_responses,
+    "empty response": rejects_nothing,
+    "unclosed reasoning": rejects_unclosed_reasoning,
+    "determinism": is_deterministic,
+    "own right response": accepts_its_own_right_response,
+    "errors": lets_errors_through,
+}
+"""What every verifier keeps."""
+
+
+def verifier_checks(
+    verifier: Judge, rows: Sequence[VerifierExample], answer: str = "answer", prompt: str = "problem"
+) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Each law by its name, with a function that checks the law on every row."""
+    with breaks("prepare", component=type(verifier).__name__):
+        verifier.prepare()
+    for law, rule in VERIFIER_LAWS.items():
+        yield law, partial(_check_rows, law, rule, [VerifierRow(verifier, *row, answer, prompt) for row in rows])
+
+
+def _check_rows(law: str, rule: Callable[[VerifierRow], None], rows: Sequence[VerifierRow]) -> None:
+    for place, row in enumerate(rows, 1):
+        with breaks(law, f"row {place}", type(row.verifier).__name__):
+            rule(row)
+
+
+class _TrapError(Exception):
+    """What reading a trap raises."""
+
+
+class _Trap(str):
+    """A response whose methods fail, and which remembers that one was called."""
+
+    touched = False
+
+
+def _fails(self: _Trap, *arguments: Any, **options: Any) -> Any:
+    self.touched = True
+    raise _TrapError("the response cannot be read")
+
+
+_READS = {name for name in dir(str) if not name.startswith("_")}
+_READS |= {"__contains__", "__eq__", "__ne__", "__lt__", "__gt__", "__add__", "__iter__", "__len__", "__getitem__"}
+_READS |= {"__hash__", "__float__", "__int__", "__format__", "__str__", "__mod__"}
+for _name in _READS:
+    setattr(_Trap, _name, _fails)

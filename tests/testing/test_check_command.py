@@ -1,0 +1,121 @@
+"""``outrider check``: lines, exit statuses, and the sentence for each mistake of a user."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from outrider.cli import main
+
+METHODS = Path(__file__).parent.parent / "outside" / "methods.py"
+WRONG = """
+from pydantic import Field, PrivateAttr
+from outrider.explore import Stage
+from outrider.credit import Shaper
+from outrider.record import SampleRequest
+
+
+class Forgetful(Stage):
+    _seen: int = PrivateAttr(0)
+
+    def plan(self, view):
+        groups = [] if view.round else [g for g in view.groups if not g.dropped]
+        return [SampleRequest(g.problem, n=1 + self._seen % 5) for g in groups]
+
+    def observe(self, groups):
+        self._seen += len(groups)
+        return {}
+
+
+class InPlace(Shaper):
+    def shape(self, advantages_GT, members, step):
+        for a_T in advantages_GT:
+            a_T *= 0.5
+        return list(advantages_GT)
+
+
+class Needs(Shaper):
+    share: float = Field(description="factor")
+
+
+class Refuses(Shaper):
+    share: float = Field(2.0, le=1, description="factor", validate_default=True)
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "methods.py").write_text(METHODS.read_text())
+    (tmp_path / "wrong.py").write_text(WRONG)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "law", "call"),
+    [
+        ("methods.py:Retry", "Retry, a stage, with n=4", "resume", "check_stage(Retry)"),
+        ("outrider.explore:Uniform", "Uniform, a stage, with n=8", "budget", "check_stage(Uniform, first=True)"),
+        (
+            "methods.py:Median",
+            "Median, a baseline, with no options",
+            "pure",
+            "check_baseline(Median, shift=True, scale=1, ",
+        ),
+        (
+            "methods.py:Half",
+            "Half, a shaper, with share=0.5",
+            "groups apart",
+            "check_shaper(Half, shift=True, scale=1, ",
+        ),
+        ("outrider.explore:Keep", "Keep, a stage", "reasons", "check_stage(Keep, single=True)"),
+        ("methods.py:Plain", "Plain, a policy loss, with no options", "finite differences", "check_loss(Plain)"),
+        (
+            "outrider.objective:Cispo",
+            "Cispo, a policy loss, with ",
+            "on policy",
+            "check_loss(Cispo, stops_gradient=True)",
+        ),
+    ],
+)
+def test_a_good_component_has_a_line_for_each_law(
+    name: str, kind: str, law: str, call: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", name]) == 0
+    first, *laws, last = capsys.readouterr().out.splitlines()
+    assert first.startswith(kind)
+    assert f"ok  {law}" in laws
+    assert all(line.startswith("ok  ") for line in laws)
+    assert last.startswith(f"for a test: outrider.testing.{call}")
+
+
+@pytest.mark.parametrize(
+    ("name", "law", "sentence"),
+    [
+        ("wrong.py:Forgetful", "budget", "Forgetful breaks 'resume' in 'even groups': killed and resumed after step 3"),
+        ("wrong.py:InPlace", "runs", "InPlace breaks 'input unchanged' in 'a group with rewards"),
+    ],
+)
+def test_a_broken_law_is_one_sentence_and_status_1(
+    name: str, law: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", name]) == 1
+    *before, last = capsys.readouterr().out.splitlines()
+    assert f"ok  {law}" in before
+    assert last.startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("retry", "'retry' is no import path, such as my_methods.py:Retry"),
+        ("nowhere.py:Retry", "component 'nowhere.py:Retry': no such file"),
+        ("methods.py:NoStage", "'methods.py:NoStage' is not a component: it should be a class that inherits from"),
+        ("methods.py:Contains", "'methods.py:Contains' is a verifier, whose laws need rows"),
+        ("wrong.py:Needs", "'wrong.py:Needs' has no default for 'share': use outrider.testing.check_shaper(lambda: "),
+        ("wrong.py:Refuses", "'wrong.py:Refuses' refuses its default options: "),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_status_2(name: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", name]) == 2
+    assert capsys.readouterr().err.startswith(f"outrider: {sentence}")
