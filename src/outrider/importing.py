@@ -64,7 +64,7 @@ def source_of(where: str) -> str:
     named = place if place.endswith(".py") else getattr(sys.modules[place], "__file__", None) or ""
     try:
         defined = inspect.getsourcefile(inspect.unwrap(found)) or ""
-    except TypeError:  # an object of a class, or of an extension
+    except (TypeError, OSError):  # an object of a class, of an extension, or of a notebook
         defined = ""
     files = dict.fromkeys(Path(file).expanduser().absolute() for file in (named, defined) if file.endswith(".py"))
     return "\n".join(file.read_text("utf-8", "replace") for file in files if file.is_file())

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, get_args
 from pydantic import BaseModel, Field
 
 from outrider.errors import UserError
-from outrider.importing import is_import_path, load_object, source_of
+from outrider.importing import load_object, source_of
 from outrider.options import Options
 
 GROUP = "outrider.components"
@@ -44,10 +44,12 @@ class Plugin(NamedTuple):
     Attributes:
         origin: the distribution and its version.
         where: its import path.
+        clash: another package that offers a component of this name; "" where there is none.
     """
 
     origin: str
     where: str
+    clash: str = ""
 
 
 class Provenance(Options):
@@ -60,22 +62,14 @@ class Provenance(Options):
 
 @cache
 def plugins() -> dict[str, Plugin]:
-    """The components of installed packages, by name.
-
-    Raises:
-        UserError: two packages offer components of one name.
-    """
+    """The components of installed packages, by name. Of a name that two packages give, ``clash`` names the other."""
     from importlib import metadata  # not at the top: most recipes name shipped components alone
 
     found: dict[str, Plugin] = {}
     for entry in metadata.entry_points(group=GROUP):
         plugin = Plugin(f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an unknown package", entry.value)
-        if entry.name in found and found[entry.name] != plugin:
-            raise UserError(
-                f"{found[entry.name].origin} and {plugin.origin} both have a component {entry.name!r}: name one by its "
-                f"import path, {plugin.where}"
-            )
-        found[entry.name] = plugin
+        other = found.get(entry.name, plugin)
+        found[entry.name] = plugin if other == plugin else other._replace(clash=f"{plugin.origin}, {plugin.where}")
     return found
 
 
@@ -93,7 +87,7 @@ def load_component(name: str, base: Any, a_noun: str) -> type[Options]:
     Raises:
         UserError: it cannot be imported, is of another kind, or has a flag of an older version.
     """
-    where = name if is_import_path(name) else plugins()[name].where
+    where = _where(name)
     found = load_object(where, a_noun.partition(" ")[2])
     bases = get_args(base) if isinstance(base, UnionType) else (base,)
     if not (isinstance(found, type) and issubclass(found, bases)):
@@ -120,7 +114,8 @@ def provenances_in(value: Any) -> dict[str, Provenance]:
     found: dict[str, Provenance] = {}
     if isinstance(value, BaseModel):
         cls = type(value)
-        if isinstance(value, Options) and not cls.__module__.startswith("outrider."):
+        nested = hasattr(sys.modules.get(cls.__module__), "__outrider_path__") and cls not in _WRITTEN
+        if isinstance(value, Options) and not cls.__module__.startswith("outrider.") and not nested:
             found[written_name(cls)] = provenance_of(cls)
         for key in cls.model_fields:
             found |= provenances_in(getattr(value, key))
@@ -151,8 +146,7 @@ def refuse_main(options: BaseModel, processes: int) -> None:
 
 def provenance_of(cls: type) -> Provenance:
     """Where a class from outside comes from, with the distribution that holds its module and a hash of its source."""
-    name = written_name(cls)
-    where = name if is_import_path(name) else plugins()[name].where
+    where = _where(written_name(cls))
     try:
         text = source_of(where)
     except UserError:  # a class of a notebook, or of a function
@@ -161,9 +155,30 @@ def provenance_of(cls: type) -> Provenance:
     return Provenance(where=where, distribution=_distribution(cls.__module__), source=source)
 
 
+def _where(name: str) -> str:
+    """The import path of a name; of a class inside a function the name itself, which nothing can import.
+
+    Raises:
+        UserError: two packages give this name.
+    """
+    plugin = plugins().get(name)
+    if plugin is None:
+        return name
+    if plugin.clash:
+        raise UserError(
+            f"{plugin.origin} and {plugin.clash.partition(', ')[0]} both have a component {name!r}: name one by its "
+            f"import path, {plugin.where} or {plugin.clash.partition(', ')[2]}"
+        )
+    return plugin.where
+
+
+@cache
 def _distribution(module: str) -> str:
+    """The installed packages that hold a module, with their versions; "" for a file. Cached: it reads all of them."""
     from importlib import metadata
 
+    if hasattr(sys.modules.get(module), "__outrider_path__"):
+        return ""
     names = metadata.packages_distributions().get(module.partition(".")[0], [])
     return ", ".join(f"{name} {metadata.version(name)}" for name in sorted(set(names)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
 import re
@@ -16,6 +17,7 @@ import pytest
 import outrider
 from outrider.api.rewards import InProcess, style_of, verifier_of
 from outrider.api.rows import table_of
+from outrider.api.training import recipe_of
 from outrider.cli import main
 from outrider.errors import UserError
 from outrider.record import Outcome, Problem
@@ -248,7 +250,10 @@ def test_an_evaluation_is_returned() -> None:
         ({"data": [], "eval_data": ROWS}, "data has no rows"),
         ({"data": 7, "eval_data": ROWS}, "data is int: give a path, a list of dicts, a frame or a dataset"),
         ({"data": [1], "eval_data": ROWS}, "data: row 0 is int, not a mapping"),
-        ({"data": [{"problem": {1}, "answer": "2"}], "eval_data": ROWS}, "data: a row is no plain JSON data"),
+        (
+            {"data": [{"problem": {1}, "answer": "2"}], "eval_data": ROWS},
+            "data: row 0, column 'problem' is no plain JSON data",
+        ),
         ({"config": {"learn.lrr": 1}}, "learn.lrr=1: learn.lrr is not a key (did you mean 'lr'?)"),
         ({"recipe": "gropo"}, "there is no recipe 'gropo' (did you mean 'grpo'?)"),
         ({"stages": [outrider.Problem("p", "", None)]}, "explore.1: a stage is a name, or one name with its options"),
@@ -299,6 +304,56 @@ def test_a_script_without_a_guard_trains_on_several_processes(tmp_path: Path) ->
     (tmp_path / "go.py").write_text(f"import outrider\nprint(outrider.train(config={config!r}, out='a'))\n")
     said = subprocess.run([sys.executable, "go.py"], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert said.stdout.count("Run('a', 1 steps, 2 evaluations)") == 1
+
+
+def test_a_model_without_a_setting_has_the_recipes_own_lengths_and_rate() -> None:
+    """As a recipe that names its model; not those of the setting countdown."""
+    given = recipe_of("dars-hw", model="./a-model", data=ROWS[:20], eval_data=ROWS[20:])
+    assert given.from_setting is None
+    named = Path("mine.yaml")
+    named.write_text("extends: dars-hw\nmodel: ./a-model\ntask: {table: {train_data: a, heldout_data: b}}")
+    written = outrider.load_recipe("mine.yaml")
+    assert (given.model, given.sample, given.learn) == (written.model, written.sample, written.learn)
+
+
+def test_missing_values_of_a_frame_are_null_and_dates_are_refused(tmp_path: Path) -> None:
+    path = table_of(pd.DataFrame({"problem": ["1+1", "1+2"], "hint": [1.5, None]}), tmp_path, "data")
+    assert [json.loads(line)["hint"] for line in Path(path).read_text().splitlines()] == [1.5, None]
+    with pytest.raises(UserError, match="row 0, column 'when' is no plain JSON data"):
+        table_of(pd.DataFrame({"when": [pd.Timestamp("2020-01-01")]}), tmp_path, "data")
+
+
+class Counted:
+    """Rewards, and how often it was asked."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def reward(self, problem: Problem, completion: str) -> float:
+        self.calls += 1
+        return 1.0
+
+    __call__ = reward
+
+
+def test_a_method_and_an_object_are_called_themselves() -> None:
+    counted = Counted()
+    problem = Problem("p", "1+1", {"answer": "2", "fields": {}})
+    for reward in (counted.reward, counted):
+        copied = copy.deepcopy(verifier_of(reward))
+        assert copied.judge(problem, "2", finished=True).success
+    assert counted.calls == 2
+
+
+def test_a_class_of_a_notebook_trains() -> None:
+    """Of a main module without a file."""
+    code = (
+        "import outrider\nclass Mine(outrider.Stage):\n    def plan(self, view):\n        return []\n"
+        "found = outrider.load_recipe('grpo', {'explore': ['uniform', Mine()]})\n"
+        "print(found.resolved()['explore'][1], found.components['__main__:Mine'].source == '')"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout == "{'__main__:Mine': {}} True\n"
 
 
 PAGES = Path(__file__).parents[2]

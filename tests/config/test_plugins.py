@@ -13,7 +13,7 @@ import pytest
 
 from outrider import plugins
 from outrider.cli import main
-from outrider.config import Recipe, load_recipe, recipe_of_run
+from outrider.config import Recipe, dump_yaml, load_recipe, recipe_of_run
 from outrider.config.component_list import list_components
 from outrider.errors import UserError
 from outrider.explore import Stage, Uniform, View
@@ -138,8 +138,6 @@ def test_another_source_is_a_difference_from_the_run_and_the_recipe_records_the_
 
 def test_the_configuration_of_a_run_is_a_recipe_that_records_anew(here: Path) -> None:
     recipe = load_recipe("grpo", ["explore=[uniform,methods.py:Retry]"])
-    from outrider.config import dump_yaml
-
     old = recipe.resolved()
     old["components"]["methods.py:Retry"]["source"] = "another"
     (here / "config.yaml").write_text(dump_yaml(old))
@@ -239,6 +237,30 @@ def test_two_packages_with_one_name_are_refused(installed: Any) -> None:
     installed("another", retry="another:Retry")
     with pytest.raises(UserError, match=r"1\.2 and .* 1\.2 both have a component 'retry'"):
         load_recipe("grpo", ["explore=[uniform,retry]"])
+
+
+def test_a_clash_is_of_its_name_alone(installed: Any) -> None:
+    installed("somebody", retry="somebody:Retry")
+    installed("another", retry="another:Retry")
+    assert load_recipe("grpo").explore == [Uniform(n=8)]
+    assert load_recipe("grpo", ["explore=[uniform,another:Retry]"]).explore[1].n == 4
+
+
+def test_a_run_that_is_extended_records_its_components_anew(here: Path) -> None:
+    old = load_recipe("grpo", ["explore=[uniform,methods.py:Retry]"]).resolved()
+    old["components"]["methods.py:Retry"]["source"] = "another"
+    (here / "config.yaml").write_text(dump_yaml(old))
+    (here / "mine.yaml").write_text("extends: ./config.yaml\n")
+    assert load_recipe("mine.yaml").components["methods.py:Retry"].source not in ("another", "")
+    assert "components is recorded by the run" in sentence("components={}")
+
+
+def test_options_inside_a_component_are_no_component(here: Path) -> None:
+    (here / "nested.py").write_text(
+        "from outrider.options import Options\nfrom outrider import Stage\n"
+        "class Sub(Options):\n    n: int = 1\nclass Nested(Stage):\n    sub: Sub = Sub()\n"
+    )
+    assert [*load_recipe("grpo", ["explore=[uniform,nested.py:Nested]"]).components] == ["nested.py:Nested"]
 
 
 def test_a_package_may_not_take_the_name_of_a_shipped_component_of_the_same_kind(installed: Any) -> None:

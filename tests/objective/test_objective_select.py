@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -14,6 +16,7 @@ from outrider.objective.kl import moved
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.objective.selection import Selected, selected
+from outrider.objective.tokens import TokenBatch
 from outrider.record.row import WeightedRow
 from policy_rows import evaluate, ragged_rows, row
 
@@ -163,3 +166,11 @@ def test_nothing_to_select_from() -> None:
     assert selected(Forking(), []) == []
     assert selected(KlCov(), [row([1.0], trainable=[False])]) == [Selected()]
     assert selected(None, [row([1.0])]) == [Selected()]
+
+
+def test_a_row_without_a_decision_keeps_its_gradient_beside_one_with() -> None:
+    """Of a selection from outside, say: a row that lacks its flags would shift those of the others."""
+    rows = [row([1.0] * 3), replace(row([1.0]), keeps_N=np.array([False]), penalties_N=np.array([0.5]))]
+    found = TokenBatch.of(rows, torch.zeros(4))
+    assert found.keeps.tolist() == [1, 1, 1, 0]
+    assert found.penalties.tolist() == [0, 0, 0, 0.5]

@@ -120,10 +120,13 @@ def test_its_components_train_are_killed_and_resumed(elsewhere: Path) -> None:
     assert len(whole) == 4
     assert any(row["spent/1-retry/rollouts"] for row in whole)
     killed = command(elsewhere, "train", "mine.yaml", "--out", "killed")
-    while not (elsewhere / "killed" / "metrics.jsonl").is_file() and killed.poll() is None:
-        time.sleep(0.01)
+    checkpoints = elsewhere / "killed" / "checkpoints"
+    while not [*checkpoints.glob("step-*1")] and killed.poll() is None:
+        time.sleep(0.005)
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
+    kept = metrics(elsewhere / "killed")
+    assert kept[0] == whole[0]
     ran(elsewhere, "train", "mine.yaml", "--out", "killed", "--resume")
     assert metrics(elsewhere / "killed") == whole
     weights = [(elsewhere / run / "model" / "model.safetensors").read_bytes() for run in ("whole", "killed")]

@@ -27,10 +27,11 @@ def verifier_of(reward: Any) -> Any:
     """
     if not callable(reward) or hasattr(reward, "model_fields"):
         return reward
-    where, style = f"{reward.__module__}:{reward.__qualname__}", style_of(reward)
+    style, name = style_of(reward), getattr(reward, "__qualname__", type(reward).__name__)
+    where = f"{reward.__module__}:{name}"
     if _can_be_imported(where, reward):
         return {"function": {"function": where, "style": style}}
-    verifier = InProcess(function=f"{reward.__module__}:{reward.__name__.strip('<>')}", style=style)
+    verifier = InProcess(function=f"{reward.__module__}:{name.rpartition('.')[2].strip('<>')}", style=style)
     verifier._callable = reward
     verifier.prepare()
     return verifier
@@ -55,10 +56,17 @@ class InProcess(Function):
     """
 
     pooled: ClassVar[bool] = False
-    _callable: Callable[..., Any] = PrivateAttr()
+    _callable: Callable[..., Any] | None = PrivateAttr(None)
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> InProcess:
+        copied = type(self)(**self.model_dump())
+        copied._callable = self._callable  # itself: it may belong to an object that counts, or that holds a model
+        return copied
 
     @cached_property
     def _parts(self) -> list[RewardFunction]:
+        if self._callable is None:
+            raise UserError(f"the reward function {self.function} was given in Python: give it again (reward=…)")
         part = RewardFunction(self._callable, self.function)
         if self.style == "plain":
             part.check_plain()
@@ -73,7 +81,7 @@ class InProcess(Function):
 
 def _can_be_imported(where: str, reward: Callable[..., Any]) -> bool:
     """Not where it is of ``__main__``, which would run the caller's script again, nor inside another function."""
-    if where.startswith("__main__:") or not reward.__qualname__.isidentifier():
+    if where.startswith("__main__:") or not where.rpartition(":")[2].isidentifier():
         return False
     try:
         return load_object(where) is reward

@@ -29,11 +29,7 @@ def table_of(data: Any, folder: Path, name: str) -> str:
     rows = list(_rows(data, name))
     if not rows:
         raise UserError(f"{name} has no rows")
-    try:
-        text = "".join(json.dumps(row, ensure_ascii=False, allow_nan=False, default=_plain) + "\n" for row in rows)
-    except (TypeError, ValueError) as error:
-        raise UserError(f"{name}: a row is no plain JSON data: {error}") from None
-    content = text.encode()
+    content = b"".join(_line(row, i, name) for i, row in enumerate(rows))
     path = folder / f"{hashlib.blake2b(content, digest_size=8).hexdigest()}.jsonl"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,8 +50,25 @@ def _rows(data: Any, name: str) -> Iterable[Mapping[str, Any]]:
         yield row
 
 
+def _line(row: Mapping[str, Any], i: int, name: str) -> bytes:
+    """A row as a line of JSON; NaN, by which frames write a missing value, is null.
+
+    Raises:
+        UserError: a value has no JSON; its row and column.
+    """
+    parts = []
+    for column, value in row.items():
+        missing = isinstance(value, float) and value != value
+        try:
+            written = json.dumps(None if missing else value, ensure_ascii=False, allow_nan=False, default=_plain)
+            parts.append(f"{json.dumps(str(column))}: {written}".encode())
+        except (TypeError, ValueError) as error:
+            raise UserError(f"{name}: row {i}, column {column!r} is no plain JSON data: {error}") from None
+    return b"{" + b", ".join(parts) + b"}\n"
+
+
 def _plain(value: Any) -> Any:
-    """NumPy's numbers and arrays, of which frames are made."""
-    if hasattr(value, "tolist"):
+    """NumPy's numbers and arrays, of which frames are made; not its dates, whose numbers have a unit."""
+    if hasattr(value, "tolist") and getattr(getattr(value, "dtype", None), "kind", "") not in ("M", "m"):
         return value.tolist()
     raise TypeError(f"{value!r:.40} of type {type(value).__name__}")

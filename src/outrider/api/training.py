@@ -39,7 +39,8 @@ def train(
     Args:
         recipe: a shipped recipe or a YAML file.
         setting: where it is tried: model, task, lengths, budget.
-        model: a folder, a name on the hub, or ``base:<name>``, shipped.
+        model: a folder, a name on the hub, or ``base:<name>``, shipped. Without a setting the run is as where a recipe
+            names its model: lengths and learning rate are the recipe's own, and ``data`` is needed.
         data: training problems: a path, ``hf:name``, a list of dicts, a pandas or polars frame, a ``datasets.Dataset``,
             or a task. Rows are written to ``data/`` beside the run folder.
         eval_data: held-out problems, likewise; needed beside rows of ``data``.
@@ -95,16 +96,15 @@ def recipe_of(
 ) -> Recipe:
     """The recipe of a run as the arguments of :func:`train` describe it; rows of ``data`` are written to a file."""
     changes: dict[str, Any] = {"train.ranks": 1}
-    if model is not None:
-        changes["model"] = str(model)
     if any(part is not None for part in (data, eval_data, prompt, reward)):
         folder = (Path("runs") if out is None else Path(out).parent) / "data"
         changes |= _task(data, eval_data, prompt, reward, folder)
     changes |= config or {}
-    made = load_recipe(str(recipe), changes, setting)
+    named = None if model is None else str(model)
+    made = load_recipe(str(recipe), changes, setting, named)
     if not stages:
         return made
-    return load_recipe(str(recipe), {**changes, "explore": [*made.explore, *stages]}, setting)
+    return load_recipe(str(recipe), {**changes, "explore": [*made.explore, *stages]}, setting, named)
 
 
 def _task(data: Any, eval_data: Any, prompt: str | None, reward: Any, folder: Path) -> dict[str, Any]:

@@ -196,5 +196,5 @@ def in_turn(rows: Collection[Sequence[Cell]]) -> list[Cell]:
 def _seeded(out: Path, name: str, seed: int) -> list[str]:
     """The seed of the draws, and of the order of the problems where the task has one."""
     data = read_yaml(recipe_file(out, name).read_text("utf-8"), name)
-    [(task, options)] = data["task"].items()
-    return [f"seed={seed}", *([f"task.{task}.seed={seed}"] if "seed" in options else [])]
+    [options] = data["task"].values()
+    return [f"seed={seed}", *([f"task.seed={seed}"] if "seed" in options else [])]

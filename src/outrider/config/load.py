@@ -34,7 +34,10 @@ class SettingInfo(NamedTuple):
 
 
 def load_recipe(
-    name_or_path: str, overrides: Sequence[str] | Mapping[str, Any] = (), setting: str | None = None
+    name_or_path: str,
+    overrides: Sequence[str] | Mapping[str, Any] = (),
+    setting: str | None = None,
+    model: str | None = None,
 ) -> Recipe:
     """The recipe of a shipped name or a YAML file, tried in a setting, with the overrides applied.
 
@@ -46,6 +49,7 @@ def load_recipe(
 
     An override is ``key=value``: a dotted key and a YAML value, as in ``explore.0.n=16``; the last one on a key counts.
     In Python it may be a mapping of keys to values, among them components themselves: ``{"explore.0.n": 16}``.
+    A ``model`` is taken as the recipe's own: without a setting the run has none, as where the file names its model.
 
     Raises:
         UserError: no such recipe, setting or key; a value out of range; not YAML. Says where.
@@ -61,7 +65,14 @@ def load_recipe(
     *bases, own = recipes
     for file in bases:
         file.values.pop("name", None)
-    own.values.pop("components", None)  # of a run's configuration: where they came from then
+    for file in recipes:
+        file.values.pop("components", None)  # of a run's configuration: where they came from then
+    if any(key.partition(".")[0] == "components" for key, _, _ in changes):
+        raise UserError("components is recorded by the run, and cannot be set")
+    if model is not None and setting is None:
+        own.values["model"] = model
+    elif model is not None:
+        changes.append(("model", model, f"model={model}"))
     data: dict[str, Any] = {"name": own.name}
     steps = steps_of(recipes, setting)
     origins = [

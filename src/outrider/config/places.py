@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
 from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel
@@ -12,7 +11,6 @@ from outrider.components import ComponentOf
 from outrider.config.recipe import Recipe
 
 
-@cache
 def components_at(path: tuple[str | int, ...]) -> Mapping[str, type[BaseModel]]:
     """The shipped components, by name, that a recipe may have at this place; empty where it has none.
 

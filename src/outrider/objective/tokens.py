@@ -43,18 +43,21 @@ class TokenBatch(NamedTuple):
             advantages=_tensor([row.advantages_N for row in rows], like),
             weights=_tensor([row.weight * row.trainable_N for row in rows], like),
             lengths=[len(row.token_ids) for row in rows],
-            keeps=_optional([row.keeps_N for row in rows], like),
-            importance=_optional([row.importance_N for row in rows], like),
-            penalties=_optional([row.penalties_N for row in rows], like),
+            keeps=_optional([row.keeps_N for row in rows], rows, 1.0, like),
+            importance=_optional([row.importance_N for row in rows], rows, 1.0, like),
+            penalties=_optional([row.penalties_N for row in rows], rows, 0.0, like),
             pulled=None if pulled is None else _tensor(pulled, like),
         )
 
 
-def _optional(parts: Sequence[NDArray[Any] | None], like: Tensor) -> Tensor | None:
-    """None, or one array per row: a selection or a correction has them for all rows or for none."""
-    # all trained rows have it or none has: only rows of weight 0 lack a choice, and those are not trained
-    given = [part for part in parts if part is not None]
-    return _tensor(given, like) if given else None
+def _optional(
+    parts: Sequence[NDArray[Any] | None], rows: Sequence[WeightedRow], missing: float, like: Tensor
+) -> Tensor | None:
+    """None, or one array per row, of ``missing`` where a row has none."""
+    if all(part is None for part in parts):
+        return None
+    given = zip(parts, rows, strict=True)
+    return _tensor([np.full(len(row.token_ids), missing) if part is None else part for part, row in given], like)
 
 
 def _tensor(parts: Sequence[NDArray[Any]], like: Tensor) -> Tensor:

@@ -31,6 +31,7 @@ from outrider.processes.warm import warm_processes
 
 RankMain = Callable[..., int]
 _LEAVE_SECONDS = 30
+_MAIN = threading.Lock()
 _NOTICE_SECONDS = 30.0  # after a death, in which a process that does not wait in vain notices it by itself
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 
@@ -154,12 +155,13 @@ def _without_main() -> Iterator[None]:
     multiprocessing has every new process import it, where it may hold what the process is to call. Here all of that is
     in modules, so a script needs no ``if __name__ == "__main__"``.
     """
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
+    with _MAIN:  # two trainings in two threads would put the empty one back
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = main
 
 
 def _kill(processes: Sequence[BaseProcess]) -> None:
