@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import inspect
 import json
@@ -175,6 +176,26 @@ def test_a_function_of_a_module_is_named_and_one_of_trls_signature_is_called_so(
         assert verifier_of(given) == given
 
 
+def test_a_run_whose_component_is_gone_goes_on_by_force_alone() -> None:
+    Path("mine.py").write_text(STAGE)
+    config = SMALL | {"explore": ["uniform", "mine.py:Idle"], "train.steps": 1}
+    outrider.train(config=config, out="a")
+    Path("mine.py").rename("other.py")
+    config["explore"] = ["uniform", "other.py:Idle"]
+    with pytest.raises(UserError, match=r"begun otherwise .*cannot be read: explore.1: stage 'mine.py:Idle'"):
+        outrider.train(config=config, out="a", resume=True)
+    assert len(outrider.train(config=config | {"train.steps": 2}, out="a", resume=True, force=True).metrics) == 2
+
+
+STAGE = """
+from outrider import Stage
+
+class Idle(Stage):
+    def plan(self, view):
+        return []
+"""
+
+
 def test_a_session_trains_as_the_function_does_step_by_step() -> None:
     whole = outrider.train(config=SMALL | {"train.evaluate_every": 1}, out="whole")
     seen = []
@@ -343,6 +364,17 @@ def test_a_method_and_an_object_are_called_themselves() -> None:
         copied = copy.deepcopy(verifier_of(reward))
         assert copied.judge(problem, "2", finished=True).success
     assert counted.calls == 2
+
+
+def test_an_async_reward_is_awaited_beside_the_loop_of_a_notebook() -> None:
+    async def reward(problem: Problem, completion: str) -> float:
+        await asyncio.sleep(0)
+        return 1.0
+
+    async def cell() -> bool:
+        return verifier_of(reward).judge(Problem("p", "1+1", {"answer": "2", "fields": {}}), "2", finished=True).success
+
+    assert asyncio.run(cell())
 
 
 def test_a_class_of_a_notebook_trains() -> None:

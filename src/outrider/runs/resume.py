@@ -95,6 +95,9 @@ class Resumer:
 
     def _differences(self, state: Mapping[str, Any]) -> list[str]:
         """The differences from the run as it began, one line each; empty where resuming is exact."""
-        lines = recipe_of_run(state["config"]).difference(self._recipe)
+        try:
+            lines = recipe_of_run(state["config"]).difference(self._recipe)
+        except UserError as error:  # a component from outside is gone, or takes other options
+            lines = [str(error)]
         now = self._surroundings()
         return lines + [f"{key}: {state[key]} -> {value}" for key, value in now.items() if state[key] != value]

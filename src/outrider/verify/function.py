@@ -205,8 +205,14 @@ def _awaited(result: Any) -> Any:
     if not inspect.isawaitable(result):
         return result
     import asyncio  # not at the top: it takes a tenth of the time that all light layers together may take to import
+    from concurrent.futures import ThreadPoolExecutor
 
-    return asyncio.run(wait())
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(wait())
+    with ThreadPoolExecutor(1) as thread:  # a notebook's own loop runs in this one
+        return thread.submit(asyncio.run, wait()).result()
 
 
 def _message(role: str, text: Any) -> Any:
