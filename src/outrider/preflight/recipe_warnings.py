@@ -40,8 +40,8 @@ def _without_a_limit(recipe: Recipe) -> Iterator[str]:
     judge = getattr(recipe.task, "judge", None)
     if isinstance(judge, PooledJudge) and not judge.pooled:
         yield (
-            "the reward function can be called in this process alone, where it has no time limit: one that does not "
-            "return stops the run; a function of a module is called in processes that can be killed"
+            "the reward function can be called in this process alone, where it has no time limit: if it "
+            "hangs, the run hangs; a function of a module is called in processes that can be killed"
         )
 
 
