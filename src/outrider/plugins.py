@@ -44,12 +44,12 @@ class Plugin(NamedTuple):
     Attributes:
         origin: the distribution and its version.
         where: its import path.
-        clash: another package that offers a component of this name; "" where there is none.
+        clash: what another package offers under the same name; None where none does.
     """
 
     origin: str
     where: str
-    clash: str = ""
+    clash: Plugin | None = None
 
 
 class Provenance(Options):
@@ -69,7 +69,7 @@ def plugins() -> dict[str, Plugin]:
     for entry in metadata.entry_points(group=GROUP):
         plugin = Plugin(f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an unknown package", entry.value)
         other = found.get(entry.name, plugin)
-        found[entry.name] = plugin if other == plugin else other._replace(clash=f"{plugin.origin}, {plugin.where}")
+        found[entry.name] = plugin if other == plugin else other._replace(clash=plugin)
     return found
 
 
@@ -164,10 +164,10 @@ def _where(name: str) -> str:
     plugin = plugins().get(name)
     if plugin is None:
         return name
-    if plugin.clash:
+    if plugin.clash is not None:
         raise UserError(
-            f"{plugin.origin} and {plugin.clash.partition(', ')[0]} both have a component {name!r}: name one by its "
-            f"import path, {plugin.where} or {plugin.clash.partition(', ')[2]}"
+            f"{plugin.origin} and {plugin.clash.origin} both have a component {name!r}: name one by its import path, "
+            f"{plugin.where} or {plugin.clash.where}"
         )
     return plugin.where
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from outrider.api.run import Run
-from outrider.api.training import recipe_of
+from outrider.api.training import folder_of, recipe_of
 from outrider.errors import UserError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Session:
         self.recipe = recipe_of(recipe, config=config, out=out, **options)
         if self.recipe.train.ranks != 1:
             raise UserError("a session trains in this process: train.ranks=1")
-        self.path = Path(out) if out is not None else Path("runs") / f"{self.recipe.name}-{self.recipe.seed}"
+        self.path = folder_of(self.recipe, out)
         self._resume, self._force = resume, force
         self._open = ExitStack()
         self._training: TrainingRun | None = None

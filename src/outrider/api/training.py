@@ -69,7 +69,7 @@ def train(
         config=config,
         out=out,
     )
-    place = Path(out) if out is not None else Path("runs") / f"{made.name}-{made.seed}"
+    place = folder_of(made, out)
     from outrider.commands.train_command import train_command  # not at the top: it imports PyTorch
 
     refuse_main(made, made.train.ranks)
@@ -79,6 +79,11 @@ def train(
         )
     train_command(made, place, resume, force)
     return Run(place)
+
+
+def folder_of(recipe: Recipe, out: str | Path | None) -> Path:
+    """The run folder: ``out``, or ``runs/<recipe>-<seed>``."""
+    return Path("runs") / f"{recipe.name}-{recipe.seed}" if out is None else Path(out)
 
 
 def recipe_of(
