@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from outrider.api.callbacks import Callback as Callback
     from outrider.api.evaluation import evaluate as evaluate
     from outrider.api.run import Run as Run
     from outrider.api.run import load_run as load_run
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 _HOMES = {
+    "Callback": "api.callbacks",
     "evaluate": "api.evaluation",
     "Session": "api.session",
     **dict.fromkeys(("Run", "load_run"), "api.run"),

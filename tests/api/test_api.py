@@ -236,8 +236,78 @@ def test_an_error_in_a_session_is_the_callers_and_lets_go_of_the_folder() -> Non
         assert [step.number for step in session] == [1, 2]
 
 
+class Watch(outrider.Callback):
+    """What it was told, in order; ends the run after a step."""
+
+    def __init__(self, last: int = 99) -> None:
+        self.last = last
+        self.seen: list[Any] = []
+
+    def on_begin(self, session: outrider.Session) -> None:
+        self.seen.append("begin")
+
+    def on_step(self, session: outrider.Session, step: Any) -> bool:
+        self.seen.append(step.number)
+        return step.number == self.last
+
+    def on_evaluation(self, session: outrider.Session, step: int, evaluation: Any) -> None:
+        self.seen.append((step, evaluation.overall.problems))
+
+    def on_end(self, session: outrider.Session) -> None:
+        self.seen.append("end")
+
+
+def test_callbacks_are_told_what_happens_and_change_nothing() -> None:
+    watch, config = Watch(), SMALL | {"train.evaluate_every": 1, "train.steps": 3}
+    plain = outrider.train(config=config, out="plain")
+    watched = outrider.train(config=config, out="watched", callbacks=[watch])
+    assert watch.seen == ["begin", (0, 4), 1, (1, 4), 2, (2, 4), 3, (3, 4), "end"]
+    for file in ("metrics.jsonl", "model/model.safetensors", "evaluations/step-00000003.json", "table.md"):
+        assert (plain.path / file).read_bytes() == (watched.path / file).read_bytes(), file
+
+
+def test_a_callback_ends_the_run_with_evaluation_and_model() -> None:
+    watch = Watch(last=2)
+    run = outrider.train(config=SMALL | {"train.steps": 9, "train.save_every": 9}, out="a", callbacks=[watch, Watch()])
+    assert watch.seen == ["begin", (0, 4), 1, 2, (2, 4), "end"]
+    assert list(run.evaluations["step"]) == [0, 2]
+    assert (run.path / "model" / "model.safetensors").exists()
+    more = run.resume({"train.steps": 3}, force=True)
+    assert list(more.metrics["step"]) == [1, 2, 3]
+
+
+def test_a_session_left_at_its_last_step_is_finished() -> None:
+    with outrider.Session(config=SMALL, out="a") as session:
+        for step in session:
+            if step.number == 2:
+                break
+    assert list(session.run.evaluations["step"]) == [0, 2]
+    assert (session.path / "model" / "model.safetensors").exists()
+
+
+def test_sigterm_in_a_session_saves_it_after_its_last_step(tmp_path: Path) -> None:
+    code = f"""
+import os, signal, outrider
+with outrider.Session(config={SMALL | {"train.steps": 9, "train.save_every": 9}!r}, out="a") as session:
+    for step in session:
+        if step.number == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert said.returncode != 0
+    assert "`outrider train … --resume` goes on after step 2" in said.stderr
+    assert [path.name for path in (tmp_path / "a" / "checkpoints").glob("step-*2")]
+
+
+def test_a_callback_is_an_instance_of_its_class() -> None:
+    with pytest.raises(UserError, match=r"is no outrider\.Callback"):
+        outrider.train(config=SMALL, out="a", callbacks=[Watch])  # type: ignore[list-item]
+    with pytest.raises(UserError, match="with callbacks, trains in this process alone"):
+        outrider.train(config=SMALL | {"train.ranks": 2}, out="a", callbacks=[Watch()])
+
+
 def test_a_session_is_of_one_process_and_used_in_its_block() -> None:
-    with pytest.raises(UserError, match="a session trains in this process"):
+    with pytest.raises(UserError, match="a session, and a run with callbacks, trains in this process alone"):
         outrider.Session(config=SMALL | {"train.ranks": 2}, out="a")
     with pytest.raises(UserError, match="used in its block"):
         outrider.Session(config=SMALL, out="a").save()

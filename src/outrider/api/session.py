@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from outrider.api.callbacks import Callback
 from outrider.api.run import Run
-from outrider.api.training import folder_of, recipe_of
+from outrider.api.training import RecipeArguments, folder_of, recipe_of
 from outrider.errors import UserError
 
 if TYPE_CHECKING:
@@ -28,11 +29,12 @@ class Session:
                     break
 
     A loop that runs to the end does what ``outrider.train`` does, to the bit: evaluations and checkpoints are made when
-    they are due. Leaving the block saves a checkpoint, unless an error leaves it; a run that reached its limit writes
-    its model and its table.
+    they are due. Leaving the block saves a checkpoint, unless an error leaves it; a run that reached its limit is
+    finished as by :meth:`finish`. SIGTERM acts between steps, and leaves a checkpoint too.
 
     Args:
-        options: the other arguments of :func:`outrider.train`: ``model``, ``data``, ``reward``, ``stages``, ….
+        callbacks: hooks, see :class:`outrider.Callback`.
+        arguments: the other arguments of :func:`outrider.train`: ``model``, ``data``, ``reward``, ``stages``, ….
 
     Attributes:
         recipe: the resolved recipe.
@@ -46,47 +48,70 @@ class Session:
         self,
         recipe: str | Path = "grpo",
         *,
-        config: Mapping[str, Any] | None = None,
-        out: str | Path | None = None,
         resume: bool = False,
         force: bool = False,
-        **options: Any,
+        callbacks: Sequence[Callback] = (),
+        **arguments: Unpack[RecipeArguments],
     ) -> None:
-        self.recipe = recipe_of(recipe, config=config, out=out, **options)
+        if wrong := [c for c in callbacks if not isinstance(c, Callback)]:
+            raise UserError(f"callbacks: {wrong[0]!r:.60} is no outrider.Callback (an instance of a subclass)")
+        self.recipe = recipe_of(recipe, **arguments)
         if self.recipe.train.ranks != 1:
-            raise UserError("a session trains in this process: train.ranks=1")
-        self.path = folder_of(self.recipe, out)
+            raise UserError("train.ranks is not 1: a session, and a run with callbacks, trains in this process alone")
+        self.path = folder_of(self.recipe, arguments.get("out"))
+        self._callbacks = tuple(callbacks)
         self._resume, self._force = resume, force
         self._open = ExitStack()
         self._training: TrainingRun | None = None
-        self._steps: Iterator[TrainingStep] = iter(())
+        self._rest: Iterator[TrainingStep] = iter(())
+        self._finished = False
 
     def __enter__(self) -> Self:
-        from outrider.commands.train_command import refuse_unfit, training_run
+        from outrider.commands.train_command import refuse_unfit, saved_where_stopped, training_run
         from outrider.processes.launch import threads_of_a_rank
         from outrider.processes.ranks import Ranks
+        from outrider.screen.screen import Screen
+
+        def evaluated(step: int, evaluation: Evaluation) -> None:
+            for callback in self._callbacks:
+                callback.on_evaluation(self, step, evaluation)
 
         refuse_unfit(self.recipe, self._force)
         with ExitStack() as opened:
             opened.enter_context(threads_of_a_rank())
-            self._training = run = training_run(Ranks(), self.recipe, self.path)
-            opened.callback(run.close)
+            screen = Screen(self.recipe, self.path, shown=True, evaluated=evaluated)
+            self._training = run = training_run(Ranks(), self.recipe, screen, self.path)
+            opened.enter_context(saved_where_stopped(run))
             run.begin(self._resume, self._force)
             opened.enter_context(run.recorder.screen)
-            self._steps = run.steps()
+            opened.push(self._left)
+            self._rest = run.steps()
+            for callback in self._callbacks:
+                callback.on_begin(self)
             self._open = opened.pop_all()
         return self
 
     def __iter__(self) -> Iterator[TrainingStep]:
-        return self._steps
+        for step in self._rest:
+            ends = [callback.on_step(self, step) for callback in self._callbacks]
+            yield step
+            if any(ends):
+                self.finish()
+            if self._finished:
+                return
 
-    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        self._open.__exit__(kind, error, trace)
+
+    def _left(self, kind: type[BaseException] | None, *error: object) -> None:
+        """The block is left. Registered last, so what this raises is handled as what the block raises."""
         run = self._begun
-        with self._open:
-            if kind is None:
-                run.save_if_new()
-                if run.trainer.progress >= 1.0:
-                    run.finish()
+        if kind is not None or self._finished:
+            return
+        if run.trainer.progress >= 1.0:
+            self.finish()
+        else:
+            run.save_if_new()
 
     def evaluate(self) -> Evaluation:
         """Measure the policy as it is on the held-out problems, and keep the evaluation on record.
@@ -100,6 +125,20 @@ class Session:
         folder = self._begun.recorder.folder
         assert folder is not None
         return Evaluation.from_json(folder.evaluations()[step])
+
+    def finish(self) -> None:
+        """End the run after its last step: evaluate if the recipe does so at the end, save, write model and table."""
+        run = self._begun
+        if run.trainer.progress >= 1.0:
+            for _ in self._rest:  # there is no step left: what is due after the last one
+                pass
+        elif self.recipe.evaluate.after:
+            run.evaluate(run.trainer.counters.step)
+        run.save_if_new()
+        run.finish()
+        self._finished = True
+        for callback in self._callbacks:
+            callback.on_end(self)
 
     def save(self) -> str:
         """Write a checkpoint of the state after the last step, and say where a resume would go on."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
+from outrider.api.callbacks import Callback
 from outrider.api.rewards import InProcess, verifier_of
 from outrider.api.rows import table_of
 from outrider.api.run import Run
@@ -30,6 +31,7 @@ def train(
     out: str | Path | None = None,
     resume: bool = False,
     force: bool = False,
+    callbacks: Sequence[Callback] = (),
 ) -> Run:
     """Train a policy with a recipe, and return its run.
 
@@ -53,22 +55,30 @@ def train(
         out: the run folder; ``runs/<recipe>-<seed>`` by default.
         resume: go on from the last checkpoint in the run folder.
         force: train although the memory estimate says no; resume although the configuration has changed.
+        callbacks: hooks after steps and evaluations, see :class:`outrider.Callback`; a run of one process.
 
     Raises:
         UserError: a mistake in an argument, named by the key of the recipe that it means.
     """
-    made = recipe_of(
-        recipe,
-        setting=setting,
-        model=model,
-        data=data,
-        eval_data=eval_data,
-        prompt=prompt,
-        reward=reward,
-        stages=stages,
-        config=config,
-        out=out,
-    )
+    arguments: RecipeArguments = {
+        "setting": setting,
+        "model": model,
+        "data": data,
+        "eval_data": eval_data,
+        "prompt": prompt,
+        "reward": reward,
+        "stages": stages,
+        "config": config,
+        "out": out,
+    }
+    if callbacks:
+        from outrider.api.session import Session  # which imports this module
+
+        with Session(recipe, resume=resume, force=force, callbacks=callbacks, **arguments) as session:
+            for _ in session:
+                pass
+        return session.run
+    made = recipe_of(recipe, **arguments)
     place = folder_of(made, out)
     from outrider.commands.train_command import train_command  # not at the top: it imports PyTorch
 
@@ -81,30 +91,35 @@ def train(
     return Run(place)
 
 
+class RecipeArguments(TypedDict, total=False):
+    """The arguments of :func:`train` that make its recipe."""
+
+    setting: str | None
+    model: str | Path | None
+    data: Any
+    eval_data: Any
+    prompt: str | None
+    reward: Any
+    stages: Sequence[Stage | str | Mapping[str, Any]]
+    config: Mapping[str, Any] | None
+    out: str | Path | None
+
+
 def folder_of(recipe: Recipe, out: str | Path | None) -> Path:
     """The run folder: ``out``, or ``runs/<recipe>-<seed>``."""
     return Path("runs") / f"{recipe.name}-{recipe.seed}" if out is None else Path(out)
 
 
-def recipe_of(
-    recipe: str | Path,
-    *,
-    setting: str | None = None,
-    model: str | Path | None = None,
-    data: Any = None,
-    eval_data: Any = None,
-    prompt: str | None = None,
-    reward: Any = None,
-    stages: Sequence[Stage | str | Mapping[str, Any]] = (),
-    config: Mapping[str, Any] | None = None,
-    out: str | Path | None = None,
-) -> Recipe:
+def recipe_of(recipe: str | Path, **given: Unpack[RecipeArguments]) -> Recipe:
     """The recipe of a run as the arguments of :func:`train` describe it; rows of ``data`` are written to a file."""
     changes: dict[str, Any] = {"train.ranks": 1}
+    data, eval_data, prompt, reward = (given.get(key) for key in ("data", "eval_data", "prompt", "reward"))
     if any(part is not None for part in (data, eval_data, prompt, reward)):
+        out = given.get("out")
         folder = (Path("runs") if out is None else Path(out).parent) / "data"
         changes |= _task(data, eval_data, prompt, reward, folder)
-    changes |= config or {}
+    changes |= given.get("config") or {}
+    setting, model, stages = given.get("setting"), given.get("model"), given.get("stages")
     named = None if model is None else str(model)
     made = load_recipe(str(recipe), changes, setting, named)
     if not stages:
@@ -112,7 +127,7 @@ def recipe_of(
     return load_recipe(str(recipe), {**changes, "explore": [*made.explore, *stages]}, setting, named)
 
 
-def _task(data: Any, eval_data: Any, prompt: str | None, reward: Any, folder: Path) -> dict[str, Any]:
+def _task(data: Any, eval_data: Any, prompt: Any, reward: Any, folder: Path) -> dict[str, Any]:
     if isinstance(data, Task):
         if eval_data is not None or prompt is not None or reward is not None:
             raise UserError("data is a task, which has its own held-out problems, prompts and rewards")

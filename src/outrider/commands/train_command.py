@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from outrider.config import Recipe
@@ -52,14 +54,13 @@ def _preflight(recipe: Recipe) -> list[str]:
     return preflight(recipe.task, wanted_by(recipe), recipe.model, recipe.policy).refuse()
 
 
-def training_run(ranks: Ranks, recipe: Recipe, out: Path) -> TrainingRun:
+def training_run(ranks: Ranks, recipe: Recipe, screen: Screen, out: Path) -> TrainingRun:
     """The run of a recipe with its parts, not begun yet.
 
     Raises:
         UserError: the table, the model or the recipe cannot be used.
     """
     found = ranks.from_main(lambda: _preflight(recipe))  # first: loading a model takes minutes
-    screen = Screen(recipe, out, ranks.main)
     clock = Clock(screen.phase)
     policy, path_sentence = open_policy(recipe, ranks)
     reference = reference_of(recipe, policy) if ranks.main else ""  # before the learner, which may shard the model
@@ -68,9 +69,16 @@ def training_run(ranks: Ranks, recipe: Recipe, out: Path) -> TrainingRun:
     return TrainingRun(trainer, policy, path_sentence, ranks, screen, out, reference, found)
 
 
-def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool) -> int:
-    run = training_run(ranks, recipe, out)
-    trainer = run.trainer
+@contextmanager
+def saved_where_stopped(run: TrainingRun) -> Iterator[None]:
+    """A block that trains: SIGTERM, a lost rank and a lost engine leave the run saved as it was after its last step.
+
+    The run is closed at the end of the block.
+
+    Raises:
+        Terminated, EngineLostError: with the place where a resume goes on.
+    """
+    trainer, ranks = run.trainer, run.ranks
     safe_stop, whole = SafeStop(), trainer.learner.whole
     if not whole:
         trainer.stop = AgreedStop(safe_stop, ranks)
@@ -78,11 +86,7 @@ def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool) -
         trainer.stop = safe_stop
     with safe_stop.handled():
         try:
-            run.begin(resume, force)
-            with run.recorder.screen:
-                for _ in run.steps():
-                    pass
-            run.finish()
+            yield
         except (Terminated, RankLostError, EngineLostError) as stop:
             if isinstance(stop, RankLostError) and not whole:
                 raise  # with it went a share of the weights
@@ -94,4 +98,14 @@ def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool) -
             raise
         finally:
             run.close()
+
+
+def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool) -> int:
+    run = training_run(ranks, recipe, Screen(recipe, out, ranks.main), out)
+    with saved_where_stopped(run):
+        run.begin(resume, force)
+        with run.recorder.screen:
+            for _ in run.steps():
+                pass
+        run.finish()
     return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -20,10 +20,17 @@ from outrider.screen.progress import Progress
 
 
 class Screen:
-    """Progress on standard error, results on standard output; silent where ``shown`` is False."""
+    """Progress on standard error, results on standard output; silent where ``shown`` is False.
 
-    def __init__(self, recipe: Recipe, out: Path, shown: bool) -> None:
+    Args:
+        evaluated: called with every evaluation and the step before it.
+    """
+
+    def __init__(
+        self, recipe: Recipe, out: Path, shown: bool, evaluated: Callable[[int, Evaluation], None] | None = None
+    ) -> None:
         self._shown, self._out, self._recipe = shown, out, recipe
+        self._on_evaluation = evaluated
         train = recipe.train
         # steps first: tokens have a default, so who names steps means them, until the measured shares say otherwise
         limits = {"steps": train.steps, "tokens": train.tokens, "seconds": train.seconds}
@@ -86,6 +93,8 @@ class Screen:
         self.say(
             f"step {step}: {rates}  greedy {overall.greedy.value:.3f}{entropy}  ({overall.problems} held-out problems)"
         )
+        if self._on_evaluation is not None:
+            self._on_evaluation(step, evaluation)
 
     def _count(self, used: dict[str, int]) -> None:
         """Show the limit that ends the run, which is the one that is furthest."""
