@@ -19,7 +19,18 @@ from importlib.util import resolve_name
 from pathlib import Path
 
 PACKAGE = "outrider"
-GROUND = {"arrays", "components", "errors", "importing", "interrupts", "needs", "options", "plugins", "texts"}
+GROUND = {
+    "arrays",
+    "callable_room",
+    "components",
+    "errors",
+    "importing",
+    "interrupts",
+    "needs",
+    "options",
+    "plugins",
+    "texts",
+}
 VOCABULARY = GROUND | {"record"}
 
 # A layer is a folder or file of the package, and the layers it may import. "*.options" are the options of a torch
@@ -27,6 +38,7 @@ VOCABULARY = GROUND | {"record"}
 # with a formula, which imports torch when it is called. New folders get a row here first.
 LAYERS: dict[str, set[str]] = {
     "arrays": set(),
+    "callable_room": set(),
     "errors": set(),
     "interrupts": set(),
     "needs": set(),
@@ -78,7 +90,7 @@ for above in ["api", "integrations", "cli", "__main__"]:
 # A folder whose files work in phases, in this order: a file imports files of its own phase and of earlier ones.
 PHASES: dict[str, dict[str, set[str]]] = {
     "bench": {
-        "plan": {"spec", "cell", "begin", "dry"},
+        "plan": {"spec", "cell", "begin", "planned", "dry"},
         "run": {"child", "pool"},
         "collect": {"results", "spending", "tallies"},
         "compare": {"crossed", "course", "equal", "rates", "tuning", "report"},

@@ -9,12 +9,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from outrider.api.callbacks import Callback as Callback
+    from outrider.api.benching import BenchResult as BenchResult
+    from outrider.api.benching import bench as bench
+    from outrider.api.evaluation import EvaluationResult as EvaluationResult
     from outrider.api.evaluation import evaluate as evaluate
+    from outrider.api.fine_tuning import sft as sft
+    from outrider.api.reporting import compare as compare
+    from outrider.api.reporting import report as report
     from outrider.api.run import Run as Run
     from outrider.api.run import load_run as load_run
+    from outrider.api.scoring import score as score
+    from outrider.api.session import Callback as Callback
     from outrider.api.session import Session as Session
     from outrider.api.training import train as train
+    from outrider.api.validation import validate as validate
     from outrider.config import Recipe as Recipe
     from outrider.config import list_recipes as list_recipes
     from outrider.config import list_settings as list_settings
@@ -40,9 +48,11 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 _HOMES = {
-    "Callback": "api.callbacks",
-    "evaluate": "api.evaluation",
-    "Session": "api.session",
+    "BenchResult": "api.benching",
+    **dict.fromkeys(("EvaluationResult", "evaluate"), "api.evaluation"),
+    "sft": "api.fine_tuning",
+    "compare": "api.reporting",
+    **dict.fromkeys(("Callback", "Session"), "api.session"),
     **dict.fromkeys(("Run", "load_run"), "api.run"),
     **dict.fromkeys(("Recipe", "list_recipes", "list_settings", "load_recipe"), "config"),
     "list_components": "config.component_list",
@@ -55,12 +65,13 @@ _HOMES = {
     "Judge": "verify.judge",
 }
 
-__all__ = sorted([*_HOMES, "train"])
+_ROOMS = ("bench", "report", "score", "train", "validate")  # which can be called, see outrider.callable_room
+__all__ = sorted([*_HOMES, *_ROOMS])
 
 
 def __getattr__(name: str) -> Any:
-    if name == "train":  # the room of that name, which can be called (see there)
-        return import_module("outrider.train")
+    if name in _ROOMS:
+        return import_module(f"outrider.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'outrider' has no attribute {name!r}")
     return getattr(import_module(f"outrider.{_HOMES[name]}"), name)

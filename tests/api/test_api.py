@@ -16,9 +16,9 @@ import pandas as pd
 import pytest
 
 import outrider
+from outrider.api.arguments import recipe_of
 from outrider.api.rewards import InProcess, style_of, verifier_of
 from outrider.api.rows import table_of
-from outrider.api.training import recipe_of
 from outrider.cli import main
 from outrider.errors import UserError
 from outrider.record import Outcome, Problem
@@ -471,6 +471,9 @@ def test_the_page_runs() -> None:
         exec(block, names)
     assert names["found"].overall.pass_at[2].problems == 4
     assert len(names["run"].metrics) == 2
+    assert names["scored"].evaluation.overall.pass_at[1].value == 0.5
+    assert list(names["bench"].differences.index) == ["dr-grpo"]
+    assert Path("runs/sft/model.safetensors").is_file()
 
 
 def test_the_readme_runs() -> None:

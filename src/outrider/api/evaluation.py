@@ -2,17 +2,45 @@
 
 from __future__ import annotations
 
+import html
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outrider.config import Evaluate, load_options
 from outrider.config.protocol import protocol as protocol_of
+from outrider.measure.evaluation import Evaluation
+from outrider.measure.table import as_markdown
 from outrider.plugins import refuse_main
 
 if TYPE_CHECKING:
-    from outrider.measure.evaluation import Evaluation
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class EvaluationResult(Evaluation):
+    """An evaluation that shows itself: ``found.overall.pass_at[8].value``, ``found.plot()``; a table in a notebook."""
+
+    def plot(self) -> Figure:
+        """pass@k over k, with 95 % confidence intervals."""
+        from outrider.screen.curves import pass_at_k_figure
+
+        return pass_at_k_figure(self.to_json())
+
+    def __repr__(self) -> str:
+        numbers = ", ".join(f"pass@{k} {found.value:.3f}" for k, found in self.overall.pass_at.items())
+        return f"EvaluationResult({self.overall.problems} problems, {numbers})"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(as_markdown(self))}</pre>"
+
+
+def result_of(data: Mapping[str, Any]) -> EvaluationResult:
+    """The evaluation of a file of a run folder."""
+    found = Evaluation.from_json(data)
+    return EvaluationResult(**{field.name: getattr(found, field.name) for field in fields(found)})
 
 
 def evaluate(
@@ -25,7 +53,7 @@ def evaluate(
     config: Mapping[str, Any] | None = None,
     ranks: int = 1,
     out: str | Path | None = None,
-) -> Evaluation:
+) -> EvaluationResult:
     """Measure a model on held-out problems, and return the numbers: pass@k, majority, greedy, with their intervals.
 
     The command ``outrider evaluate`` calls the same code.
@@ -44,7 +72,6 @@ def evaluate(
         UserError: a mistake in an argument; ``out`` is not empty.
     """
     from outrider.commands.evaluate_command import evaluate_command  # not at the top: it imports PyTorch
-    from outrider.measure.evaluation import Evaluation
     from outrider.runs.folder import RunFolder
 
     data = {"model": str(model), "task": task, **protocol_of(protocol)}
@@ -55,4 +82,4 @@ def evaluate(
         place = Path(scratch) / "evaluation" if out is None else Path(out)
         refuse_main(options, ranks)
         evaluate_command(options, place, ranks)
-        return Evaluation.from_json(RunFolder(place).evaluations()[0])
+        return result_of(RunFolder(place).evaluations()[0])

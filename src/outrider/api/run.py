@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from outrider.api.frames import pandas
+from outrider.api.rewards import verifier_of
 from outrider.config import Recipe, read_yaml, recipe_of_run
 from outrider.errors import UserError
 from outrider.runs.folder import RunFolder
@@ -14,6 +16,9 @@ from outrider.runs.folder import RunFolder
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
+
+    from outrider.api.evaluation import EvaluationResult
+    from outrider.report.content import Finding
 
 
 class Run:
@@ -50,7 +55,7 @@ class Run:
     @property
     def metrics(self) -> DataFrame:
         """One row a step: the numbers of ``metrics.jsonl`` and the seconds of ``timing.jsonl``, by step."""
-        frame = _pandas().DataFrame
+        frame = pandas().DataFrame
         metrics, timing = frame(self._folder.metrics()), frame(self._folder.timing())
         if metrics.empty:
             return metrics
@@ -67,7 +72,7 @@ class Run:
             for name, interval in {**named, "majority": overall["majority"], "greedy": overall["greedy"]}.items():
                 row |= {name: interval["value"], f"{name}_low": interval["low"], f"{name}_high": interval["high"]}
             rows.append(row | {"entropy": overall["entropy"], "truncated": overall["truncated"]})
-        return _pandas().DataFrame(rows)
+        return pandas().DataFrame(rows)
 
     def rollouts(
         self,
@@ -90,7 +95,7 @@ class Run:
         """
         import pyarrow.compute as pc
 
-        pandas = _pandas()
+        frame = pandas().DataFrame
         names = self._folder.rollouts.names()
         if name not in names:
             raise UserError(f"{self.path} holds no {name} rollouts (there are: {', '.join(names) or 'none'})")
@@ -99,7 +104,16 @@ class Run:
         if correct is not None:
             found = pc.fill_null(pc.equal(table["outcome"], "correct"), False)
             table = table.filter(found if correct else pc.invert(found))
-        return pandas.DataFrame(table.select(columns).to_pydict() if columns is not None else table.to_pydict())
+        return frame(table.select(columns).to_pydict() if columns is not None else table.to_pydict())
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What a report of the run as it is warns of, worst first: name, sentence, numbers, advice."""
+        from outrider.report.report_command import made_of, print_notices
+
+        made, notices = made_of(self.path)
+        print_notices(notices)
+        return made.findings
 
     def plot(self) -> Figure:
         """The curves of the run: reward and pass@1, entropy, shares of solved groups, pass@k before and after."""
@@ -115,14 +129,68 @@ class Run:
         report_command(self.path, folder)
         return folder / "report.html"
 
-    def resume(self, config: Mapping[str, Any] | None = None, force: bool = False) -> Run:
-        """Go on from the last checkpoint, with the run's own configuration and what ``config`` changes."""
+    def resume(self, config: Mapping[str, Any] | None = None, force: bool = False, reward: Any = None) -> Run:
+        """Go on from the last checkpoint, with the run's own configuration and what ``config`` changes.
+
+        Args:
+            reward: the reward function, where the run was given one that only its own process had.
+        """
         import outrider
 
         own = {"train.ranks": self.config["train"]["ranks"]}
+        if reward is not None:
+            own["task.table.judge"] = verifier_of(reward)
         return outrider.train(
             self._folder.config, config={**own, **(config or {})}, out=self.path, resume=True, force=force
         )
+
+    def evaluate(
+        self,
+        n: int | None = None,
+        problems: int | None = None,
+        config: Mapping[str, Any] | None = None,
+        reward: Any = None,
+    ) -> EvaluationResult:
+        """Measure the trained policy on the run's held-out problems, sampled as the run samples. Nothing is written.
+
+        Args:
+            n, problems: samples for each problem, and how many problems; None: as the run.
+            config: values by dotted key of ``sample`` and ``evaluate``, as ``{"sample.temperature": 0.6}``.
+            reward: the reward function, where the run was given one that only its own process had.
+
+        Raises:
+            UserError: the run has not written its model yet; a mistake in an argument.
+        """
+        from outrider.api.evaluation import evaluate
+
+        own = {"policy": self._policy, "sample": self.config["sample"], "evaluate": self.config["evaluate"]}
+        given = {"evaluate.n": n, "evaluate.problems": problems}
+        changes = {key: value for key, value in given.items() if value is not None}
+        if reward is not None:
+            changes["task.table.judge"] = verifier_of(reward)
+        return evaluate(self._trained(), self.config["task"], config={**own, **changes, **(config or {})})
+
+    def generate(
+        self, prompts: Sequence[str], n: int = 1, config: Mapping[str, Any] | None = None, seed: int = 0
+    ) -> list[list[str]]:
+        """``n`` responses of the trained policy to each prompt.
+
+        A prompt is text as a task's problem has it: with ``policy.chat`` it is the user's message.
+
+        Args:
+            config: options of sampling, as ``{"temperature": 0.6, "max_tokens": 512}``; others are the run's.
+
+        Raises:
+            UserError: the run has not written its model yet; a prompt leaves no room to respond.
+        """
+        from outrider.api.generation import generate
+        from outrider.config import load_options
+        from outrider.model.options import PolicyOptions
+        from outrider.sample.options import SampleOptions
+
+        sample = load_options(SampleOptions, self.config["sample"], config or {}, "sample")
+        policy = PolicyOptions.model_validate(self._policy)
+        return generate(str(self._trained()), policy, sample, prompts, n, seed)
 
     def model(self) -> tuple[Any, Any]:
         """The trained policy and its tokenizer, by transformers.
@@ -130,12 +198,23 @@ class Run:
         Raises:
             UserError: the run has not written its model yet.
         """
-        if not (self._folder.model / "config.json").is_file():
-            raise UserError(f"{self.path} holds no model yet: it is written at the end of a run")
+        place = self._trained()
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
-        model = AutoModelForCausalLM.from_pretrained(self._folder.model)
-        return model, AutoTokenizer.from_pretrained(self._folder.model)
+        return AutoModelForCausalLM.from_pretrained(place), AutoTokenizer.from_pretrained(place)
+
+    def _trained(self) -> Path:
+        """The folder of the trained policy. Raises UserError where it is not written yet."""
+        if not (self._folder.model / "config.json").is_file():
+            raise UserError(f"{self.path} holds no model yet: it is written at the end of a run")
+        return self._folder.model
+
+    @property
+    def _policy(self) -> dict[str, Any]:
+        """The options of the policy, without those of training it."""
+        from outrider.model.options import PolicyOptions
+
+        return {key: value for key, value in self.config["policy"].items() if key in PolicyOptions.model_fields}
 
     def __repr__(self) -> str:
         steps = len(self._folder.metrics())
@@ -160,11 +239,3 @@ def load_run(path: str | Path) -> Run:
         UserError: the folder holds no run.
     """
     return Run(path)
-
-
-def _pandas() -> Any:
-    try:
-        import pandas
-    except ModuleNotFoundError:
-        raise UserError("frames need pandas: pip install 'outrider[notebook]'") from None
-    return pandas

@@ -1,4 +1,4 @@
-"""A run whose loop is the caller's: one step at a time."""
+"""A run whose loop is the caller's: one step at a time, or hooks after its steps."""
 
 from __future__ import annotations
 
@@ -7,15 +7,44 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from outrider.api.callbacks import Callback
+from outrider.api.arguments import RecipeArguments, folder_of, recipe_of
+from outrider.api.evaluation import EvaluationResult, result_of
 from outrider.api.run import Run
-from outrider.api.training import RecipeArguments, folder_of, recipe_of
 from outrider.errors import UserError
 
 if TYPE_CHECKING:
     from outrider.measure.evaluation import Evaluation
     from outrider.train.loop import TrainingStep
     from outrider.train.run import TrainingRun
+
+
+class Callback:
+    """Hooks of a run in one process (``outrider.train(…, callbacks=[…])``). Override those that you need.
+
+    ``session.evaluate()``, ``session.save()`` and ``session.run`` may be used inside a hook. An exception in a hook
+    ends the run without a checkpoint, as an exception in the loop of a :class:`outrider.Session` does.
+
+    >>> class Patience(Callback):
+    ...     best, waited = 0.0, 0
+    ...
+    ...     def on_step(self, session, step):
+    ...         improved = step.metrics["reward"] > self.best
+    ...         self.best = max(self.best, step.metrics["reward"])
+    ...         self.waited = 0 if improved else self.waited + 1
+    ...         return self.waited >= 20
+    """
+
+    def on_begin(self, session: Session) -> None:
+        """The run folder is open, no step is made yet."""
+
+    def on_step(self, session: Session, step: TrainingStep) -> bool | None:
+        """A step is on record. True ends the run here, with its last evaluation, its model and its table."""
+
+    def on_evaluation(self, session: Session, step: int, evaluation: Evaluation) -> None:
+        """The policy after ``step`` was measured on the held-out problems; 0: before training."""
+
+    def on_end(self, session: Session) -> None:
+        """The model is written. Not called for a run that was stopped, or that failed."""
 
 
 class Session:
@@ -113,18 +142,16 @@ class Session:
         else:
             run.save_if_new()
 
-    def evaluate(self) -> Evaluation:
+    def evaluate(self) -> EvaluationResult:
         """Measure the policy as it is on the held-out problems, and keep the evaluation on record.
 
         The evaluation after a step is made once: a second call returns the first one's.
         """
-        from outrider.measure.evaluation import Evaluation
-
         step = self._begun.trainer.counters.step
         self._begun.evaluate(step)
         folder = self._begun.recorder.folder
         assert folder is not None
-        return Evaluation.from_json(folder.evaluations()[step])
+        return result_of(folder.evaluations()[step])
 
     def finish(self) -> None:
         """End the run after its last step: evaluate if the recipe does so at the end, save, write model and table."""

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
-from outrider.api.callbacks import Callback
-from outrider.api.rewards import InProcess, verifier_of
-from outrider.api.rows import table_of
+from outrider.api.arguments import RecipeArguments, folder_of, recipe_of
+from outrider.api.rewards import InProcess
 from outrider.api.run import Run
-from outrider.config import Recipe, load_recipe
+from outrider.api.session import Callback, Session
 from outrider.errors import UserError
 from outrider.explore import Stage
 from outrider.plugins import refuse_main
-from outrider.tasks.task import Task
 
 
 def train(
     recipe: str | Path = "grpo",
     *,
     setting: str | None = None,
-    model: str | Path | None = None,
+    model: Any = None,
     data: Any = None,
     eval_data: Any = None,
     prompt: str | None = None,
@@ -41,7 +39,8 @@ def train(
     Args:
         recipe: a shipped recipe or a YAML file.
         setting: where it is tried: model, task, lengths, budget.
-        model: a folder, a name on the hub, or ``base:<name>``, shipped. Without a setting the run is as where a recipe
+        model: a folder, a name on the hub, ``base:<name>``, shipped, or a pair ``(model, tokenizer)`` of transformers,
+            which is written to ``data/`` beside the run folder. Without a setting the run is as where a recipe
             names its model: lengths and learning rate are the recipe's own, and ``data`` is needed.
         data: training problems: a path, ``hf:name``, a list of dicts, a pandas or polars frame, a ``datasets.Dataset``,
             or a task. Rows are written to ``data/`` beside the run folder.
@@ -72,8 +71,6 @@ def train(
         "out": out,
     }
     if callbacks:
-        from outrider.api.session import Session  # which imports this module
-
         with Session(recipe, resume=resume, force=force, callbacks=callbacks, **arguments) as session:
             for _ in session:
                 pass
@@ -89,58 +86,3 @@ def train(
         )
     train_command(made, place, resume, force)
     return Run(place)
-
-
-class RecipeArguments(TypedDict, total=False):
-    """The arguments of :func:`train` that make its recipe."""
-
-    setting: str | None
-    model: str | Path | None
-    data: Any
-    eval_data: Any
-    prompt: str | None
-    reward: Any
-    stages: Sequence[Stage | str | Mapping[str, Any]]
-    config: Mapping[str, Any] | None
-    out: str | Path | None
-
-
-def folder_of(recipe: Recipe, out: str | Path | None) -> Path:
-    """The run folder: ``out``, or ``runs/<recipe>-<seed>``."""
-    return Path("runs") / f"{recipe.name}-{recipe.seed}" if out is None else Path(out)
-
-
-def recipe_of(recipe: str | Path, **given: Unpack[RecipeArguments]) -> Recipe:
-    """The recipe of a run as the arguments of :func:`train` describe it; rows of ``data`` are written to a file."""
-    changes: dict[str, Any] = {"train.ranks": 1}
-    data, eval_data, prompt, reward = (given.get(key) for key in ("data", "eval_data", "prompt", "reward"))
-    if any(part is not None for part in (data, eval_data, prompt, reward)):
-        out = given.get("out")
-        folder = (Path("runs") if out is None else Path(out).parent) / "data"
-        changes |= _task(data, eval_data, prompt, reward, folder)
-    changes |= given.get("config") or {}
-    setting, model, stages = given.get("setting"), given.get("model"), given.get("stages")
-    named = None if model is None else str(model)
-    made = load_recipe(str(recipe), changes, setting, named)
-    if not stages:
-        return made
-    return load_recipe(str(recipe), {**changes, "explore": [*made.explore, *stages]}, setting, named)
-
-
-def _task(data: Any, eval_data: Any, prompt: Any, reward: Any, folder: Path) -> dict[str, Any]:
-    if isinstance(data, Task):
-        if eval_data is not None or prompt is not None or reward is not None:
-            raise UserError("data is a task, which has its own held-out problems, prompts and rewards")
-        return {"task": data}
-    if data is None or eval_data is None:
-        missing = "data" if data is None else "eval_data"
-        raise UserError(f"{missing} is missing: a table has training problems (data) and held-out ones (eval_data)")
-    table: dict[str, Any] = {
-        "train_data": table_of(data, folder, "data"),
-        "heldout_data": table_of(eval_data, folder, "eval_data"),
-    }
-    if prompt is not None:
-        table["prompt"] = prompt
-    if reward is not None:
-        table["judge"] = verifier_of(reward)
-    return {"task": {"table": table}}

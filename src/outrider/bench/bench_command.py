@@ -7,7 +7,7 @@ from pathlib import Path
 
 from outrider.bench.begin import begin, refuse_another
 from outrider.bench.cell import cells_before, cells_of, in_turn, tuning_cells, untouched_cells
-from outrider.bench.draw import draw
+from outrider.bench.draw import draw, print_results
 from outrider.bench.pool import Failure, run_cells
 from outrider.bench.report import BenchReport
 from outrider.bench.results import read_arm, read_measurements
@@ -20,9 +20,16 @@ from outrider.runs.folder import lock_folder
 
 
 def bench_command(bench: Bench, recipes: Mapping[str, Recipe], out: Path, at_once: int | None = None) -> int:
+    """Run a bench as :func:`run_bench` does, and print its table; 1 if a run failed, else 0."""
+    report = run_bench(bench, recipes, out, at_once)
+    print_results(report, out)
+    return int(bool(report.failures))
+
+
+def run_bench(bench: Bench, recipes: Mapping[str, Recipe], out: Path, at_once: int | None = None) -> BenchReport:
     """Run the runs that are not finished, ``at_once`` at a time (None: one per core), then write table and page.
 
-    Returns 0, or 1 if a run failed: the others are run and reported all the same.
+    Where a run fails the others are run and reported all the same.
 
     Raises:
         UserError: ``out`` holds something else, or another process works in it.
@@ -49,8 +56,8 @@ def _tune(bench: Bench, tune: Tune, out: Path, cores: Sequence[int]) -> tuple[di
     return {name: choose(tune, options) for name, options in scores.items()}, failures
 
 
-def _compare(bench: Bench, out: Path, cores: Sequence[int]) -> int:
-    """Compare the recipes, with the values that a round before chose where the bench tunes; 1 if a run failed."""
+def _compare(bench: Bench, out: Path, cores: Sequence[int]) -> BenchReport:
+    """Compare the recipes, with the values that a round before chose where the bench tunes."""
     choices, failures = _tune(bench, bench.tune, out, cores) if bench.tune else ({}, [])
     chosen = {name: choice.values for name, choice in choices.items() if choice.chosen is not None}
 
@@ -81,4 +88,4 @@ def _compare(bench: Bench, out: Path, cores: Sequence[int]) -> int:
 
     # draw
     draw(report, out)
-    return 1 if report.failures else 0
+    return report

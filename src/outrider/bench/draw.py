@@ -18,7 +18,7 @@ from outrider.record.disk import write_atomically
 
 
 def draw(report: BenchReport, out: Path) -> None:
-    """Write numbers, picture, table and page, and print the table and the runs that failed."""
+    """Write numbers, picture, table and page."""
     about = json.loads((out / ENVIRONMENT).read_bytes())
     results = report.to_json() | {"environment": about}
     reports = {COMPARED: report, UNTOUCHED: report.untouched}
@@ -31,6 +31,10 @@ def draw(report: BenchReport, out: Path) -> None:
     write_atomically(out / "frontier.png", image.getvalue())
     write_atomically(out / "table.md", (table(report) + "\n").encode())
     write_atomically(out / "page.md", page(report, about).encode())
+
+
+def print_results(report: BenchReport, out: Path) -> None:
+    """Print the table and the runs that failed."""
     console = Console()
     console.print(table(report), markup=False, highlight=False, soft_wrap=True)
     for sentence in report.failures:

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from outrider.config import Recipe, load_recipe, read_yaml
-from outrider.config.load import split_override
+from outrider.config import Recipe, load_options, load_recipe, read_yaml
+from outrider.config.load import changes_of
 from outrider.errors import UserError, nearest
 from outrider.options import Options
 
@@ -130,26 +130,35 @@ class Bench(Options):
         return {"tokens": self.tokens, "steps": self.steps, "seconds": self.seconds}
 
 
-def load_recipes(names: Sequence[str], overrides: Sequence[str], setting: str | None = None) -> dict[str, Recipe]:
-    """Recipes by their names, from shipped names or files, with the same setting and overrides for all.
+def load_recipes(
+    names: Sequence[str | Recipe], overrides: Sequence[str] | Mapping[str, Any], setting: str | None = None
+) -> dict[str, Recipe]:
+    """Recipes by their names, from shipped names, files or recipes, with the same setting and overrides for all.
 
     Raises:
-        UserError: a recipe cannot be read, two have one name, or an override sets what the bench sets.
+        UserError: a recipe cannot be read, two have one name, an override sets what the bench sets, or a setting is
+            given for a recipe that is loaded already.
     """
-    for override in overrides:
-        key, value, _ = split_override(override)
+    for key, value, override in changes_of(overrides):
         for written in _keys(key, value):
             if written in _OWN:
                 raise UserError(f"{override}: {written} is set by the bench; use {_OWN[written]}")
     recipes: dict[str, Recipe] = {}
     for name in names:
-        recipe = load_recipe(name, overrides, setting)
+        recipe = load_recipe(name, overrides, setting) if isinstance(name, str) else _changed(name, overrides, setting)
         if recipe.name in recipes:
             raise UserError(f"two recipes are called {recipe.name!r}; give one of the files another `name`")
         if not all(c.isalnum() or c in "-_.+" for c in recipe.name) or recipe.name.startswith("."):
-            raise UserError(f"{name}: its name, {recipe.name!r}, cannot name a folder")
+            where = name if isinstance(name, str) else "a recipe"
+            raise UserError(f"{where}: its name, {recipe.name!r}, cannot name a folder")
         recipes[recipe.name] = recipe
     return recipes
+
+
+def _changed(recipe: Recipe, overrides: Sequence[str] | Mapping[str, Any], setting: str | None) -> Recipe:
+    if setting is not None:
+        raise UserError(f"setting {setting}: recipe {recipe.name} is loaded already; load_recipe takes its setting")
+    return load_options(Recipe, recipe.resolved(), overrides, recipe.name)
 
 
 def settle(recipe: Recipe, bench: Bench) -> Recipe:

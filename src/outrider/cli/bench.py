@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from outrider.cli.arguments import Commands, add_setting, folder
 from outrider.errors import UserError
 from outrider.interrupts import SAME_COMMAND, Terminated
-
-if TYPE_CHECKING:
-    from outrider.bench.spec import Tune
-    from outrider.config import Recipe
 
 
 def add_to(commands: Commands) -> None:
@@ -60,19 +55,14 @@ def run(arguments: argparse.Namespace) -> int:
     from outrider.bench.begin import refuse_another
     from outrider.bench.bench_command import bench_command
     from outrider.bench.dry import plan
-    from outrider.bench.spec import Bench, load_recipes, refuse_too_few_problems, refuse_unlike, settle
-    from outrider.config import load_options
+    from outrider.bench.planned import planned
+    from outrider.bench.spec import load_recipes
 
     words = arguments.overrides
     names, overrides = [w for w in words if "=" not in w], [w for w in words if "=" in w]
     if not names:
         raise UserError("bench needs at least one recipe, as in `outrider bench grpo dr-grpo --out runs/bench-1`")
-    result = load_recipes(names, overrides, arguments.setting)
-    bench = load_options(Bench, _bench_options(arguments, list(result)), [], "bench")
-    recipes = {name: settle(recipe, bench) for name, recipe in result.items()}
-    refuse_unlike(recipes, bench.base)
-    _refuse_untunable(bench.tune, recipes)
-    refuse_too_few_problems(bench, recipes[bench.base])
+    bench, recipes = planned(_bench_options(arguments), load_recipes(names, overrides, arguments.setting))
     if arguments.dry_run:
         refuse_another(bench, recipes, arguments.out)
         sys.stdout.write(plan(bench, recipes))
@@ -86,16 +76,18 @@ def run(arguments: argparse.Namespace) -> int:
         raise Terminated(f"{stop}; {SAME_COMMAND}") from stop
 
 
-def _bench_options(arguments: argparse.Namespace, names: list[str]) -> dict[str, Any]:
+def _bench_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options of the command line as data; what was not given is left to the defaults."""
+    from outrider.bench.planned import DEFAULT_TOKENS
+
     given = {
         key: getattr(arguments, key)
         for key in ("seeds", "first_seed", "tokens", "steps", "seconds", "points")
         if getattr(arguments, key) is not None
     }
     if not given.keys() & {"tokens", "steps", "seconds"}:
-        given["tokens"] = 1_600_000
-    options: dict[str, Any] = {"recipes": names, "base": arguments.base or names[0], **given}
+        given["tokens"] = DEFAULT_TOKENS
+    options: dict[str, Any] = {"base": arguments.base, **given} if arguments.base else given
     if arguments.untouched is not None:
         options["untouched"] = {"problems": arguments.untouched, "skip": arguments.untouched_skip}
     elif arguments.untouched_skip is not None:
@@ -115,15 +107,3 @@ def _bench_options(arguments: argparse.Namespace, names: list[str]) -> dict[str,
     if "tokens" not in tune and "tokens" not in given:
         raise UserError("--tune needs --tune-tokens where the budget is not in tokens")
     return {**options, "tune": {"values": values, "tokens": given.get("tokens"), **tune}}
-
-
-def _refuse_untunable(tune: Tune | None, recipes: dict[str, Recipe]) -> None:
-    """Every recipe has the tuned keys and takes all their values: now, not after an hour."""
-    if tune is None:
-        return
-    from outrider.config import Recipe, load_options
-
-    for name, recipe in recipes.items():
-        for values in tune.tries:
-            overrides = [f"{key}={json.dumps(value)}" for key, value in values.items()]
-            load_options(Recipe, recipe.resolved(), overrides, name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from outrider.cli.arguments import Commands, add_overrides, folder, interruptible, print_yaml
 from outrider.interrupts import interrupts_held
@@ -23,11 +22,12 @@ def add_to(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Load the settings and run them, or show them."""
     from outrider.config import load_sft, read_yaml
+    from outrider.config.sft import folder_of_sft
 
     sft = load_sft(read_yaml(arguments.task, arguments.task), arguments.overrides)
     if arguments.dry_run:
         return print_yaml(sft.model_dump(mode="json"))
-    out = arguments.out or Path("runs") / f"sft-{sft.task.name}-{sft.seed}"
+    out = arguments.out or folder_of_sft(sft)
 
     def work() -> int:
         with interrupts_held():

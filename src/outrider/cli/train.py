@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outrider.cli.arguments import Commands, add_overrides, add_setting, finish_dry_run, folder, print_yaml
@@ -32,6 +31,7 @@ def add_to(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Load the recipe and train it, or show it."""
+    from outrider.api.arguments import folder_of
     from outrider.config import load_recipe
 
     recipe = load_recipe(arguments.recipe, arguments.overrides, arguments.setting)
@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_yaml(recipe.resolved())
         _print_estimate(recipe)
         return _check(recipe, arguments.force)
-    out = arguments.out or Path("runs") / f"{recipe.name}-{recipe.seed}"
+    out = folder_of(recipe, arguments.out)
     from outrider.processes.warm import warm_ahead
 
     warm_ahead("outrider.commands.train_command", recipe.train.ranks)

@@ -60,7 +60,7 @@ def load_recipe(
     >>> load_recipe("grpo", setting="gsm8k-0.5b").model
     'Qwen/Qwen2.5-0.5B-Instruct'
     """
-    changes = _changes(overrides)
+    changes = changes_of(overrides)
     recipes = chain(name_or_path)
     *bases, own = recipes
     for file in bases:
@@ -89,7 +89,7 @@ def load_options(
     cls: type[Model], data: dict[str, Any], overrides: Sequence[str] | Mapping[str, Any], source: str
 ) -> Model:
     """Options of a command: ``data`` from ``source``, then dotted overrides, then parsed. Raises as above."""
-    return _override(cls, copy.deepcopy(data), _changes(overrides), source, [])
+    return _override(cls, copy.deepcopy(data), changes_of(overrides), source, [])
 
 
 def list_recipes() -> list[RecipeInfo]:
@@ -116,7 +116,7 @@ def setting_texts(name_or_path: str, setting: str | None = None) -> list[tuple[s
     return [(step.file.where, step.file.text) for step in steps_of(chain(name_or_path), setting) if step.file]
 
 
-def _changes(overrides: Sequence[str] | Mapping[str, Any]) -> list[tuple[str, Any, str]]:
+def changes_of(overrides: Sequence[str] | Mapping[str, Any]) -> list[tuple[str, Any, str]]:
     """Key, value, and the whole for error sentences."""
     if isinstance(overrides, Mapping):
         return [(key, value, f"{key}={value!r:.60}") for key, value in overrides.items()]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
-from outrider.config.load import load_options
+from outrider.config.load import changes_of, load_options
 from outrider.config.recipe import AnyTask
 from outrider.errors import UserError
 from outrider.learn.options import SftOptions
@@ -22,7 +23,12 @@ class Sft(SftOptions):
     base: str | None = Field(None, description="a model to go on from, as a recipe names it; null: a new one is made")
 
 
-def load_sft(task: Any, overrides: Sequence[str] = ()) -> Sft:
+def folder_of_sft(sft: Sft) -> Path:
+    """Where the model goes unless another folder is named."""
+    return Path("runs") / f"sft-{sft.task.name}-{sft.seed}"
+
+
+def load_sft(task: Any, overrides: Sequence[str] | Mapping[str, Any] = ()) -> Sft:
     """The settings of the shipped base model for a task, given as a name or with options, and overrides on them.
 
     Raises:
@@ -34,7 +40,7 @@ def load_sft(task: Any, overrides: Sequence[str] = ()) -> Sft:
     defaults = SftOptions().model_dump(mode="json")  # as data: an override of one value keeps the others
     sft = load_options(Sft, {**defaults, "task": task}, overrides, "sft")
     if sft.base is not None:
-        _refuse_what_is_of_new_ones(sft, {override.partition("=")[0] for override in overrides})
+        _refuse_what_is_of_new_ones(sft, {key for key, _, _ in changes_of(overrides)})
     return sft
 
 

@@ -24,12 +24,27 @@ _FEWEST = 2
 
 
 def compare_command(paths: Sequence[Path], out: Path | None = None, columns: Mapping[str, str] | None = None) -> int:
-    """Compare the runs at ``paths``, the first with each other one, and return 0 whatever the result.
+    """Compare the runs at ``paths`` and return 0 whatever the result.
 
     Both files go to ``out``, by default the current folder, and replace those of an earlier comparison.
 
     Raises:
-        UserError: fewer than two runs, one is given twice or cannot be read, or the disk refuses.
+        UserError: as :func:`compared`, or the disk refuses.
+    """
+    made, sentences, notices = compared(paths, columns)
+    console = Console()
+    written = write(made, out or Path(), "compare")
+    print_notices(notices)
+    _print(made, sentences, console)
+    console.print("", *written, sep="\n", soft_wrap=True, markup=False, highlight=False)
+    return 0
+
+
+def compared(paths: Sequence[Path], columns: Mapping[str, str] | None = None) -> tuple[Report, list[str], list[str]]:
+    """The page of a comparison of the first run with each other one, a sentence about each of these, and notices.
+
+    Raises:
+        UserError: fewer than two runs, or one is given twice or cannot be read.
     """
     if len(paths) < _FEWEST:
         raise UserError("a comparison needs at least two runs; of one run there is `outrider report`")
@@ -39,17 +54,10 @@ def compare_command(paths: Sequence[Path], out: Path | None = None, columns: Map
     if len({run.name for run in runs}) < len(runs):
         runs = [replace(run, name=str(path)) for run, path in zip(runs, paths, strict=True)]
     try:
-        made, sentences = comparison(runs)
-        notices = [notice for run in runs for notice in run.notices]
+        return *comparison(runs), [notice for run in runs for notice in run.notices]
     finally:
         for run in runs:
             run.db.close()
-    console = Console()
-    written = write(made, out or Path(), "compare")
-    print_notices(notices)
-    _print(made, sentences, console)
-    console.print("", *written, sep="\n", soft_wrap=True, markup=False, highlight=False)
-    return 0
 
 
 def comparison(runs: Sequence[RunData]) -> tuple[Report, list[str]]:

@@ -137,7 +137,7 @@ class Finding:
     run: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Report:
     """A whole report of one run or of several.
 
@@ -156,6 +156,10 @@ class Report:
     checked: list[str]
     skipped: dict[str, str]
     sections: list[Section]
+
+    def __repr__(self) -> str:
+        """The title and the findings: sections hold whole rollouts."""
+        return "\n".join([self.title, *(f"{f.severity}: {f.name}: {f.sentence}" for f in self.findings)])
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON data with a ``schema_version``; NaN and infinities become null."""

@@ -33,11 +33,16 @@ def report_command(path: Path, out: Path | None = None, columns: Mapping[str, st
     """
     made, notices = made_of(path, columns)
     console = Console()
-    written = write(made, out or (path if path.is_dir() else path.parent), "report")
+    written = write(made, out or folder_beside(path), "report")
     print_notices(notices)
     print_findings(made, console)
     console.print("", *written, sep="\n", soft_wrap=True, markup=False, highlight=False)
     return 0
+
+
+def folder_beside(path: Path) -> Path:
+    """Where the report of a run or a dump goes unless another folder is named."""
+    return path if path.is_dir() else path.parent
 
 
 def report_live(path: Path, port: int, columns: Mapping[str, str] | None = None) -> int:

@@ -36,6 +36,10 @@ class Scored(NamedTuple):
     evaluation: Evaluation
     notes: list[str]
 
+    def __repr__(self) -> str:
+        numbers = ", ".join(f"pass@{k} {found.value:.3f}" for k, found in self.evaluation.overall.pass_at.items())
+        return f"Scored({self.rollouts.num_rows} generations, {numbers})"
+
 
 def score(run: RunData, task: Task, problems: Sequence[Problem]) -> Scored:
     """Judge the responses of a dump to the problems of a task.

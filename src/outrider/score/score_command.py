@@ -15,14 +15,25 @@ from outrider.errors import UserError
 from outrider.measure.table import as_markdown, as_table
 from outrider.record.disk import write_atomically
 from outrider.report.opened import open_any
-from outrider.score.score import score
+from outrider.score.score import Scored, score
 from outrider.tasks import Suite, Table, Task
 
 
 def score_command(
     path: Path, task: Task, problems: int | None, columns: Mapping[str, str], out: Path | None, console: Console
 ) -> int:
-    """Score a file or folder, print the table, and with ``out`` keep rollouts, numbers and table there.
+    """Score a file or folder as :func:`score_file` does, and print notes and table."""
+    name, scored = score_file(path, task, problems, columns, out)
+    for sentence in scored.notes:
+        console.print(sentence, soft_wrap=True, markup=False, highlight=False)
+    Console().print(as_table(scored.evaluation, title=f"{name} on {task.name}"))
+    return 0
+
+
+def score_file(
+    path: Path, task: Task, problems: int | None, columns: Mapping[str, str], out: Path | None
+) -> tuple[str, Scored]:
+    """The name of a file or folder of generations, and what it scores; with ``out``, rollouts and numbers are kept.
 
     Without ``problems`` the task's held-out problems are all of a set; where they are drawn without end, as many as
     an evaluation takes.
@@ -39,16 +50,15 @@ def score_command(
         scored = score(run, task, task.heldout(_all(task) if problems is None else problems))
     finally:
         task.close()
-    for sentence in [*run.notices, *scored.notes]:
-        console.print(sentence, soft_wrap=True, markup=False, highlight=False)
-    Console().print(as_table(scored.evaluation, title=f"{run.name} on {task.name}"))
+        run.db.close()
+    scored = scored._replace(notes=[*run.notices, *scored.notes])
     if out is not None:
         (out / "evaluations").mkdir(parents=True, exist_ok=True)
         pq.write_table(scored.rollouts, out / "scored.parquet")
         data = json.dumps(scored.evaluation.to_json(), allow_nan=False)
         write_atomically(out / "evaluations" / "step-00000000.json", data.encode())
         write_atomically(out / "table.md", as_markdown(scored.evaluation).encode())
-    return 0
+    return run.name, scored
 
 
 def _all(task: Task) -> int:

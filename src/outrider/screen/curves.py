@@ -74,6 +74,19 @@ def curves_figure(rows: MetricRows, evaluations: Mapping[int, Mapping[str, Any]]
     return figure
 
 
+def pass_at_k_figure(evaluation: Mapping[str, Any]) -> Figure:
+    """pass@k over k of one evaluation, with its interval."""
+    from matplotlib.figure import Figure  # as above
+
+    figure = Figure(figsize=(5.5, 3.5), dpi=130, layout="constrained")
+    axes = figure.subplots()
+    _pass_at_k(axes, [(0.0, evaluation)])
+    if (legend := axes.get_legend()) is not None:
+        legend.remove()  # there is one line
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
 def _reward(axes: Axes, rows: MetricRows, tokens: Floats, placed: Placed) -> None:
     axes.set_title(loc="left", label="reward in training, pass@1 on held-out problems")
     _line(axes, tokens, _column(rows, "reward"), _BLUE, "reward")

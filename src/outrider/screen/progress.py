@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 from collections.abc import Mapping
 from typing import Self
@@ -12,17 +13,21 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from outrider.screen.notebook import notebook_line
+
 _SHOWN = {"reward": ".3f", "entropy": ".3f", "surprisal": ".3f", "solved": ".0%", "mixed": ".0%", "unsolved": ".0%"}
 _COLOURS = {"solved": "green", "mixed": "yellow", "unsolved": "red"}
 _NOT_WORK = frozenset({"evaluate", "save"})
 _WIDEST_PHASE = 8
+_CELL_EVERY = 0.25  # seconds between updates of a notebook's cell
 
 
 class Progress:
     """A bar over the budget of a run, its phase, its speed and its latest metrics.
 
-    On a terminal the two lines are redrawn in place and never wrap (80 columns show everything). Elsewhere a plain
-    line is printed at most every ``every`` seconds, whenever something is reported, and once at the end.
+    On a terminal and in a notebook the two lines are redrawn in place and never wrap (80 columns show everything).
+    Elsewhere a plain line is printed at most every ``every`` seconds, whenever something is reported, and once at the
+    end.
 
     The speed counts the time since the start without the phases ``evaluate`` and ``save``. The time left is what the
     rest of the budget takes at that speed, and what ``evaluations`` to come take, each as long as those so far.
@@ -46,6 +51,7 @@ class Progress:
         self._total, self._unit = total, unit
         self._begin = self._done = 0
         self._console = console or Console(stderr=True)
+        self._cell = notebook_line() if console is None else None
         self._every = every
         self.evaluations = 0.0
         self._evaluated, self._evaluating_seconds = 0, 0.0
@@ -105,7 +111,9 @@ class Progress:
 
     def __exit__(self, *exception: object) -> None:
         self._pause()
-        if self._console.is_terminal:
+        if self._cell is not None:
+            self._cell.update(self._html())
+        elif self._console.is_terminal:
             self._live.stop()
         else:
             self._print_line()
@@ -133,7 +141,18 @@ class Progress:
     def _numbers(self) -> list[tuple[str, str]]:
         return [(name, format(value, _SHOWN[name])) for name, value in self._stats.items()]
 
+    def _html(self) -> str:
+        """The two lines as HTML."""
+        recorder = Console(file=io.StringIO(), record=True, width=100, force_jupyter=False)
+        recorder.print(self._render())
+        return recorder.export_html(inline_styles=True, code_format="<pre style='line-height:1.3'>{code}</pre>")
+
     def _report(self) -> None:
+        if self._cell is not None:
+            if time.monotonic() - self._printed >= _CELL_EVERY:
+                self._printed = time.monotonic()
+                self._cell.update(self._html())
+            return
         if not self._console.is_terminal and time.monotonic() - self._printed >= self._every:
             self._print_line()
 

@@ -1,16 +1,5 @@
-"""Training: the loop and what it leaves on disk. Python binds ``outrider.train`` to this package, so it can be called:
-``outrider.train(…)`` is :func:`outrider.api.training.train`."""
+"""Training: the loop and what it leaves on disk. ``outrider.train(…)`` is :func:`outrider.api.training.train`."""
 
-import sys
-from importlib import import_module
-from types import ModuleType
-from typing import Any
+from outrider.callable_room import make_callable
 
-
-class _CallableRoom(ModuleType):
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        # by name, since the function stands above this room and imports from it
-        return import_module("outrider.api.training").train(*arguments, **options)
-
-
-sys.modules[__name__].__class__ = _CallableRoom
+make_callable(__name__, "outrider.api.training", "train")

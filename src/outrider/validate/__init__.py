@@ -1,1 +1,8 @@
-"""``outrider validate``: checks of a task before a run."""
+"""Checks of a task before a run.
+
+``outrider.validate(…)`` is :func:`outrider.api.validation.validate`.
+"""
+
+from outrider.callable_room import make_callable
+
+make_callable(__name__, "outrider.api.validation", "validate")

@@ -64,6 +64,14 @@ class TaskReport(NamedTuple):
     refused: Sequence[str] = ()
     """Why training or evaluating would end early, beside the rows that the task refuses."""
 
+    def __repr__(self) -> str:
+        sides = "; ".join(
+            f"{c.side.name}: {len(c.side.entries)} problems, {len(c.side.refused)} rows refused, "
+            f"{len(c.graded.rejected)} of {c.graded.judged} gold answers rejected"
+            for c in self.sides
+        )
+        return f"TaskReport({'passes' if self.passes else 'fails'}: {sides})"
+
     @property
     def passes(self) -> bool:
         """Whether training and evaluation can use every row, few enough right answers are rejected on each side, and no

@@ -19,7 +19,14 @@ FAILED = 3  # exit status
 
 
 def validate_command(options: Validate, out: Path | None) -> int:
-    """Check and print; with ``out``, write ``validate.md`` and ``validate.json`` there. 0 if the task passes, else 3.
+    """Check as :func:`check_task` does, and print. 0 if the task passes, else 3."""
+    report = check_task(options, out)
+    _print(report, out)
+    return 0 if report.passes else FAILED
+
+
+def check_task(options: Validate, out: Path | None) -> TaskReport:
+    """Check; with ``out``, write ``validate.md`` and ``validate.json`` there.
 
     Raises:
         UserError: as :func:`outrider.validate.check.check`; ``out`` is a file or cannot be written.
@@ -30,8 +37,7 @@ def validate_command(options: Validate, out: Path | None) -> int:
     if out is not None:
         write_atomically(out / "validate.md", as_markdown(report).encode())
         write_atomically(out / "validate.json", json.dumps(as_data(report), indent=1).encode())
-    _print(report, out)
-    return 0 if report.passes else FAILED
+    return report
 
 
 def _print(report: TaskReport, out: Path | None) -> None:

@@ -1,0 +1,135 @@
+"""``outrider.bench``: recipes compared at equal budgets, from Python."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from outrider.api.frames import pandas
+from outrider.config import Recipe
+from outrider.errors import UserError
+from outrider.plugins import refuse_main
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
+    from outrider.bench.report import BenchReport
+
+
+def bench(
+    recipes: Sequence[str | Path | Recipe],
+    *,
+    out: str | Path,
+    setting: str | None = None,
+    config: Mapping[str, Any] | None = None,
+    seeds: int = 5,
+    first_seed: int = 0,
+    tokens: int | None = None,
+    steps: int | None = None,
+    seconds: float | None = None,
+    base: str | None = None,
+    points: int = 4,
+    tune: Mapping[str, Any] | None = None,
+    untouched: Mapping[str, Any] | None = None,
+    at_once: int | None = None,
+) -> BenchResult:
+    """Train recipes with the same budget and seeds, measure them on the same held-out problems, and compare them.
+
+    The command ``outrider bench`` calls the same code; a bench that was stopped goes on when it is called again.
+
+    Args:
+        recipes: shipped recipes, YAML files, or recipes of :func:`outrider.load_recipe`. The first is what the others
+            are compared with.
+        out: the bench folder.
+        setting: where all of them are tried.
+        config: values by dotted key, for all recipes.
+        seeds: runs of each recipe; their seeds are ``first_seed`` and those after it.
+        tokens: generated tokens of each run, 1,600,000 unless the budget is ``steps`` or ``seconds`` of training.
+        base: the recipe that the others are compared with; None: the first.
+        points: evaluations along each run, at equal shares of the budget.
+        tune: tune keys for each recipe first, as :class:`outrider.bench.spec.Tune`:
+            ``{"values": {"learn.lr": [1e-4, 2e-4]}, "tokens": 400_000}``.
+        untouched: problems for the last policies alone, as :class:`outrider.bench.spec.Untouched`:
+            ``{"problems": 500}``.
+        at_once: runs at a time; None: one for each core.
+
+    Raises:
+        UserError: a mistake in an argument; the recipes cannot be compared; ``out`` holds something else.
+    """
+    from outrider.bench.bench_command import run_bench  # not at the top: it imports PyTorch
+    from outrider.bench.planned import DEFAULT_TOKENS, planned
+    from outrider.bench.spec import load_recipes
+
+    if isinstance(recipes, str | Path | Recipe) or not recipes:
+        raise UserError("recipes is a list of at least one recipe, as in outrider.bench(['grpo', 'dr-grpo'], out=…)")
+    if tokens is None and steps is None and seconds is None:
+        tokens = DEFAULT_TOKENS
+    options: dict[str, Any] = {
+        "seeds": seeds,
+        "first_seed": first_seed,
+        "tokens": tokens,
+        "steps": steps,
+        "seconds": seconds,
+    }
+    options |= {"points": points, "tune": tune, "untouched": untouched}
+    if base is not None:
+        options["base"] = base
+    named = [recipe if isinstance(recipe, Recipe) else str(recipe) for recipe in recipes]
+    spec, settled = planned(options, load_recipes(named, config or {}, setting))
+    for recipe in settled.values():
+        refuse_main(recipe, 2)  # each run is a process of its own
+    return BenchResult(run_bench(spec, settled, Path(out), at_once), Path(out))
+
+
+class BenchResult:
+    """The result of a bench. Frames need pandas (``pip install 'outrider[notebook]'``).
+
+    Attributes:
+        path: the bench folder, with ``page.md``, ``results.json``, ``numbers.csv`` and the runs.
+        failures: one sentence for every run that failed.
+    """
+
+    def __init__(self, report: BenchReport, path: Path) -> None:
+        self._report, self.path = report, path
+        self.failures = list(report.failures)
+
+    @cached_property
+    def table(self) -> DataFrame:
+        """One row a recipe, at the end of its budget: each quantity's mean over seeds and its 95 % interval."""
+        arms = [self._report.before, *self._report.arms]
+        return self._frame({arm.name: {q: self._report.value(arm, q) for q in self._report.quantities} for arm in arms})
+
+    @cached_property
+    def differences(self) -> DataFrame:
+        """One row a recipe: paired differences from the first recipe (or ``base``) with their 95 % intervals."""
+        others = [arm for arm in self._report.arms if arm.name != self._report.bench.base]
+        return self._frame(
+            {arm.name: {q: self._report.against_base(arm, q) for q in self._report.policy} for arm in others}
+        )
+
+    def plot(self) -> Figure:
+        """pass@1 against pass@k along training, and both over generated tokens."""
+        from outrider.bench.picture import frontier_figure
+
+        return frontier_figure(self._report)
+
+    def _frame(self, rows: Mapping[str, Mapping[str, Any]]) -> DataFrame:
+        def ends(name: str, found: Any) -> dict[str, float]:
+            return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
+
+        flat = {
+            recipe: {key: value for name, found in of.items() for key, value in ends(name, found).items()}
+            for recipe, of in rows.items()
+        }
+        return pandas().DataFrame.from_dict(flat, orient="index")
+
+    def __repr__(self) -> str:
+        return f"BenchResult({str(self.path)!r}, {len(self._report.arms)} recipes, {len(self.failures)} failures)"
+
+    def _repr_html_(self) -> str:
+        table = html.escape((self.path / "table.md").read_text("utf-8"))
+        return f"<p>{html.escape(repr(self))}</p><pre>{table}</pre>"

@@ -1,0 +1,47 @@
+"""``outrider.sft``: supervised fine-tuning on a task's own solutions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from outrider.config import load_sft
+from outrider.config.sft import folder_of_sft
+from outrider.plugins import refuse_main
+
+
+def sft(
+    task: Any,
+    *,
+    base: str | Path | None = None,
+    config: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+) -> Path:
+    """Fine-tune a model on a task's own solutions, and return its folder.
+
+    The command ``outrider sft`` calls the same code. A run that was stopped goes on when it is called again.
+
+    Args:
+        task: a task with solutions, or one as a recipe names it: ``"countdown"``.
+        base: the model to train on; it wants ``learn.lr`` in ``config`` too. None: a new small one.
+        config: values by dotted key, as ``{"steps": 2000, "learn.lr": 2e-3}``.
+        out: the model folder; ``runs/sft-<task>-<seed>`` by default.
+
+    Raises:
+        UserError: a mistake in an argument; the task has no solutions; ``out`` exists.
+    """
+    import torch
+
+    from outrider.commands.sft_command import sft_command
+
+    given = {} if base is None else {"base": str(base)}
+    options = load_sft(task, {**given, **(config or {})})
+    refuse_main(options, 1)
+    folder = folder_of_sft(options) if out is None else Path(out)
+    threads = torch.get_num_threads()
+    try:
+        sft_command(options, folder)
+    finally:
+        torch.set_num_threads(threads)  # it trains on one thread
+    return folder

@@ -1,0 +1,48 @@
+"""A model that is held in memory, as the folder that a run reads."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from outrider.errors import UserError
+
+
+def place_of_model(model: Any, folder: Path) -> str:
+    """The name of a model: ``model`` itself where it is a name or a path, else a folder with its weights.
+
+    The folder is named by its content, so the same weights are the same folder in a resumed run.
+
+    Args:
+        model: a name, a path, or a pair of a model and a tokenizer of transformers.
+
+    Raises:
+        UserError: it is none of these.
+    """
+    if isinstance(model, str | Path):
+        return str(model)
+    if not (isinstance(model, tuple) and len(model) == 2 and all(hasattr(part, "save_pretrained") for part in model)):
+        raise UserError(
+            f"model is {type(model).__name__}: give a folder, a name on the hub, or a pair (model, tokenizer) of "
+            "transformers"
+        )
+    written = folder / f".model-{os.getpid()}"
+    shutil.rmtree(written, ignore_errors=True)
+    try:
+        for part in model:
+            part.save_pretrained(written)
+        digest = hashlib.blake2b(digest_size=8)
+        for file in sorted(path for path in written.rglob("*") if path.is_file()):
+            digest.update(str(file.relative_to(written)).encode())
+            with file.open("rb") as content:
+                while block := content.read(1 << 24):
+                    digest.update(block)
+        place = folder / f"model-{digest.hexdigest()}"
+        if not place.exists():
+            written.rename(place)
+    finally:
+        shutil.rmtree(written, ignore_errors=True)
+    return str(place)

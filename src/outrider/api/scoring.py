@@ -1,0 +1,50 @@
+"""``outrider.score``: verdicts and pass@k of saved generations, without a model."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from outrider.api.rows import table_of
+from outrider.config import load_options
+from outrider.config.score import Score
+from outrider.plugins import refuse_main
+
+if TYPE_CHECKING:
+    from outrider.score.score import Scored
+
+
+def score(
+    generations: Any,
+    task: Any,
+    *,
+    problems: int | None = None,
+    columns: Mapping[str, str] | None = None,
+    out: str | Path | None = None,
+) -> Scored:
+    """Verify saved generations with a task's verifier: their verdicts, pass@k and majority, with intervals.
+
+    The command ``outrider score`` calls the same code.
+
+    Args:
+        generations: a run folder, a file or folder of another framework, or rows: a list of dicts, a pandas or polars
+            frame, a ``datasets.Dataset``.
+        task: a task, or one as a recipe names it: ``"countdown"``, ``{"table": {…}}``.
+        problems: held-out problems; None: all of a table or a suite.
+        columns: field of a row for each column, as ``{"problem": "prompt", "text": "response"}``.
+        out: keep verdicts, numbers and table in this folder, which ``outrider.report`` reads.
+
+    Raises:
+        UserError: a mistake in an argument; nothing can be read, or no generation is of a problem of the task.
+    """
+    from outrider.score.score_command import score_file  # not at the top: it imports pyarrow and DuckDB
+
+    data = {"task": task} if problems is None else {"task": task, "problems": problems}
+    options = load_options(Score, data, [], "score")
+    refuse_main(options, 1)
+    with tempfile.TemporaryDirectory() as scratch:
+        place = Path(table_of(generations, Path(scratch), "generations"))
+        kept = None if out is None else Path(out)
+        return score_file(place, options.task, options.problems, columns or {}, kept)[1]

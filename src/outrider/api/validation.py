@@ -1,0 +1,84 @@
+"""``outrider.validate``: what is wrong with a task's data, before a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from outrider.config import Recipe, Validate, load_options, load_recipe, read_yaml, text_of
+from outrider.errors import UserError
+from outrider.importing import is_import_path
+from outrider.model.options import PolicyOptions
+from outrider.plugins import refuse_main
+from outrider.tasks import TASKS
+
+if TYPE_CHECKING:
+    from outrider.validate.check import TaskReport
+
+
+def validate(
+    task: Any,
+    *,
+    setting: str | None = None,
+    model: str | Path | None = None,
+    config: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+) -> TaskReport:
+    """Check a task's data: gold answers, repetitions, overlap of training and held-out problems, prompt lengths.
+
+    ``validate(…).passes`` says whether a run can use all of it. The command ``outrider validate`` calls the same code.
+
+    Args:
+        task: a task, one as a recipe names it (``"countdown"``, ``{"table": {…}}``), a YAML file of one, or a recipe.
+        setting: of a recipe: where it is tried.
+        model: whose tokenizer measures the prompts.
+        config: values by dotted key, as ``{"near": 0.8}``.
+        out: write ``validate.md`` and ``validate.json`` there.
+
+    Raises:
+        UserError: a mistake in an argument; a file or the model cannot be read.
+    """
+    from outrider.validate.validate_command import check_task  # not at the top: it imports transformers
+
+    data = task_data(str(task), setting) if isinstance(task, str | Path) else {"task": task}
+    if model is not None:
+        data["model"] = str(model)
+    options = load_options(Validate, data, config or {}, "validate")
+    refuse_main(options, 1)
+    return check_task(options, None if out is None else Path(out))
+
+
+def task_data(text: str, setting: str | None) -> dict[str, Any]:
+    """The task that a text means, and with a recipe its model and length of responses.
+
+    Raises:
+        UserError: no such task or recipe, or a setting for a task.
+    """
+    if (task := _task(text)) is None:
+        return _of_recipe(load_recipe(text, setting=setting))
+    if setting is not None:
+        raise UserError(f"--setting {setting}: {text} is a task already; a setting is for a recipe")
+    return {"task": task}
+
+
+def _task(text: str) -> Any:
+    """The task as data, unless it is a recipe."""
+    if text in TASKS or text.lstrip().startswith("{"):
+        return read_yaml(text, f"TASK {text}")
+    if is_import_path(text):
+        return text
+    file, written = text_of("recipe", text)
+    data = read_yaml(written, file)
+    return data if isinstance(data, dict) and len(data) == 1 and set(data) <= set(TASKS) else None
+
+
+def _of_recipe(recipe: Recipe) -> dict[str, Any]:
+    resolved = recipe.resolved()
+    policy = {key: resolved["policy"][key] for key in PolicyOptions.model_fields}
+    limits = {
+        "max_tokens": recipe.sample.max_tokens,
+        "step_problems": recipe.train.problems,
+        "evaluate": resolved["evaluate"],
+    }
+    return {"task": resolved["task"], "model": recipe.model, "policy": policy, **limits}

@@ -1,0 +1,41 @@
+"""A bench before anything runs: its options and recipes, held against each other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from outrider.bench.spec import Bench, Tune, refuse_too_few_problems, refuse_unlike, settle
+from outrider.config import Recipe, load_options
+
+DEFAULT_TOKENS = 1_600_000
+
+
+def planned(options: Mapping[str, Any], recipes: Mapping[str, Recipe]) -> tuple[Bench, dict[str, Recipe]]:
+    """A bench and its recipes as it runs them.
+
+    Args:
+        options: of :class:`Bench`; the recipes' names are added, and as base the first of them.
+
+    Raises:
+        UserError: an option has a wrong value, the recipes cannot be compared or take no value of those to be tuned,
+            or the task holds out too few problems.
+    """
+    names = list(recipes)
+    bench = load_options(Bench, {"recipes": names, "base": names[0], **options}, [], "bench")
+    settled = {name: settle(recipe, bench) for name, recipe in recipes.items()}
+    refuse_unlike(settled, bench.base)
+    _refuse_untunable(bench.tune, settled)
+    refuse_too_few_problems(bench, settled[bench.base])
+    return bench, settled
+
+
+def _refuse_untunable(tune: Tune | None, recipes: Mapping[str, Recipe]) -> None:
+    """Every recipe has the tuned keys and takes all their values: now, not after an hour."""
+    if tune is None:
+        return
+    for name, recipe in recipes.items():
+        for values in tune.tries:
+            overrides = [f"{key}={json.dumps(value)}" for key, value in values.items()]
+            load_options(Recipe, recipe.resolved(), overrides, name)
