@@ -83,7 +83,7 @@ def redundancy(text: str, n: int = 3, least: int = 50) -> float | None:
 
 
 def late_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """What ``re.compile`` gives, but compiled when it is first used: the judges' patterns take longer than their code.
+    """What ``re.compile`` gives, but compiled when it is first used: verifiers' patterns take longer than their code.
 
     >>> digits = late_pattern("[0-9]+")
     >>> digits.findall("1, 22"), digits.sub("n", "1, 22")

@@ -70,7 +70,7 @@ def rollouts_of(members: Members, name: str, stream: str) -> list[Rollout]:
                 stream=stream if parent >= 0 else "main",
                 context=Context("seeded", ("q",)) if members.seeded_G[i] else Context(),
                 stage="1-greedy" if members.greedy_G[i] else "0-uniform",
-            ).judged(correct() if members.success_G[i] else incorrect(), float(members.rewards_G[i]))
+            ).verified(correct() if members.success_G[i] else incorrect(), float(members.rewards_G[i]))
         return made[i]
 
     for i in range(members.size):
@@ -116,7 +116,7 @@ def listener(group: Sequence[Rollout], reward: float) -> Rollout:
     nan_T = np.full(3, np.nan, np.float32)
     root = replace(group[0], member=len(group), parent=None, prefix_ids=NO_IDS, stream="main", stage="0-uniform")
     seen = {"token_ids": np.full(3, 9, np.int32), "trainable_T": np.zeros(3, np.bool_)}
-    return replace(root, **seen, logprobs_T=nan_T, entropies_T=nan_T).judged(correct(), reward)
+    return replace(root, **seen, logprobs_T=nan_T, entropies_T=nan_T).verified(correct(), reward)
 
 
 @cache

@@ -49,8 +49,8 @@ def rollout(member: int, length: int = 10, success: bool | None = False, **rest:
         **{"prefix_ids": np.zeros(0, np.int32), **rest},
     )
     if success is None:
-        return made.judged(Verdict(Outcome.ERROR, math.nan), math.nan)
-    return made.judged(correct() if success else incorrect(), float(success))
+        return made.verified(Verdict(Outcome.ERROR, math.nan), math.nan)
+    return made.verified(correct() if success else incorrect(), float(success))
 
 
 def branch_of(parent: Rollout, at: int, member: int, length: int = 4, **rest: Any) -> Rollout:
@@ -83,7 +83,7 @@ def test_failed_rollouts_are_branched_and_no_others():
 
 
 def test_success_is_the_verdict_and_not_the_reward():
-    shaped = [rollout(0).judged(incorrect(), 1.0), rollout(1).judged(correct(), -1.0)]
+    shaped = [rollout(0).verified(incorrect(), 1.0), rollout(1).verified(correct(), -1.0)]
     assert [parent for parent, _, _ in asked(Branch(segment=EVERY), group(*shaped))] == ["g/0"]
 
 

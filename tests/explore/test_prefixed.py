@@ -60,7 +60,7 @@ def asked(stage: Prefixed, *groups: Group, step: int = 2) -> list[SampleRequest]
         (["1100"], False),  # half of them
         (["0000"], False),
         (["100e"], True),
-        (["1eee"], False),  # all that could be judged
+        (["1eee"], False),  # all that could be verified
         (["eeee"], False),
         (["1000", "0000"], True),
         (["1000", "eeee"], True),

@@ -50,7 +50,7 @@ def solved(problem: Problem, *texts: str, kind: str = "plain", success: bool = T
             prefix_ids=EMPTY,
             context=Context(kind),
             text=text,
-        ).judged(correct() if success else incorrect(), 1.0)
+        ).verified(correct() if success else incorrect(), 1.0)
         for member, text in enumerate(texts)
     ]
     return Group(problem, f"g:{problem.id}", tuple(rollouts))

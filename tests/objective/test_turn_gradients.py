@@ -70,7 +70,7 @@ def group(drawn: Sequence[Way]) -> Group:
         none = np.zeros(0, np.int32)
         ids = np.array(way.ids, np.int32)
         made.append(Rollout("p", "g", member, np.array([9], np.int32), ids, old, none, trainable_T=flags))
-    return Group(Problem("p", ""), "g", tuple(r.judged(None, w.reward) for r, w in zip(made, drawn, strict=True)))
+    return Group(Problem("p", ""), "g", tuple(r.verified(None, w.reward) for r, w in zip(made, drawn, strict=True)))
 
 
 def loss_of(drawn: Sequence[Way], aggregate: object, weight: float = 1.0, baseline: Baseline | None = None) -> Tensor:

@@ -111,7 +111,7 @@ def test_a_long_output_is_cut_which_is_said(task: PythonTool) -> None:
 
 
 def test_a_block_that_sleeps_is_told_so_in_time(task: PythonTool) -> None:
-    """Its rollout would be unscorable if its world were late: a policy could choose not to be judged."""
+    """Its rollout would be unscorable if its world were late: a policy could choose not to be verified."""
     quick = task.model_copy(update={"limits": TurnLimits(seconds=8.0)})
     worlds = WorldsApart(quick.makes(), WorldLimits(seconds=8.0))
     worlds.begin((0, 0), task.train(0), 0)
@@ -139,7 +139,7 @@ def test_a_block_may_use_up_its_time_before_its_turn_is_over(task: PythonTool) -
         ("```text\nnone\n```", "unparseable"),
     ],
 )
-def test_a_turn_without_a_block_is_judged_alone(task: PythonTool, text: str, outcome: str) -> None:
+def test_a_turn_without_a_block_is_verified_alone(task: PythonTool, text: str, outcome: str) -> None:
     reply = begun(task).step(text)
     assert reply.done
     assert reply.verdict is not None
@@ -159,7 +159,7 @@ def test_a_turn_without_a_block_is_judged_alone(task: PythonTool, text: str, out
     ],
 )
 def test_a_block_is_executed_however_its_turn_ends(task: PythonTool, end: str, before: str) -> None:
-    """The policy ended the turn behind the block in three cases: they were judged as answers, against the page."""
+    """The policy ended the turn behind the block in three cases: they were verified as answers, against the page."""
     assert begun(task).step(f"So\n```python\nprint(41 + 1){end}") == Reply(before + shown("42"))
 
 

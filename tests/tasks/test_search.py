@@ -158,13 +158,13 @@ def task(tmp_path: Path) -> Search:
                 "heldout_data": str(tmp_path / "held.jsonl"),
                 "prompt": "{question}\n",
                 "question": "question",
-                "judge": {"qa": {"aliases": "also"}},
+                "verifier": {"qa": {"aliases": "also"}},
             },
         }
     )
 
 
-def test_a_world_searches_and_has_the_answer_judged(task: Search) -> None:
+def test_a_world_searches_and_has_the_answer_verified(task: Search) -> None:
     world, problem = task.environment(), task.train(0)
     world.begin(problem, 0)
     found = world.step("I look. <search> forest of Arden </search>")

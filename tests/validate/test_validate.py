@@ -136,21 +136,21 @@ def files(tmp_path_factory):
     }
 
 
-def table(files: dict, judge: object = "exact", **options) -> dict:
+def table(files: dict, verifier: object = "exact", **options) -> dict:
     names = ("train_data", "heldout_data")
-    return {"table": {**{name: files[name] for name in names}, "level": "level", "judge": judge, **options}}
+    return {"table": {**{name: files[name] for name in names}, "level": "level", "verifier": verifier, **options}}
 
 
 @pytest.fixture(scope="module")
 def report(files):
-    judge = {"function": {"function": f"{files['own']}:f", "gold": "{answer}"}}
-    return check(Validate(task=table(files, judge), near=0.4))
+    verifier = {"function": {"function": f"{files['own']}:f", "gold": "{answer}"}}
+    return check(Validate(task=table(files, verifier), near=0.4))
 
 
 def test_what_is_wrong_with_a_table_is_all_found(report, files):
     train, heldout = report.sides
     assert [r.entry.problem.answer["answer"] for r in train.graded.rejected] == ["666"]
-    assert (train.graded.judged, heldout.graded.judged, heldout.graded.accepted) == (5, 3, 1.0)
+    assert (train.graded.verified, heldout.graded.verified, heldout.graded.accepted) == (5, 3, 1.0)
     assert pairs(train.within.same) == [(1, 2)]
     assert not train.within.one_answer(train.within.same[0])
     assert pairs(report.across.same) == [(1, 1)]
@@ -178,8 +178,8 @@ def test_the_page_shows_all_that_was_found(report):
 
 def test_a_verifier_that_accepts_anything_is_shown(files, tmp_path):
     (tmp_path / "own.py").write_text("def f(problem, completion):\n    return 1\n")
-    judge = {"function": {"function": f"{tmp_path}/own.py:f", "gold": "{answer}"}}
-    found = check(Validate(task=table(files, judge))).sides[0].graded
+    verifier = {"function": {"function": f"{tmp_path}/own.py:f", "gold": "{answer}"}}
+    found = check(Validate(task=table(files, verifier))).sides[0].graded
     assert found.rejected == []
     # answers 4, 4, 5, 666 and none: each gets the next one's, unless it is written the same; the last the first's
     assert [(r.entry.problem.answer["answer"], r.response) for r in found.foreign] == [
@@ -195,12 +195,12 @@ def test_the_share_that_may_be_rejected_decides(report):
 def test_a_task_without_right_answers_says_so(files):
     found = check(Validate(task=table(files, {"function": {"function": f"{files['own']}:f"}})))
     assert found.passes
-    assert "**No right answers to judge.**" in as_markdown(found)
+    assert "**No right answers to verify.**" in as_markdown(found)
 
 
 def test_countdown_passes():
     found = check(Validate(task="countdown", problems=30))
-    assert [checked.graded.judged for checked in found.sides] == [30, 30]
+    assert [checked.graded.verified for checked in found.sides] == [30, 30]
     assert found.passes
 
 

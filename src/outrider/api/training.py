@@ -73,7 +73,7 @@ def train(
     from outrider.commands.train_command import train_command  # not at the top: it imports PyTorch
 
     refuse_main(made, made.train.ranks)
-    if made.train.ranks != 1 and isinstance(getattr(made.task, "judge", None), InProcess):
+    if made.train.ranks != 1 and isinstance(getattr(made.task, "verifier", None), InProcess):
         raise UserError(
             "reward is a function that this process alone has, and train.ranks asks for others: put it into a module"
         )
@@ -127,5 +127,5 @@ def _task(data: Any, eval_data: Any, prompt: str | None, reward: Any, folder: Pa
     if prompt is not None:
         table["prompt"] = prompt
     if reward is not None:
-        table["judge"] = verifier_of(reward)
+        table["verifier"] = verifier_of(reward)
     return {"task": {"table": table}}

@@ -176,12 +176,12 @@ def _mask(mask: ArrayLike, rows: int) -> Flags:
 
 def _success(rewards_B: Floats, success: ArrayLike | None) -> Flags:
     if np.isinf(rewards_B).any():
-        raise UserError("rewards hold an infinite number; NaN says that a row could not be judged")
+        raise UserError("rewards hold an infinite number; NaN says that a row could not be verified")
     if success is not None:
         given: Flags = _column("success", success, len(rewards_B), np.bool_)
         return given
-    judged = rewards_B[~np.isnan(rewards_B)]
-    if not (np.isin(judged, (0.0, 1.0)).all() or np.isin(judged, (-1.0, 1.0)).all()):
+    verified = rewards_B[~np.isnan(rewards_B)]
+    if not (np.isin(verified, (0.0, 1.0)).all() or np.isin(verified, (-1.0, 1.0)).all()):
         raise UserError("rewards other than 0 and 1, or -1 and 1, do not say which rows succeed: give success as well")
     return np.asarray(rewards_B == 1.0)
 

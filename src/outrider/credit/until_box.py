@@ -19,8 +19,8 @@ class UntilBox(Shaper):
     r"""Takes the advantage of every token behind the one that closes the first box.
 
     Token-exact: the token with the closing brace is the last one that keeps its advantage, whatever else is in it.
-    Of a branch, own tokens alone are looked at. The judge has to go by the first box as well (``boxes: first``), or a
-    wrong answer that is corrected later is imitated as right.
+    Of a branch, own tokens alone are looked at. The verifier has to go by the first box as well (``boxes: first``), or
+    a wrong answer that is corrected later is imitated as right.
 
     Degenerate cases: a response without a closed box keeps everything.
 

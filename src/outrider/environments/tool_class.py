@@ -18,7 +18,7 @@ from outrider.record import Outcome, Problem, Verdict, identity_seed
 from outrider.verify.function import RewardFunction
 
 _NO_TOOLS = ("reset", "get_reward")
-_UNKNOWN = ("completion_ids", "trainer_state", "log_extra", "log_metric")  # a judge knows no trainer
+_UNKNOWN = ("completion_ids", "trainer_state", "log_extra", "log_metric")  # a verifier knows no trainer
 
 
 class ToolClass(NamedTuple):

@@ -35,7 +35,7 @@ class Explored(NamedTuple):
 
 
 class Explorer:
-    """Plans a step's rollouts and has them drawn and judged, round by round.
+    """Plans a step's rollouts and has them drawn and verified, round by round.
 
     Every process of a run calls ``explore``; plans are made on one and shared, so that the state of the stages lives
     in one place. What comes back is the same everywhere.

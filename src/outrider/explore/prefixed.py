@@ -47,7 +47,7 @@ class Prefixed(Stage):
 
     Degenerate cases: nothing kept, a success of fewer than two tokens, or a group that earlier stages left out: nothing
     is asked for; a prefix keeps at least one token and leaves at least one; unscorable rollouts are no failures, and
-    a problem of which none could be judged is not unsolved; cuts that coincide have one family of twice the size.
+    a problem of which none could be verified is not unsolved; cuts that coincide have one family of twice the size.
     Successes with prefixes count, so that a problem may be led on by what it led to. Responses in which a world has
     spoken are not kept: it could not be brought back to where it was. A problem without a solution, or whose prompt is
     not read as the beginning of prompt and solution (a chat format ends it), is helped by no given one: ``ungiven``.

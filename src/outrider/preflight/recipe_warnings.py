@@ -12,7 +12,7 @@ from outrider.credit import Members, advantages_of, split
 from outrider.explore import Refill
 from outrider.explore.bounds import Bounds, bounds_after, bounds_of
 from outrider.processes.cores import usable_cores
-from outrider.verify.judge import PooledJudge
+from outrider.verify.verifier import PooledVerifier
 
 MANY = 64  # rollouts of a problem; with more, every piece of credit has enough to compare
 LATE = 10**9  # a step by which whatever changes along a run has changed, where nobody knows how many it has
@@ -37,8 +37,8 @@ def recipe_warnings(recipe: Recipe, heldout: int | None = None, cores: int | Non
 
 
 def _without_a_limit(recipe: Recipe) -> Iterator[str]:
-    judge = getattr(recipe.task, "judge", None)
-    if isinstance(judge, PooledJudge) and not judge.pooled:
+    verifier = getattr(recipe.task, "verifier", None)
+    if isinstance(verifier, PooledVerifier) and not verifier.pooled:
         yield (
             "the reward function can be called in this process alone, where it has no time limit: if it "
             "hangs, the run hangs; a function of a module is called in processes that can be killed"

@@ -136,7 +136,7 @@ class Hops(TurnTask):
 
 
 class HopsWorld(Environment):
-    """Answers calls by its facts, and judges the answer."""
+    """Answers calls by its facts, and verifies the answer."""
 
     def begin(self, problem: Problem, seed: int) -> str:
         self._facts, self._answer = problem.answer["facts"], problem.answer["answer"]

@@ -14,7 +14,7 @@ from outrider.tasks.turn_task import TurnTask
 
 
 class TurnTable(TurnTask):
-    """Problems, sides and judge are a table's; what answers the turns is made by ``makes``."""
+    """Problems, sides and verifier are a table's; what answers the turns is made by ``makes``."""
 
     problems: Table = Field(description="the table with its options, as in task: {table: …}")
 

@@ -29,7 +29,7 @@ class TurnLimits(Options):
 
 
 class TurnTask(Task):
-    """A task in which an environment answers every turn, and judges.
+    """A task in which an environment answers every turn, and verifies.
 
     A turn ends where the policy ends, or with one of ``ends``, texts that stay in it.
     """
@@ -67,7 +67,7 @@ class TurnTask(Task):
         return self
 
     def demonstration(self, problem: Problem) -> list[str] | None:
-        """The turns of a rollout that has to be judged correct; None where none can be made."""
+        """The turns of a rollout that has to be accepted as correct; None where none can be made."""
         return None
 
     def example_turns(self, problem: Problem) -> list[str]:
@@ -81,5 +81,5 @@ class TurnTask(Task):
         return None
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        """A rollout that its environment has not judged was cut off by a limit, which is incorrect."""
+        """A rollout that its environment has not verified was cut off by a limit, which is incorrect."""
         return incorrect(detail="cut off")

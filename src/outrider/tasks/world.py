@@ -16,15 +16,15 @@ from outrider.errors import UserError
 from outrider.importing import Where, load_object, source_of
 from outrider.record import Problem, Verdict
 from outrider.tasks.turn_table import TurnTable
-from outrider.verify.judge import Judge
 from outrider.verify.thinking import TurnThinking
+from outrider.verify.verifier import Verifier
 
 
 class World(TurnTable):
     """Problems of a table, in the world of a class that is an :class:`outrider.environments.environment.Environment`.
 
-    Where the world ends a rollout without a verdict, the table's judge judges the text of the last turn. Worlds run in
-    processes of their own, whose memory and time are bounded; they are no sandbox.
+    Where the world ends a rollout without a verdict, the table's verifier verifies the text of the last turn. Worlds
+    run in processes of their own, whose memory and time are bounded; they are no sandbox.
 
     Raises:
         UserError: the class is not there, cannot be imported, or is no environment.
@@ -51,36 +51,36 @@ class World(TurnTable):
         return self.stop
 
     def makes(self) -> Make:
-        return MakeWorld(self.world, self.problems.judge)
+        return MakeWorld(self.world, self.problems.verifier)
 
 
 class MakeWorld:
     """Makes worlds of a class, which is imported where this is unpickled."""
 
-    def __init__(self, where: str, judge: Judge) -> None:
-        self.where, self.judge = where, judge
+    def __init__(self, where: str, verifier: Verifier) -> None:
+        self.where, self.verifier = where, verifier
         self._class = load_world(where)
 
-    def __getstate__(self) -> tuple[str, Judge]:
-        return self.where, self.judge
+    def __getstate__(self) -> tuple[str, Verifier]:
+        return self.where, self.verifier
 
-    def __setstate__(self, state: tuple[str, Judge]) -> None:
-        self.where, self.judge = state
-        self.judge.prepare()
+    def __setstate__(self, state: tuple[str, Verifier]) -> None:
+        self.where, self.verifier = state
+        self.verifier.prepare()
         self._class = load_world(self.where)
 
     def __call__(self) -> Environment:
-        return JudgedWorld(self._class(), self.judge)
+        return VerifiedWorld(self._class(), self.verifier)
 
 
-class JudgedWorld(Environment):
-    """A world that leaves the last word to a judge where it says nothing."""
+class VerifiedWorld(Environment):
+    """A world that leaves the last word to a verifier where it says nothing."""
 
-    def __init__(self, world: Environment, judge: Judge) -> None:
-        self._world, self._judge = world, judge
+    def __init__(self, world: Environment, verifier: Verifier) -> None:
+        self._world, self._verifier = world, verifier
 
     def begin(self, problem: Problem, seed: int) -> str:
-        self._thinking = TurnThinking(problem, self._judge.thinking)
+        self._thinking = TurnThinking(problem, self._verifier.thinking)
         return self._world.begin(problem, seed)
 
     def step(self, text: str) -> Reply:
@@ -89,7 +89,7 @@ class JudgedWorld(Environment):
         reply = self._world.step(text)
         if not reply.done or reply.verdict is not None:
             return reply
-        verdict: Verdict = self._judge.judge(problem, text, True)
+        verdict: Verdict = self._verifier.verify(problem, text, True)
         return reply._replace(verdict=verdict)
 
     def close(self) -> None:

@@ -157,7 +157,7 @@ class ScriptedRun:
         assert verdict is not None
         scorable = verdict.outcome in (Outcome.CORRECT, Outcome.INCORRECT)
         reward = self.reward(verdict.success, rollout.member) if scorable else np.nan
-        return rollout.judged(verdict, reward)
+        return rollout.verified(verdict, reward)
 
 
 def _require_own_branch(request: SampleRequest, parents: dict[str, Rollout]) -> None:

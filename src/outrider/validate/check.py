@@ -73,7 +73,7 @@ class TaskReport(NamedTuple):
         return (
             alive
             and not self.refused
-            and all(not c.side.refused and len(c.graded.rejected) <= share * c.graded.judged for c in self.sides)
+            and all(not c.side.refused and len(c.graded.rejected) <= share * c.graded.verified for c in self.sides)
         )
 
 

@@ -1,4 +1,4 @@
-"""Judges of programs: by tests of their functions, or by their output. Both run them in a sandbox."""
+"""Verifiers of programs: by tests of their functions, or by their output. Both run them in a sandbox."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pydantic import Field
 from outrider.options import Options
 from outrider.record import Problem, Verdict, unparseable
 from outrider.verify.isolation import Isolation
-from outrider.verify.judge import PooledJudge, text_of
 from outrider.verify.program import Code, program_of
 from outrider.verify.program_tests import read_tests
 from outrider.verify.unit_names import plan, whole_program
+from outrider.verify.verifier import PooledVerifier, text_of
 
-if TYPE_CHECKING:  # a recipe needs the options of a judge, and no sandbox
+if TYPE_CHECKING:  # a recipe needs the options of a verifier, and no sandbox
     from outrider.verify.trial import Trial
 
 SHARE = 0.9  # of the verdict's time for the sandbox; the rest is for reporting what happened
@@ -23,11 +23,11 @@ SHOWN = 300  # characters of an answer
 LONGEST_CODE = 1 << 20  # characters of a program; longer ones are no answer
 
 
-class CodeJudge(PooledJudge):
+class CodeVerifier(PooledVerifier):
     """The common part: the place of the program in a response, and its limits."""
 
     seconds: float = Field(60.0, gt=0, description="wall-clock limit of one verdict: generous, for a busy machine")
-    memory_gb: float = Field(1.0, gt=0, description="GiB of address space of the program, and of growth of a judge")
+    memory_gb: float = Field(1.0, gt=0, description="GiB of address space of the program, and of growth of a verifier")
     cpu_seconds: int = Field(10, ge=1, description="CPU time of the program, for each input where it has several")
     sandbox: Isolation = Field("required", description="none: run programs with the rights of this user")
 
@@ -66,7 +66,7 @@ class Compare(Options):
     case: bool = Field(True, description="whether upper and lower case differ")
 
 
-class Stdio(CodeJudge):
+class Stdio(CodeVerifier):
     """Correct where the program prints the expected tokens for every input, and ends with status 0.
 
     A token is what white space separates; numbers are compared by value (:func:`same_token`). The field ``tests`` holds
@@ -101,7 +101,7 @@ class Stdio(CodeJudge):
         return "block"
 
 
-class UnitTests(CodeJudge):
+class UnitTests(CodeVerifier):
     """Correct where the functions of the program pass the tests, which are Python statements.
 
     The tests run in another process than the program and get only plain data from it: see ``docs/sandbox.md``. A

@@ -38,7 +38,7 @@ def section(run: RunData) -> Section | None:
 def _measure(run: RunData, unit: str) -> None:
     """A relation ``measured`` of lengths; texts are read once for it."""
     what, length, source = ("VIEW", "length", "seen") if unit == "tokens" else ("TABLE", "length(text)", "with_text")
-    outcome = "CASE success WHEN 1 THEN 'correct' WHEN 0 THEN 'not correct' ELSE 'not judged' END"
+    outcome = "CASE success WHEN 1 THEN 'correct' WHEN 0 THEN 'not correct' ELSE 'not verified' END"
     run.db.execute(
         f"CREATE OR REPLACE TEMP {what} measured AS "
         f"SELECT upto, phase, {outcome} AS outcome, stop, {length} AS size FROM {source}"
