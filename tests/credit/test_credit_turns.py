@@ -1,4 +1,4 @@
-"""Credit where rollouts have turns: what a world said changes no credit, wherever it stands.
+"""Credit where rollouts have turns: what an environment said changes no credit, wherever it stands.
 
 A metamorphic rule for every piece of the matrix: observed tokens are put into the groups of ``outrider.testing``, and
 all sampled tokens keep their advantages, and their weights under every denominator. No piece is excepted: also the
@@ -79,7 +79,7 @@ def rollouts_of(members: Members, name: str, stream: str) -> list[Rollout]:
 
 
 def heard(rollouts: Sequence[Rollout], gaps: Gaps) -> list[Rollout]:
-    """The same, as if a world had spoken in between. A branch that began there begins behind what it said."""
+    """The same, as if an environment had spoken in between. A branch that began there begins behind what it said."""
     by_id, made = {r.id: r for r in rollouts}, {}
 
     def observed(rollout: Rollout) -> np.ndarray:
@@ -126,7 +126,7 @@ def drawn(stream: str) -> list[list[Rollout]]:
 
 @cache
 def spoken(stream: str, gaps: Gaps) -> list[list[Rollout]]:
-    """Those groups, as if a world had spoken in between."""
+    """Those groups, as if an environment had spoken in between."""
     return [heard(group, gaps) for group in drawn(stream)]
 
 

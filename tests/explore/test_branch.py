@@ -265,7 +265,7 @@ def test_a_prefix_is_the_path_from_the_first_token():
 
 def test_the_tree_grows_from_branches_too():
     run = ScriptedRun(
-        [Uniform(n=2), Branch(which="all", segment=EVERY, select="surprisal", branches=2, rounds=3)], _world()
+        [Uniform(n=2), Branch(which="all", segment=EVERY, select="surprisal", branches=2, rounds=3)], _situation()
     )
     depths = Counter()
     for groups in run.steps(4):
@@ -279,7 +279,7 @@ def test_the_tree_grows_from_branches_too():
     assert set(depths) == {0, 1, 2, 3}
 
 
-def _world(
+def _situation(
     problems: int = 6, ending: Callable[[SampleRequest, int], Outcome] = by_rate, before: Any = Ragged
 ) -> Situation:
     return Situation(problems, before, ending)
@@ -357,11 +357,11 @@ def test_one_estimator_learns_from_step_to_step_and_goes_on_after_a_kill():
     def stages() -> list[Stage]:
         return [Uniform(n=4), Branch(segment=EVERY, select={"utility": {"gamma": 0.0}}, branches=2)]
 
-    run = ScriptedRun(stages(), _world(ending=ending))
+    run = ScriptedRun(stages(), _situation(ending=ending))
     run.steps(2)
     state = json.loads(json.dumps(run.explorer.state_dict()))
     assert run.metrics["explore/1-branch/w"] < -1
-    fresh = ScriptedRun(stages(), _world(ending=ending), step=2)
+    fresh = ScriptedRun(stages(), _situation(ending=ending), step=2)
     fresh.explorer.load_state_dict(state)
     run.steps(3)
     fresh.steps(3)
@@ -374,7 +374,7 @@ def test_one_estimator_learns_from_step_to_step_and_goes_on_after_a_kill():
 
 @pytest.mark.parametrize("ending", [by_rate, with_errors, always(Outcome.CORRECT), always(Outcome.INCORRECT)])
 def test_counts_agree_with_what_was_drawn(ending):
-    run = ScriptedRun([Ragged(), Branch(segment=EVERY, pivots=2, branches=3, cap=40)], _world(ending=ending))
+    run = ScriptedRun([Ragged(), Branch(segment=EVERY, pivots=2, branches=3, cap=40)], _situation(ending=ending))
     for groups in itertools.islice(iter(run.next, None), 4):
         by_pivot = defaultdict(int)
         for g in groups:

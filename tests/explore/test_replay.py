@@ -180,8 +180,8 @@ def test_a_run_replays_what_it_drew():
     def ending(request: SampleRequest, member: int) -> Outcome:
         return Outcome.CORRECT if request.group_id == "train:1:p0" and member == 1 else Outcome.INCORRECT
 
-    world = Situation(2, lambda: Uniform(n=3), ending)
-    run = ScriptedRun([Uniform(n=3), Replay()], world, train=lambda index: POOL[index % 2])
+    situation = Situation(2, lambda: Uniform(n=3), ending)
+    run = ScriptedRun([Uniform(n=3), Replay()], situation, train=lambda index: POOL[index % 2])
     first, second, third = run.steps(3)
     [drawn] = [r for g in first for r in g.rollouts if r.success]
     for groups, metrics in ((second, None), (third, run.metrics)):

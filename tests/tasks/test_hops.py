@@ -25,10 +25,10 @@ PROBLEMS = [TASK.train(i) for i in range(300)]
 
 def verified(task: Hops, problem: Problem) -> tuple[int, bool]:
     """The turns of a demonstration, and whether it is right; only its last turn ends it."""
-    world = task.environment()
-    world.begin(problem, 0)
+    environment = task.make_environment()
+    environment.begin(problem, 0)
     turns = task.demonstration(problem)
-    *replies, last = [world.step(turn) for turn in turns]
+    *replies, last = [environment.step(turn) for turn in turns]
     assert not any(reply.done or reply.error for reply in replies)
     assert last.done
     assert last.verdict is not None
@@ -66,7 +66,7 @@ def test_how_careless_is_bounded() -> None:
         Hops(careless=1.0)
 
 
-def test_training_never_shows_a_heldout_world() -> None:
+def test_training_never_shows_a_heldout_problem() -> None:
     heldout = {p.id for p in TASK.heldout(300)}
     assert len(heldout) == 300
     assert all(map(is_heldout, heldout))

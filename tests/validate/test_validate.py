@@ -24,10 +24,10 @@ from outrider.record import Outcome, Problem, Verdict, correct
 from outrider.tasks.turn_task import TurnTask
 from outrider.validate import near as near_module
 from outrider.validate.check import check, repeats, texts_of
+from outrider.validate.environments import compare_environments
 from outrider.validate.near import NearPair, grams, jaccard, near, same
 from outrider.validate.page import as_data, as_markdown
 from outrider.validate.sides import SideEntry
-from outrider.validate.worlds import compare_worlds
 
 SETS = st.lists(st.frozensets(st.integers(0, 12), min_size=1, max_size=9), max_size=12)
 LEAST = st.fractions(Fraction(1, 20), 1, max_denominator=20)
@@ -323,24 +323,24 @@ class Turning(TurnTask):
     def name(self) -> str:
         return "turning"
 
-    def environment(self) -> Environment:
+    def make_environment(self) -> Environment:
         return self.made()
 
 
 def test_environments_are_given_the_same_turns_twice() -> None:
     problems = [Problem(f"p{i}", "") for i in range(12)]
-    alike = compare_worlds(Turning(), problems)
+    alike = compare_environments(Turning(), problems)
     assert alike == (8, [], [], 8), "the turn that ends a rollout is not answered"
-    moody = compare_worlds(Turning(made=Moody), problems[:2])
+    moody = compare_environments(Turning(made=Moody), problems[:2])
     assert moody == (2, ["p0", "p1"], [], 2)
-    assert "2 went otherwise, such as p0: a recipe that branches finds no world" in moody.sentence
-    failing = compare_worlds(Turning(), [Problem("bad", "", "fail"), *problems[:2]])
+    assert "2 went otherwise, such as p0: a recipe that branches finds no environment" in moody.sentence
+    failing = compare_environments(Turning(), [Problem("bad", "", "fail"), *problems[:2]])
     assert failing == (3, [], ["bad (OSError: gone)"], 2)
     assert "1 failed, such as bad (OSError: gone)" in failing.sentence
 
 
 class Wavering(Environment):
-    """Differs in one thing of its reply, or of its verdict, from world to world."""
+    """Differs in one thing of its reply, or of its verdict, from environment to environment."""
 
     made = 0
 
@@ -363,12 +363,12 @@ class Wavering(Environment):
     ("what", "alike"),
     [("", True), ("seconds", True), ("score", False), ("detail", False), ("error", False), ("cut", False)],
 )
-def test_worlds_are_alike_in_all_but_the_seconds_of_a_verdict(what: str, alike: bool) -> None:
-    assert (compare_worlds(Turning(made=Wavering), [Problem("p", "", what)]).otherwise == []) is alike
+def test_environments_are_alike_in_all_but_the_seconds_of_a_verdict(what: str, alike: bool) -> None:
+    assert (compare_environments(Turning(made=Wavering), [Problem("p", "", what)]).otherwise == []) is alike
 
 
 def test_the_questions_of_several_hops_pass(capsys: pytest.CaptureFixture[str]) -> None:
-    """One question about two worlds is no repetition; every demonstration is played."""
+    """One question about two environments is no repetition; every demonstration is played."""
     assert main(["validate", "hops", "problems=40"]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert re.search(r"8 problems were played twice, \d+ turns were answered, and the same was said to the same", told)

@@ -56,13 +56,13 @@ def task_data(text: str, setting: str | None) -> dict[str, Any]:
 def _task(text: str) -> Any:
     """What is asked for as data, unless it is a recipe."""
     from outrider.config import read_yaml, text_of
-    from outrider.tasks import TASKS
+    from outrider.tasks import OLD_TASKS, TASKS
 
     if text in TASKS or text.lstrip().startswith("{"):
         return read_yaml(text, f"TASK {text}")
     file, written = text_of("recipe", text)
     data = read_yaml(written, file)
-    return data if isinstance(data, dict) and len(data) == 1 and set(data) <= set(TASKS) else None
+    return data if isinstance(data, dict) and len(data) == 1 and set(data) <= {*TASKS, *OLD_TASKS} else None
 
 
 def _of_recipe(recipe: Recipe) -> dict[str, Any]:

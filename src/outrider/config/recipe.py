@@ -28,12 +28,12 @@ from outrider.objective.options import ObjectiveOptions
 from outrider.options import Options
 from outrider.plugins import Provenance, provenances_in
 from outrider.sample.options import SampleOptions
-from outrider.tasks import TASKS
+from outrider.tasks import OLD_TASKS, TASKS
 from outrider.tasks.task import Task, writes_messages
 from outrider.tasks.turn_task import TurnTask
 
 CreditLink = Annotated[Link, ComponentOf({**REWARD_SHAPERS, **BASELINES, **SHAPERS}, "credit component", Link)]
-AnyTask = Annotated[Task, ComponentOf(TASKS, "task", Task)]
+AnyTask = Annotated[Task, ComponentOf(TASKS, "task", Task, old_keys=OLD_TASKS)]
 AnyStage = Annotated[Stage, ComponentOf(STAGES, "stage", Stage)]
 
 

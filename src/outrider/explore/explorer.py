@@ -189,7 +189,7 @@ class Explorer:
 
 
 def _with_turns(prefix: Prefix | None, group: Group | None) -> Prefix | None:
-    """The prefix, and what in it a world said, where there is one."""
+    """The prefix, and what in it an environment said, where there is one."""
     if prefix is None or group is None or not any(rollout.observations for rollout in group.rollouts):
         return prefix
     by_id = {rollout.id: rollout for rollout in group.rollouts}

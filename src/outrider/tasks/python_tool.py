@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from outrider.environments.environment import Environment, Reply, beginning
-from outrider.environments.worlds import Make
+from outrider.environments.environments import Make
 from outrider.record import Problem
 from outrider.tasks.turn_table import TurnTable
 from outrider.tasks.turn_task import MARKS, TurnLimits
@@ -117,7 +117,7 @@ class PythonTool(TurnTable):
 
 
 class MakeInterpreter:
-    """Makes interpreters. That there is no sandbox is said where this is made, and not by every world."""
+    """Makes interpreters. That there is no sandbox is said where this is made, and not by every environment."""
 
     def __init__(self, task: PythonTool) -> None:
         from outrider.verify.sandbox_choice import find_way  # here, since a recipe that names the task needs none
@@ -176,7 +176,7 @@ class Interpreter(Environment):
 
         given = f"'before': {self._before!r}, 'now': {block!r}, 'ended': {_ENDED.encode()!r}, 'names': globals()"
         source = f"exec({_PROGRAM!r}, {{{given}}})"
-        # half of what the turn may take: a block that sleeps has to be told so before the world itself is late
+        # half of what the turn may take: a block that sleeps has to be told so before the environment itself is late
         limits = Limits(seconds=self._task.limits.seconds / 2, cpu_seconds=self._task.cpu_seconds)
         try:
             ended = run(source, b"", limits, self._task.sandbox)

@@ -12,10 +12,10 @@ from pydantic import Field, model_validator
 from outrider.components import ComponentOf
 from outrider.environments.bm25 import Bm25
 from outrider.environments.environment import Environment, Reply, beginning
+from outrider.environments.environments import Make
 from outrider.environments.passages import Passage, read_corpus
 from outrider.environments.retriever import Index, Retriever
 from outrider.environments.retrievers import RETRIEVERS
-from outrider.environments.worlds import Make
 from outrider.record import Problem, unparseable
 from outrider.tasks.turn_table import TurnTable
 from outrider.tasks.turn_task import MARKS
@@ -91,8 +91,8 @@ class Search(TurnTable):
 
 
 class MakeSearch:
-    """Makes worlds that share one index: made here, where what cannot be is said, and sent to where worlds are forked;
-    of a folder, it is read there."""
+    """Makes environments that share one index: made here, where its errors are shown, and sent to where they are
+    forked; of a folder, it is read there."""
 
     def __init__(self, task: Search, index: Index | None = None) -> None:
         self._task = task
@@ -108,10 +108,10 @@ class MakeSearch:
         self._task.problems.verifier.prepare()
 
     def __call__(self) -> Environment:
-        return SearchWorld(self._task, self._index, self._task.problems.verifier)
+        return SearchEnvironment(self._task, self._index, self._task.problems.verifier)
 
 
-class SearchWorld(Environment):
+class SearchEnvironment(Environment):
     """Answers searches, and has the answer verified."""
 
     def __init__(self, task: Search, index: Index, verifier: Verifier) -> None:

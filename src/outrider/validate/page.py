@@ -59,8 +59,8 @@ def as_markdown(report: TaskReport) -> str:
     if report.refused:
         sentences = "\n".join(f"- {code(sentence, 300)}" for sentence in report.refused)
         parts += ["## What a run would refuse", sentences]
-    if report.worlds is not None:
-        parts += ["## Environments", f"{report.worlds.sentence}."]
+    if report.environments is not None:
+        parts += ["## Environments", f"{report.environments.sentence}."]
     if report.across is not None:
         parts += ["## On both sides", overlap(report.across), *repeat_sections(report.across)]
     return "\n\n".join(parts) + "\n"
@@ -187,14 +187,14 @@ def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def as_data(report: TaskReport) -> dict[str, Any]:
-    """All results, as plain JSON data."""
+    """All results, as plain JSON data. The file keeps the keys of its first version (``judged``, ``worlds``)."""
     return {
         "asked": report.options.model_dump(mode="json"),
         "passes": report.passes,
         "refused": list(report.refused),
         "sides": [side_data(checked) for checked in report.sides],
         "across": None if report.across is None else repeat_data(report.across),
-        "worlds": None if report.worlds is None else report.worlds._asdict(),
+        "worlds": None if report.environments is None else report.environments._asdict(),
     }
 
 

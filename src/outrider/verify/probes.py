@@ -68,7 +68,7 @@ def network(facts: ProbeFacts) -> str:
 
 
 def rights(facts: ProbeFacts) -> str:
-    """It is nobody, and can neither become somebody nor make a world of its own."""
+    """It is nobody, and can neither become somebody nor make namespaces of its own."""
     if {*os.getresuid(), *os.getresgid()} != {NOBODY}:
         return "it is a user of the machine"
     held = (ctypes.c_uint32 * 6)()

@@ -36,7 +36,7 @@ class NoMoreProcessesError(UserError):
         most = "unlimited" if processes == resource.RLIM_INFINITY else str(processes)
         super().__init__(
             f"the system starts no further process ({why}; open files: ulimit -n is {files}, processes: ulimit -u is "
-            f"{most}): raise what is short, or lower limits.worlds or workers of the task"
+            f"{most}): raise what is short, or lower limits.max_concurrent or workers of the task"
         )
 
 
