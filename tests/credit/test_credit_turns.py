@@ -132,10 +132,10 @@ def spoken(stream: str, gaps: Gaps) -> list[list[Rollout]]:
 
 def assigned(chain: Sequence[Link], groups: Sequence[Sequence[Rollout]], prefix: PrefixPolicy) -> Assigned:
     made = [Group(Problem(g[0].group_id, ""), g[0].group_id, tuple(g)) for g in groups]
-    return assign(made, {"main": chain, "branch": chain}, STEP, False, lambda problem: PROMPT, prefix, pieces)
+    return assign(made, {"main": chain, "branch": chain}, STEP, False, lambda problem: PROMPT, prefix, token_texts)
 
 
-def pieces(ids: np.ndarray) -> list[str]:
+def token_texts(ids: np.ndarray) -> list[str]:
     return [["\\boxed{", "}", "x", " 7}"][i % 4] for i in ids]
 
 

@@ -131,7 +131,7 @@ def test_the_highest_branching_is_kept_of_the_whole_step() -> None:
 class Boxed(SteppedEngine):
     """The third token closes a box."""
 
-    def pieces(self, ids: np.ndarray) -> list[str]:
+    def token_texts(self, ids: np.ndarray) -> list[str]:
         return ["\\boxed{", "4", "}", *(" and" for _ in ids[3:])][: len(ids)]
 
 
@@ -203,7 +203,7 @@ def test_credit_ends_with_the_token_that_closes_the_first_box(sizes: list[int], 
     cuts = [0, *itertools.accumulate(sizes)]
     pieces = [text[a:b] for a, b in itertools.pairwise(cuts) if text[a:b]]
     pieces.append(text[len("".join(pieces)) :])
-    members = Members(np.ones(1), np.ones(1, bool), np.array([len(pieces)]), pieces_GT=[np.array(pieces)])
+    members = Members(np.ones(1), np.ones(1, bool), np.array([len(pieces)]), token_texts_GT=[np.array(pieces)])
     [credit] = advantages([Imitation(), UntilBox()], members)
     kept = [piece for piece, a in zip(pieces, credit, strict=True) if a]
     assert credit.tolist() == sorted(credit.tolist(), reverse=True), "a beginning of the response"

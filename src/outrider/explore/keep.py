@@ -126,7 +126,7 @@ def _imitated(rollout: Rollout, engine: Engine) -> int:
     if first_box_end(rollout.text) is None:
         return rollout.trainable_tokens
     ids = rollout.token_ids if rollout.trainable_T is None else rollout.token_ids[rollout.trainable_T]
-    return tokens_until_box(engine.pieces(ids))
+    return tokens_until_box(engine.token_texts(ids))
 
 
 def _reason(rollout: Rollout, some_failures: bool) -> str:

@@ -69,7 +69,7 @@ class StepMaker:
         progress = (step - 1) / (recipe.train.steps or 1)
         explored, planned = self.explorer.explore(step, recipe.train.problems, self.collect, progress)
         prefix, policy = recipe.objective.prefix, self.policy
-        rows, groups = assign(explored, recipe.credit, step, self._all_rows, policy.encode, prefix, policy.pieces)
+        rows, groups = assign(explored, recipe.credit, step, self._all_rows, policy.encode, prefix, policy.token_texts)
         self._refuse_other_shape(rows, step)
         uids = [f"{row.group}#{i}" for i, row in enumerate(rows)]
         advantages = advantages_for(rows, recipe.objective, self._denominators, recipe.sample.max_tokens)

@@ -31,7 +31,7 @@ class Collector:
 
     Args:
         entropies: of the tokens of rows, on every rank: by the learner, where the sampler gives none and a stage or
-            piece reads them.
+            component reads them.
         prompt_end: the end of every prompt as a chat template writes it, which may begin a block of reasoning; None:
             prompts are those of the problems.
     """

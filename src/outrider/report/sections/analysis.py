@@ -86,7 +86,7 @@ class Analysed:
         ends = np.cumsum(np.bincount(self.owners_T)).tolist()[:_CATEGORISED] if self.words else []
         for start, end in zip([0, *ends], ends, strict=False):
             ids = self.rows["token_id"][start:end].tolist()
-            kinds_T[start:end] = lexicon.categorise_pieces([self.words[i] for i in ids])
+            kinds_T[start:end] = lexicon.categorise_token_texts([self.words[i] for i in ids])
         return kinds_T, tuple(name.replace("_", " ") for name in lexicon.names)
 
 

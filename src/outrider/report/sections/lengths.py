@@ -169,5 +169,5 @@ _REFERENCES = {"correct": "successes of the group", "group": "whole group", "uns
 def _has_novelty(run: RunData) -> bool:
     credit = run.config.get("credit")
     chains = credit.values() if isinstance(credit, dict) else []
-    pieces = [piece for chain in chains if isinstance(chain, list) for piece in chain]
-    return any(piece == "novelty" or (isinstance(piece, dict) and "novelty" in piece) for piece in pieces)
+    links = [link for chain in chains if isinstance(chain, list) for link in chain]
+    return any(link == "novelty" or (isinstance(link, dict) and "novelty" in link) for link in links)
