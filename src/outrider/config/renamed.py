@@ -59,6 +59,8 @@ def _renamed(
     elif isinstance(data, dict):
         names = {**names, **{path: name for here in types for path, name in _names(here, found is None).items()}}
         items = [(key, names.get((key,), key), part) for key, part in data.items()]
+    elif isinstance(data, str) and any(isinstance(here, ComponentOf) for here in types):  # a component's bare name
+        return next(iter(_renamed(types, {data: None}, place, names, found, outside)))
     else:
         return data
     parts = {}
