@@ -1,4 +1,4 @@
-"""Keys of older versions: an error with one sentence wherever a person writes them, and read in what a run has saved."""
+"""Keys of older versions: an error with one sentence where a person writes them, and read in what a run has saved."""
 
 from __future__ import annotations
 

@@ -76,8 +76,14 @@ def _renamed(
 
 def _names(here: Any, back: bool) -> _Names:
     old: Mapping[str, str] = getattr(here, "old_keys", {})
-    paths = {(*key.split("."),): now for key, now in old.items()}
-    return {(*path[:-1], now): str(path[-1]) for path, now in paths.items()} if back else paths
+    found: dict[_Place, str] = {}
+    for key, now in old.items():
+        *outer, last = key.split(".")
+        if back:
+            found[*outer, now] = last
+        else:
+            found[*outer, last] = now
+    return found
 
 
 def _inside(here: Any, step: str | int, outside: bool) -> list[Any]:

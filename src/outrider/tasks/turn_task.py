@@ -54,7 +54,7 @@ class TurnTask(Task):
 
     def makes(self) -> Make:
         """What makes environments; unpickled once, where they are forked from."""
-        return self.environment
+        return self.make_environment
 
     def environments(self) -> Environments:
         """Where its environments run."""

@@ -16,7 +16,7 @@ from outrider.verify.unit_names import plan, whole_program
 from outrider.verify.verifier import PooledVerifier, text_of
 
 if TYPE_CHECKING:  # a recipe needs the options of a verifier, and no sandbox
-    from outrider.verify.trial import Trial
+    from outrider.verify.program_check import ProgramCheck
 
 SHARE = 0.9  # of the verdict's time for the sandbox; the rest is for reporting what happened
 SHOWN = 300  # characters of an answer
@@ -32,7 +32,7 @@ class CodeVerifier(PooledVerifier):
     sandbox: Isolation = Field("required", description="none: run programs with the rights of this user")
 
     def prepare(self) -> None:
-        self._trial().prepare()
+        self._check().prepare()
 
     def verify_answer(self, problem: Problem, text: str, finished: bool) -> Verdict:
         source = program_of(text, finished, self._code)
@@ -40,21 +40,21 @@ class CodeVerifier(PooledVerifier):
             return unparseable("no program" if finished else "cut off before the end of a program")
         if len(source) > LONGEST_CODE:
             return unparseable(f"a program of {len(source)} characters")
-        verdict = self._verdict(problem.answer, source.encode("utf-8", "replace").decode(), self._trial())
+        verdict = self._verdict(problem.answer, source.encode("utf-8", "replace").decode(), self._check())
         return Verdict(verdict.outcome, verdict.score, answer=source.strip()[:SHOWN], detail=verdict.detail)
 
-    def _verdict(self, reference: Mapping[str, Any], source: str, trial: Trial) -> Verdict:
+    def _verdict(self, reference: Mapping[str, Any], source: str, check: ProgramCheck) -> Verdict:
         raise NotImplementedError
 
     @property
     def _code(self) -> Code:
         raise NotImplementedError
 
-    def _trial(self) -> Trial:
+    def _check(self) -> ProgramCheck:
+        from outrider.verify.program_check import ProgramCheck
         from outrider.verify.sandbox import Limits
-        from outrider.verify.trial import Trial
 
-        return Trial(Limits(SHARE * self.seconds, self.cpu_seconds, self.memory_gb), self.sandbox)
+        return ProgramCheck(Limits(SHARE * self.seconds, self.cpu_seconds, self.memory_gb), self.sandbox)
 
 
 class Compare(Options):
@@ -89,12 +89,12 @@ class Stdio(CodeVerifier):
         solution = problem.answer["solution"]
         return None if solution is None else f"```python\n{solution}\n```"
 
-    def _verdict(self, reference: Mapping[str, Any], source: str, trial: Trial) -> Verdict:
+    def _verdict(self, reference: Mapping[str, Any], source: str, check: ProgramCheck) -> Verdict:
         tolerance, case = self.compare.tolerance, self.compare.case
         if "tests" in reference:
-            return trial.by_output(source, reference["tests"], tolerance, case)
+            return check.by_output(source, reference["tests"], tolerance, case)
         calls = {"function": reference["function"], "cases": reference["calls"]}
-        return trial.by_calls(source, {**calls, "tolerance": tolerance, "case": case})
+        return check.by_calls(source, {**calls, "tolerance": tolerance, "case": case})
 
     @property
     def _code(self) -> Code:
@@ -137,13 +137,13 @@ class UnitTests(CodeVerifier):
             return str(solution).removeprefix(prefix) if solution.startswith(prefix) else None
         return f"```python\n{solution}\n```"
 
-    def _verdict(self, reference: Mapping[str, Any], source: str, trial: Trial) -> Verdict:
+    def _verdict(self, reference: Mapping[str, Any], source: str, check: ProgramCheck) -> Verdict:
         prefix = reference["prefix"]
         if self.code == "completion":
             prefix, source = "", prefix + source
         elif prefix and not prefix.endswith("\n"):
             prefix += "\n"
-        return trial.by_tests(source, prefix, reference["plan"])
+        return check.by_tests(source, prefix, reference["plan"])
 
     @property
     def _code(self) -> Code:

@@ -39,7 +39,7 @@ UNSCORABLE = float("nan")
 KILLED = -9
 
 
-class Trial:
+class ProgramCheck:
     """Tries programs within limits. The wall clock is the sandbox's share of that of a verdict.
 
     What the program did is its own fault, and incorrect. A busy machine is a timeout and a sandbox that fails an
