@@ -101,7 +101,7 @@ def recipe_of(name: str, size: Size, folder: Path, engine: str) -> Recipe:
         "train_data": str(folder / "train.jsonl"),
         "heldout_data": str(folder / "heldout.jsonl"),
         "prompt": "{problem}",
-        "judge": {"function": {"function": f"{REWARD}:half", "style": "trl"}},
+        "verifier": {"function": {"function": f"{REWARD}:half", "style": "trl"}},
     }
     sampler = {"vllm": {"memory": VLLM_MEMORY}} if engine == "vllm" else engine
     dtype = "bfloat16" if torch.cuda.is_available() else "float32"

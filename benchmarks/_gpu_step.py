@@ -1,4 +1,4 @@
-"""A whole step of a recipe, for ``gpu.py``: explore, judge, credit, learn, hand over, as ``outrider train`` runs it."""
+"""A whole step of a recipe, for ``gpu.py``: explore, verify, credit, learn, hand over, as ``outrider train`` does."""
 
 from __future__ import annotations
 

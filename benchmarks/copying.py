@@ -1,8 +1,8 @@
 r"""How many problems are "solved" by copying: ``python benchmarks/copying.py [--list]``.
 
 Each formula of a question that holds an operation, and each side of its equations, is rewritten in ten trivial ways,
-and each of its first numbers in four, and given as the answer. A problem counts where any formula is judged correct.
-Writes benchmarks/results/copying.json, and prints the table of docs/verifiers.md.
+and each of its first numbers in four, and given as the answer. A problem counts where any formula is accepted as
+correct. Writes benchmarks/results/copying.json, and prints the table of docs/verifiers.md.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from outrider.record import Problem
-from outrider.verify.judge import Prepared
 from outrider.verify.maths import Maths
 from outrider.verify.pool import VerifierPool
+from outrider.verify.verifier import Prepared
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 RESULT = Path(__file__).parent / "results" / "copying.json"
@@ -88,18 +88,18 @@ def rewritten(prompt: str) -> Iterator[tuple[str, str]]:
 
 
 def main() -> None:
-    """Judge, count and print."""
+    """Verify, count and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true", help="what is accepted")
     arguments = parser.parse_args()
-    judge = Maths()
+    verifier = Maths()
     result: dict[str, dict[str, int]] = {}
-    with VerifierPool(Prepared(judge), workers=1) as pool:
+    with VerifierPool(Prepared(verifier), workers=1) as pool:
         for title, files in SETS.items():
             rows = [json.loads(line) for file in files for line in (DATA / file).read_text().splitlines()]
             solved: dict[str, set[str]] = {name: set() for name in NAMES}
             for row in rows:
-                problem = Problem(row["id"], row["problem"], answer=judge.reference(row, "answer"))
+                problem = Problem(row["id"], row["problem"], answer=verifier.reference(row, "answer"))
                 tries = list(rewritten(row["problem"]))
                 verdicts = pool.verify([(problem, rf"\boxed{{{text}}}", True) for _, text in tries])
                 for (name, text), verdict in zip(tries, verdicts, strict=True):

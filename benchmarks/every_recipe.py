@@ -1,5 +1,5 @@
 """Does every shipped recipe train on Countdown, and is its run reported? Two small steps of each: finite, moved
-weights, all rollouts judged, a page without options.
+weights, all rollouts verified, a page without options.
 
 Usage: ``python benchmarks/every_recipe.py [RECIPE …]``. Writes ``results/every_recipe.json`` when all are run. Whether
 a recipe *learns* is a question of tokens and seeds, and for ``outrider bench``.

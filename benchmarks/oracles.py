@@ -1,4 +1,4 @@
-r"""The judge of maths and math-verify's defaults on the unit tests of other projects' judges.
+r"""The verifier of maths and math-verify's defaults on the unit tests of other projects' verifiers.
 
 ``python benchmarks/oracles.py FOLDER``, where FOLDER holds checkouts (or only their ``tests``) named ``Math-Verify``,
 ``lighteval``, ``NeMo-Skills`` and ``inspect_ai``; a missing one is said and left out, and of the others the commit is
@@ -109,14 +109,16 @@ def is_answer(gold: str) -> bool:
 
 
 def ours(**options: Any) -> Callable[[str, str], bool]:
-    """Our judge, with its options."""
-    judge = Maths(**options)
-    judge.prepare()
+    """Our verifier, with its options."""
+    verifier = Maths(**options)
+    verifier.prepare()
 
-    def judged(gold: str, text: str) -> bool:
-        return judge.judge(Problem("p", "", answer=judge.reference({"answer": gold}, "answer")), text, True).success
+    def verified(gold: str, text: str) -> bool:
+        return verifier.verify(
+            Problem("p", "", answer=verifier.reference({"answer": gold}, "answer")), text, True
+        ).success
 
-    return judged
+    return verified
 
 
 def theirs(gold: str, text: str) -> bool:
@@ -140,7 +142,7 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="every verdict that differs from the authors'")
     arguments = parser.parse_args()
     logging.disable(logging.WARNING)
-    judges = {"ours": ours(), "ours, boxes: all": ours(boxes="all"), "math-verify": theirs}
+    verifiers = {"ours": ours(), "ours, boxes: all": ours(boxes="all"), "math-verify": theirs}
     found: dict[str, Any] = {}
     for project, pattern in PROJECTS.items():
         files = sorted((arguments.folder / project).glob(pattern))
@@ -159,8 +161,8 @@ def main() -> None:
             "right": counts[True],
             "wrong": counts[False],
         }
-        for name, judge in judges.items():
-            verdicts = [(case, text, judge(case.gold, text)) for case, text in boxed]
+        for name, verifier in verifiers.items():
+            verdicts = [(case, text, verifier(case.gold, text)) for case, text in boxed]
             differ = [(case, text) for case, text, verdict in verdicts if verdict != case.right]
             found[project][name] = {
                 "false_accepts": sum(not case.right for case, _ in differ if case not in disputed),

@@ -1,8 +1,8 @@
 """Are the reference solutions of HumanEval and MBPP accepted, how many verdicts a second, and what does a sandbox cost?
 
 Usage: ``python benchmarks/programs.py``, with the sets in ``../shared/data``. Writes ``results/programs.json``. One
-sandbox per verdict, two judging processes. ``overhead`` compares starting Python with nothing to do, a program without
-isolation, and one in a sandbox: wall time as the caller sees it, and the CPU time of all their processes.
+sandbox per verdict, two verifying processes. ``overhead`` compares starting Python with nothing to do, a program
+without isolation, and one in a sandbox: wall time as the caller sees it, and the CPU time of all their processes.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from _machine import keep, rounded
 
 from outrider.record import Problem
 from outrider.verify.code import UnitTests
-from outrider.verify.judge import Prepared
 from outrider.verify.pool import VerifierPool
 from outrider.verify.sandbox import PYTHON, Limits, Programs, Way
 from outrider.verify.sandbox_choice import find_way
+from outrider.verify.verifier import Prepared
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 WORKERS = 2
@@ -34,14 +34,14 @@ SETS = {
 }
 
 
-def accepted(name: str, judge: UnitTests) -> dict[str, object]:
+def accepted(name: str, verifier: UnitTests) -> dict[str, object]:
     """Verdicts on a set's own solutions, and those that were not accepted with the reason."""
     problems = []
     for line in (DATA / name).read_text().splitlines():
         row = json.loads(line)
-        problems.append(Problem(row["id"], "", judge.reference(row, "answer")))
-    items = [(problem, judge.right(problem) or "", True) for problem in problems]
-    with VerifierPool(Prepared(judge), WORKERS, judge.seconds, judge.memory_gb) as pool:
+        problems.append(Problem(row["id"], "", verifier.reference(row, "answer")))
+    items = [(problem, verifier.right(problem) or "", True) for problem in problems]
+    with VerifierPool(Prepared(verifier), WORKERS, verifier.seconds, verifier.memory_gb) as pool:
         pool.verify(items[:WORKERS])  # the processes are there before the clock starts
         start = time.perf_counter()
         verdicts = pool.verify(items)

@@ -1,4 +1,4 @@
-"""Do the judges accept the right answers of public sets, and do the training pools hold evaluation problems?
+"""Do the verifiers accept the right answers of public sets, and do the training pools hold evaluation problems?
 
 Usage: ``python benchmarks/validate.py DATA [SET …]``, where DATA is a folder with the sets' files. Writes
 ``results/validate/page.md`` and ``results/validate/validate.json`` when all sets are checked. Problem texts are not
@@ -19,15 +19,17 @@ from outrider.tasks import Table
 from outrider.tasks.rows import read_rows
 from outrider.tasks.task import right_response, verify_all
 from outrider.validate.check import SideTexts, check_side, repeats, texts_of
-from outrider.validate.grade import Judged
-from outrider.validate.page import code, judged_data, markdown, percent, repeat_data, side_data
+from outrider.validate.grade import VerifiedResponse
+from outrider.validate.page import code, markdown, percent, repeat_data, side_data, verified_data
 from outrider.validate.sides import SideEntry, read_side
 
 RESULTS = Path(__file__).absolute().parent / "results" / "validate"
-MATHS: dict[str, Any] = {"judge": "math"}
-NO_BOX: dict[str, Any] = {"judge": {"math": {"no_box": "last_number"}}}  # of worked solutions that end with a sentence
-QA = {"prompt": "{question}\n", "judge": "qa"}
-COMPLETION = {"judge": {"unit_tests": {"entry_point": "entry_point", "prefix": "problem", "code": "completion"}}}
+MATHS: dict[str, Any] = {"verifier": "math"}
+NO_BOX: dict[str, Any] = {
+    "verifier": {"math": {"no_box": "last_number"}}
+}  # of worked solutions that end with a sentence
+QA = {"prompt": "{question}\n", "verifier": "qa"}
+COMPLETION = {"verifier": {"unit_tests": {"entry_point": "entry_point", "prefix": "problem", "code": "completion"}}}
 
 POOLS = {
     "gsm8k train": ("gsm8k/train.jsonl.gz", NO_BOX),
@@ -56,14 +58,14 @@ OTHERS = {
     "HotpotQA dev 1000": ("hotpotqa/dev_qa1000.jsonl", QA),
     "HotpotQA distractor 300": ("hotpotqa/distractor300.jsonl", QA),
     "HotpotQA train 100": ("hotpotqa/train100.jsonl", QA),
-    "2WikiMultihopQA dev 150": ("2wikimultihopqa/dev150.jsonl", {**QA, "judge": {"qa": {"aliases": "aliases"}}}),
-    "MuSiQue train 100": ("musique/train100.jsonl", {**QA, "judge": {"qa": {"aliases": "answer_aliases"}}}),
+    "2WikiMultihopQA dev 150": ("2wikimultihopqa/dev150.jsonl", {**QA, "verifier": {"qa": {"aliases": "aliases"}}}),
+    "MuSiQue train 100": ("musique/train100.jsonl", {**QA, "verifier": {"qa": {"aliases": "answer_aliases"}}}),
     "Bamboogle": ("bamboogle/test.jsonl", QA),
     "HumanEval": ("humaneval/test.jsonl", COMPLETION),
-    "MBPP": ("mbpp/all.jsonl", {"judge": {"unit_tests": {"tests": "test_list", "setup": "test_setup_code"}}}),
+    "MBPP": ("mbpp/all.jsonl", {"verifier": {"unit_tests": {"tests": "test_list", "setup": "test_setup_code"}}}),
     "MBPP sanitized": ("mbpp_sanitized/all.jsonl", COMPLETION),
 }
-HEADINGS = ("set", "problems", "refused", "judged", "accepted", "worked", "foreign", "same", "near")
+HEADINGS = ("set", "problems", "refused", "verified", "accepted", "worked", "foreign", "same", "near")
 
 
 class Set(NamedTuple):
@@ -92,11 +94,11 @@ def worked(task: Table, entries: list[SideEntry]) -> tuple[int, list[dict[str, A
     rows = {row.place: row.fields.get("solution") for row in read_rows(task.heldout_data, split="test")}
     solved = [entry for entry in entries if isinstance(rows[entry.place], str)]
     verdicts = verify_all(task, [(entry.problem, rows[entry.place], True) for entry in solved])
-    judged = [
-        Judged(entry, f"…{rows[entry.place][-60:]}", verdict, right_response(task, entry.problem) or "")
+    verified = [
+        VerifiedResponse(entry, f"…{rows[entry.place][-60:]}", verdict, right_response(task, entry.problem) or "")
         for entry, verdict in zip(solved, verdicts, strict=True)
     ]
-    return len(solved), [judged_data(found) for found in judged if not found.verdict.success]
+    return len(solved), [verified_data(found) for found in verified if not found.verdict.success]
 
 
 def row(name: str, found: Set) -> tuple[str, ...]:
@@ -116,8 +118,8 @@ def page(found: dict[str, Set], across: dict[str, dict[str, Any]], asked: Valida
     held = [name for name in EVALUATION if name in found]
     overlaps = [(name, f"{found[name].data['problems']:,}", *(_share(across, p, name) for p in pools)) for name in held]
     parts = [
-        "# Right answers under their own judges, and what evaluation sets share with training pools",
-        "Each right answer is judged as a response to its own problem. Worked: the set's worked solutions, judged as "
+        "# Right answers under their own verifiers, and what evaluation sets share with training pools",
+        "Each right answer is verified as a response to its problem. Worked: the set's worked solutions, verified as "
         "responses. Foreign are right answers of the next "
         "problem, written otherwise, that are accepted too. Same and near are pairs of problems within the "
         f"set: the same text but for case and spacing; at least {asked.near:.0%} of the {asked.ngram}-grams of either "
@@ -127,14 +129,14 @@ def page(found: dict[str, Set], across: dict[str, dict[str, Any]], asked: Valida
         "## Right answers that are rejected",
         "MBPP sanitized has no reference solution for 243 problems. The six that are rejected continue one function "
         "and then define the one that is tested; a completion ends where the next definition begins.",
-        _judged({name: of.data["rejected"] for name, of in found.items()}),
+        _verified({name: of.data["rejected"] for name, of in found.items()}),
         "## Worked solutions that are rejected",
         "GSM8K's have no box, so their last number is taken, which is not always the answer; they are left out here. "
         "A box without braces is not read.",
-        _judged({name: of.not_worked for name, of in found.items() if not name.startswith("gsm8k")}),
+        _verified({name: of.not_worked for name, of in found.items() if not name.startswith("gsm8k")}),
         "## Right answers of the next problem that are accepted",
         "Where they are written otherwise than the problem's own. All that are not the same value are wrong verdicts.",
-        _judged({name: of.data["foreign"] for name, of in found.items()}),
+        _verified({name: of.data["foreign"] for name, of in found.items()}),
         "## Rows that are refused",
         "\n".join(refused) or "None.",
         "## Evaluation problems in training pools",
@@ -145,11 +147,18 @@ def page(found: dict[str, Set], across: dict[str, dict[str, Any]], asked: Valida
     return "\n\n".join(parts) + "\n"
 
 
-def _judged(found: dict[str, list[dict[str, Any]]]) -> str:
+def _verified(found: dict[str, list[dict[str, Any]]]) -> str:
     rows = [
-        (name, judged["id"], code(judged["right"]), code(judged["response"]), judged["verdict"], code(judged["detail"]))
+        (
+            name,
+            verified["id"],
+            code(verified["right"]),
+            code(verified["response"]),
+            verified["verdict"],
+            code(verified["detail"]),
+        )
         for name, of in found.items()
-        for judged in of
+        for verified in of
     ]
     return markdown(("set", "id", "right answer", "response", "verdict", "reason"), rows) if rows else "None."
 

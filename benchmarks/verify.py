@@ -1,6 +1,6 @@
-"""Verdicts per second of the judge of maths in its pool: ``python benchmarks/verify.py [--workers 2]``.
+"""Verdicts per second of the verifier of maths in its pool: ``python benchmarks/verify.py [--workers 2]``.
 
-Two streams, judged in calls of 1,024 responses as a training step makes them, after one call to warm up. ``exact``:
+Two streams, verified in calls of 1,024 responses as a training step makes them, after one call to warm up. ``exact``:
 right answers of MATH's test set, each as it stands or as another number. ``symbolic``: those that are no plain number
 or text, in another form (spaces, parentheses, a sum with nothing, the next problem's answer), every pair once, so that
 no verdict is a repetition. Floors on two cores: 2,000 and 300. Where other work holds the cores, read the verdicts per
@@ -25,9 +25,9 @@ from pathlib import Path
 from outrider.record import Problem
 from outrider.verify.answers import number
 from outrider.verify.equality import _in_words
-from outrider.verify.judge import Prepared
 from outrider.verify.maths import Maths
 from outrider.verify.pool import Item, VerifierPool
+from outrider.verify.verifier import Prepared
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "math" / "test.jsonl.gz"
 RESULT = Path(__file__).parent / "results" / "verify.json"
@@ -42,7 +42,7 @@ def item(gold: str, answer: str) -> Item:
 
 
 def streams(golds: list[str]) -> dict[str, list[Item]]:
-    """What is judged, without repetitions."""
+    """What is verified, without repetitions."""
     draw = random.Random(0)
     plain = [g for g in golds if number(g) is not None]
     forms = sorted({g for g in golds if number(g) is None and not _in_words(g) and not NO_SUM.search(g)})

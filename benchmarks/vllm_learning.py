@@ -59,7 +59,7 @@ def trained(recipe: str, servers: list[Server], out: Path) -> dict[str, object]:
         "tokens": rows[-1]["tokens"],
         "minutes": round((time.monotonic() - begin) / 60, 1),
         "least_engines": min(row["sync/engines"] for row in rows),
-        "asked_again": sum(row["sync/asked_again"] for row in rows),
+        "retries": sum(row["sync/retries"] for row in rows),
         "share_cached": sum(row["sync/cached_tokens"] for row in rows) / sum(row["sync/prompt_tokens"] for row in rows),
         "probe_max": max(row["sync/probe_max"] for row in rows),
         "weight_ess": min(row["learn/weight_ess"] for row in rows if "learn/weight_ess" in row),

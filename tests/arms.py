@@ -11,9 +11,9 @@ from outrider.measure.tally import Tally
 
 def tally(problem: str, successes: int, samples: int = 4, scorable: int | None = None) -> Tally:
     zeros = dict.fromkeys(("votes", "truncated", "unparseable", "timeouts", "errors", "greedy_tokens"), 0)
-    judged = samples if scorable is None else scorable
+    verified = samples if scorable is None else scorable
     return Tally(
-        problem, "", samples, scorable=judged, successes=successes, majority=0.0, greedy=0.0,
+        problem, "", samples, scorable=verified, successes=successes, majority=0.0, greedy=0.0,
         tokens=10, entropy_sum=successes + 1.0, entropy_tokens=10, **zeros,
     )  # fmt: skip
 
@@ -21,8 +21,8 @@ def tally(problem: str, successes: int, samples: int = 4, scorable: int | None =
 def evaluation(
     successes: Sequence[int], prefix: str = "p", samples: int = 4, scorable: Sequence[int] | None = None
 ) -> Evaluation:
-    judged = [samples] * len(successes) if scorable is None else scorable
-    return of_tallies([tally(f"{prefix}{i}", c, samples, judged[i]) for i, c in enumerate(successes)], resamples=0)
+    verified = [samples] * len(successes) if scorable is None else scorable
+    return of_tallies([tally(f"{prefix}{i}", c, samples, verified[i]) for i, c in enumerate(successes)], resamples=0)
 
 
 def arm(
@@ -34,13 +34,13 @@ def arm(
 ) -> Arm:
     """Points of rows (seeds) of successes per problem; 100 tokens and 10 steps between points.
 
-    ``scorable`` has for each point how many samples of each problem were judged.
+    ``scorable`` has for each point how many samples of each problem were verified.
     """
     size = len(points[0])
     made = []
     for i, rows in enumerate(points):
-        judged = None if scorable is None else scorable[i]
-        evaluations = tuple(evaluation(row, "p", samples, judged) for row in rows)
+        verified = None if scorable is None else scorable[i]
+        evaluations = tuple(evaluation(row, "p", samples, verified) for row in rows)
         spent = ((10 * (i + 1),) * size, (100.0 * (i + 1),) * size, (1.0 * (i + 1),) * size)
         made.append(Point((i + 1) / len(points), evaluations, *spent))
     return Arm(name, tuple(range(size)) if seeds is None else seeds, tuple(made))

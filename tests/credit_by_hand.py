@@ -125,7 +125,7 @@ BONUS = [0, 0, 0, 0.3, 0, 2.5 * (1 - math.exp(-0.5 + 1.7 / 4))]  # the fourth's,
 
 BOXED = replace(
     ROOTS,
-    pieces_GT=[
+    token_texts_GT=[
         np.array(["so \\boxed{", "\\frac{1}", "{2}", "}, or ", "\\boxed{3}"]),
         np.array(["4"] * 6),
         np.array(["\\boxed{", "1", "2", "3"]),

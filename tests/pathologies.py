@@ -297,7 +297,7 @@ def disagreement(seed: int) -> RunData:
 
 
 def unstable(seed: int) -> RunData:
-    """Without answers in the dump: one member of each group says what one of another visit said, judged at random."""
+    """Without answers in the dump: one member of each group says what one of another visit said, verified at random."""
     d = draft(seed)
     d.answer = np.where(d.success, "", "").astype(object)
     d.text[:, :, 0] = np.char.add("again ", d.problem[:, :, 0].astype(str))

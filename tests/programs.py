@@ -1,4 +1,4 @@
-"""Judges of programs and rows for them, that several tests share."""
+"""Verifiers of programs and rows for them, that several tests share."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ ECHO = Stdio(cpu_seconds=1)
 SUMS = {"tests": [{"input": "1 2\n", "output": "3\n"}, {"input": "4 5\n", "output": "9 \n"}], "answer": None}
 
 
-def verdict(judge, row, text, finished=True):
-    return judge.judge(Problem("p", "", judge.reference(row, "answer")), text, finished)
+def verdict(verifier, row, text, finished=True):
+    return verifier.verify(Problem("p", "", verifier.reference(row, "answer")), text, finished)
 
 
 def fenced(code: str) -> str:

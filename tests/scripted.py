@@ -45,7 +45,7 @@ def members(endings: str, problem: Problem = POOL[0], step: int = 1, first: int 
             stop=StopReason.LENGTH if ending == "t" else StopReason.STOP,
             **{**plain, **rest},
         )
-        made.append(rollout.judged(verdict, np.nan if ending == "e" else float(ending == "1")))
+        made.append(rollout.verified(verdict, np.nan if ending == "e" else float(ending == "1")))
     return made
 
 

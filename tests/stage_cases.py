@@ -95,7 +95,7 @@ CASES = {
         [
             Worked(
                 {"a": "1e0", "b": "0"},
-                drops={"a1": "keep: not judged", "a2": "keep: incorrect", "b0": "keep: incorrect"},
+                drops={"a1": "keep: unscorable", "a2": "keep: incorrect", "b0": "keep: incorrect"},
             )
         ],
         exact=True,
@@ -113,7 +113,7 @@ CASES = {
     "sift": Case(
         lambda: Sift(digit=False, redundancy=0.5),
         lambda sizes: 0,
-        [Worked({"a": "1e0", "b": "t"}, drops={"a1": "sift: not judged"})],
+        [Worked({"a": "1e0", "b": "t"}, drops={"a1": "sift: unscorable"})],
         exact=True,
         single=True,
     ),

@@ -11,9 +11,9 @@ from outrider.verify.maths import Maths
 
 def check_boxed(gold: str, answer: str, right: bool, question: str = "", **options: object) -> None:
     """The verdict of ``math`` is the right one, and none without knowledge."""
-    judge = Maths.model_validate(options)
-    problem = Problem("fresh", question, judge.reference({"answer": gold}, "answer"))
-    verdict = judge.judge(problem, answer if "boxed" in answer else f"So \\boxed{{{answer}}}.", True)
+    verifier = Maths.model_validate(options)
+    problem = Problem("fresh", question, verifier.reference({"answer": gold}, "answer"))
+    verdict = verifier.verify(problem, answer if "boxed" in answer else f"So \\boxed{{{answer}}}.", True)
     assert verdict.outcome not in (Outcome.TIMEOUT, Outcome.ERROR), verdict
     assert verdict.success is right, verdict
 

@@ -53,7 +53,7 @@ LAYERS: dict[str, set[str]] = {
     "explore": VOCABULARY,
     "credit": VOCABULARY,
     "measure": VOCABULARY,
-    # judging an answer in a killable process, and problems with the rule that judges them
+    # verifying an answer in a killable process, and problems with the rule that verifies them
     "verify": VOCABULARY,
     # what answers a policy between its turns
     "environments": VOCABULARY | {"verify"},

@@ -1,4 +1,4 @@
-"""Fuzz the judge of maths: ``python tools/fuzz_maths.py [--seconds 600] [--engine hypothesis|atheris]``.
+"""Fuzz the verifier of maths: ``python tools/fuzz_maths.py [--seconds 600] [--engine hypothesis|atheris]``.
 
 ``hypothesis`` sends batches through the pool: responses made of what LaTeX and hostile answers are made of, where
 anything but correct, incorrect or unparseable is a finding, and pairs of which it is known whether they are equal
@@ -95,12 +95,12 @@ def finding(pair: Pair, verdict: Verdict) -> str:
 
 
 def by_hypothesis(end: float) -> tuple[Counter[str], Counter[str]]:
-    """Batches through a pool until the time is over: how many were judged of each kind, and what was found."""
-    from outrider.verify.judge import Prepared
+    """Batches through a pool until the time is over: how many were verified of each kind, and what was found."""
     from outrider.verify.maths import Maths
     from outrider.verify.pool import VerifierPool
+    from outrider.verify.verifier import Prepared
 
-    judged: Counter[str] = Counter()
+    verified: Counter[str] = Counter()
     found: Counter[str] = Counter()
     with VerifierPool(Prepared(Maths(no_box="last_number")), workers=1, seconds=5) as pool:
         while time.monotonic() < end:
@@ -118,12 +118,12 @@ def by_hypothesis(end: float) -> tuple[Counter[str], Counter[str]]:
                     return
                 items = [(Problem("p", p.prompt, answer=p.gold), rf"\boxed{{{p.answer}}}", True) for p in batch]
                 for pair, verdict in zip(batch, pool.verify(items), strict=True):
-                    judged[pair.kind] += 1
+                    verified[pair.kind] += 1
                     if wrong := finding(pair, verdict):
                         found[wrong] += 1
 
             round_of()
-    return judged, found
+    return verified, found
 
 
 def by_atheris(seconds: float) -> None:
@@ -176,11 +176,11 @@ def main() -> int:
     if arguments.engine == "atheris":
         by_atheris(arguments.seconds)
         return 0
-    judged, found = by_hypothesis(time.monotonic() + arguments.seconds)
-    print("judged", dict(sorted(judged.items())))
+    verified, found = by_hypothesis(time.monotonic() + arguments.seconds)
+    print("verified", dict(sorted(verified.items())))
     kinds = ("errors or timeouts", "false accepts", "false rejects")
     counts = ", ".join(f"{found[kind]} {kind}" for kind in kinds)
-    print(f"{'FOUND' if found else 'OK'}: {judged.total()} answers in {arguments.seconds:g} s, {counts}")
+    print(f"{'FOUND' if found else 'OK'}: {verified.total()} answers in {arguments.seconds:g} s, {counts}")
     return int(bool(found))
 
 

@@ -1,4 +1,4 @@
-"""Fuzz the judges of programs: ``python tools/fuzz_programs.py [--seconds 600] [--seed 0]``.
+"""Fuzz the verifiers of programs: ``python tools/fuzz_programs.py [--seconds 600] [--seed 0]``.
 
 Batches of responses of which it is known what they deserve (:mod:`program_responses`) go through a pool, while its
 processes are killed now and then. A finding is a verdict that is not the known one, that shows another response's
@@ -23,11 +23,11 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from program_responses import JUDGES, Case, Judges, case
+from program_responses import VERIFIERS, Case, Verifiers, case
 
 from outrider.record import Outcome, Verdict
-from outrider.verify.judges import JUDGES as NAMED
 from outrider.verify.pool import VerifierPool
+from outrider.verify.verifiers import VERIFIERS as NAMED
 
 CORPUS = Path(__file__).parents[1] / "tests" / "corpus" / "programs"
 BATCH = 40
@@ -39,9 +39,9 @@ def keep(one: Case, verdict: Verdict, why: str) -> None:
     """One finding as a file whose name is its hash."""
     CORPUS.mkdir(parents=True, exist_ok=True)
     kind, reference = one.problem.answer
-    name = next(name for name, made in NAMED.items() if type(JUDGES[kind]) is made)
+    name = next(name for name, made in NAMED.items() if type(VERIFIERS[kind]) is made)
     found = {
-        "judge": {name: JUDGES[kind].model_dump()},
+        "verifier": {name: VERIFIERS[kind].model_dump()},
         "reference": reference,
         "text": one.text,
         "finished": one.finished,
@@ -98,22 +98,22 @@ class Killer:
 
 
 def fuzz(seconds: float, seed: int) -> int:
-    """Judge until the time is over; print what was done, and return how many findings there are."""
+    """Verifier until the time is over; print what was done, and return how many findings there are."""
     random = Random(seed)
     outcomes: Counter[str] = Counter()
-    findings = judged = late = killed = 0
+    findings = verified = late = killed = 0
     begun = time.monotonic()
-    with VerifierPool(Judges(), workers=2, seconds=60, memory_gb=1) as pool:
+    with VerifierPool(Verifiers(), workers=2, seconds=60, memory_gb=1) as pool:
         killer = Killer(pool, Random(seed))
         while time.monotonic() - begun < seconds:
             faulthandler.dump_traceback_later(HANGS, exit=True)
-            batch = [case(random, judged + i + 1) for i in range(BATCH)]
+            batch = [case(random, verified + i + 1) for i in range(BATCH)]
             before = killer.workers
             killer.strike()
             verdicts = pool.verify([(one.problem, one.text, one.finished) for one in batch])
             may_be_lost = killer.workers - before
             for one, verdict in zip(batch, verdicts, strict=True):
-                judged += 1
+                verified += 1
                 outcomes[verdict.outcome.value] += 1
                 if one.waits and verdict.outcome is Outcome.TIMEOUT:
                     late += 1
@@ -127,7 +127,7 @@ def fuzz(seconds: float, seed: int) -> int:
     counts = ", ".join(f"{count:,} {name}" for name, count in outcomes.most_common())
     kills = f"{killer.templates} templates and {killer.workers} workers killed, which cost {killed} verdicts"
     print(
-        f"judged {judged:,} responses in {time.monotonic() - begun:.0f} s with seed {seed}: {findings} findings "
+        f"verified {verified:,} responses in {time.monotonic() - begun:.0f} s with seed {seed}: {findings} findings "
         f"({counts}; {kills}; {late} of those that wait were late on a busy machine)"
     )
     return findings
@@ -139,8 +139,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    for judge in JUDGES.values():
-        judge.prepare()  # says at once where no sandbox can be made
+    for verifier in VERIFIERS.values():
+        verifier.prepare()  # says at once where no sandbox can be made
     return 1 if fuzz(arguments.seconds, arguments.seed) else 0
 
 

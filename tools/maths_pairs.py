@@ -1,4 +1,4 @@
-r"""Pairs of a right answer and another, with what is known of them without any judge: for tests and the fuzzer.
+r"""Pairs of a right answer and another, with what is known of them without any verifier: for tests and the fuzzer.
 
 Formulas are built beside their value as a Python function, so whether two of them differ is found by trying all small
 numbers, exactly. ``expected`` is True or False where the pair is known to be equal or different, else None.

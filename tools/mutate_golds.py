@@ -1,4 +1,4 @@
-"""Change digits in the right answers of maths sets and name each change that the judge accepts.
+"""Change digits in the right answers of maths sets and name each change that the verifier accepts.
 
 ``python tools/mutate_golds.py [FILE …] [--per-digit 9]``: JSON lines, gzipped or not, with the right answer in
 ``answer``; without a file, the maths sets in ``../shared/data``. Each digit of each right answer is replaced by that
@@ -37,12 +37,12 @@ DIGITS = "0123456789"
 
 
 def golds(path: Path) -> list[str]:
-    """The different right answers of a file, as the judge keeps them."""
-    judge = Maths()
+    """The different right answers of a file, as the verifier keeps them."""
+    verifier = Maths()
     found: list[str] = []
     with (gzip.open if path.suffix == ".gz" else open)(path, "rt") as lines:
         for line in lines:
-            one = judge.reference(json.loads(line), "answer")
+            one = verifier.reference(json.loads(line), "answer")
             found += [one] if isinstance(one, str) else one
     return sorted(set(found))
 
@@ -57,7 +57,7 @@ def mutants(gold: str, per_digit: int) -> Iterator[str]:
 
 
 def accepted(right: Iterable[str], per_digit: int) -> Iterator[tuple[str, str, bool]]:
-    """Each right answer with each change, and whether the judge accepts it."""
+    """Each right answer with each change, and whether the verifier accepts it."""
     for gold in right:
         for mutant in mutants(gold, per_digit):
             yield gold, mutant, compare(gold, mutant)[0] is Outcome.CORRECT

@@ -16,34 +16,36 @@ from typing import Any
 from program_parts import BODIES, HOSTILE, IN_VAIN, MAINS, MARKS, NOISE, OTHERS, PIECES, WAITING, WRONG_BODIES
 
 from outrider.record import Outcome, Problem, Verdict
-from outrider.verify.code import CodeJudge, Stdio, UnitTests
+from outrider.verify.code import CodeVerifier, Stdio, UnitTests
 
 RIGHT, WRONG, NONE = Outcome.CORRECT, Outcome.INCORRECT, Outcome.UNPARSEABLE
 KINDS = ("list", "prefix", "completion", "stdio")
 HURRIED = 4.0  # seconds of a verdict on a program that waits
 
-JUDGES: dict[str, CodeJudge] = {
+VERIFIERS: dict[str, CodeVerifier] = {
     "list": UnitTests(tests="test_list", cpu_seconds=2),
     "prefix": UnitTests(prefix="problem", entry_point="entry_point", cpu_seconds=2),
     "completion": UnitTests(prefix="problem", entry_point="entry_point", code="completion", cpu_seconds=2),
     "stdio": Stdio(cpu_seconds=2),
 }
-JUDGES |= {f"{kind}, hurried": judge.model_copy(update={"seconds": HURRIED}) for kind, judge in JUDGES.items()}
+VERIFIERS |= {
+    f"{kind}, hurried": verifier.model_copy(update={"seconds": HURRIED}) for kind, verifier in VERIFIERS.items()
+}
 
 
-class Judges:
-    """All judges behind one door, for one pool: a batch mixes them."""
+class Verifiers:
+    """All verifiers behind one door, for one pool: a batch mixes them."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        for judge in JUDGES.values():
-            judge.prepare()
+        for verifier in VERIFIERS.values():
+            verifier.prepare()
 
     def __getstate__(self) -> dict[str, Any]:
         return {"all": True}  # nothing empty: __setstate__ is not called for it
 
     def __call__(self, problem: Problem, text: str, finished: bool) -> Verdict:
         kind, reference = problem.answer
-        return JUDGES[kind].judge(Problem(problem.id, "", reference), text, finished)
+        return VERIFIERS[kind].verify(Problem(problem.id, "", reference), text, finished)
 
 
 @dataclass
@@ -91,7 +93,7 @@ class Task:
         row["test"] = "def check(candidate):\n" + "".join(f"    {t.replace(self.name, 'candidate')}\n" for t in tests)
         row["tests"] = [{"input": f"{x}\n", "output": f"{self.value(x)}\n"} for x in self.inputs]
         kind = f"{self.kind}, hurried" if hurried else self.kind
-        return Problem(self.mark, "", (kind, JUDGES[kind].reference(row, "answer")))
+        return Problem(self.mark, "", (kind, VERIFIERS[kind].reference(row, "answer")))
 
 
 def task(random: Random, number: int) -> Task:

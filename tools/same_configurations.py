@@ -7,6 +7,9 @@ for the field that says where values come from. The exit status is 1 where anyth
 Where before has profiles and after has settings: no profile is the setting ``paper``, and the other names are the
 same. Profiles were written on top of the paper's values, which say nothing of a GPU; a setting says it once, for all
 that is built on it, so where after says it (and before does not) those two values are typed as before has them.
+
+Keys that after has renamed are compared under their present names, as after reads a run of before; their number is
+printed.
 """
 
 from __future__ import annotations
@@ -45,6 +48,14 @@ def resolve(recipe, name, wanted):
         return load_recipe(recipe, GPU, setting=setting).resolved() | {"typed": GPU}
     return found
 
+def renamed(configuration):
+    try:
+        from outrider.config.recipe import Recipe
+        from outrider.config.renamed import with_present_keys
+    except ImportError:  # a commit without such keys
+        return configuration, []
+    return with_present_keys(Recipe, configuration, outside=False)
+
 found = {}
 for recipe in recipes:
     of = {json.loads(name) for name in before[recipe]} if recipe in before else set() if before else names
@@ -56,7 +67,8 @@ for recipe in recipes:
         except UserError as error:
             if before:
                 found.setdefault(recipe, {})[json.dumps(name)] = {"refused": str(error)}
-print(json.dumps(found))
+present = {recipe: {name: renamed(one) for name, one in of.items()} for recipe, of in before.items()}
+print(json.dumps({"found": found, "before": present}))
 """
 ORIGINS = ("from_profile", "from_setting")
 
@@ -72,18 +84,20 @@ def main() -> int:
         trees = [checkout(arguments.before, Path(scratch) / "before")]
         if not arguments.work_tree:
             trees.append(checkout(arguments.after, Path(scratch) / "after"))
-        before = resolved(trees[0], {})
-        after = resolved(Path.cwd() if arguments.work_tree else trees[1], before)
+        before = resolved(trees[0], {})["found"]
+        answer = resolved(Path.cwd() if arguments.work_tree else trees[1], before)
         for tree in trees:
             subprocess.run(["git", "worktree", "remove", "--force", tree], check=True)
-    differences, typed = 0, []
-    for recipe, configurations in before.items():
-        for name, configuration in configurations.items():
-            other = after.get(recipe, {}).get(name, {"refused": "not there"})
+    differences, renamed, typed = 0, 0, []
+    for recipe, configurations in answer["before"].items():
+        for name, (configuration, keys) in configurations.items():
+            renamed += len(keys)
+            other = answer["found"].get(recipe, {}).get(name, {"refused": "not there"})
             typed += [f"{recipe} {name}"] if other.pop("typed", None) else []
             for line in different(configuration, other):
                 print(f"{recipe}, {name}: {line}")
                 differences += 1
+    print(f"keys with another name now: {renamed}")
     print(f"with a GPU's two values typed back: {', '.join(typed) or 'none'}")
     print(f"{sum(map(len, before.values()))} configurations of {len(before)} recipes, {differences} differences")
     return int(bool(differences))

@@ -24,7 +24,7 @@ class Prefixes(NamedTuple):
     Attributes:
         chain_N: the failed chain, any integers.
         depth_N: length of the prefix over that of the whole chain, between 0 and 1.
-        tries_N: continuations of the prefix that could be judged.
+        tries_N: continuations of the prefix that could be verified.
         successes_N: those that succeeded. A prefix with one is *recoverable*, which more tries make likelier: compare
             at equal ``tries_N``.
     """
@@ -70,7 +70,7 @@ class Depth(NamedTuple):
 def by_depth(prefixes: Prefixes, bins: int = BINS) -> list[Depth]:
     """Recoverability by depth, in bins of equal width, shallow first.
 
-    Prefixes without a judged continuation are left out.
+    Prefixes without a verified continuation are left out.
 
     Raises:
         ValueError: a depth outside of [0, 1].
@@ -85,8 +85,8 @@ def by_depth(prefixes: Prefixes, bins: int = BINS) -> list[Depth]:
         raise ValueError("relative depths lie between 0 and 1")
     edges = np.arange(bins + 1) / bins
     bin_N = np.maximum(np.searchsorted(edges, prefixes.depth_N, side="left") - 1, 0)
-    judged_N = prefixes.tries_N > 0
-    return [_depth(float(edges[b]), float(edges[b + 1]), prefixes.of((bin_N == b) & judged_N)) for b in range(bins)]
+    verified_N = prefixes.tries_N > 0
+    return [_depth(float(edges[b]), float(edges[b + 1]), prefixes.of((bin_N == b) & verified_N)) for b in range(bins)]
 
 
 def _depth(low: float, high: float, inside: Prefixes) -> Depth:
@@ -144,12 +144,12 @@ def relation(prefixes: Prefixes, bins: int = BINS) -> Relation:
     >>> round(found.spearman_of_bins, 3), round(found.auc, 3), bool(found.w < 0)
     (-1.0, 0.738, True)
     """
-    judged = prefixes.of(prefixes.tries_N > 0)
-    told = [row for row in by_depth(judged, bins) if row.prefixes >= LEAST]
+    verified = prefixes.of(prefixes.tries_N > 0)
+    told = [row for row in by_depth(verified, bins) if row.prefixes >= LEAST]
     return Relation(
         _spearman([row.depth for row in told], [row.share for row in told]),
-        _spearman(judged.depth_N, judged.successes_N),
-        *_separation(judged),
+        _spearman(verified.depth_N, verified.successes_N),
+        *_separation(verified),
     )
 
 

@@ -104,7 +104,7 @@ class World:
             logprobs_T=logprobs_T, seed=0, stop=StopReason.STOP, stage=request.stage,
         )  # fmt: skip
         verdict = Verdict(Outcome.CORRECT if success else Outcome.INCORRECT, float(success))
-        return rollout.judged(verdict, float(success))
+        return rollout.verified(verdict, float(success))
 
 
 def variance(spreads_P: Column, counts_P: Column) -> float:

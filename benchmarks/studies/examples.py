@@ -106,7 +106,7 @@ def pass_rates(runs: Path, name: str, model: str, stories: Sequence[Story], show
         table = out.with_suffix(".jsonl")
         table.parent.mkdir(parents=True, exist_ok=True)
         table.write_text(lines)
-        task = {"table": {"heldout_data": str(table), "id": "id", "prompt": "{problem}", "judge": "number"}}
+        task = {"table": {"heldout_data": str(table), "id": "id", "prompt": "{problem}", "verifier": "number"}}
         words = ["--n", SAMPLES, "--problems", len(stories), f"sample.max_tokens={TOKENS}", "evaluate.greedy=false"]
         command("evaluate", model, "--task", json.dumps(task), *words, "--out", out)
     [file] = sorted((out / "evaluations").glob("*.json"))

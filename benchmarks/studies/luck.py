@@ -1,13 +1,12 @@
-"""How often is an answer right by luck, where a response is judged by its last number alone?
+"""How often is an answer right by luck, where a response is verified by its last number alone?
 
 Claim (any report of pass@k on problems whose answers are small numbers): with many tries some are right by chance, so
 pass@k at large k measures luck too.
 
 Ours: the base of the setting ``prose``, 64 samples of each of the first 300 held-out problems of two to eight steps.
-*By luck*: the answers given to one problem, judged by the answer to another problem with as many steps; pass@k of each
-pair as of a problem.
-What a policy knows of a problem is in the first and not in the second, but for what answers of a level share; so where
-both agree, nothing more was known.
+*By luck*: the answers given to one problem, verified by the answer to another problem with as many steps; pass@k of
+each pair as of a problem. What a policy knows of a problem is in the first and not in the second, but for what answers
+of a level share; so where both agree, nothing more was known.
 
 Command: ``python benchmarks/studies/luck.py [--runs DIR]`` (three minutes of two cores where DIR holds nothing).
 Seed 0.

@@ -89,7 +89,7 @@ def draw(requests: Sequence[SampleRequest], power: float) -> list[Rollout]:
         success = uniforms(seeds, np.zeros(1, int))[:, 0] < rate(request.problem, power)
         for i, good in enumerate(success.tolist(), request.first_member):
             rollout = Rollout(request.problem.id, request.group_id, i, ONE, ONE, np.zeros(1, np.float32), ONE[:0])
-            made.append(rollout.judged(correct() if good else incorrect(), float(good)))
+            made.append(rollout.verified(correct() if good else incorrect(), float(good)))
     return made
 
 
@@ -97,8 +97,8 @@ def simulate(stage: Timed, problems: int, steps: int, power: float = 1) -> list[
     """Groups of all steps; what the planner did is in ``SECONDS`` and ``ROUNDS``."""
     SECONDS.clear(), ROUNDS.clear()
     explorer = Explorer([Uniform(n=4), stage], ProblemStream(lambda i: Problem(str(i), "")), Engine(), seed=0)
-    judged = partial(draw, power=power)
-    return [group for step in range(steps) for group in explorer.explore(step + 1, problems, judged).groups]
+    verified = partial(draw, power=power)
+    return [group for step in range(steps) for group in explorer.explore(step + 1, problems, verified).groups]
 
 
 class Waves(Stage):

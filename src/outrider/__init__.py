@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from outrider.record import SampleRequest as SampleRequest
     from outrider.record import Verdict as Verdict
     from outrider.tasks.task import Task as Task
-    from outrider.verify.judge import Judge as Judge
+    from outrider.verify.verifier import Verifier as Verifier
 
 __version__ = "0.2.0"
 
@@ -62,16 +62,21 @@ _HOMES = {
     "Surrogate": "objective",
     **dict.fromkeys(("Group", "Outcome", "Problem", "Rollout", "SampleRequest", "Verdict"), "record"),
     "Task": "tasks.task",
-    "Judge": "verify.judge",
+    "Verifier": "verify.verifier",
 }
 
 _ROOMS = ("bench", "report", "score", "train", "validate")  # which can be called, see outrider.callable_room
 __all__ = sorted([*_HOMES, *_ROOMS])
 
 
+_OLD = {"Judge": "Verifier"}
+
+
 def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"outrider.{name}")
+    if name in _OLD:
+        raise AttributeError(f"outrider.{name} is now outrider.{_OLD[name]}")
     if name not in _HOMES:
         raise AttributeError(f"module 'outrider' has no attribute {name!r}")
     return getattr(import_module(f"outrider.{_HOMES[name]}"), name)

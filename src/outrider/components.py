@@ -27,6 +27,7 @@ class ComponentOf:
         table: the shipped components, by name.
         noun: what they are, in errors.
         base: the class, or a union of classes, of components from outside; None: shipped ones alone.
+        old_keys: names of older versions, and the present ones, as :attr:`outrider.options.Options.old_keys`.
 
     >>> from typing import Annotated
     >>> from outrider.explore import STAGES, Stage
@@ -37,8 +38,16 @@ class ComponentOf:
     {'uniform': {'n': 4}}
     """
 
-    def __init__(self, table: Mapping[str, type[BaseModel]], noun: str, base: Any = None, bare: bool = False) -> None:
+    def __init__(
+        self,
+        table: Mapping[str, type[BaseModel]],
+        noun: str,
+        base: Any = None,
+        bare: bool = False,
+        old_keys: Mapping[str, str] | None = None,
+    ) -> None:
         self.table, self.noun, self.base, self.bare = table, noun, base, bare
+        self.old_keys = old_keys or {}
 
     def find(self, name: str) -> type[BaseModel] | None:
         """The class of that name; None where there is none, or it cannot be loaded."""

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from outrider.errors import UserError
 
 
 class Options(BaseModel):
-    """Typed, range-checked options of one piece (a stage, a shaper, an objective part).
+    """Typed, range-checked options of one component (a stage, a shaper, an objective part).
 
     Fields are the options; state lives in ``PrivateAttr``. Unknown keys are errors. Numbers given as strings are
     refused: a YAML file knows its types.
@@ -20,6 +25,23 @@ class Options(BaseModel):
         allow_inf_nan=False,
         defer_build=True,  # a validator is made when it is first needed: a quarter of what importing the layers takes
     )
+
+    old_keys: ClassVar[Mapping[str, str]] = {}
+    """Keys of older versions, and their present names. Run folders are read with them (:mod:`outrider.config.older`);
+    anywhere else such a key is an error with one sentence. ``table.judge`` is a key inside the option ``table``."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_old_keys(cls, data: Any) -> Any:
+        """For classes that are made in Python: the loader of recipes refuses such a key first, with its place."""
+        for key, now in cls.old_keys.items():
+            *outer, last = key.split(".")
+            inside = data
+            for part in outer:
+                inside = inside.get(part) if isinstance(inside, dict) else None
+            if isinstance(inside, dict) and last in inside:
+                raise UserError(f"{cls.__name__}: {key} is now {'.'.join([*outer, now])}")
+        return data
 
 
 def refuse_empty_range(low: float, high: float) -> None:

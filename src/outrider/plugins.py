@@ -35,7 +35,8 @@ RENAMED = {
     "reads_text": "requires",
     "plans_ahead": "the base class PlansAhead",
 }
-"""Flags of 0.2 by which a component said what it needs, and what has taken their place."""
+"""Flags of 0.2 by which a component said what it needs, and what has taken their place. A base class has the methods
+that it renamed as ``old_methods``."""
 
 
 class Plugin(NamedTuple):
@@ -85,7 +86,7 @@ def load_component(name: str, base: Any, a_noun: str) -> type[Options]:
         a_noun: what it has to be, in errors.
 
     Raises:
-        UserError: it cannot be imported, is of another kind, or has a flag of an older version.
+        UserError: it cannot be imported, is of another kind, or has a flag or method of an older version.
     """
     where = _where(name)
     found = load_object(where, a_noun.partition(" ")[2])
@@ -93,8 +94,9 @@ def load_component(name: str, base: Any, a_noun: str) -> type[Options]:
     if not (isinstance(found, type) and issubclass(found, bases)):
         wanted = " or ".join(f"{each.__module__}.{each.__name__}" for each in bases)
         raise UserError(f"{where!r} is not {a_noun}: it should be a class that inherits from {wanted}")
-    if old := [flag for flag in RENAMED if flag in vars(found)]:
-        raise UserError(f"{where!r} has {old[0]!r}, which Outrider no longer reads: use {RENAMED[old[0]]}")
+    renamed = {**RENAMED, **getattr(found, "old_methods", {})}
+    if old := [name for name in renamed if name in vars(found)]:
+        raise UserError(f"{where!r} has {old[0]!r}, which Outrider no longer reads: use {renamed[old[0]]}")
     _WRITTEN[found] = name
     return found
 

@@ -58,16 +58,16 @@ def first_box_end(text: str) -> int | None:
     return min(spans)[1] + 1 if spans else None
 
 
-def tokens_until_box(pieces: Sequence[str]) -> int:
+def tokens_until_box(token_texts: Sequence[str]) -> int:
     r"""How many tokens there are up to the one that closes the first box, by their texts; all without a box.
 
     >>> tokens_until_box(["so ", "\\boxed{", "4", "}.", "<end>"])
     4
     """
-    end = first_box_end("".join(pieces))
+    end = first_box_end("".join(token_texts))
     if end is None:
-        return len(pieces)
-    begins = [0, *accumulate(len(piece) for piece in pieces)]
+        return len(token_texts)
+    begins = [0, *accumulate(len(text) for text in token_texts)]
     return sum(begin < end for begin in begins[:-1])
 
 
@@ -83,7 +83,7 @@ def redundancy(text: str, n: int = 3, least: int = 50) -> float | None:
 
 
 def late_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """What ``re.compile`` gives, but compiled when it is first used: the judges' patterns take longer than their code.
+    """What ``re.compile`` gives, but compiled when it is first used: verifiers' patterns take longer than their code.
 
     >>> digits = late_pattern("[0-9]+")
     >>> digits.findall("1, 22"), digits.sub("n", "1, 22")

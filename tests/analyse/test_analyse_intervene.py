@@ -35,14 +35,14 @@ class Numbers:
         return [" ".join(str(int(i)) for i in ids if i != END) for ids in batch]
 
 
-class Judge(Task):
+class WinningTokens(Task):
     """Success is a token of ``answer["wins"]`` at the place ``answer["at"]``; an unfinished response can be refused."""
 
     whole: bool = False
 
     @property
     def name(self) -> str:
-        return "judge"
+        return "winning tokens"
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
         ids = [int(word) for word in text.split()]
@@ -68,8 +68,8 @@ def asked(**values: object) -> Intervene:
     return Intervene(task=Countdown(), sample=sample, **{"positions": 4, "k": 6, **values})
 
 
-def interventions(p: Policy, a: Intervene, **judge: object) -> Interventions:
-    return Interventions(p, LocalSampler(p, a.sample), Judge(**judge), a)
+def interventions(p: Policy, a: Intervene, **options: object) -> Interventions:
+    return Interventions(p, LocalSampler(p, a.sample), WinningTokens(**options), a)
 
 
 def responses(p: Policy, n: int = 4) -> list[Rollout]:
@@ -78,7 +78,7 @@ def responses(p: Policy, n: int = 4) -> list[Rollout]:
     return sampler.sample([request("a", [1, 5, 9], n=n), request("b", [1, 7], n=n)])
 
 
-def judged_by(at: int, wins: Sequence[int]) -> dict[str, Problem]:
+def won_by(at: int, wins: Sequence[int]) -> dict[str, Problem]:
     return {name: Problem(name, "", {"at": at, "wins": list(wins)}) for name in "ab"}
 
 
@@ -89,7 +89,7 @@ def test_a_verifier_of_one_token_gives_that_token_its_whole_effect_and_later_one
     assert len(rollouts) == 3
     for rollout in rollouts:
         at, token = 4, int(rollout.token_ids[4])
-        problems = judged_by(at, [token])
+        problems = won_by(at, [token])
         sites = work.sites([rollout])
         assert [s.position for s in sites] == list(range(len(rollout.token_ids)))
         kept, replaced = ([f.successes for f in work.count_continuations(sites, problems, b)] for b in (KEPT, REPLACED))
@@ -107,7 +107,7 @@ def test_effects_on_a_markov_policy_are_the_differences_of_its_transition_probab
         chain = p.model.lm_head(body.norm(body.embed_tokens.weight)).softmax(-1).double().numpy()
     sizes = []
     for site in work.sites([rollout]):
-        problems = judged_by(site.position + 1, wins)
+        problems = won_by(site.position + 1, wins)
         effects = []
         for branch in (KEPT, REPLACED):
             token = site.tokens[branch]
@@ -123,7 +123,7 @@ def test_effects_on_a_markov_policy_are_the_differences_of_its_transition_probab
 
 
 def one_by_one(work: Interventions, site: Site, problem: Problem, branch: str, k: int) -> int:
-    """The definition: each continuation drawn and judged alone, from its identity."""
+    """The definition: each continuation drawn and verified alone, from its identity."""
     path = site.path(branch)
     if path[-1] == END or len(path) == LIMIT:
         return k * work.task.verify(problem, " ".join(str(i) for i in path if i != END), path[-1] == END).success
@@ -161,7 +161,7 @@ def test_batches_give_what_one_continuation_at_a_time_gives(choose: str) -> None
         logprobs_T=branch.logprobs_T[2:],
         entropies_T=None,
     )
-    problems = judged_by(6, range(3, 16))
+    problems = won_by(6, range(3, 16))
     sites = work.sites([*rollouts, branch])
     assert {s.position - s.at for s in sites} == {0, 2}
     for site in (s for s in sites if s.rollout is branch):
@@ -181,7 +181,7 @@ def test_batches_give_what_one_continuation_at_a_time_gives(choose: str) -> None
     assert [f.successes for f in other] != counts[: len(sites)]
 
 
-def test_a_token_that_ends_a_response_is_judged_once_and_counts_k_times() -> None:
+def test_a_token_that_ends_a_response_is_verified_once_and_counts_k_times() -> None:
     p = policy()
     work = interventions(p, asked())
     rollout = next(r for r in responses(p, 16) if not r.truncated and len(r.token_ids) > 2)
@@ -189,22 +189,22 @@ def test_a_token_that_ends_a_response_is_judged_once_and_counts_k_times() -> Non
     site = work.sites([rollout])[0]._replace(at=last)
     assert site.tokens[KEPT] == END
     wins = [int(rollout.token_ids[last - 1])]
-    (counted,) = work.count_continuations([site], judged_by(last - 1, wins), KEPT)
+    (counted,) = work.count_continuations([site], won_by(last - 1, wins), KEPT)
     assert (counted.successes, counted.tokens) == (6, 0)
-    (counted,) = work.count_continuations([site], judged_by(last, range(32)), KEPT)  # nothing stands where the end is
+    (counted,) = work.count_continuations([site], won_by(last, range(32)), KEPT)  # nothing stands where the end is
     assert (counted.successes, counted.tokens) == (0, 0)
-    (counted,) = work.count_continuations([site], judged_by(last, [site.tokens[REPLACED]]), REPLACED)
+    (counted,) = work.count_continuations([site], won_by(last, [site.tokens[REPLACED]]), REPLACED)
     assert counted.successes == 6
     assert counted.tokens >= 6
 
 
-def test_a_response_at_its_limit_is_unfinished_and_what_cannot_be_judged_is_counted() -> None:
+def test_a_response_at_its_limit_is_unfinished_and_what_cannot_be_verified_is_counted() -> None:
     p = policy()
     rollout = next(r for r in responses(p, 16) if r.truncated)
     assert len(rollout.token_ids) == LIMIT
     work = interventions(p, asked(), whole=True)
     site = work.sites([rollout])[0]._replace(at=LIMIT - 1)
-    (counted,) = work.count_continuations([site], judged_by(0, range(32)), KEPT)
+    (counted,) = work.count_continuations([site], won_by(0, range(32)), KEPT)
     assert counted == (0, 6, 0)  # six timeouts of the verifier, no token
     table = site_table("train", 3, [site], [counted], [counted], 6)
     assert table["unscorable"].to_pylist() == [12]
@@ -216,7 +216,7 @@ def test_rows_say_which_token_and_what_the_policy_says_of_it() -> None:
     work = interventions(p, asked(positions=2))
     rollouts = responses(p)
     sites = work.sites(rollouts)
-    counts = work.count_continuations(sites, judged_by(2, range(3, 16)), KEPT)
+    counts = work.count_continuations(sites, won_by(2, range(3, 16)), KEPT)
     rows = site_table("train", 3, sites, counts, counts, 6).to_pylist()
     assert len(rows) == sum(min(2, len(r.token_ids)) for r in rollouts)
     for row, site in zip(rows, sites, strict=True):

@@ -117,8 +117,8 @@ def test_rows_are_kept_beside_the_run(run: outrider.Run) -> None:
     kept = [json.loads(line) for line in Path(table["train_data"]).read_text().splitlines()]
     assert kept == ROWS[:20]
     assert Path(table["heldout_data"]).parent == run.path.parent / "data"
-    assert table["judge"] == {"function": table["judge"]["function"]}
-    assert table["judge"]["function"]["function"].endswith(":contains")
+    assert table["verifier"] == {"function": table["verifier"]["function"]}
+    assert table["verifier"]["function"]["function"].endswith(":contains")
 
 
 def test_a_run_goes_on(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_what_such_a_function_raises_is_an_error_and_no_zero() -> None:
         (fails, "ValueError: the author's mistake"),
         (lambda problem, completion: None, "TypeError"),
     ):
-        verdict = verifier_of(reward).judge(problem, "2", finished=True)
+        verdict = verifier_of(reward).verify(problem, "2", finished=True)
         assert verdict.outcome is Outcome.ERROR
         assert verdict.score != verdict.score
         assert detail in verdict.detail
@@ -432,7 +432,7 @@ def test_a_method_and_an_object_are_called_themselves() -> None:
     problem = Problem("p", "1+1", {"answer": "2", "fields": {}})
     for reward in (counted.reward, counted):
         copied = copy.deepcopy(verifier_of(reward))
-        assert copied.judge(problem, "2", finished=True).success
+        assert copied.verify(problem, "2", finished=True).success
     assert counted.calls == 2
 
 
@@ -442,7 +442,9 @@ def test_an_async_reward_is_awaited_beside_the_loop_of_a_notebook() -> None:
         return 1.0
 
     async def cell() -> bool:
-        return verifier_of(reward).judge(Problem("p", "1+1", {"answer": "2", "fields": {}}), "2", finished=True).success
+        return (
+            verifier_of(reward).verify(Problem("p", "1+1", {"answer": "2", "fields": {}}), "2", finished=True).success
+        )
 
     assert asyncio.run(cell())
 

@@ -82,13 +82,13 @@ def test_scores_are_those_of_the_command() -> None:
 def test_rows_are_scored(make: Any) -> None:
     rows = [{"question": "4+0", "response": answer} for answer in ("so 4", "so 5", "4")]
     columns = {"problem": "question", "text": "response"}
-    found = outrider.score(make(rows), {"table": {**TABLE, "judge": "number"}}, columns=columns)
+    found = outrider.score(make(rows), {"table": {**TABLE, "verifier": "number"}}, columns=columns)
     assert found.evaluation.overall.pass_at[1].value == pytest.approx(2 / 3)
     assert "4 of 5 problems have no response" in " ".join(found.notes)
 
 
 def test_validations_are_those_of_the_command() -> None:
-    task = {"table": {**TABLE, "judge": "number"}}
+    task = {"table": {**TABLE, "verifier": "number"}}
     found = outrider.validate(task, out="validate-p")
     assert found.passes
     assert repr(found) == (

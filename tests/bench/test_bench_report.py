@@ -88,7 +88,7 @@ def test_the_mean_on_the_way_is_the_area_under_the_curve() -> None:
 
 
 def test_the_mean_on_the_way_leaves_out_what_is_unknown() -> None:
-    """The first problem could not be judged at the first evaluation."""
+    """The first problem could not be verified at the first evaluation."""
     found = report([0, 0], arm("a", [[0, 2]], [[4, 4]], scorable=[[0, 4], [4, 4]]))
     assert found.on_the_way(found.arms[0]).value == pytest.approx(0.5 * 1 / 4 + 0.5 * 3 / 4)
 
@@ -111,7 +111,7 @@ def test_problems_that_change_sides_are_counted_beside_those_that_do_by_chance()
 
 
 def test_problems_are_told_apart_by_their_pass_rate_before_training() -> None:
-    """Before: never, never, often (its upper end), mostly, and one that could not be judged."""
+    """Before: never, never, often (its upper end), mostly, and one that could not be verified."""
     start, again = before([0, 0, 2, 3, 0], scorable=[4, 4, 4, 4, 0]), before([1, 0, 4, 3, 4])
     base, other = arm("a", [[0, 2, 2, 4, 4]]), arm("b", [[1, 4, 4, 3, 0]])
     bench = Bench(recipes=["a", "b"], base="a", seeds=2, tokens=200, points=1)
@@ -198,7 +198,7 @@ def test_the_page_compares_at_equal_steps_or_at_equal_tokens() -> None:
 def test_the_page_says_which_problems_equal_pass_at_1_leaves_out() -> None:
     known, short = arm("a", [[2, 2]]), arm("b", [[1, 0]], scorable=[[4, 2]])
     text = page(report([0, 0], known, short), ENVIRONMENT)
-    assert "Problems left out, with a sample that could not be judged: b 1 of 2." in text
+    assert "Problems left out, with a sample that could not be verified: b 1 of 2." in text
     assert "left out" not in page(report([0, 0], known, arm("b", [[1, 0]])), ENVIRONMENT)
 
 

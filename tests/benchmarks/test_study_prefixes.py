@@ -48,7 +48,7 @@ def test_bins_by_hand():
     assert first.error == pytest.approx(math.sqrt((1 / 3 - 2 / 3) ** 2 + (1 / 3) ** 2) / 3)  # residues per chain: ∓1/3
     for end in (first.share_low, first.share_high):  # Wilson: the share lies 1.96 of the end's standard errors away
         assert abs(2 / 3 - end) == pytest.approx(1.959964 * math.sqrt(end * (1 - end) / 3))
-    assert (second.prefixes, second.share) == (1, 0.0)  # the prefix that nobody could judge is left out
+    assert (second.prefixes, second.share) == (1, 0.0)  # the prefix that nobody could verify is left out
     empty = by_depth(cuts, bins=4)[2]
     assert (empty.prefixes, empty.chains) == (0, 0)
     assert all(map(math.isnan, empty[4:]))
@@ -64,7 +64,7 @@ def test_chains_are_the_unit_of_the_error():
     assert by_depth(mixed)[4].error == pytest.approx(0)
 
 
-def test_numbers_are_of_the_judged_prefixes_and_of_bins_with_enough_of_them():
+def test_numbers_are_of_the_verified_prefixes_and_of_bins_with_enough_of_them():
     cuts = simulated(150)
     found, hit = relation(cuts), cuts.successes_N > 0
     rows = [row for row in by_depth(cuts) if row.prefixes >= 20]
@@ -75,8 +75,8 @@ def test_numbers_are_of_the_judged_prefixes_and_of_bins_with_enough_of_them():
     assert found.auc == pytest.approx(roc_auc_score(hit, -cuts.depth_N))
     fit = LogisticRegression().fit(cuts.depth_N[:, None], hit)
     assert (found.w, found.b) == pytest.approx((fit.coef_[0, 0], fit.intercept_[0]))
-    unjudged = Prefixes(*(np.append(a, b) for a, b in zip(cuts, (999, 0.99, 0, 0), strict=True)))
-    assert relation(unjudged) == found
+    unverified = Prefixes(*(np.append(a, b) for a, b in zip(cuts, (999, 0.99, 0, 0), strict=True)))
+    assert relation(unverified) == found
 
 
 def test_prefixes_that_are_alike_leave_everything_undefined():

@@ -51,7 +51,7 @@ def test_what_was_observed_is_told_apart_also_before_a_branch() -> None:
     assert "«" not in text_of(rollout_table([rollout(0)], 5))
 
 
-def test_rollouts_are_shown_with_their_judgement_and_harmless_text() -> None:
+def test_rollouts_are_shown_with_their_verdict_and_harmless_text() -> None:
     wrong = replace(
         rollout(0),
         text="\x1b[2J3+4=8 [bold]",
@@ -92,8 +92,8 @@ def show(capsys: pytest.CaptureFixture[str], *words: object) -> str:
 
 def test_a_step_of_a_run_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with run_of(tmp_path / "run", 2) as run:
-        judged = [replace(rollout(3), member=i, text=f"text {i}.", verdict=incorrect()) for i in range(20)]
-        run.rollouts.write(3, judged)
+        verified = [replace(rollout(3), member=i, text=f"text {i}.", verdict=incorrect()) for i in range(20)]
+        run.rollouts.write(3, verified)
         run.rollouts.write(0, [replace(rollout(0), text="measured")], "evaluate")
         last = show(capsys, run.path)  # while another process may still write it
     assert "train, step 3: 8 of 20 rollouts" in last

@@ -362,7 +362,12 @@ def test_a_piece_written_as_a_whole_replaces_one_of_the_same_name(write):
     ("override", "place", "name", "whole"),
     [
         ("task.gym.dataset=chain_sum", "task", "countdown", "{gym: {dataset: chain_sum}}"),
-        ("task.table.judge.math.tolerance=0.1", "task", "countdown", "{table: {judge: {math: {tolerance: 0.1}}}}"),
+        (
+            "task.table.verifier.math.tolerance=0.1",
+            "task",
+            "countdown",
+            "{table: {verifier: {math: {tolerance: 0.1}}}}",
+        ),
         ("task.table={heldout_data: a.jsonl}", "task", "countdown", "{table: {heldout_data: a.jsonl}}"),
         ("task.gym=", "task", "countdown", "{gym: null}"),
         ("explore.0.refill.n=4", "explore.0", "uniform", "{refill: {n: 4}}"),

@@ -284,7 +284,7 @@ def test_a_package_whose_component_is_of_no_kind_is_named(installed: Any) -> Non
 
 def test_every_kind_is_listed_with_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     found = list_components()
-    assert {"stage", "baseline", "shaper", "reward shaper", "surrogate", "task", "judge"} <= {
+    assert {"stage", "baseline", "shaper", "reward shaper", "surrogate", "task", "verifier"} <= {
         info.kind for info in found
     }
     assert [info.name for info in found if not info.summary] == []

@@ -168,12 +168,12 @@ def test_layers_follow_each_other_whatever_they_hold(tmp_path_factory, layers):
     assert {key: found[key] for key in expected} == expected
 
 
-_NO_TURNS = {  # what goes on from an earlier rollout or trains on it again, of a world that cannot be brought back
+_NO_TURNS = {  # continue an earlier rollout or train on it again: its environment cannot be brought back
     "hops": {
         "choose-annealed": "have several",
-        "pope": "worlds",
-        "prefix-replay": "worlds",
-        "prefixrl": "worlds",
+        "pope": "environments",
+        "prefix-replay": "environments",
+        "prefixrl": "environments",
         "success-replay": "have several",
     },
 }

@@ -80,7 +80,7 @@ def test_each_stream_has_its_own_chain() -> None:
 
 def test_a_row_says_what_its_rollout_came_to() -> None:
     """For pieces of the objective that ask: a KL on failures alone, say."""
-    right = named("a", 0, 0.0).judged(correct(), 0.5)  # success is the verdict, whatever it is worth
+    right = named("a", 0, 0.0).verified(correct(), 0.5)  # success is the verdict, whatever it is worth
     rows = assigned([group("a", [right, named("a", 1, 0.75)])]).rows
     assert [(row.success, row.reward) for row in rows] == [(True, 0.5), (False, 0.75)]
 

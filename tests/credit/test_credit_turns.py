@@ -1,4 +1,4 @@
-"""Credit where rollouts have turns: what a world said changes no credit, wherever it stands.
+"""Credit where rollouts have turns: what an environment said changes no credit, wherever it stands.
 
 A metamorphic rule for every piece of the matrix: observed tokens are put into the groups of ``outrider.testing``, and
 all sampled tokens keep their advantages, and their weights under every denominator. No piece is excepted: also the
@@ -70,7 +70,7 @@ def rollouts_of(members: Members, name: str, stream: str) -> list[Rollout]:
                 stream=stream if parent >= 0 else "main",
                 context=Context("seeded", ("q",)) if members.seeded_G[i] else Context(),
                 stage="1-greedy" if members.greedy_G[i] else "0-uniform",
-            ).judged(correct() if members.success_G[i] else incorrect(), float(members.rewards_G[i]))
+            ).verified(correct() if members.success_G[i] else incorrect(), float(members.rewards_G[i]))
         return made[i]
 
     for i in range(members.size):
@@ -79,7 +79,7 @@ def rollouts_of(members: Members, name: str, stream: str) -> list[Rollout]:
 
 
 def heard(rollouts: Sequence[Rollout], gaps: Gaps) -> list[Rollout]:
-    """The same, as if a world had spoken in between. A branch that began there begins behind what it said."""
+    """The same, as if an environment had spoken in between. A branch that began there begins behind what it said."""
     by_id, made = {r.id: r for r in rollouts}, {}
 
     def observed(rollout: Rollout) -> np.ndarray:
@@ -116,7 +116,7 @@ def listener(group: Sequence[Rollout], reward: float) -> Rollout:
     nan_T = np.full(3, np.nan, np.float32)
     root = replace(group[0], member=len(group), parent=None, prefix_ids=NO_IDS, stream="main", stage="0-uniform")
     seen = {"token_ids": np.full(3, 9, np.int32), "trainable_T": np.zeros(3, np.bool_)}
-    return replace(root, **seen, logprobs_T=nan_T, entropies_T=nan_T).judged(correct(), reward)
+    return replace(root, **seen, logprobs_T=nan_T, entropies_T=nan_T).verified(correct(), reward)
 
 
 @cache
@@ -126,16 +126,16 @@ def drawn(stream: str) -> list[list[Rollout]]:
 
 @cache
 def spoken(stream: str, gaps: Gaps) -> list[list[Rollout]]:
-    """Those groups, as if a world had spoken in between."""
+    """Those groups, as if an environment had spoken in between."""
     return [heard(group, gaps) for group in drawn(stream)]
 
 
 def assigned(chain: Sequence[Link], groups: Sequence[Sequence[Rollout]], prefix: PrefixPolicy) -> Assigned:
     made = [Group(Problem(g[0].group_id, ""), g[0].group_id, tuple(g)) for g in groups]
-    return assign(made, {"main": chain, "branch": chain}, STEP, False, lambda problem: PROMPT, prefix, pieces)
+    return assign(made, {"main": chain, "branch": chain}, STEP, False, lambda problem: PROMPT, prefix, token_texts)
 
 
-def pieces(ids: np.ndarray) -> list[str]:
+def token_texts(ids: np.ndarray) -> list[str]:
     return [["\\boxed{", "}", "x", " 7}"][i % 4] for i in ids]
 
 

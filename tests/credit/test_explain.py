@@ -73,7 +73,7 @@ def test_worked_groups_hold_what_pieces_look_at(shape, longest) -> None:
 
 
 def test_credit_of_deep_grpo_as_shown() -> None:
-    """Two of six judged succeed: 1 - 1/3 and 0 - 1/3. One of three siblings does: 2/3 and -1/3; of the others none."""
+    """Two of six verified succeed: 1 - 1/3 and 0 - 1/3. One of three siblings does: 2/3 and -1/3; of the rest none."""
     main, branch = shown("deep-grpo"), shown("deep-grpo", "branch")
     assert main["member"] == ["tokens", "log p", "reward", "group_mean"]
     assert main["right"] == ["48", "-0.30", "1.00", "0.67"]  # half of 96

@@ -22,7 +22,7 @@ from outrider.credit.reward import RewardOptions
 from outrider.learn.batching import cut_by_group
 from outrider.record import Outcome, Problem, Verdict, correct, incorrect
 from outrider.record.row import imitation_row
-from outrider.verify.answers import judge, number
+from outrider.verify.answers import number, verify_text
 from outrider.verify.pool import VerifierPool
 
 
@@ -65,8 +65,8 @@ def test_an_answer_is_never_run(tmp_path: Path) -> None:
     payload = rf"\pi*__import__('pathlib').Path('{touched}').touch()"
     for text in (payload, rf"\boxed{{{payload}}}", f"#### {payload}", rf"\frac{{{payload}}}{{1}}"):
         assert number(text) is None
-        assert not judge("3.14159", text, match="number").success
-        assert not judge(r"\pi", text).success
+        assert not verify_text("3.14159", text, match="number").success
+        assert not verify_text(r"\pi", text).success
     assert not touched.exists()
 
 

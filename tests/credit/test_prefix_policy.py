@@ -238,7 +238,7 @@ def responses(drawn: list[Rollout]) -> dict[str, list[tuple[int, int]]]:
 @given(rollouts(), st.data())
 def test_rows_hold_every_token_as_often_as_the_policy_says(drawn: list[Rollout], data: st.DataObject) -> None:
     rewards = data.draw(st.lists(st.sampled_from([0.0, 1.0, 0.5, np.nan]), min_size=len(drawn), max_size=len(drawn)))
-    drawn = [r.judged(None, reward) for r, reward in zip(drawn, rewards, strict=True)]
+    drawn = [r.verified(None, reward) for r, reward in zip(drawn, rewards, strict=True)]
     by_member = {r.member: r for r in drawn}
     paths = responses(drawn)
     sampled = {

@@ -45,7 +45,7 @@ def test_groups_of_one_size_are_those_of_pkpo_and_leave_one_out() -> None:
             np.testing.assert_allclose(ours, baseline.advantages(group), rtol=1e-12)
 
 
-def test_a_problem_that_nobody_could_judge_counts_nowhere() -> None:
+def test_a_problem_that_nobody_could_verify_counts_nowhere() -> None:
     nobody = Members(np.full(3, np.nan), np.zeros(3, np.bool_), np.ones(3, np.int64))
     group = members(BINARY, (1, 0))
     alone, beside = StatedGoal().of_batch([group])[0], StatedGoal().of_batch([group, nobody])

@@ -88,8 +88,8 @@ def test_rollouts_are_read_as_the_page_of_the_run_folder_does(tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     Path("runs").mkdir()
     run = runs.run_of(Path("runs/demo-1"), steps=0)
-    judged = replace(runs.rollout(1), verdict=correct("7"), reward=1.0, text="3+4=7")
-    run.rollouts.write(1, [judged])
+    verified = replace(runs.rollout(1), verdict=correct("7"), reward=1.0, text="3+4=7")
+    run.rollouts.write(1, [verified])
     exec(compile(python("run-folder.md"), "run-folder.md", "exec"), {})
     assert capsys.readouterr().out.startswith("3+4=7 correct 1.0 ")
 
@@ -136,12 +136,12 @@ def test_a_dump_is_read_as_the_page_of_the_importers_does(tmp_path, capsys):
     assert capsys.readouterr().out
 
 
-def test_the_function_of_the_page_of_judges_judges(tmp_path):
+def test_the_function_of_the_page_of_verifiers_verifies(tmp_path):
     (tmp_path / "mine.py").write_text(python("verifiers.md"))
-    judge = Function(function=f"{tmp_path}/mine.py:score")
-    problem = Problem("p", "3+4=", judge.reference({"solution": "7"}, "solution"))
-    assert judge.judge(problem, " 7 ", True).success
-    assert not judge.judge(problem, "8", True).success
+    verifier = Function(function=f"{tmp_path}/mine.py:score")
+    problem = Problem("p", "3+4=", verifier.reference({"solution": "7"}, "solution"))
+    assert verifier.verify(problem, " 7 ", True).success
+    assert not verifier.verify(problem, "8", True).success
 
 
 def test_the_recipe_of_the_readme_is_one(tmp_path, monkeypatch):

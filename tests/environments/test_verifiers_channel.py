@@ -17,13 +17,13 @@ import pytest
 
 from child_processes import wait_until
 from outrider.environments.environment import Reply
+from outrider.environments.environments import EnvironmentLimits, Failed, Key
+from outrider.environments.verifiers_environments import VerifiersEnvironments
 from outrider.environments.verifiers_process import MARK, Channel
-from outrider.environments.verifiers_worlds import VerifiersWorlds
-from outrider.environments.worlds import Failed, Key, WorldLimits
 from outrider.record import Problem
 
 STUB = Path(__file__).parents[1].joinpath("verifiers_stub.py")
-Made = Callable[..., VerifiersWorlds]
+Made = Callable[..., VerifiersEnvironments]
 
 
 @pytest.fixture
@@ -32,15 +32,17 @@ def made(tmp_path: Path) -> Iterator[Made]:
     paths = os.pathsep.join(sys.path)
     python.write_text(f"#!/bin/sh\nPYTHONPATH='{paths}' exec '{sys.executable}' '{STUB}' \"$2\"\n")
     python.chmod(0o755)
-    worlds: list[VerifiersWorlds] = []
+    environments: list[VerifiersEnvironments] = []
 
-    def make(does: str = "", seconds: float = 30.0) -> VerifiersWorlds:
+    def make(does: str = "", seconds: float = 30.0) -> VerifiersEnvironments:
         config = {"does": does, "taskset": {"id": "stub"}}
-        worlds.append(VerifiersWorlds(str(python), config, WorldLimits(seconds), memory_gb=2.0, success_at=1.0))
-        return worlds[-1]
+        environments.append(
+            VerifiersEnvironments(str(python), config, EnvironmentLimits(seconds), memory_gb=2.0, success_at=1.0)
+        )
+        return environments[-1]
 
     yield make
-    for one in worlds:
+    for one in environments:
         one.end()
 
 
@@ -48,15 +50,15 @@ def problem(task: Any = 1) -> Problem:
     return Problem("stub", "?" * task if isinstance(task, int) else "?", task, messages_before=())
 
 
-def begin(worlds: VerifiersWorlds, keys: list[Key], task: Any = 1) -> None:
+def begin(environments: VerifiersEnvironments, keys: list[Key], task: Any = 1) -> None:
     for key in keys:
-        worlds.begin(key, problem(task), 0)
+        environments.begin(key, problem(task), 0)
 
 
-def gather(worlds: VerifiersWorlds, count: int) -> dict[Key, Reply | Failed]:
+def gather(environments: VerifiersEnvironments, count: int) -> dict[Key, Reply | Failed]:
     found: dict[Key, Reply | Failed] = {}
     while len(found) < count:
-        answers = dict(worlds.answers())
+        answers = dict(environments.answers())
         assert answers, "nobody was asked"
         found |= answers
     return found
@@ -65,83 +67,83 @@ def gather(worlds: VerifiersWorlds, count: int) -> dict[Key, Reply | Failed]:
 @pytest.mark.parametrize("size", [1, 5000])
 def test_all_may_be_asked_before_anything_is_read(made: Made, size: int) -> None:
     """More than both directions of a socket hold, of which the longer answers are some 32 MB."""
-    worlds, keys = made(), [(i, k) for i in range(100) for k in range(64)]
-    begin(worlds, keys, size)
-    assert gather(worlds, len(keys)) == dict.fromkeys(keys, Reply())
+    environments, keys = made(), [(i, k) for i in range(100) for k in range(64)]
+    begin(environments, keys, size)
+    assert gather(environments, len(keys)) == dict.fromkeys(keys, Reply())
 
 
 def test_a_process_that_reads_nothing_costs_the_time_of_a_turn_and_is_ended(made: Made) -> None:
-    worlds, keys = made("reads nothing", seconds=1.0), [(i, 0) for i in range(20_000)]
+    environments, keys = made("reads nothing", seconds=1.0), [(i, 0) for i in range(20_000)]
     begun = time.monotonic()
-    begin(worlds, keys)
-    found = gather(worlds, len(keys))
+    begin(environments, keys)
+    found = gather(environments, len(keys))
     assert all(isinstance(answer, Failed) and answer.hung for answer in found.values())
     assert time.monotonic() - begun < 20.0
-    assert worlds._process is None
+    assert environments._process is None
 
 
 def test_the_answers_that_are_there_come_together(made: Made) -> None:
-    worlds, keys = made(), [(0, k) for k in range(32)]
-    begin(worlds, keys)
-    assert worlds._process is not None
-    wait_until(lambda: worlds._process._heard.qsize() == 32)  # type: ignore[union-attr]
-    assert dict(worlds.answers()) == dict.fromkeys(keys, Reply())
+    environments, keys = made(), [(0, k) for k in range(32)]
+    begin(environments, keys)
+    assert environments._process is not None
+    wait_until(lambda: environments._process._heard.qsize() == 32)  # type: ignore[union-attr]
+    assert dict(environments.answers()) == dict.fromkeys(keys, Reply())
     for key in keys:
-        worlds.act(key, str(key[1]))
-    wait_until(lambda: worlds._process._heard.qsize() == 32)  # type: ignore[union-attr]
-    done = dict(worlds.answers())
+        environments.act(key, str(key[1]))
+    wait_until(lambda: environments._process._heard.qsize() == 32)  # type: ignore[union-attr]
+    done = dict(environments.answers())
     assert {key: answer.verdict.detail for key, answer in done.items()} == {key: str(key[1]) for key in keys}  # type: ignore[union-attr]
 
 
 def test_an_episode_is_late_although_others_go_on(made: Made) -> None:
-    worlds = made(seconds=1.0)
-    begin(worlds, [(0, 0)], "silent")
+    environments = made(seconds=1.0)
+    begin(environments, [(0, 0)], "silent")
     found: dict[Key, Reply | Failed] = {}
     until = time.monotonic() + 20.0
     turn = 0
     while (0, 0) not in found and time.monotonic() < until:
         turn += 1
-        begin(worlds, [(1, turn)])
-        found |= dict(worlds.answers())
-        worlds.close([(1, turn)])
+        begin(environments, [(1, turn)])
+        found |= dict(environments.answers())
+        environments.close([(1, turn)])
     assert found[0, 0] == Failed("no answer in 1 s", hung=True)
-    assert worlds._process is not None
+    assert environments._process is not None
 
 
 def test_an_episode_that_ends_while_its_turn_is_drawn_says_so_at_its_turn(made: Made) -> None:
-    worlds = made()
-    begin(worlds, [(0, 0)], "fails")
-    wait_until(lambda: worlds._process._heard.qsize() == 2)  # type: ignore[union-attr]
-    assert dict(worlds.answers()) == {(0, 0): Failed("it is gone")}, "it is known before anything is drawn"
-    assert worlds.first_request(1) is not None
-    begin(worlds, [(0, 1)])
-    assert dict(worlds.answers()) == {(0, 1): Reply()}
-    worlds._process._heard.put({"key": worlds._episodes[0, 1].name, "failed": "it is gone"})  # type: ignore[union-attr]
-    begin(worlds, [(0, 2)])
-    assert dict(worlds.answers()) == {(0, 2): Reply()}
-    worlds.act((0, 1), "on")
-    assert dict(worlds.answers()) == {(0, 1): Failed("it is gone")}
+    environments = made()
+    begin(environments, [(0, 0)], "fails")
+    wait_until(lambda: environments._process._heard.qsize() == 2)  # type: ignore[union-attr]
+    assert dict(environments.answers()) == {(0, 0): Failed("it is gone")}, "it is known before anything is drawn"
+    assert environments.first_request(1) is not None
+    begin(environments, [(0, 1)])
+    assert dict(environments.answers()) == {(0, 1): Reply()}
+    environments._process._heard.put({"key": environments._episodes[0, 1].name, "failed": "it is gone"})  # type: ignore[union-attr]
+    begin(environments, [(0, 2)])
+    assert dict(environments.answers()) == {(0, 2): Reply()}
+    environments.act((0, 1), "on")
+    assert dict(environments.answers()) == {(0, 1): Failed("it is gone")}
 
 
 def test_problems_may_be_asked_for_while_episodes_are_played(made: Made) -> None:
-    worlds, keys = made(), [(0, k) for k in range(8)]
-    begin(worlds, keys)
-    assert not isinstance(worlds.first_request(1), Failed)
-    assert gather(worlds, 8) == dict.fromkeys(keys, Reply())
+    environments, keys = made(), [(0, k) for k in range(8)]
+    begin(environments, keys)
+    assert not isinstance(environments.first_request(1), Failed)
+    assert gather(environments, 8) == dict.fromkeys(keys, Reply())
 
 
 def test_episodes_of_a_process_that_died_fail_also_where_another_has_begun(made: Made) -> None:
-    worlds = made("dies")
-    begin(worlds, [(0, 0), (0, 1), (0, 2)])
-    gather(worlds, 3)
-    worlds.act((0, 0), "die")
-    assert dict(worlds.answers()) == {(0, 0): Failed("its process died")}
-    begin(worlds, [(1, 0)])
-    worlds.act((0, 1), "on")
+    environments = made("dies")
+    begin(environments, [(0, 0), (0, 1), (0, 2)])
+    gather(environments, 3)
+    environments.act((0, 0), "die")
+    assert dict(environments.answers()) == {(0, 0): Failed("its process died")}
+    begin(environments, [(1, 0)])
+    environments.act((0, 1), "on")
     begun = time.monotonic()
-    assert gather(worlds, 2) == {(0, 1): Failed("its process died"), (1, 0): Reply()}
+    assert gather(environments, 2) == {(0, 1): Failed("its process died"), (1, 0): Reply()}
     assert time.monotonic() - begun < 20.0
-    worlds.close([(0, 2), (1, 0)])
+    environments.close([(0, 2), (1, 0)])
 
 
 def marked() -> list[int]:
@@ -159,13 +161,13 @@ def marked() -> list[int]:
 @pytest.mark.parametrize("killed", [False, True])
 def test_servers_end_with_their_process_however_it_ends(made: Made, killed: bool) -> None:
     others = set(marked())
-    worlds = made("servers", seconds=0.5)
-    begin(worlds, [(0, 0)])
+    environments = made("servers", seconds=0.5)
+    begin(environments, [(0, 0)])
     wait_until(lambda: len(set(marked()) - others) == 3)
     if killed:
-        assert worlds._process is not None
-        worlds._process._process.kill()
-    [answer] = gather(worlds, 1).values()
+        assert environments._process is not None
+        environments._process._process.kill()
+    [answer] = gather(environments, 1).values()
     assert isinstance(answer, Failed)
     wait_until(lambda: not set(marked()) - others)
 

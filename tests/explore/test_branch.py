@@ -49,8 +49,8 @@ def rollout(member: int, length: int = 10, success: bool | None = False, **rest:
         **{"prefix_ids": np.zeros(0, np.int32), **rest},
     )
     if success is None:
-        return made.judged(Verdict(Outcome.ERROR, math.nan), math.nan)
-    return made.judged(correct() if success else incorrect(), float(success))
+        return made.verified(Verdict(Outcome.ERROR, math.nan), math.nan)
+    return made.verified(correct() if success else incorrect(), float(success))
 
 
 def branch_of(parent: Rollout, at: int, member: int, length: int = 4, **rest: Any) -> Rollout:
@@ -83,7 +83,7 @@ def test_failed_rollouts_are_branched_and_no_others():
 
 
 def test_success_is_the_verdict_and_not_the_reward():
-    shaped = [rollout(0).judged(incorrect(), 1.0), rollout(1).judged(correct(), -1.0)]
+    shaped = [rollout(0).verified(incorrect(), 1.0), rollout(1).verified(correct(), -1.0)]
     assert [parent for parent, _, _ in asked(Branch(segment=EVERY), group(*shaped))] == ["g/0"]
 
 
@@ -265,7 +265,7 @@ def test_a_prefix_is_the_path_from_the_first_token():
 
 def test_the_tree_grows_from_branches_too():
     run = ScriptedRun(
-        [Uniform(n=2), Branch(which="all", segment=EVERY, select="surprisal", branches=2, rounds=3)], _world()
+        [Uniform(n=2), Branch(which="all", segment=EVERY, select="surprisal", branches=2, rounds=3)], _situation()
     )
     depths = Counter()
     for groups in run.steps(4):
@@ -279,7 +279,7 @@ def test_the_tree_grows_from_branches_too():
     assert set(depths) == {0, 1, 2, 3}
 
 
-def _world(
+def _situation(
     problems: int = 6, ending: Callable[[SampleRequest, int], Outcome] = by_rate, before: Any = Ragged
 ) -> Situation:
     return Situation(problems, before, ending)
@@ -357,11 +357,11 @@ def test_one_estimator_learns_from_step_to_step_and_goes_on_after_a_kill():
     def stages() -> list[Stage]:
         return [Uniform(n=4), Branch(segment=EVERY, select={"utility": {"gamma": 0.0}}, branches=2)]
 
-    run = ScriptedRun(stages(), _world(ending=ending))
+    run = ScriptedRun(stages(), _situation(ending=ending))
     run.steps(2)
     state = json.loads(json.dumps(run.explorer.state_dict()))
     assert run.metrics["explore/1-branch/w"] < -1
-    fresh = ScriptedRun(stages(), _world(ending=ending), step=2)
+    fresh = ScriptedRun(stages(), _situation(ending=ending), step=2)
     fresh.explorer.load_state_dict(state)
     run.steps(3)
     fresh.steps(3)
@@ -374,7 +374,7 @@ def test_one_estimator_learns_from_step_to_step_and_goes_on_after_a_kill():
 
 @pytest.mark.parametrize("ending", [by_rate, with_errors, always(Outcome.CORRECT), always(Outcome.INCORRECT)])
 def test_counts_agree_with_what_was_drawn(ending):
-    run = ScriptedRun([Ragged(), Branch(segment=EVERY, pivots=2, branches=3, cap=40)], _world(ending=ending))
+    run = ScriptedRun([Ragged(), Branch(segment=EVERY, pivots=2, branches=3, cap=40)], _situation(ending=ending))
     for groups in itertools.islice(iter(run.next, None), 4):
         by_pivot = defaultdict(int)
         for g in groups:

@@ -60,7 +60,7 @@ class Seen:
         )
         success = identity_seed(seed, "success") / 2**63 < self.rate
         self.contexts[made.id] = [*map(int, request.prompt_ids), *map(int, prefix)]
-        self.wrote[made.id] = made.judged(correct() if success else incorrect(), float(success))
+        self.wrote[made.id] = made.verified(correct() if success else incorrect(), float(success))
         return self.wrote[made.id]
 
 

@@ -167,7 +167,7 @@ def test_evidence_adds_up_over_visits_and_fades():
     assert evidence(fading) == {"p0": [1.0, 3.5]}
 
 
-def test_only_the_plain_prompt_and_what_a_verifier_judged_are_evidence():
+def test_only_the_plain_prompt_and_what_a_verifier_verified_are_evidence():
     base = group("10ee")
     parent = base.rollouts[0]
     base = base.joined(members("11", first=4, parent=parent.id, prefix_ids=parent.token_ids[:1]))

@@ -36,7 +36,7 @@ def rollout(
         prefix_ids=np.zeros(0, np.int32) if parent is None else parent.response_ids[:at],
         parent=None if parent is None else parent.id,
         **{"entropies_T": np.array(entropies, np.float32), **rest},
-    ).judged(correct(), 1.0)
+    ).verified(correct(), 1.0)
 
 
 def view(*members: Rollout, round: int = 0, step: int = 2, seed: int = 0) -> View:

@@ -43,7 +43,7 @@ def rollout(request: SampleRequest, index: int, tokens: int = 3, success: bool =
         seed=request.rollout_seed(index),
         **rest,
     )
-    return made.judged(correct() if success else incorrect(), float(success))
+    return made.verified(correct() if success else incorrect(), float(success))
 
 
 def draw(requests: Sequence[SampleRequest]) -> list[Rollout]:
@@ -145,13 +145,13 @@ class Scripted:
     def updated(self, version: int) -> None: ...
 
 
-class Judge:
+class Verifier:
     def verify_all(self, items: Sequence[tuple[Problem, str, bool]]) -> list:
         return [correct() if problem.level == "1" else incorrect() for problem, _, _ in items]
 
 
 def collector(size: int = 1) -> Collector:
-    return Collector(Scripted(), Judge(), RewardOptions(), Ranks(0, 1), Clock())  # type: ignore[arg-type]
+    return Collector(Scripted(), Verifier(), RewardOptions(), Ranks(0, 1), Clock())  # type: ignore[arg-type]
 
 
 def test_rollouts_come_back_in_the_order_of_the_requests() -> None:
@@ -195,7 +195,7 @@ def group(*successes: bool, **rest: object) -> Group:
 
 def test_assigned_advantages_and_reasons() -> None:
     mixed, solved = group(True, False), group(True, True)
-    broken = Group(PROBLEMS[0], "g", (mixed.rollouts[0], mixed.rollouts[1].judged(incorrect(), float("nan"))))
+    broken = Group(PROBLEMS[0], "g", (mixed.rollouts[0], mixed.rollouts[1].verified(incorrect(), float("nan"))))
     chains = {"main": [GroupMean(std=False)]}
     assigned = assign([mixed, solved, broken], chains, 1, False, ScriptedEngine().encode)
     assert [[r.advantage for r in g.rollouts] for g in assigned.groups] == [[0.5, -0.5], [0.0, 0.0], [0.0, 0.0]]

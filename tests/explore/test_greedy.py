@@ -44,7 +44,7 @@ def group(rewards, greedy, tokens=None) -> Members:
         (group([1, 0], greedy=[1]), [1, 0]),  # one member is enough
         (group([1, 0, 1, 0], greedy=[2, 3]), [0.5, -0.5, 0, 0]),  # of two greedy ones the mean
         (group([1, 0, 1, np.nan], greedy=[2, 3]), [0, -1, 0, 0]),
-        (group([1, 0, np.nan], greedy=[2]), [0, 0, 0]),  # the greedy one could not be judged
+        (group([1, 0, np.nan], greedy=[2]), [0, 0, 0]),  # the greedy one could not be verified
         (group([1, 0, 1], greedy=[2], tokens=[3, 3, 0]), [0, 0, 0]),  # or says nothing
         (group([1, 0, 0], greedy=[]), [0, 0, 0]),
         (group([1], greedy=[0]), [0]),

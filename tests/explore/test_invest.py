@@ -200,7 +200,7 @@ def test_the_noise_of_a_level_or_of_all() -> None:
     assert 0 < belief.expected(Problem("b", "?", level="7")).noise < 1.5
 
 
-def test_what_nobody_could_judge_and_lone_rollouts_teach_no_spread() -> None:
+def test_what_nobody_could_verify_and_lone_rollouts_teach_no_spread() -> None:
     problem, belief = Problem("p", "?", level="3"), Belief()
     belief.learn([Group(problem, "train:1:p", tuple(members("ee", problem)))])
     assert belief.expected(problem).rate == pytest.approx((1, 1))

@@ -179,7 +179,7 @@ def test_a_pass_rate_is_known_after_so_many_rollouts():
     assert stage.rate("p0") == 0.75
 
 
-def test_only_the_plain_prompt_and_what_a_verifier_judged_are_evidence():
+def test_only_the_plain_prompt_and_what_a_verifier_verified_are_evidence():
     base = group("10ee")
     parent = base.rollouts[0]
     base = base.joined(members("11", first=4, parent=parent.id, prefix_ids=parent.token_ids[:1]))

@@ -60,7 +60,7 @@ def asked(stage: Prefixed, *groups: Group, step: int = 2) -> list[SampleRequest]
         (["1100"], False),  # half of them
         (["0000"], False),
         (["100e"], True),
-        (["1eee"], False),  # all that could be judged
+        (["1eee"], False),  # all that could be verified
         (["eeee"], False),
         (["1000", "0000"], True),
         (["1000", "eeee"], True),
@@ -256,16 +256,16 @@ def test_a_run_continues_what_an_earlier_step_found_and_goes_on_where_it_was_kil
         right = member % 2 == 0 if request.prefix is not None else member == 0 and step % 4 < 2
         return Outcome.CORRECT if right else Outcome.INCORRECT
 
-    world = Situation(3, Uniform, now_and_then)
-    made = ScriptedRun([Uniform(n=4), Prefixed(n=2)], world, train=lambda i: pool[i % 6])
+    situation = Situation(3, Uniform, now_and_then)
+    made = ScriptedRun([Uniform(n=4), Prefixed(n=2)], situation, train=lambda i: pool[i % 6])
     steps = made.steps(8)
     assert [sum(asks[1] for asks in plan) > 0 for plan in made.plans] == [s % 4 >= 2 and s > 2 for s in range(1, 9)]
     group = next(g for g in steps[-2 if made.plans[-2] else -1] if g.size > 4)
     assert group.rollouts[4].parent.split(":")[1] != group.id.split(":")[1]
     again = ScriptedRun(
-        [Uniform(n=4), Prefixed(n=2)], world, train=lambda i: pool[i % 6], step=4, parents=dict(made.parents)
+        [Uniform(n=4), Prefixed(n=2)], situation, train=lambda i: pool[i % 6], step=4, parents=dict(made.parents)
     )
-    half = ScriptedRun([Uniform(n=4), Prefixed(n=2)], world, train=lambda i: pool[i % 6])
+    half = ScriptedRun([Uniform(n=4), Prefixed(n=2)], situation, train=lambda i: pool[i % 6])
     half.steps(4)
     again.explorer.load_state_dict(json.loads(json.dumps(half.explorer.state_dict())))
     again.steps(4)
@@ -319,7 +319,7 @@ def test_options_that_do_not_agree_are_refused(options, says):
             "explore.0: prefixed helps where plain rollouts fail, and as the first stage it finds",
         ),
         (["explore=[uniform, {prefixed: {stream: branch}}]"], "draws for the loss stream 'branch', which has no chain"),
-        (["task={hops: {}}", "explore=[uniform, prefixed]"], "cannot bring the worlds of hops back"),
+        (["task={hops: {}}", "explore=[uniform, prefixed]"], "cannot bring the environments of hops back"),
     ],
 )
 def test_surroundings_that_it_cannot_work_in_are_refused(words, says):

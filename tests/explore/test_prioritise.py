@@ -52,7 +52,7 @@ def rollout(request: SampleRequest, index: int, success: bool, **rest: object) -
         text=f"solution {member} of {request.problem.id}",
         **rest,
     )
-    return made.judged(correct() if success else incorrect(), float(success))
+    return made.verified(correct() if success else incorrect(), float(success))
 
 
 class Run:
@@ -87,7 +87,7 @@ def groups_of(*outcomes: str, step: int = 1) -> list[Group]:
             context = Context("seeded", ("x",)) if mark in "SF" else Context()
             request = SampleRequest(problem, group_id=f"g:{problem.id}", first_member=member, context=context)
             one = rollout(request, 0, mark in "+S")
-            rollouts.append(one.judged(Verdict(Outcome.TIMEOUT, math.nan), math.nan) if mark == "!" else one)
+            rollouts.append(one.verified(Verdict(Outcome.TIMEOUT, math.nan), math.nan) if mark == "!" else one)
         made.append(Group(problem, f"g:{problem.id}", tuple(rollouts)))
     return made
 
@@ -208,7 +208,7 @@ def test_verifier_errors_are_no_failures():
     assert plan(Prioritise(total=30, rounds=1), groups_of("++!!", "++++")) == {"p0": 11, "p1": 11}
 
 
-def test_a_problem_that_the_verifier_cannot_judge_gets_nothing_more_and_is_counted():
+def test_a_problem_that_the_verifier_cannot_verify_gets_nothing_more_and_is_counted():
     """One checker that always hangs took 57 of 64 rollouts, in every step that its problem came up."""
     stage = Prioritise(total=16 * 4 + 64, rounds=1)
     extra = plan(stage, groups_of("!!!!", *["++--"] * 8, *["----"] * 7))
@@ -219,7 +219,7 @@ def test_a_problem_that_the_verifier_cannot_judge_gets_nothing_more_and_is_count
     broken, run.draw = (
         run.draw,
         lambda requests: [
-            r.judged(Verdict(Outcome.ERROR, math.nan), math.nan) if r.problem_id == "p0" else r
+            r.verified(Verdict(Outcome.ERROR, math.nan), math.nan) if r.problem_id == "p0" else r
             for r in broken(requests)
         ],
     )
@@ -254,7 +254,7 @@ def test_branches_and_dropped_groups():
     """A branch counts in the total and not in the estimate; a group that is left out gets nothing."""
     groups = groups_of("++--", "----", "+-+-")
     lone = groups[1].rollouts[0]
-    branch = replace(lone, member=4, parent=lone.id, prefix_ids=lone.token_ids).judged(correct(), 1.0)
+    branch = replace(lone, member=4, parent=lone.id, prefix_ids=lone.token_ids).verified(correct(), 1.0)
     groups[1] = groups[1].joined([branch])
     groups[2] = groups[2].left_out("other: reason")
     got = plan(Prioritise(total=13 + 20, rounds=1, bonus=0.0), groups)
@@ -381,7 +381,7 @@ class Listening:
     def updated(self, version: int) -> None: ...
 
 
-class Judge:
+class Verifier:
     def verify_all(self, items: Sequence[object]) -> list[Verdict]:
         return [incorrect() for _ in items]
 
@@ -389,7 +389,7 @@ class Judge:
 def test_an_evaluation_sees_no_example():
     """It asks the tokenizer for each problem's own prompt and consults no stage."""
     sampler, engine = Listening(), ScriptedEngine()
-    collect = Collector(sampler, Judge(), RewardOptions(), Ranks(0, 1), Clock())  # type: ignore[arg-type]
+    collect = Collector(sampler, Verifier(), RewardOptions(), Ranks(0, 1), Clock())  # type: ignore[arg-type]
     Evaluator(PROBLEMS[:5], engine.encode, collect, EvaluateOptions(problems=5, n=2, bootstrap=10), params()).run()
     asked = [(r.context, r.prompt_ids.tolist()) for r in sampler.asked]
     assert len(asked) == 10  # samples and greedy

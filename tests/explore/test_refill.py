@@ -168,7 +168,9 @@ def test_a_member_without_tokens_is_nobody_to_compare_with():
 
 def test_shaped_rewards_of_an_unsolved_group_do_not_save_it():
     unsolved = group("0000")
-    shaped = Group(unsolved.problem, unsolved.id, tuple(r.judged(r.verdict, 0.1 * r.member) for r in unsolved.rollouts))
+    shaped = Group(
+        unsolved.problem, unsolved.id, tuple(r.verified(r.verdict, 0.1 * r.member) for r in unsolved.rollouts)
+    )
     assert dropped(Refill(attempts=0), [shaped]) == ["refill: unsolved"]
 
 

@@ -38,7 +38,7 @@ def completed(base: Group, request: SampleRequest) -> Group:
     """With the replay as the explorer and the collector make it."""
     whole = replace(request, group_id=base.id, first_member=base.size, stage="1-replay")
     again = whole.replayed()
-    return base.joined([again.judged(again.verdict, 1.0)])
+    return base.joined([again.verified(again.verdict, 1.0)])
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def completed(base: Group, request: SampleRequest) -> Group:
         (["1100"], False),  # half of them
         (["0000"], False),
         (["100e"], True),
-        (["1eee"], False),  # all that could be judged
+        (["1eee"], False),  # all that could be verified
         (["1000", "0000"], True),
         (["1000", "eeee"], True),
         (["1000", "1110"], False),
@@ -159,7 +159,7 @@ def test_the_memory_has_an_end_in_tokens(monkeypatch):
 
 def test_a_state_keeps_every_bit_and_no_clock():
     [odd] = members("1", POOL[0], 1, logprobs_T=np.array([-1 / 3, -1e-30, -7.1], np.float32), text="∑ \x00")
-    odd = odd.judged(replace(odd.verdict, seconds=1.25, answer="7"), 0.3)
+    odd = odd.verified(replace(odd.verdict, seconds=1.25, answer="7"), 0.3)
     stage = Replay()
     stage.observe([Group(POOL[0], "train:1:p0", (odd, *members("00", POOL[0], 1, first=1)))])
     other = Replay()
@@ -180,8 +180,8 @@ def test_a_run_replays_what_it_drew():
     def ending(request: SampleRequest, member: int) -> Outcome:
         return Outcome.CORRECT if request.group_id == "train:1:p0" and member == 1 else Outcome.INCORRECT
 
-    world = Situation(2, lambda: Uniform(n=3), ending)
-    run = ScriptedRun([Uniform(n=3), Replay()], world, train=lambda index: POOL[index % 2])
+    situation = Situation(2, lambda: Uniform(n=3), ending)
+    run = ScriptedRun([Uniform(n=3), Replay()], situation, train=lambda index: POOL[index % 2])
     first, second, third = run.steps(3)
     [drawn] = [r for g in first for r in g.rollouts if r.success]
     for groups, metrics in ((second, None), (third, run.metrics)):

@@ -50,7 +50,7 @@ def solved(problem: Problem, *texts: str, kind: str = "plain", success: bool = T
             prefix_ids=EMPTY,
             context=Context(kind),
             text=text,
-        ).judged(correct() if success else incorrect(), 1.0)
+        ).verified(correct() if success else incorrect(), 1.0)
         for member, text in enumerate(texts)
     ]
     return Group(problem, f"g:{problem.id}", tuple(rollouts))
@@ -119,7 +119,7 @@ def test_a_real_tokenizer_sees_the_text_as_it_is_written():
     seed.observe([solved(A, "3+4=7")])
     policy = random_policy()
     [request] = ask(seed, D, engine=policy)
-    assert policy.pieces(request.prompt_ids) == ["<s>", *"3 4>7:3+4=7", "</s>", *"\n3 4 6>13:"]
+    assert policy.token_texts(request.prompt_ids) == ["<s>", *"3 4>7:3+4=7", "</s>", *"\n3 4 6>13:"]
 
 
 @pytest.mark.parametrize("trained", ["as_generated", "original", "excluded"])

@@ -20,10 +20,10 @@ texts = st.lists(st.text("ab.\n#", min_size=0, max_size=4), max_size=12)
 class Texts(ScriptedEngine):
     """Token i reads as the i-th of some texts."""
 
-    def __init__(self, pieces: list[str]) -> None:
-        self.texts = pieces
+    def __init__(self, texts: list[str]) -> None:
+        self.texts = texts
 
-    def pieces(self, ids: np.ndarray) -> list[str]:
+    def token_texts(self, ids: np.ndarray) -> list[str]:
         return [self.texts[i] for i in ids]
 
 
@@ -40,8 +40,8 @@ def root(tokens: int, **rest: object) -> Rollout:
     )
 
 
-def candidates(segmenter: Segmenter, pieces: list[str]) -> list[int]:
-    return list(segmenter.chain(root(len(pieces)), {}, Texts(pieces)).candidates)
+def candidates(segmenter: Segmenter, texts: list[str]) -> list[int]:
+    return list(segmenter.chain(root(len(texts)), {}, Texts(texts)).candidates)
 
 
 @given(st.integers(0, 40), st.integers(1, 12))
@@ -54,20 +54,20 @@ def test_chunks_are_all_of_one_length_but_the_last(length, tokens):
 
 
 @given(texts, st.sampled_from([".", "\n\n", "a.", ".\n"]))
-def test_a_segment_ends_with_the_token_that_completes_a_mark(pieces, mark):
-    owner = [token for token, piece in enumerate(pieces) for _ in piece]
-    text, at, expected = "".join(pieces), 0, set()
+def test_a_segment_ends_with_the_token_that_completes_a_mark(texts, mark):
+    owner = [token for token, text in enumerate(texts) for _ in text]
+    text, at, expected = "".join(texts), 0, set()
     while at < len(text):
         if text.startswith(mark, at):
             at += len(mark)
             expected.add(owner[at - 1] + 1)
         else:
             at += 1
-    assert Delimiter(marks=[mark]).bounds(pieces, np.ones(len(pieces), bool)) == sorted(expected - {len(pieces)})
+    assert Delimiter(marks=[mark]).bounds(texts, np.ones(len(texts), bool)) == sorted(expected - {len(texts)})
 
 
 @pytest.mark.parametrize(
-    ("pieces", "marks", "bounds"),
+    ("texts", "marks", "bounds"),
     [
         (["One", ".", " Two", ".\n", "Three", "."], ["."], [2, 4]),  # merged, and the last ends the response
         (["x", "\n", "\n", "y"], ["\n\n"], [3]),  # a blank line of two tokens
@@ -78,15 +78,15 @@ def test_a_segment_ends_with_the_token_that_completes_a_mark(pieces, mark):
         ([], ["."], []),
     ],
 )
-def test_delimiters(pieces, marks, bounds):
-    assert candidates(Delimiter(marks=marks), pieces) == bounds
+def test_delimiters(texts, marks, bounds):
+    assert candidates(Delimiter(marks=marks), texts) == bounds
 
 
 @given(texts, st.integers(1, 4), st.lists(st.sampled_from(["#", "a.", "a", ".a#"]), min_size=1, max_size=3))
-def test_no_candidate_holds_an_answer_mark(pieces, tokens, marks):
+def test_no_candidate_holds_an_answer_mark(texts, tokens, marks):
     plain, marked = Chunk(tokens=tokens), Chunk(tokens=tokens, answer_marks=marks)
-    held = [t for t in candidates(plain, pieces) if any(mark in "".join(pieces[:t]) for mark in marks)]
-    assert candidates(marked, pieces) == [t for t in candidates(plain, pieces) if t not in held]
+    held = [t for t in candidates(plain, texts) if any(mark in "".join(texts[:t]) for mark in marks)]
+    assert candidates(marked, texts) == [t for t in candidates(plain, texts) if t not in held]
 
 
 @given(rollouts())
@@ -121,7 +121,7 @@ def test_marks_are_not_empty():
 
 def test_text_is_read_only_if_it_matters():
     class Mute(ScriptedEngine):
-        def pieces(self, ids: np.ndarray) -> list[str]:
+        def token_texts(self, ids: np.ndarray) -> list[str]:
             raise AssertionError
 
     assert list(Chunk(tokens=2).chain(root(5), {}, Mute()).candidates) == [2, 4]

@@ -139,8 +139,8 @@ def test_no_pool_drains_in_ten_thousand_steps():
 
 def test_a_step_as_large_as_its_pool_finds_everyone_whatever_the_floor():
     """The last of 32 problems at a chance of 0.02 takes some 200 epochs of the pool."""
-    world = Situation(len(POOL), Uniform, always(Outcome.INCORRECT))
-    run = ScriptedRun([Uniform(n=2), Skip(keep=0.01, floor=0.02)], world, train=lambda i: POOL[i % len(POOL)])
+    situation = Situation(len(POOL), Uniform, always(Outcome.INCORRECT))
+    run = ScriptedRun([Uniform(n=2), Skip(keep=0.01, floor=0.02)], situation, train=lambda i: POOL[i % len(POOL)])
     assert all(len(groups) == len(POOL) for groups in run.steps(12))
 
 

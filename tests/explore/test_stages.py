@@ -143,7 +143,7 @@ def test_the_world_of_turns_holds_every_kind_of_rollout(name):
     stages = [Ragged(), Branch(which="all", segment=EVERY, branches=2)] if name == "branch" else [Ragged()]
     drawn = [r for groups in ScriptedRun(stages, SITUATIONS["turns"]).steps(STEPS) for g in groups for r in g.rollouts]
     own = [r.trainable_T for r in drawn if bool(r.branch_at) == (name == "branch") and r.trainable_T is not None]
-    assert len(own) < len(drawn), "one turn, without a word of the world"
+    assert len(own) < len(drawn), "one turn, without a word of the environment"
     assert any(not flags[0] and flags[1:].all() for flags in own)
     assert any(not flags[-1] and flags[:-1].all() for flags in own)
     assert any(flags[0] and flags[-1] and not flags[1:-1].any() for flags in own)

@@ -181,7 +181,7 @@ def test_off_is_the_mean_distance_from_what_was_predicted():
     assert numbers["remembered"] == 2.0
 
 
-def test_only_the_plain_prompt_and_what_a_verifier_judged_are_evidence():
+def test_only_the_plain_prompt_and_what_a_verifier_verified_are_evidence():
     [problem] = on_circle(0)
     base = group("10ee", problem)
     parent = base.rollouts[0]

@@ -36,9 +36,9 @@ def test_trl_reads_messages_rewards_and_steps(tmp_path):
     assert column(found, "text") == [TURNS_TEXT, TURNS_TEXT, "Vier: 四\u2028."]
     assert column(found, "prompt")[0] == "[system]\nAdd.\n\n[user]\n2 + 2?"
     assert column(found, "outcome") == [None] * 3  # a reward is no verdict
-    judged = read(tmp_path, columns={"success": "acc >= 1"})
-    assert judged.rollouts["outcome"].to_pylist() == ["incorrect", "correct", "incorrect"]
-    assert said(judged, "Success is acc >= 1")
+    verified = read(tmp_path, columns={"success": "acc >= 1"})
+    assert verified.rollouts["outcome"].to_pylist() == ["incorrect", "correct", "incorrect"]
+    assert said(verified, "Success is acc >= 1")
 
 
 def test_trl_adds_several_rewards_and_says_so(tmp_path):
@@ -265,8 +265,8 @@ def test_a_trace_is_read_from_its_graph(tmp_path):
     assert (found["entropy"], found["advantage"], found["reward"], found["stop"]) == (0.25, 0.5, 1.5, "stop")
     # of the last branch: the tool's three tokens, and two of the template before the second turn
     assert (found["turns"], found["observed"], found["turn_errors"]) == (2, 5, None)
-    (judged,) = rows(path, columns={"success": "rewards.right.score >= 1"})
-    assert judged["outcome"] == "correct"
+    (verified,) = rows(path, columns={"success": "rewards.right.score >= 1"})
+    assert verified["outcome"] == "correct"
 
 
 def test_failed_limited_and_untrained_traces(tmp_path):

@@ -179,7 +179,7 @@ def test_the_other_columns_and_a_rule(tmp_path):
     assert column(rows(path, columns=columns | {"split": "greedy"}), "split") == ["greedy"] * 2
 
 
-def test_what_says_nothing_is_never_judged_and_what_is_unclear_is_an_error(tmp_path):
+def test_what_says_nothing_is_never_verified_and_what_is_unclear_is_an_error(tmp_path):
     values = [None, float("nan"), "", True, 0, "incorrect", "Timeout"]
     path = dumps.lines(tmp_path / "a", [{"p": "x", "s": value} for value in values])
     columns = {"problem": "p", "success": "s"}
@@ -296,7 +296,7 @@ def test_texts_of_any_kind_are_read(tmp_path):
 @pytest.mark.parametrize("value", [7, 0.5, True, ["4", "5"], ["4"], {"answer": "4"}, [[TURNS[0]]]])
 @pytest.mark.parametrize("named", [True, False])
 def test_a_response_that_is_none_is_refused_by_its_name(tmp_path, value, named):
-    """A number, a list of responses: as JSON they would be judged, and mostly wrong."""
+    """A number, a list of responses: as JSON they would be verified, and mostly wrong."""
     good = dumps.verl(1, "p", "4", 1.0)
     path = dumps.lines(tmp_path / "1.jsonl", [good, good | {"output": value}])
     columns = {"problem": "input", "text": "output"} if named else None

@@ -1,5 +1,5 @@
 """``outrider verl-config``: what verl is told, and what is refused. Where verl is installed, its own configuration is
-the judge of the keys."""
+decides which keys are right."""
 
 from __future__ import annotations
 

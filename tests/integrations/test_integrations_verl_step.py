@@ -53,7 +53,7 @@ def verl_batch(made, width: int | None = None):
     return {"token_level_rewards": rewards, "response_mask": mask, "index": np.array(made.uids, dtype=object)}
 
 
-def test_the_same_is_drawn_judged_and_credited(local) -> None:
+def test_the_same_is_drawn_verified_and_credited(local) -> None:
     client = cases.Recorded(local.rollouts)
     made = maker(local, client).make(1)
     assert len(client.asked) == len(set(client.asked)) == len(local.rollouts)

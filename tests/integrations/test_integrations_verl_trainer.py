@@ -264,7 +264,7 @@ def test_verls_whole_loop_runs_over_the_manager(queue, tmp_path, monkeypatch) ->
 
 
 def test_a_step_runs_in_a_process_of_rays(queue, tmp_path) -> None:
-    """Where verl runs it: judges in processes of their own and drawing in a thread work there as here."""
+    """Where verl runs it: verifiers in processes of their own and drawing in a thread work there as here."""
     import ray
 
     remote = ray.remote(step_in_a_process).options(runtime_env={"env_vars": {"PYTHONPATH": ":".join(sys.path)}})

@@ -40,8 +40,8 @@ from scripted import group, view
 LOOP = "so we add the numbers again 1 " * 20
 
 
-def judged(rollout: Rollout, outcome: Outcome) -> Rollout:
-    return rollout.judged(Verdict(outcome, float(outcome is Outcome.CORRECT)), 0.0)
+def verified(rollout: Rollout, outcome: Outcome) -> Rollout:
+    return rollout.verified(Verdict(outcome, float(outcome is Outcome.CORRECT)), 0.0)
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def judged(rollout: Rollout, outcome: Outcome) -> Rollout:
         ("it is 4", Outcome.CORRECT, ""),
         ("it is 4", Outcome.INCORRECT, ""),
         ("it is 4", Outcome.UNPARSEABLE, "sift: no answer"),
-        ("it is 4", Outcome.TIMEOUT, "sift: not judged"),
-        ("it is 4", Outcome.ERROR, "sift: not judged"),
+        ("it is 4", Outcome.TIMEOUT, "sift: unscorable"),
+        ("it is 4", Outcome.ERROR, "sift: unscorable"),
         ("it is four", Outcome.CORRECT, "sift: no digit"),
         ("it is ٤", Outcome.CORRECT, ""),  # a digit of another script
         (LOOP, Outcome.CORRECT, "sift: repetitive"),
@@ -63,10 +63,10 @@ def judged(rollout: Rollout, outcome: Outcome) -> Rollout:
 def test_what_is_sifted_out_and_why(text: str, outcome: Outcome, reason: str) -> None:
     made = group("1")
     [rollout] = made.rollouts
-    made = replace(made, rollouts=(judged(replace(rollout, text=text), outcome),))
+    made = replace(made, rollouts=(verified(replace(rollout, text=text), outcome),))
     assert Sift().drop([made]) == ({rollout.id: reason} if reason else {})
     lenient = Sift(digit=False, redundancy=None).drop([made])
-    assert lenient == ({rollout.id: reason} if reason in ("sift: no answer", "sift: not judged") else {})
+    assert lenient == ({rollout.id: reason} if reason in ("sift: no answer", "sift: unscorable") else {})
 
 
 def test_what_another_stage_has_left_out_keeps_its_reason() -> None:
@@ -107,7 +107,7 @@ def test_as_many_are_kept_as_may_be_and_the_share_of_failures_is_never_passed(
     if everybody[1] >= noise * len(rollouts):
         assert right + wrong == max(n for n, _ in allowed)
     assert stage.observe(groups)["kept"] == right + wrong
-    assert set(dropped.values()) <= {"keep: incorrect", "keep: beyond the most", "keep: not judged"}
+    assert set(dropped.values()) <= {"keep: incorrect", "keep: beyond the most", "keep: unscorable"}
 
 
 class Branching(SteppedEngine):
@@ -131,7 +131,7 @@ def test_the_highest_branching_is_kept_of_the_whole_step() -> None:
 class Boxed(SteppedEngine):
     """The third token closes a box."""
 
-    def pieces(self, ids: np.ndarray) -> list[str]:
+    def token_texts(self, ids: np.ndarray) -> list[str]:
         return ["\\boxed{", "4", "}", *(" and" for _ in ids[3:])][: len(ids)]
 
 
@@ -152,14 +152,14 @@ def test_what_follows_the_answer_ranks_nothing() -> None:
 
 
 def test_what_is_never_trained_on_takes_no_place() -> None:
-    """The greedy yardstick of a group, and responses that were never judged, which are no failures."""
+    """The greedy yardstick of a group, and responses that were never verified, which are no failures."""
     made = group("11e0")
     rollouts = list(made.rollouts)
     rollouts[0] = replace(rollouts[0], context=Context("plain", (), "excluded"))
     groups = [replace(made, rollouts=tuple(rollouts))]
     stage = Keep(most=2, noise=0.5)
     stage.plan(view(groups))
-    assert stage.drop(groups) == {rollouts[2].id: "keep: not judged"}
+    assert stage.drop(groups) == {rollouts[2].id: "keep: unscorable"}
     assert stage.observe(groups)["kept"] == 2.0
 
 
@@ -203,7 +203,7 @@ def test_credit_ends_with_the_token_that_closes_the_first_box(sizes: list[int], 
     cuts = [0, *itertools.accumulate(sizes)]
     pieces = [text[a:b] for a, b in itertools.pairwise(cuts) if text[a:b]]
     pieces.append(text[len("".join(pieces)) :])
-    members = Members(np.ones(1), np.ones(1, bool), np.array([len(pieces)]), pieces_GT=[np.array(pieces)])
+    members = Members(np.ones(1), np.ones(1, bool), np.array([len(pieces)]), token_texts_GT=[np.array(pieces)])
     [credit] = advantages([Imitation(), UntilBox()], members)
     kept = [piece for piece, a in zip(pieces, credit, strict=True) if a]
     assert credit.tolist() == sorted(credit.tolist(), reverse=True), "a beginning of the response"
@@ -307,12 +307,12 @@ def test_who_cannot_measure_nucleus_sizes_says_so(recipe: str) -> None:
             load_recipe(recipe, [engine])
 
 
-def test_the_papers_judge_goes_by_the_box_that_credit_ends_with() -> None:
+def test_the_papers_verifier_goes_by_the_box_that_credit_ends_with() -> None:
     """A wrong answer that is corrected later is not imitated as right, and a right one is, whatever follows it."""
     task = load_recipe("rft", setting="paper").task
     assert isinstance(task, Table)
-    assert isinstance(task.judge, Maths)
+    assert isinstance(task.verifier, Maths)
     text = r"I think \boxed{3}. Wait, \boxed{4}"
-    assert task.judge._answer(text, True) == "3"
+    assert task.verifier._answer(text, True) == "3"
     assert Maths()._answer(text, True) == "4"
     assert Maths(boxes="all")._answer(text, True) == "3, 4"

@@ -406,11 +406,11 @@ def held(model_folder: str, policy: Policy, **options: object) -> tuple[Scripted
     return scripted, sampler
 
 
-def test_rollouts_are_judged_while_others_are_drawn(model_folder: str, policy: Policy) -> None:
+def test_rollouts_are_verified_while_others_are_drawn(model_folder: str, policy: Policy) -> None:
     scripted, sampler = held(model_folder, policy)
     recipe, sizes = load_recipe("grpo"), list[int]()
 
-    class Judging(
+    class Verifying(
         Countdown
     ):  # not a method set on Countdown: isinstance remembers that a class had a protocol's method
         def verify_all(self, items: list[object]) -> list[Verdict]:
@@ -419,7 +419,7 @@ def test_rollouts_are_judged_while_others_are_drawn(model_folder: str, policy: P
             return [Verdict(Outcome.INCORRECT, 0.0) for _ in items]
 
     begin = time.monotonic()
-    collect = Collector(sampler, Judging(), recipe.reward, Ranks(), Clock())
+    collect = Collector(sampler, Verifying(), recipe.reward, Ranks(), Clock())
     rollouts = collect([request(f"p{i}", prompt, n=2) for i, prompt in enumerate(PROMPTS[:2])])
     assert sizes == [2, 2]
     assert [r.problem_id for r in rollouts] == ["p0", "p0", "p1", "p1"]

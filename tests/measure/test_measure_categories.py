@@ -52,12 +52,12 @@ def test_context_decides_what_a_word_or_sign_is():
 
 def test_a_word_in_pieces_gives_all_its_tokens_the_category():
     pieces = ["There", "fore", " we", " l", "et", " us", " ", "chec", "k", "", " 1", "2"]
-    names = [BUILT_IN.names[k] for k in BUILT_IN.categorise_pieces(pieces)]
+    names = [BUILT_IN.names[k] for k in BUILT_IN.categorise_token_texts(pieces)]
     assert names == (
         ["logical_structuring"] * 2 + ["semantic_support"] + ["metacognitive"] * 3 + [UNMATCHED]
         + ["metacognitive"] * 2 + [UNMATCHED] + ["formal_reasoning"] * 2
     )  # fmt: skip
-    assert BUILT_IN.categorise_pieces([]).tolist() == []
+    assert BUILT_IN.categorise_token_texts([]).tolist() == []
 
 
 @settings(max_examples=25)
@@ -66,7 +66,7 @@ def test_cutting_a_token_never_changes_what_its_characters_are(text, cuts):
     """One token per character is the truth; a longer token takes the first known kind among its characters."""
     whole = BUILT_IN.categorise(text, [(i, i + 1) for i in range(len(text))])
     stops = sorted({0, *(c for c in cuts if c < len(text)), len(text)})
-    found = BUILT_IN.categorise_pieces([text[a:b] for a, b in pairwise(stops)])
+    found = BUILT_IN.categorise_token_texts([text[a:b] for a, b in pairwise(stops)])
     unmatched = len(BUILT_IN.names) - 1
     for (a, b), kind in zip(pairwise(stops), found, strict=True):
         assert kind == next((k for k in whole[a:b] if k != unmatched), unmatched)

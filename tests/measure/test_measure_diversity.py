@@ -92,7 +92,7 @@ def test_problems_do_not_mix():
 def test_responses_that_are_too_short_have_no_number_and_spoil_no_mean():
     found = text_diversity([[], [7], [7, 8, 9], [7, 8, 9]], order=3)
     assert np.isnan(found.overlap_R[0])
-    assert found.overlap_R.tolist()[1:] == [1.0, 1.0, 1.0]  # [7] is judged by single tokens alone
+    assert found.overlap_R.tolist()[1:] == [1.0, 1.0, 1.0]  # [7] is verified by single tokens alone
     assert np.isnan(found.novelty_R[:2]).all()
     assert found.novelty_P.tolist() == [0.0]
     assert text_diversity([]).problems.size == 0

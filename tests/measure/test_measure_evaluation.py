@@ -1,4 +1,4 @@
-"""From judged rollouts to an evaluation: hand counts, subset enumeration, and what is left out."""
+"""From verified rollouts to an evaluation: hand counts, subset enumeration, and what is left out."""
 
 import json
 import subprocess
@@ -58,7 +58,7 @@ def test_every_number_of_a_small_evaluation():
     total = found.overall
     assert total.pass_at[1].value == pytest.approx((3 / 4 + 1 / 3 + 0) / 3)
     assert total.pass_at[2].value == pytest.approx((1 + 2 / 3 + 0) / 3)  # a: 1 failure; b: 2 of the 3 pairs hold it
-    assert total.pass_at[4].value == pytest.approx((1 + 0) / 2)  # b has 3 judged samples: unknown, not 1
+    assert total.pass_at[4].value == pytest.approx((1 + 0) / 2)  # b has 3 verified samples: unknown, not 1
     assert total.pass_at[4].problems == 2
     assert list(total.pass_at) == [1, 2, 4]
     assert total.majority.value == pytest.approx((1 + 1 / 2 + 0) / 3)
@@ -104,8 +104,8 @@ def test_order_of_rollouts_does_not_matter(order):
 @given(st.lists(st.sampled_from([TIMEOUT, ERROR]), max_size=5))
 @settings(deadline=None)
 def test_unscorable_samples_move_no_rate_but_are_counted(broken):
-    judged = [rollout("a", correct("1")), rollout("a", incorrect("2")), rollout("a", incorrect("2"))]
-    found = evaluate(problems("a"), [*judged, *(rollout("a", v) for v in broken)]).overall
+    verified = [rollout("a", correct("1")), rollout("a", incorrect("2")), rollout("a", incorrect("2"))]
+    found = evaluate(problems("a"), [*verified, *(rollout("a", v) for v in broken)]).overall
     assert found.pass_at[1].value == pytest.approx(1 / 3)
     assert found.pass_at[2].value == pytest.approx(2 / 3)
     assert found.majority.value == 0
@@ -136,7 +136,7 @@ def test_majority_is_unknown_where_the_verifier_names_no_answers():
 @pytest.mark.parametrize(
     "verdicts",
     [
-        [incorrect()],  # judged by a function that only says no
+        [incorrect()],  # verified by a function that only says no
         [incorrect(), incorrect()],
         [incorrect(), unparseable()],
         [correct("7"), correct()],  # who knows what the second one said

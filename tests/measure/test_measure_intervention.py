@@ -33,7 +33,7 @@ def test_both_estimators_are_unbiased(kept, replaced, k):
     assert np.isnan(square) if k == 1 else square == pytest.approx((kept - replaced) ** 2)
 
 
-def test_what_cannot_be_judged_is_not_a_zero():
+def test_what_cannot_be_verified_is_not_a_zero():
     assert np.isnan(effects([np.nan, 1], [1, np.nan], 2)).all()
     found = by_position([np.nan, 0.5, 0.1], [0.0, 0.1, np.nan], [0, 1, 2])
     assert (found["below 0.2"].value, found["below 0.2"].n, found.left_out) == (0.5, 1, 2)

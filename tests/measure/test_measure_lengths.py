@@ -18,15 +18,15 @@ def test_every_outcome_has_its_row_and_unknown_numbers_are_counted():
         ["correct", "incorrect", "incorrect", "incorrect", None, "correct"],
         [0, 0, 1, 1, NAN, NAN],
     )
-    assert [row.outcome for row in rows] == ["all", "incorrect", "correct", "unjudged"]  # most frequent first
-    whole, wrong, right, unjudged = rows
+    assert [row.outcome for row in rows] == ["all", "incorrect", "correct", "unverified"]  # most frequent first
+    whole, wrong, right, unverified = rows
     assert (whole.responses, whole.mean) == (6, 33.0)
     assert (wrong.responses, wrong.mean, wrong.std) == (3, 40.0, 10.0)
     assert wrong.truncated == pytest.approx(2 / 3)
     assert (right.p10, right.median, right.p90, right.longest) == (5.5, 7.5, 9.5, 10.0)
     assert right.truncated == 0.0
-    assert unjudged.mean == 70
-    assert math.isnan(unjudged.truncated)
+    assert unverified.mean == 70
+    assert math.isnan(unverified.truncated)
 
 
 def test_no_responses_and_no_lengths_are_no_numbers():

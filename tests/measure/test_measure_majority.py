@@ -56,7 +56,7 @@ def test_no_votes_elect_nothing():
     assert majority([], []) == 0.0
 
 
-def test_one_text_judged_both_ways_counts_its_share():
+def test_one_text_verified_both_ways_counts_its_share():
     """22 reached by a right and by two wrong derivations: whoever reports 22 is right one time in three."""
     assert majority(["22", "22", "22", "5"], [True, False, False, False]) == pytest.approx(1 / 3)
 

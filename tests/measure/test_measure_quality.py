@@ -24,11 +24,11 @@ def broken(text, marker="", outcome=Outcome.CORRECT, stop=StopReason.STOP):
     return {f.rule.name for f in faults([text], [outcome], [stop], marker) if f.faulty_R[0]}
 
 
-def test_a_healthy_response_breaks_nothing_and_every_rule_can_judge_it():
+def test_a_healthy_response_breaks_nothing_and_every_rule_can_verify_it():
     found = faults([HEALTHY], ["correct"], ["stop"], r"\boxed{")
     assert [f.rule for f in found] == list(RULES)
     assert [f.share for f in found] == [0.0] * len(RULES)
-    assert all(f.judged == 1 for f in found)
+    assert all(f.decided == 1 for f in found)
 
 
 @pytest.mark.parametrize(
@@ -73,16 +73,16 @@ def test_redundancy_and_compression_by_their_definitions():
     assert math.isnan(compression(Response("x" * 299)))
 
 
-def test_what_cannot_be_judged_is_unknown_and_in_no_share():
+def test_what_cannot_be_verified_is_unknown_and_in_no_share():
     found = {
         f.rule.name: f for f in faults(["7", "8", "9"], [None, "timeout", "unparseable"], [None, "stop", "length"])
     }
-    assert (found["no answer"].judged, found["no answer"].share) == (1, 1.0)
-    assert (found["no end"].judged, found["no end"].share) == (2, 0.5)
-    assert found["several answers"].judged == 0
+    assert (found["no answer"].decided, found["no answer"].share) == (1, 1.0)
+    assert (found["no end"].decided, found["no end"].share) == (2, 0.5)
+    assert found["several answers"].decided == 0
     assert math.isnan(found["several answers"].share)
-    assert found["mixed languages"].judged == 0  # no letters
-    assert {f.judged for f in faults([""])} == {0}
+    assert found["mixed languages"].decided == 0  # no letters
+    assert {f.decided for f in faults([""])} == {0}
     assert all(math.isnan(f.share) for f in faults([]))
     with pytest.raises(ValueError, match="zip"):
         faults(["a", "b"], ["correct"])

@@ -1,7 +1,7 @@
 """Gradients with an environment in the loop, on a policy whose every rollout is enumerated.
 
-The world speaks first, answers the first turn, and ends behind the second; one token ends it at once. So there are
-rollouts of one turn and of two, with observed tokens at the start and in the middle.
+The environment speaks first, answers the first turn, and ends behind the second; one token ends it at once. So there
+are rollouts of one turn and of two, with observed tokens at the start and in the middle.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ LOGITS = torch.from_numpy(np.random.default_rng(2).normal(size=(len(STATES), TOK
 
 
 def logprobs(ids: Sequence[int]) -> Tensor:
-    """Of every token, also of those that the world wrote: they are a policy's too, and must not count."""
+    """Of every token, also of those that the environment wrote: they are a policy's too, and must not count."""
     return torch.log_softmax(LOGITS, -1)[[STATES[tuple(ids[:k])] for k in range(len(ids))], list(ids)]
 
 
@@ -70,7 +70,7 @@ def group(drawn: Sequence[Way]) -> Group:
         none = np.zeros(0, np.int32)
         ids = np.array(way.ids, np.int32)
         made.append(Rollout("p", "g", member, np.array([9], np.int32), ids, old, none, trainable_T=flags))
-    return Group(Problem("p", ""), "g", tuple(r.judged(None, w.reward) for r, w in zip(made, drawn, strict=True)))
+    return Group(Problem("p", ""), "g", tuple(r.verified(None, w.reward) for r, w in zip(made, drawn, strict=True)))
 
 
 def loss_of(drawn: Sequence[Way], aggregate: object, weight: float = 1.0, baseline: Baseline | None = None) -> Tensor:
@@ -109,7 +109,7 @@ def test_observed_tokens_are_in_no_denominator(aggregate: str) -> None:
     np.testing.assert_allclose(gradient(loss_of((one, two), aggregate)), wanted, atol=1e-7)
 
 
-def test_what_the_world_wrote_has_no_gradient() -> None:
+def test_what_the_environment_wrote_has_no_gradient() -> None:
     # with a baseline advantages add up to 0, and so would what they do to an opening that all have in common
     found = gradient(loss_of(WAYS[:6], "token_mean", baseline=NoBaseline()))
     assert (found[STATES[()]] == 0).all(), "its opening"

@@ -16,7 +16,7 @@ from outrider.explore.view import View
 from outrider.objective.ratio import Marks, TokenRatios
 from outrider.objective.surrogate import Surrogate
 from outrider.record import Group, Outcome, Problem, SampleRequest, Verdict
-from outrider.verify.judge import Judge
+from outrider.verify.verifier import Verifier
 
 
 class Retry(Stage):
@@ -66,7 +66,7 @@ class Plain(Surrogate):
         return tokens.log_ratio.exp() * tokens.advantages, {}
 
 
-class Contains(Judge):
+class Contains(Verifier):
     """Correct where the answer of the row occurs in the response."""
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> str:

@@ -43,7 +43,7 @@ task:
     train_data: sums.jsonl
     heldout_data: heldout.jsonl
     prompt: "{problem}"
-    judge: contains
+    verifier: contains
 explore:
   - uniform: {n: 3}
   - retry: {n: 2}
@@ -147,7 +147,7 @@ def test_its_components_train_are_killed_and_resumed(elsewhere: Path) -> None:
 
 
 def test_it_is_compared_with_grpo(elsewhere: Path) -> None:
-    data = "train_data: sums.jsonl, heldout_data: heldout.jsonl, prompt: '{problem}', judge: contains"
+    data = "train_data: sums.jsonl, heldout_data: heldout.jsonl, prompt: '{problem}', verifier: contains"
     same = ["model=base:countdown", f"task={{table: {{{data}}}}}", "train.problems=4", "train.trackers=[]"]
     same += ["evaluate.problems=4", "evaluate.n=2", "evaluate.bootstrap=20", "sample.max_tokens=12"]
     said = ran(elsewhere, "bench", "grpo", "mine.yaml", "--seeds", "1", "--steps", "1", "--out", "bench", *same)

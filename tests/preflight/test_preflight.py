@@ -129,7 +129,7 @@ BAD = {
     "an answer that math cannot read": Bad(
         "line 3: .*beyond what is compared",
         with_row(GOOD, 2, answer="(" * 60 + "1" + ")" * 60),
-        table={"judge": "math"},
+        table={"verifier": "math"},
     ),
 }
 

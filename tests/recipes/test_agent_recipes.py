@@ -113,7 +113,7 @@ def questions(tmp_path: Path, file: str, answer: str) -> list[str]:
     (tmp_path / "train.jsonl").write_text("".join(lines[:40]))
     (tmp_path / "dev.jsonl").write_text("".join(lines[40:60]))
     there = f"train_data={tmp_path / 'train.jsonl'}", f"heldout_data={tmp_path / 'dev.jsonl'}"
-    return [f"task.problems.{word}" for word in (*there, f"answer={answer}", "judge={qa: {}}")]
+    return [f"task.problems.{word}" for word in (*there, f"answer={answer}", "verifier={qa: {}}")]
 
 
 @needs_data
@@ -197,7 +197,7 @@ def test_an_interpreter_and_a_small_model_on_gsm8k(tmp_path: Path, name: str) ->
     model = toolish(tmp_path / "model", *blocks, *(f"\\boxed{{{i}}}" for i in range(8)))
     there = f"train_data={tmp_path / 'train.jsonl'}", f"heldout_data={tmp_path / 'test.jsonl'}"
     words = ["train", name, "--setting", "math-python-7b", *SMALL, "explore.0.n=4"]
-    words += [f"task.problems.{word}" for word in (*there, "prompt='{problem} '", "judge=number")]
+    words += [f"task.problems.{word}" for word in (*there, "prompt='{problem} '", "verifier=number")]
     words += ["reward.unparseable=-1.0", *(["explore.1.total=6"] if name == "arpo" else [])]
     stages = [("first", ["task.calls=1"])]
     stages += [("second", ["task.calls=2", "sample.max_tokens=200"])] if name == "etir" else []

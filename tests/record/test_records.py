@@ -203,9 +203,9 @@ def test_success_is_the_verdict_whatever_the_reward(verdict, success, reward):
     assert rollout(verdict=verdict, reward=reward).success is success
 
 
-def test_judging_returns_a_new_rollout():
+def test_verified_returns_a_new_rollout():
     before = rollout()
-    after = before.judged(correct("2"), 1.0)
+    after = before.verified(correct("2"), 1.0)
     assert (before.verdict, before.reward) == (None, None)
     assert (after.verdict, after.reward, after.id) == (correct("2"), 1.0, before.id)
     assert after.token_ids is before.token_ids

@@ -138,11 +138,11 @@ def test_a_dump_is_counted_as_its_rollouts_would_have_been():
     rows = [
         r | {"split": "greedy" if r["member"] == 5 else "evaluate", "parent": None} for r in random_rows(3, steps=3)
     ]
-    judged = [r for r in rows if r["outcome"] is not None]
-    found = evaluations_of(run_of_rows(judged))
+    verified = [r for r in rows if r["outcome"] is not None]
+    found = evaluations_of(run_of_rows(verified))
     assert sorted(found) == [1, 2, 3]
     for step, evaluation in found.items():
-        here = [r for r in judged if r["step"] == step]
+        here = [r for r in verified if r["step"] == step]
         problems = [Problem(p, "", level=r["level"]) for p, r in sorted({r["problem_id"]: r for r in here}.items())]
         parts = [[_rollout(r) for r in here if r["split"] == split] for split in ("evaluate", "greedy")]
         expected = evaluate(problems, *parts)

@@ -28,7 +28,7 @@ LETTERS = ["7", "9", "12", ""]
 
 
 def tries(name: str, seed: int, problems: int = 24, n: int = 5) -> RunData:
-    """Judged tries at the same problems, some of them of no use: timeouts, missing problems, missing tries."""
+    """Verified tries at the same problems, some of them of no use: timeouts, missing problems, missing tries."""
     rng = np.random.default_rng(seed)
     rows = []
     for p in range(problems):
@@ -44,8 +44,8 @@ def tries(name: str, seed: int, problems: int = 24, n: int = 5) -> RunData:
     return replace(run_of_rows(kept), name=name)
 
 
-def judged(run: RunData, k: int) -> dict[str, list[tuple[bool, str, str]]]:
-    """The first ``k`` judged tries at each problem."""
+def verified(run: RunData, k: int) -> dict[str, list[tuple[bool, str, str]]]:
+    """The first ``k`` verified tries at each problem."""
     found: dict[str, list[tuple[bool, str, str]]] = {}
     rows = run.query("SELECT problem_id, outcome, answer, text FROM rollouts ORDER BY member")
     for problem, outcome, *rest in zip(*rows.values(), strict=True):
@@ -59,7 +59,7 @@ def test_unsolved_sets_are_those_of_asking_problem_by_problem(count):
     runs = [tries(name, seed) for seed, name in enumerate(NAMES[:count])]
     section = unsolved.section(cut_at_equal_tokens(runs)[1])
     k = int(section.title.split()[2])
-    first = {run.name: judged(run, k) for run in runs}
+    first = {run.name: verified(run, k) for run in runs}
     failing: dict[str, list[str]] = {}
     for problem in {p for of in first.values() for p in of}:
         asked = [of.get(problem, []) for of in first.values()]
@@ -100,17 +100,17 @@ def test_more_tries_of_one_run_give_it_no_advantage():
 def test_answers_are_compared_at_equal_numbers_of_tries():
     runs = [tries(name, seed) for seed, name in enumerate(NAMES[:2])]
     section = answers.section(cut_at_equal_tokens(runs)[1])
-    both = sorted(set(judged(runs[0], 4)) & set(judged(runs[1], 4)))
+    both = sorted(set(verified(runs[0], 4)) & set(verified(runs[1], 4)))
     k = 4  # a tenth of the problems have fewer than 5
     for run, line, cells in zip(runs, section.figures[0].series, section.tables[0].rows, strict=True):
-        given = [[answer for _, answer, _ in judged(run, k)[p] if answer] for p in both]
+        given = [[answer for _, answer, _ in verified(run, k)[p] if answer] for p in both]
         pairs = [[a != b for a, b in combinations(of, 2)] for of in given]
         differ = float(np.mean([np.mean(of) for of in pairs if of]))
         assert line.x == [1, 2, 4]
         assert line.y[0] == pytest.approx(1.0)
         assert line.y[1] == pytest.approx(1 + differ)
         assert cells[1] == pytest.approx(differ)
-        texts = [[tuple(words(text)) for *_, text in judged(run, k)[p]] for p in both]
+        texts = [[tuple(words(text)) for *_, text in verified(run, k)[p]] for p in both]
         repeated = sum(len(of) - len(set(of)) for of in texts) / sum(map(len, texts))
         assert cells[-1] == pytest.approx(repeated)
 

@@ -263,7 +263,7 @@ def test_branches_are_compared_with_branches_of_the_same_place() -> None:
         found("duplicates", run_of(rows))
 
 
-def test_versions_that_count_updates_and_not_steps_are_not_judged() -> None:
+def test_versions_that_count_updates_and_not_steps_are_not_verified() -> None:
     d = draft(0)
     d.version *= 4
     assert found("stale sampler", finish(d)) is None

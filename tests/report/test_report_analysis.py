@@ -66,7 +66,7 @@ def values(one: Rollout, seed: int) -> TokenValues:
 
 
 def sites(step: int) -> tuple[list[Site], list[ContinuationCounts], list[ContinuationCounts]]:
-    """Every third token; at one of them a continuation could not be judged."""
+    """Every third token; at one of them a continuation could not be verified."""
     rng = np.random.default_rng(10 + step)
     found = [Site(one, at, values(one, 0)) for one in rollouts(step) for at in range(0, len(one.token_ids), 3)]
     counts = [[ContinuationCounts(int(n), 0, 5) for n in rng.integers(0, K + 1, len(found))] for _ in range(2)]
@@ -212,8 +212,10 @@ def test_what_moved_and_where_the_largest_changes_are(whole):
     part = [row for row in rows if row["entropy"] > high]
     assert share["entropy highest 20 %"] == pytest.approx(mean(abs(row["shift"]) >= largest for row in part))
     cloud = figure_of(found, "shift-perplexity").series
-    judged = [id for id in ids if next(row for row in rows if row["id"] == id)["correct"] is not None]
-    assert sorted(x for series in cloud for x in series.x) == pytest.approx(sorted(ppl[id] for id in judged), rel=1e-5)
+    verified = [id for id in ids if next(row for row in rows if row["id"] == id)["correct"] is not None]
+    assert sorted(x for series in cloud for x in series.x) == pytest.approx(
+        sorted(ppl[id] for id in verified), rel=1e-5
+    )
 
 
 def test_tokens_that_moved_most(whole):
@@ -228,7 +230,7 @@ def test_tokens_that_moved_most(whole):
 # intervene
 
 
-def test_effects_by_position_and_outcome_leave_out_what_could_not_be_judged(whole):
+def test_effects_by_position_and_outcome_leave_out_what_could_not_be_verified(whole):
     found = analysis_intervene.section(open_run(whole))
     tried = [one for step in STEPS for one in zip(*sites(step), strict=True)]
     every = [(site, (kept.successes - other.successes) / K) for site, kept, other in tried if not kept.unscorable]
@@ -325,8 +327,8 @@ def test_rollouts_that_are_gone_leave_tokens_of_no_outcome(folder):
 
 def test_evaluations_of_several_steps_have_the_same_groups_and_each_its_own_verdicts(tmp_path):
     def drawn(step: int) -> list[Rollout]:
-        judged = correct("") if step == 1 else incorrect("")
-        return [replace(one, group_id="evaluate:p", verdict=judged) for one in rollouts(1)[:2]]
+        verified = correct("") if step == 1 else incorrect("")
+        return [replace(one, group_id="evaluate:p", verdict=verified) for one in rollouts(1)[:2]]
 
     with RunFolder.create(tmp_path / "run", CONFIG) as run:
         for step in STEPS:

@@ -45,7 +45,7 @@ def stored(path: Path, steps: int = 3) -> Path:
     for step in range(1, steps + 1):
         folder.rollouts.write(step, [drawn(0, step), drawn(1, step, tokens=5)], levels={"p": "hard"})
         folder.append_metrics(step, {"reward": step / 8} | ({"late": 1.0} if step > 1 else {}))
-    folder.rollouts.write(0, [drawn(step=0).judged(correct("7"), 1.0)], name="evaluate")
+    folder.rollouts.write(0, [drawn(step=0).verified(correct("7"), 1.0)], name="evaluate")
     folder.close()
     return path
 

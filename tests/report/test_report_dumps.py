@@ -47,7 +47,7 @@ TRAINING = ("train", "recipe", "reward", "credit", "baseline", "learn", "aggrega
 
 
 def test_a_dump_of_evaluations_is_reported_as_one(tmp_path, capsys):
-    """Cut off, repeated, judged both ways: four checks find something, and no advice is for a training."""
+    """Cut off, repeated, verified both ways: four checks find something, and no advice is for a training."""
     rows = [
         {"q": f"p{p}", "a": "answer", "ok": m < p % 9, "why": "length" if m < 6 else "stop", "lv": f"L{p % 2}"}
         for p in range(40)
@@ -140,7 +140,7 @@ def test_columns_of_a_run_are_not_renamed(tmp_path, capsys):
     assert "is no dump of another framework" in capsys.readouterr().err
 
 
-def test_what_the_verifier_could_not_judge_is_no_failure_of_a_problem(tmp_path):
+def test_what_the_verifier_could_not_verifier_is_no_failure_of_a_problem(tmp_path):
     """Four timeouts were four failures, which left a pass rate of at most 0.53."""
     outcomes = {"a": ["timeout"] * 4, "b": [False, False, "timeout", "error"], "c": [None] * 4, "d": [True] * 4}
     rows = [{"q": q, "ok": ok} for q, of in outcomes.items() for ok in of]
@@ -153,8 +153,8 @@ def test_what_the_verifier_could_not_judge_is_no_failure_of_a_problem(tmp_path):
     ]
     table = tables["evaluated"]
     row = dict(zip(table["columns"], table["rows"][-1], strict=True))
-    assert (row["problems"], row["responses"], row["not judged"], row["pass@1"]) == (4, 16, 10, 0.5)
-    assert "2 problems have no response that was judged" in table["note"]
+    assert (row["problems"], row["responses"], row["not verified"], row["pass@1"]) == (4, 16, 10, 0.5)
+    assert "2 problems have no response that was verified" in table["note"]
 
 
 def test_a_folder_called_rollouts_may_be_another_frameworks(tmp_path, capsys):

@@ -141,14 +141,14 @@ def test_what_was_observed_is_told_apart():
     nodes = [ExampleNode("a", None, "", "", "0123456789", observed=told)]
     nodes.append(ExampleNode("b", "a", "", "", "", at=3, cut=7))
     (root,) = forest(Example("", "", nodes))
-    assert [tuple(piece) for piece in root.pieces] == [
+    assert [tuple(span) for span in root.spans] == [
         ("01", False, True, False),
         ("234", False, False, False),
         ("56", False, True, True),
         ("78", True, True, True),
         ("9", False, True, False),
     ]
-    assert forest(Example("", "", [ExampleNode("a", None, "", "", "")]))[0].pieces == []
+    assert forest(Example("", "", [ExampleNode("a", None, "", "", "")]))[0].spans == []
 
 
 def test_the_text_of_a_parent_is_cut_at_its_pivots_and_around_each_is_shown_what_it_had_there():
@@ -165,7 +165,7 @@ def test_the_text_of_a_parent_is_cut_at_its_pivots_and_around_each_is_shown_what
         *(ExampleNode(f"{i}", "a", "", "", "", *cut) for i, cut in enumerate(cuts)),
     ]
     (root,) = forest(Example("", "", nodes))
-    assert [(piece.pivot, piece.text) for piece in root.pieces] == [
+    assert [(span.pivot, span.text) for span in root.spans] == [
         (False, text[:4]),
         (True, text[4:40]),
         (True, text[40:]),
@@ -179,7 +179,7 @@ def test_the_text_of_a_parent_is_cut_at_its_pivots_and_around_each_is_shown_what
         60: ("…" + text[-28:], ""),
     }
     (whole,) = forest(Example("", "", nodes[:1]))
-    assert ([piece.text for piece in whole.pieces], whole.pivots) == ([text], [])
+    assert ([span.text for span in whole.spans], whole.pivots) == ([text], [])
 
 
 @given(st.lists(st.lists(st.sampled_from("abcdefghij"), unique=True, max_size=10), max_size=5))

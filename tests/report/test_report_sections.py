@@ -67,8 +67,8 @@ def mean(values: Iterable[float | None]) -> float:
 
 
 def kind(group: Rows) -> str | None:
-    judged = [success(one) for one in group if success(one) is not None]
-    return None if not judged else "solved" if all(judged) else "mixed" if any(judged) else "unsolved"
+    verified = [success(one) for one in group if success(one) is not None]
+    return None if not verified else "solved" if all(verified) else "mixed" if any(verified) else "unsolved"
 
 
 def same(found: dict[Any, float], wanted: dict[Any, float]) -> None:
@@ -116,10 +116,10 @@ def test_budget_by_reason_and_over_time(seed):
     for name in ("solved", "mixed", "unsolved"):
         share = {}
         for step, part in by_step.items():
-            judged = [g for g in grouped(part, "problem_id").values() if kind(g)]
-            of_kind = [g for g in judged if kind(g) == name]
+            verified = [g for g in grouped(part, "problem_id").values() if kind(g)]
+            of_kind = [g for g in verified if kind(g) == name]
             share[step] = sum(one["tokens"] for g in of_kind for one in g) / sum(
-                one["tokens"] for g in judged for one in g
+                one["tokens"] for g in verified for one in g
             )
         same(line(found, "budget-by-kind", name), share)
     stages = line(found, "budget-by-stage", "1-branch")
@@ -162,19 +162,19 @@ def test_a_budget_without_tokens_counts_rollouts():
 def test_groups_over_time_by_level_and_again(seed):
     rows = random_rows(seed)
     found = groups.section(run_of_rows(rows))
-    judged = {key: g for key, g in grouped(rows, "step", "problem_id").items() if kind(g)}
-    counts = Counter((step, kind(g)) for (step, _), g in judged.items())
-    of_step = Counter(step for step, _ in judged)
+    verified = {key: g for key, g in grouped(rows, "step", "problem_id").items() if kind(g)}
+    counts = Counter((step, kind(g)) for (step, _), g in verified.items())
+    of_step = Counter(step for step, _ in verified)
     for name in ("solved", "mixed", "unsolved"):
         same(line(found, "groups-kinds", name), {step: counts[step, name] / of_step[step] for step in of_step})
     visits: dict[str, list[str | None]] = defaultdict(list)
-    for (_, problem), g in judged.items():
+    for (_, problem), g in verified.items():
         visits[problem].append(kind(g))
     pairs = Counter((seen[0], seen[-1]) for seen in visits.values() if len(seen) > 1)
     again = {(cells[""], name): cells[name] for cells in table_of(found, "groups-again") for name in cells if name}
     assert again == {(f"first {a}", f"last {b}"): pairs[a, b] for a in groups.KINDS for b in groups.KINDS}
     for cells in table_of(found, "groups-levels"):
-        part = [g for g in judged.values() if g[0]["level"] == cells["level"]]
+        part = [g for g in verified.values() if g[0]["level"] == cells["level"]]
         assert cells["groups"] == len(part)
         assert cells["mixed"] == pytest.approx(mean(float(kind(g) == "mixed") for g in part))
         assert cells["success"] == pytest.approx(mean(success(one) for g in part for one in g))
@@ -450,7 +450,7 @@ def test_the_frontier_of_evaluations_has_their_intervals_and_paired_changes():
         for problem in problems:
             for member, mark in enumerate(successes[problem.id]):
                 one = rollout(member, [True])
-                drawn.append(_judged(one, problem.id, mark == "c"))
+                drawn.append(_verified(one, problem.id, mark == "c"))
         return evaluate(problems, drawn, resamples=50)
 
     run = run_of_rows([], evaluations={0: evaluation({"a": "c-", "b": "--"}), 5: evaluation({"a": "cc", "b": "c-"})})
@@ -461,12 +461,12 @@ def test_the_frontier_of_evaluations_has_their_intervals_and_paired_changes():
     assert [cells["pass@2"] for cells in table_of(found, "frontier-changes")] == [0.0, 1.0, 0.5]
 
 
-def _judged(one: Any, problem: str, good: bool) -> Any:
+def _verified(one: Any, problem: str, good: bool) -> Any:
     from dataclasses import replace
 
     from outrider.record.verdict import correct, incorrect
 
-    return replace(one, problem_id=problem, group_id=f"e:{problem}").judged(
+    return replace(one, problem_id=problem, group_id=f"e:{problem}").verified(
         correct() if good else incorrect(), float(good)
     )
 

@@ -32,7 +32,7 @@ def rollout(step: int, member: int = 0, entropies: Any = U_SHAPE, **more: Any) -
 def run_with(path: Path, steps: dict[int, list[Rollout]]) -> Any:
     folder = run_of(path, 0)
     for step, rollouts in steps.items():
-        folder.rollouts.write(step, [r.judged(correct("7"), 1.0) for r in rollouts])
+        folder.rollouts.write(step, [r.verified(correct("7"), 1.0) for r in rollouts])
     folder.close()
     run = open_run(path)
     gather(run)
@@ -82,7 +82,7 @@ def test_faults_are_shares_of_the_responses_of_both_ends_with_their_rules():
     assert told["last steps"]["garbled text"] == 0.25
     (table,) = section.tables
     assert [cells[-2:] for cells in table.rows] == [[rule.definition, rule.threshold] for rule in RULES]
-    assert table.columns[3:5] == ["last steps", "judged"]
+    assert table.columns[3:5] == ["last steps", "decided"]
     assert table.rows[names.index("mixed languages")][4] == 12  # of the sixteen last ones those that have letters
     assert r"`\boxed{`" in table.note
 
@@ -92,7 +92,7 @@ def test_on_disk_and_in_memory_faults_are_the_same(tmp_path):
     ends = [StopReason.LENGTH, StopReason.TEXT, StopReason.STOP]
     rollouts = [rollout(1, m, text=texts[m], stop=ends[m]) for m in range(3)]
     folder = run_of(tmp_path / "run", 0)
-    folder.rollouts.write(1, [r.judged(incorrect(), 0.0) for r in rollouts])
+    folder.rollouts.write(1, [r.verified(incorrect(), 0.0) for r in rollouts])
     folder.close()
     rows = [row(member=m, text=texts[m], stop=ends[m].value) for m in range(3)]
     found = build(open_run(tmp_path / "run")).sections
@@ -102,6 +102,6 @@ def test_on_disk_and_in_memory_faults_are_the_same(tmp_path):
     assert (shares["no end"], shares["mixed languages"]) == (pytest.approx(1 / 3), pytest.approx(1 / 3))
 
 
-def test_without_anything_to_judge_there_is_no_section():
+def test_without_anything_to_verify_there_is_no_section():
     assert faults.section(run_of_rows([])) is None
     assert faults.section(run_of_rows([row(text="", outcome=None, stop=None)])) is None

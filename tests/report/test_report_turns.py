@@ -42,7 +42,7 @@ def rollout(step: int, member: int, *parts: str, stop: StopReason = StopReason.D
         stop=stop,
         text=text,
         stage="0-uniform",
-    ).judged(correct("7") if right else incorrect("8"), float(right))
+    ).verified(correct("7") if right else incorrect("8"), float(right))
 
 
 ROLLOUTS = {

@@ -13,9 +13,10 @@ import pytest
 import torch
 from test_turns import OPTIONS, PROBLEMS, Counting, flags, random_policy, requests_of, same
 
-from outrider.environments.apart import WorldsApart
+from environment_zoo import Waiting
+from outrider.environments.apart import ProcessEnvironments
 from outrider.environments.environment import Reply
-from outrider.environments.worlds import Failed, Key, WorldLimits, WorldsHere
+from outrider.environments.environments import EnvironmentLimits, Failed, Key, LocalEnvironments
 from outrider.explore.segment import Turns
 from outrider.model.load import Policy
 from outrider.model.tiny import character_tokenizer
@@ -29,7 +30,6 @@ from outrider.sample.requests import context_of
 from outrider.sample.store import Store
 from outrider.sample.turns import TurnSampler
 from small import random_model
-from world_zoo import Waiting
 
 PATHS = ["fused", "packed", "plain"]
 
@@ -92,11 +92,11 @@ class Anew:
         )
 
 
-class Unsteady(WorldsHere):
+class Unsteady(LocalEnvironments):
     """Answers come late and in any order."""
 
     def __init__(self, make: type[Counting], seed: int) -> None:
-        super().__init__(make, WorldLimits())
+        super().__init__(make, EnvironmentLimits())
         self._random = np.random.default_rng(seed)
 
     def answers(self) -> Iterator[tuple[Key, Reply | Failed]]:
@@ -108,8 +108,8 @@ class Unsteady(WorldsHere):
 
 
 def drawing(sampler: LocalSampler | Anew, policy: Policy, seed: int | None = None, make=Counting) -> TurnSampler:
-    worlds = WorldsHere(make, WorldLimits()) if seed is None else Unsteady(make, seed)
-    return TurnSampler(sampler, policy, OPTIONS, worlds, 6, 256)
+    environments = LocalEnvironments(make, EnvironmentLimits()) if seed is None else Unsteady(make, seed)
+    return TurnSampler(sampler, policy, OPTIONS, environments, 6, 256)
 
 
 @pytest.mark.parametrize("seed", [None, 1, 2])
@@ -150,15 +150,15 @@ def test_the_numbers_are_those_without(policy: Policy, seed: int | None) -> None
 
 
 def test_only_rollouts_in_play_are_held(policy: Policy) -> None:
-    """Those whose world is still open, in two rows each at most."""
-    worlds = Unsteady(Counting, 4)
+    """Those whose environment is still open, in two rows each at most."""
+    environments = Unsteady(Counting, 4)
     requests = requests_of(policy)
     held: list[int] = []
 
     class Measured(Watched):
         def sample(self, requests_now: Sequence[SampleRequest]) -> list[Rollout]:
             drawn = super().sample(requests_now)
-            waiting = {f"{requests[i].group_id}/{k}" for i, k in worlds._worlds}
+            waiting = {f"{requests[i].group_id}/{k}" for i, k in environments._environments}
             assert set(self._kept._standing) <= waiting
             assert self._kept.bytes <= 2 * len(self._kept) * row
             held.append(len(self._kept))
@@ -167,7 +167,7 @@ def test_only_rollouts_in_play_are_held(policy: Policy) -> None:
     shape = policy.model.config
     keys = shape.num_key_value_heads * shape.hidden_size // shape.num_attention_heads
     row = 2 * 4 * shape.num_hidden_layers * keys * (max(len(r.prompt_ids) for r in requests) + OPTIONS.max_tokens)
-    TurnSampler(Measured(policy), policy, OPTIONS, worlds, 6, 256).sample(requests)
+    TurnSampler(Measured(policy), policy, OPTIONS, environments, 6, 256).sample(requests)
     assert max(held) > 10
     assert held[-1] == 0
 
@@ -241,7 +241,7 @@ def test_new_weights_leave_nothing_of_the_old() -> None:
         assert len(kept) == 0
 
 
-def test_a_slow_world_makes_only_its_own_rollout_wait(tmp_path: Path) -> None:
+def test_a_slow_environment_makes_only_its_own_rollout_wait(tmp_path: Path) -> None:
     """Its tool answers when another rollout is in its third turn: waiting for it would be for ever."""
     policy = policy_on("fused")
     sign = tmp_path / "sign"
@@ -259,8 +259,8 @@ def test_a_slow_world_makes_only_its_own_rollout_wait(tmp_path: Path) -> None:
         for p, n in zip(problems, (1, 8), strict=True)
     ]
     sampler = Signalling(policy)
-    worlds = WorldsApart(Waiting, WorldLimits(seconds=20.0), memory_gb=1.0)
-    rollouts = TurnSampler(sampler, policy, OPTIONS, worlds, 6, 256).sample(requests)
+    environments = ProcessEnvironments(Waiting, EnvironmentLimits(seconds=20.0), memory_gb=1.0)
+    rollouts = TurnSampler(sampler, policy, OPTIONS, environments, 6, 256).sample(requests)
     assert StopReason.ENVIRONMENT not in {rollout.stop for rollout in rollouts}
     order = [r.rollout_id(0) for call in sampler.calls for r, _ in call]
     second = [i for i, name in enumerate(order) if name == "slow/0"][1]
@@ -328,7 +328,7 @@ def test_branches_and_openings_and_long_answers_cost_what_is_new(path: str) -> N
     options = OPTIONS.model_copy(update={"max_tokens": 90})
 
     def turns(sampler: LocalSampler | Anew) -> TurnSampler:
-        return TurnSampler(sampler, policy, options, WorldsHere(Uneven, WorldLimits()), 9, 256)
+        return TurnSampler(sampler, policy, options, LocalEnvironments(Uneven, EnvironmentLimits()), 9, 256)
 
     roots = turns(LocalSampler(policy, options)).sample(requests_of(policy, 4))
     asked = [

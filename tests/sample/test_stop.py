@@ -95,7 +95,9 @@ def test_a_branch_goes_on_in_the_middle_of_a_stop_text(folders: dict[str, str]) 
     asked = replace(request("p", PROMPTS[0], n=64), prefix=begun)
     use_plans(policy.model)
     whole = LocalSampler(policy, SampleOptions(max_tokens=40)).sample([asked])
-    first = next(t for t in (policy.pieces(r.token_ids[:1])[0] for r in whole) if t.isascii() and t.isprintable() and t)
+    first = next(
+        t for t in (policy.token_texts(r.token_ids[:1])[0] for r in whole) if t.isascii() and t.isprintable() and t
+    )
     stop = "</sea" + first[:1]  # begins in the prefix and ends in the branch's first token
     hit = 0
     stopped = LocalSampler(policy, SampleOptions(max_tokens=40, stop=[stop])).sample([asked])

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from outrider.environments.environment import Environment, Reply
-from outrider.environments.worlds import Key, WorldLimits, WorldsHere
+from outrider.environments.environments import EnvironmentLimits, Key, LocalEnvironments
 from outrider.explore.segment import Turns
 from outrider.model.load import Policy
 from outrider.model.tiny import tiny_policy
@@ -69,8 +69,8 @@ def policy() -> Policy:
 def sampler(
     policy: Policy, make=Counting, most: int = 6, options: SampleOptions = OPTIONS, seconds: float = 10.0
 ) -> TurnSampler:
-    worlds = WorldsHere(make, WorldLimits(seconds=seconds))
-    return TurnSampler(LocalSampler(policy, OPTIONS), policy, OPTIONS, worlds, most, 256)
+    environments = LocalEnvironments(make, EnvironmentLimits(seconds=seconds))
+    return TurnSampler(LocalSampler(policy, OPTIONS), policy, OPTIONS, environments, most, 256)
 
 
 def requests_of(policy: Policy, n: int = 12) -> list[SampleRequest]:
@@ -94,20 +94,20 @@ def same(a: Rollout, b: Rollout) -> bool:
     return all(np.allclose(x, y, atol=1e-5, equal_nan=True) for x, y in arrays) and a.stop is b.stop
 
 
-def test_every_turn_is_answered_and_nothing_is_written_for_the_world(policy: Policy) -> None:
+def test_every_turn_is_answered_and_nothing_is_written_for_the_environment(policy: Policy) -> None:
     rollouts = sampler(policy).sample(requests_of(policy))
     turns = []
     for rollout in rollouts:
-        world = Counting()
-        world.begin(PROBLEMS[0], 0)
+        environment = Counting()
+        environment.begin(PROBLEMS[0], 0)
         parts = told(policy, rollout)
         turns.append(sum(mine for mine, _ in parts))
         for (mine, text), (others, said) in zip(parts[::2], parts[1::2], strict=False):
             assert mine
             assert not others
-            assert world.step(text).observation == said
+            assert environment.step(text).observation == said
         if rollout.stop is StopReason.DONE:
-            assert world.step(parts[-1][1]).verdict == rollout.verdict
+            assert environment.step(parts[-1][1]).verdict == rollout.verdict
         else:
             assert rollout.truncated
             assert rollout.verdict is None
@@ -166,8 +166,8 @@ def branches_of(
     return [(rollout, at, next(drawn)) for rollout, at in origins for _ in range(n)]
 
 
-def test_a_branch_goes_on_in_the_world_of_its_turns(policy: Policy) -> None:
-    """Its world counts on where the other's was, and its turns before count too."""
+def test_a_branch_goes_on_in_the_environment_of_its_turns(policy: Policy) -> None:
+    """Its environment counts on where the other's was, and its turns before count too."""
     seen = 0
     rollouts = sampler(policy).sample(requests_of(policy))
     for rollout, at, branch in branches_of(policy, rollouts, ends_of_turns):
@@ -190,7 +190,7 @@ class Quiet(Counting):
 
 
 def test_a_branch_behind_a_turn_that_nothing_was_said_to(policy: Policy) -> None:
-    """Two turns in a row were two actions: one of both together would lead into another world."""
+    """Two turns in a row were two actions: one of both together would lead into another environment."""
 
     def places(rollout: Rollout) -> list[int]:
         return [one.span[1] for one in rollout.observations[1:] if one.span[1] < len(rollout.token_ids)]
@@ -213,14 +213,14 @@ def test_no_more_rollouts_are_in_play_than_may_be(policy: Policy, most: int) -> 
     """Of a request all are, which share its prompt."""
     high = 0
 
-    class Counted(WorldsHere):
+    class Counted(LocalEnvironments):
         def begin(self, key: Key, problem: Problem, seed: int) -> None:
             nonlocal high
             super().begin(key, problem, seed)
-            high = max(high, len(self._worlds))
+            high = max(high, len(self._environments))
 
-    worlds = Counted(Counting, WorldLimits(seconds=60.0))
-    drawing = TurnSampler(LocalSampler(policy, OPTIONS), policy, OPTIONS, worlds, 6, most)
+    environments = Counted(Counting, EnvironmentLimits(seconds=60.0))
+    drawing = TurnSampler(LocalSampler(policy, OPTIONS), policy, OPTIONS, environments, 6, most)
     whole = sampler(policy).sample(requests_of(policy, 5))
     for one, other in zip(drawing.sample(requests_of(policy, 5)), whole, strict=True):
         assert same(one, other)
@@ -273,7 +273,7 @@ class Fickle(Counting):
         return reply._replace(observation=f"{reply.observation}{self.salt},")
 
 
-def test_a_world_that_answers_otherwise_refuses_the_branch(policy: Policy) -> None:
+def test_an_environment_that_answers_otherwise_refuses_the_branch(policy: Policy) -> None:
     """Unscorable, without a token, and with the reason."""
     rollout = next(r for r in sampler(policy, Fickle).sample(requests_of(policy)) if len(told(policy, r)) > 2)
     drawn = branches_of(policy, [rollout], ends_of_turns, Fickle)
@@ -299,7 +299,7 @@ class Silent(Counting):
         return Reply(done=True)
 
 
-def test_a_world_that_fails_costs_its_own_rollout(policy: Policy) -> None:
+def test_an_environment_that_fails_costs_its_own_rollout(policy: Policy) -> None:
     good = {rollout.id: rollout for rollout in sampler(policy).sample(requests_of(policy))}
     failed = 0
     for rollout in sampler(policy, Failing).sample(requests_of(policy)):
@@ -345,7 +345,7 @@ class Overflowing(Counting):
     opening = "1" * 48
 
 
-def test_a_world_may_speak_first(policy: Policy) -> None:
+def test_an_environment_may_speak_first(policy: Policy) -> None:
     for rollout in sampler(policy, Opening).sample(requests_of(policy)):
         assert told(policy, rollout)[0] == (False, "12:")
     for rollout in sampler(policy, Flooding).sample(requests_of(policy, 2)):
@@ -368,7 +368,7 @@ def test_what_was_observed_is_on_record_with_its_place(policy: Policy, make: typ
         assert np.array_equal(flags_T, np.ones_like(flags_T) if rollout.trainable_T is None else rollout.trainable_T)
         assert rollout.turns == sum(mine for mine, _ in parts)
         assert sorted(one.at for one in rollout.observations) == [one.at for one in rollout.observations]
-        heard = rollout.observations[1:]  # the first is what a world says before any turn
+        heard = rollout.observations[1:]  # the first is what an environment says before any turn
         cut_off = rollout.stop in (StopReason.LENGTH, StopReason.CONTEXT)
         limited = cut_off and not (heard and heard[-1].at == len(flags_T))
         assert len(heard) == rollout.turns - limited, "one for each turn that was answered"
@@ -390,8 +390,8 @@ class Wordy(Counting):
 
 
 def test_what_was_cut_and_what_asked_for_the_impossible_is_counted_once(policy: Policy) -> None:
-    worlds = WorldsHere(Wordy, WorldLimits(most_bytes=4))
-    drawing = TurnSampler(LocalSampler(policy, OPTIONS), policy, OPTIONS, worlds, 6, 256)
+    environments = LocalEnvironments(Wordy, EnvironmentLimits(most_bytes=4))
+    drawing = TurnSampler(LocalSampler(policy, OPTIONS), policy, OPTIONS, environments, 6, 256)
     rollouts = drawing.sample(requests_of(policy))
     first = [rollout.observations[1] for rollout in rollouts if len(told(policy, rollout)) > 1]
     assert first
@@ -426,16 +426,16 @@ def test_an_observation_without_room_in_the_context_is_left_out(policy: Policy) 
     short = ready(tiny_policy(3, context=30), "packed")[0]
     rollouts = sampler(short).sample(requests_of(short))
     cut = [rollout for rollout in rollouts if rollout.stop is StopReason.CONTEXT]
-    by_the_world = [rollout for rollout in cut if len(rollout.prompt_ids) + len(rollout.token_ids) < 30]
-    assert by_the_world, "or an observation was never what had no room"
+    by_the_environment = [rollout for rollout in cut if len(rollout.prompt_ids) + len(rollout.token_ids) < 30]
+    assert by_the_environment, "or an observation was never what had no room"
     assert not [rollout for rollout in rollouts if rollout.stop is StopReason.LENGTH]
-    for rollout in by_the_world:
+    for rollout in by_the_environment:
         assert rollout.truncated
         assert rollout.verdict is None
         assert told(short, rollout)[-1][0]
-        world = Counting()
-        world.begin(PROBLEMS[0], 0)
-        said = [world.step(text).observation for mine, text in told(short, rollout) if mine]
+        environment = Counting()
+        environment.begin(PROBLEMS[0], 0)
+        said = [environment.step(text).observation for mine, text in told(short, rollout) if mine]
         assert len(rollout.prompt_ids) + len(rollout.token_ids) + len(said[-1]) >= 30
 
 
@@ -455,13 +455,13 @@ def test_environments_know_how_a_chat_template_ends_the_prompt(policy: Policy, m
     assert set(begun) == {"<think>\n"}
 
 
-def test_the_end_of_a_sampler_is_that_of_its_worlds(policy: Policy) -> None:
+def test_the_end_of_a_sampler_is_that_of_its_environments(policy: Policy) -> None:
     ended = []
 
-    class Ended(WorldsHere):
+    class Ended(LocalEnvironments):
         def end(self) -> None:
             ended.append(True)
             super().end()
 
-    TurnSampler(LocalSampler(policy, OPTIONS), policy, OPTIONS, Ended(Counting, WorldLimits()), 6, 256).close()
+    TurnSampler(LocalSampler(policy, OPTIONS), policy, OPTIONS, Ended(Counting, EnvironmentLimits()), 6, 256).close()
     assert ended == [True]

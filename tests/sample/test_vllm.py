@@ -71,7 +71,7 @@ def test_requests_go_round_the_servers_and_come_back_in_order(policy, servers, t
     assert {r.stop for r in rollouts} == {StopReason.STOP}
     assert {r.policy_version for r in rollouts} == {1}
     assert all(r.entropies_T is None for r in rollouts)
-    assert sampler.take(2, lambda folder: None) == {"prompt_tokens": 60, "cached_tokens": 30, "asked_again": 0}
+    assert sampler.take(2, lambda folder: None) == {"prompt_tokens": 60, "cached_tokens": 30, "retries": 0}
     assert sampler.engines == 3
     assert [len(server.folders) for server in servers] == [server.resets for server in servers] == [2, 2, 2]
     sampler.close()
@@ -88,7 +88,7 @@ def test_what_a_dead_server_owes_is_asked_of_the_others_and_nothing_is_counted_t
     assert servers[1].served == after
     servers[1].dies_after = None  # it is back, with the weights of whoever started it
     numbers = sampler.take(2, lambda folder: None)
-    assert 1 <= numbers["asked_again"] <= 10
+    assert 1 <= numbers["retries"] <= 10
     assert sampler.engines == 3
     drawn(sampler)
     assert servers[1].served == after + 10
@@ -119,7 +119,7 @@ def test_connections_that_a_server_has_closed_are_opened_again(policy, servers, 
         server.closes = True
     for version in (2, 3):
         assert drawn(sampler) == expected()
-        assert sampler.take(version, lambda folder: None)["asked_again"] == 0
+        assert sampler.take(version, lambda folder: None)["retries"] == 0
     sampler.close()
 
 
@@ -129,7 +129,7 @@ def test_a_server_that_was_restarted_has_other_weights(policy, servers, tmp_path
     servers[2].restarts_after = 4
     assert drawn(sampler) == expected()
     assert [server.served for server in servers][:2] == [15, 15], "all ten of the third are drawn again"
-    assert sampler.take(2, lambda folder: None)["asked_again"] == 10
+    assert sampler.take(2, lambda folder: None)["retries"] == 10
     sampler.close()
 
 
@@ -194,7 +194,7 @@ def test_servers_that_take_adapters_are_given_each_once_and_forget_the_one_befor
     assert (
         notice == f"the vLLM server {servers[1].address}: it was restarted; it is left out until the next weights come"
     )
-    assert sampler.take(4, lambda folder: None)["asked_again"] == 10
+    assert sampler.take(4, lambda folder: None)["retries"] == 10
     assert drawn(sampler) == expected()
     assert [len(server.adapters) for server in servers] == [1, 1, 1]
     assert servers[1].folders == servers[0].folders * 2, "a new process is given the weights beneath once more"

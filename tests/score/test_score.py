@@ -63,16 +63,16 @@ def test_what_is_kept_can_be_reported_and_has_the_new_verdicts(task, tmp_path):
 
 
 def test_a_response_that_is_not_in_the_file_is_no_failure(task, tmp_path):
-    """A null was judged as an empty text: pass@1 of 0.5 for two right answers and two requests that failed."""
+    """A null was verified as an empty text: pass@1 of 0.5 for two right answers and two requests that failed."""
     rows = [{"question": "What is 1 and 1?", "response": r} for r in ("2", None, None, "2")]
     found = score(open_any(dump(tmp_path / "gen.jsonl", rows), COLUMNS), task, task.heldout(99))
     [tally] = found.evaluation.tallies
     assert (tally.scorable, tally.successes, tally.errors) == (2, 2, 2)
     assert found.rollouts["outcome"].to_pylist() == ["correct", "error", "error", "correct"]
-    assert "2 of 4 responses are not in the file (null): not judged, and counted as errors." in found.notes
+    assert "2 of 4 responses are not in the file (null): not verified, and counted as errors." in found.notes
     rows = [{"question": "What is 1 and 1?", "response": r} for r in ("2", "", " ")]  # as CSV writes what is missing
     found = score(open_any(dump(tmp_path / "gen.jsonl", rows), COLUMNS), task, task.heldout(99))
-    assert "2 of 3 responses are empty texts, and are judged as such." in found.notes
+    assert "2 of 3 responses are empty texts, and are verified as such." in found.notes
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_models_that_a_file_keeps_apart_are_scored_apart(task, tmp_path):
     assert any("scored apart" in note for note in found.notes)
 
 
-def test_a_response_that_was_cut_off_is_judged_as_unfinished(task, tmp_path):
+def test_a_response_that_was_cut_off_is_verified_as_unfinished(task, tmp_path):
     whys = ("stop", "text", "length", "context")  # a stop text ends a response as the policy's own end does
     rows = [{"question": "What is 1 and 1?", "response": "so 2", "why": why} for why in whys]
     run = open_any(dump(tmp_path / "gen.jsonl", rows), {**COLUMNS, "stop": "why"})
@@ -157,9 +157,9 @@ def test_questions_are_searched_inside_a_prompt_only_where_nothing_else_finds_th
 
 
 def test_a_task_with_turns_is_refused(tmp_path):
-    """A text alone has no environment to judge it, and would be wrong for all."""
+    """A text alone has no environment to verify it, and would be wrong for all."""
     run = open_any(dump(tmp_path / "gen.jsonl", [{"question": "A.b?", "response": "=C;"}]), COLUMNS)
-    with pytest.raises(UserError, match="rollouts of task 'hops' have turns, and their environment judges them"):
+    with pytest.raises(UserError, match="rollouts of task 'hops' have turns, and their environment verifies them"):
         score(run, Hops(), Hops().heldout(3))
 
 

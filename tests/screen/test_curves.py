@@ -45,12 +45,12 @@ def test_curves_put_evaluations_at_the_tokens_of_their_step() -> None:
 def test_curves_of_a_real_evaluation() -> None:
     """The names that the picture reads are those that the measure writes."""
     problems = [Problem(id=str(i), prompt="") for i in range(4)]
-    judged = [
+    verified = [
         replace(rollout(0), problem_id=p.id, member=i, verdict=correct() if i <= int(p.id) else incorrect())
         for p in problems
         for i in range(4)
     ]
-    written = evaluate(problems, judged, resamples=50).to_json()
+    written = evaluate(problems, verified, resamples=50).to_json()
     (line,) = curves_figure([], {0: written}).axes[3].lines
     assert line.get_xydata().tolist()[0] == [1, (1 + 2 + 3 + 4) / 16]
     assert line.get_xydata().tolist()[-1] == [4, 1.0]

@@ -17,12 +17,12 @@ NONE = np.zeros(0, np.int32)
 def groups(*rewards: float | None, stop: StopReason = StopReason.STOP) -> list[Group]:
     """Groups of two with these rewards."""
 
-    def judged(i: int, reward: float | None) -> Rollout:
+    def verified(i: int, reward: float | None) -> Rollout:
         verdict: Verdict = correct("1") if reward else incorrect("0")
         one = Rollout(f"p{i // 2}", "g", i, NONE, NONE, NONE.astype(np.float32), NONE, stop=stop)
-        return one.judged(verdict, reward)
+        return one.verified(verdict, reward)
 
-    rollouts = [judged(i, reward) for i, reward in enumerate(rewards)]
+    rollouts = [verified(i, reward) for i, reward in enumerate(rewards)]
     return [Group(Problem(f"p{i}", "?"), f"g{i}", tuple(rollouts[2 * i : 2 * i + 2])) for i in range(len(rewards) // 2)]
 
 

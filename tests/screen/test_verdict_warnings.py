@@ -1,4 +1,4 @@
-"""A run whose verifier does not judge says so."""
+"""A run whose verifier does not verify says so."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def groups(stop: StopReason = StopReason.STOP, **counts: int) -> list[Group]:
     """One group with so many rollouts of each outcome, each with its outcome as the reason."""
     outcomes = [Outcome(name) for name, count in counts.items() for _ in range(count)]
     rollouts = [
-        Rollout("p", "g", i, NONE, NONE, NONE.astype(np.float32), NONE, stop=stop).judged(
+        Rollout("p", "g", i, NONE, NONE, NONE.astype(np.float32), NONE, stop=stop).verified(
             Verdict(outcome, 0.0, detail=f"{outcome.value} {i}"), 0.0
         )
         for i, outcome in enumerate(outcomes)
@@ -54,7 +54,7 @@ def test_a_run_that_stays_bad_is_told_again_only_where_it_has_doubled():
 def scored(*scores: float, correct: int = 0) -> list[Group]:
     verdicts = [Verdict(Outcome.INCORRECT, score) for score in scores] + [Verdict(Outcome.CORRECT, 1.0)] * correct
     rollouts = [
-        Rollout("p", "g", i, NONE, NONE, NONE.astype(np.float32), NONE, stop=StopReason.STOP).judged(v, v.score)
+        Rollout("p", "g", i, NONE, NONE, NONE.astype(np.float32), NONE, stop=StopReason.STOP).verified(v, v.score)
         for i, v in enumerate(verdicts)
     ]
     return [Group(Problem("p", "?"), "g", tuple(rollouts))]
@@ -73,18 +73,18 @@ def test_a_score_that_never_reaches_success_is_told_at_once_and_once():
     assert begun.warnings(scored(*shaped, correct=1)) + begun.warnings(scored(*shaped)) == []  # it can be reached
 
 
-def test_nothing_judged_is_nothing_to_say():
+def test_nothing_verified_is_nothing_to_say():
     assert VerdictWatch().warnings([]) == VerdictWatch().warnings(groups()) == []
 
 
 def test_it_is_on_the_screen_and_in_the_folder(tmp_path: Path, capsys):
     (tmp_path / "broken.py").write_text("def score(problem, completion):\n    raise KeyError('the grader is broken')\n")
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"problem": f"{i}+1"}) + "\n" for i in range(4)))
-    judge = {"function": {"function": f"{tmp_path}/broken.py:score"}}
+    verifier = {"function": {"function": f"{tmp_path}/broken.py:score"}}
     table = {
         "train_data": f"{tmp_path}/rows.jsonl",
         "heldout_data": f"{tmp_path}/held.jsonl",
-        "judge": judge,
+        "verifier": verifier,
         "prompt": ":{problem}=",
     }
     (tmp_path / "held.jsonl").write_text('{"problem": "9+9"}\n')

@@ -1,4 +1,4 @@
-"""Countdown: solvable by construction, judged by replay, held out by a hash."""
+"""Countdown: solvable by construction, verified by replay, held out by a hash."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_streams_repeat_and_seeds_differ() -> None:
     ("text", "outcome", "detail"),
     [
         ("11-6=5,8 9 5;5+9=14,8 14;8+14=22", Outcome.CORRECT, ""),
-        ("11-6=5;5+9=14;8+14=22", Outcome.CORRECT, ""),  # the written state is not judged
+        ("11-6=5;5+9=14;8+14=22", Outcome.CORRECT, ""),  # the written state is not verified
         ("11-6=5,1 1 1;5+9=14,7;8+14=22", Outcome.CORRECT, ""),
         ("8+14=22", Outcome.INCORRECT, "step 1: 14 is not at hand"),
         ("11-6=4,8 9 4;4+9=13,8 13;8+13=21", Outcome.INCORRECT, "step 1: wrong arithmetic"),

@@ -23,12 +23,12 @@ TASK = Hops()
 PROBLEMS = [TASK.train(i) for i in range(300)]
 
 
-def judged(task: Hops, problem: Problem) -> tuple[int, bool]:
+def verified(task: Hops, problem: Problem) -> tuple[int, bool]:
     """The turns of a demonstration, and whether it is right; only its last turn ends it."""
-    world = task.environment()
-    world.begin(problem, 0)
+    environment = task.make_environment()
+    environment.begin(problem, 0)
     turns = task.demonstration(problem)
-    *replies, last = [world.step(turn) for turn in turns]
+    *replies, last = [environment.step(turn) for turn in turns]
     assert not any(reply.done or reply.error for reply in replies)
     assert last.done
     assert last.verdict is not None
@@ -38,7 +38,7 @@ def judged(task: Hops, problem: Problem) -> tuple[int, bool]:
 def test_a_demonstration_is_right_and_as_short_as_the_limit_of_turns() -> None:
     """At the worst, of six hops five lead to another entity, four of which end one hop later: 15 calls."""
     for problem in [*PROBLEMS, *(Hops(astray=1).train(i) for i in range(300))]:
-        turns, right = judged(TASK, problem)
+        turns, right = verified(TASK, problem)
         assert right
         assert int(problem.level) < turns <= TASK.limits.turns
 
@@ -57,7 +57,7 @@ def test_as_much_is_right_as_the_chances_say(c: float) -> None:
     known = ((1 - c) * due + c / 4) / (1 - c / 2)
     right = (1 - c) * due + c / 2 * known  # K as an answer is wrong
     problems = [Hops(hops=(1,)).train(i) for i in range(3000)]
-    share = sum(judged(Hops(careless=c), problem)[1] for problem in problems) / len(problems)
+    share = sum(verified(Hops(careless=c), problem)[1] for problem in problems) / len(problems)
     assert share == pytest.approx(right, abs=0.03)
 
 
@@ -66,7 +66,7 @@ def test_how_careless_is_bounded() -> None:
         Hops(careless=1.0)
 
 
-def test_training_never_shows_a_heldout_world() -> None:
+def test_training_never_shows_a_heldout_problem() -> None:
     heldout = {p.id for p in TASK.heldout(300)}
     assert len(heldout) == 300
     assert all(map(is_heldout, heldout))

@@ -95,7 +95,7 @@ class _Pieces(ScriptedEngine):
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
 
-    def pieces(self, ids: Ids) -> list[str]:
+    def token_texts(self, ids: Ids) -> list[str]:
         return [self.policy.tokenizer.decode([token]) for token in ids]
 
 

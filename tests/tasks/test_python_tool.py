@@ -7,15 +7,15 @@ import re
 from pathlib import Path
 
 import pytest
-from test_worlds import heard
+from test_environments import heard
 
-from outrider.environments.apart import WorldsApart
+from outrider.environments.apart import ProcessEnvironments
 from outrider.environments.environment import Environment, Reply
-from outrider.environments.worlds import WorldLimits, WorldsHere
+from outrider.environments.environments import EnvironmentLimits, LocalEnvironments
 from outrider.errors import UserError
 from outrider.tasks import PythonTool
 from outrider.tasks.turn_task import TurnLimits
-from outrider.validate.worlds import compare_worlds
+from outrider.validate.environments import compare_environments
 from outrider.verify.sandbox_choice import find_way
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
@@ -40,9 +40,9 @@ def task(tmp_path: Path) -> PythonTool:
 
 
 def begun(task: PythonTool) -> Environment:
-    world = task.environment()
-    world.begin(task.train(0), 0)
-    return world
+    environment = task.make_environment()
+    environment.begin(task.train(0), 0)
+    return environment
 
 
 def block(code: str) -> str:
@@ -54,36 +54,36 @@ def shown(text: str) -> str:
 
 
 def test_names_stay_and_earlier_output_does_not_come_again(task: PythonTool) -> None:
-    world = begun(task)
-    assert world.step(block("x = 40\nprint('forty')")) == Reply(shown("forty"))
-    assert world.step(block("def f(y):\n    return x + y")) == Reply(shown(""))
-    assert world.step(block("print(f(2))")) == Reply(shown("42"))
-    assert world.step(block("print(1)")) == Reply(shown("No call is left."), error=True)
-    right = world.step("So it is \\boxed{42}.")
+    environment = begun(task)
+    assert environment.step(block("x = 40\nprint('forty')")) == Reply(shown("forty"))
+    assert environment.step(block("def f(y):\n    return x + y")) == Reply(shown(""))
+    assert environment.step(block("print(f(2))")) == Reply(shown("42"))
+    assert environment.step(block("print(1)")) == Reply(shown("No call is left."), error=True)
+    right = environment.step("So it is \\boxed{42}.")
     assert right.done
     assert right.verdict is not None
     assert right.verdict.success
 
 
 def test_a_block_in_reasoning_that_is_not_closed_is_not_executed(task: PythonTool) -> None:
-    world = begun(task)
+    environment = begun(task)
     refused = Reply(shown("Nothing was executed: the reasoning block is not closed."), error=True)
-    assert world.step("<think>" + block("print(41)")) == refused
-    assert world.step(block("print(41)")) == refused, "the block goes on in the next turn"
-    assert world.step("so</think>" + block("print(42)")) == Reply(shown("42"))
-    assert world.step("<think>so</think>" + block("print('<think>')")) == Reply(shown("<think>"))
-    unclosed = world.step("<think>It is \\boxed{42}.").verdict
+    assert environment.step("<think>" + block("print(41)")) == refused
+    assert environment.step(block("print(41)")) == refused, "the block goes on in the next turn"
+    assert environment.step("so</think>" + block("print(42)")) == Reply(shown("42"))
+    assert environment.step("<think>so</think>" + block("print('<think>')")) == Reply(shown("<think>"))
+    unclosed = environment.step("<think>It is \\boxed{42}.").verdict
     assert unclosed is not None
     assert unclosed.detail == "reasoning block not closed"
 
 
 def test_a_block_that_fails_says_why_and_leaves_nothing(task: PythonTool) -> None:
-    world = begun(task)
-    assert world.step(block("y = 1\nprint('so far')\n1/0")) == Reply(
+    environment = begun(task)
+    assert environment.step(block("y = 1\nprint('so far')\n1/0")) == Reply(
         shown("so far\nZeroDivisionError: division by zero"), error=True
     )
-    assert world.step(block("print(y)")) == Reply(shown("NameError: name 'y' is not defined"), error=True)
-    assert world.step(block("print('")).observation.startswith("```output\nSyntaxError: ")
+    assert environment.step(block("print(y)")) == Reply(shown("NameError: name 'y' is not defined"), error=True)
+    assert environment.step(block("print('")).observation.startswith("```output\nSyntaxError: ")
 
 
 @pytest.mark.parametrize(
@@ -98,11 +98,11 @@ def test_a_block_that_fails_says_why_and_leaves_nothing(task: PythonTool) -> Non
     ],
 )
 def test_what_a_block_may_not(task: PythonTool, code: str, said: str) -> None:
-    world = begun(task)
-    reply = world.step(block(code))
+    environment = begun(task)
+    reply = environment.step(block(code))
     assert said in reply.observation
     assert reply.error
-    assert world.step(block("print(7)")) == Reply(shown("7"))
+    assert environment.step(block("print(7)")) == Reply(shown("7"))
 
 
 def test_a_long_output_is_cut_which_is_said(task: PythonTool) -> None:
@@ -111,17 +111,17 @@ def test_a_long_output_is_cut_which_is_said(task: PythonTool) -> None:
 
 
 def test_a_block_that_sleeps_is_told_so_in_time(task: PythonTool) -> None:
-    """Its rollout would be unscorable if its world were late: a policy could choose not to be judged."""
+    """Its rollout would be unscorable if its environment were late: a policy could choose not to be verified."""
     quick = task.model_copy(update={"limits": TurnLimits(seconds=8.0)})
-    worlds = WorldsApart(quick.makes(), WorldLimits(seconds=8.0))
-    worlds.begin((0, 0), task.train(0), 0)
-    heard(worlds, 1)
-    worlds.act((0, 0), block("import time\ntime.sleep(1000)"))
-    [reply] = heard(worlds, 1).values()
+    environments = ProcessEnvironments(quick.makes(), EnvironmentLimits(seconds=8.0))
+    environments.begin((0, 0), task.train(0), 0)
+    heard(environments, 1)
+    environments.act((0, 0), block("import time\ntime.sleep(1000)"))
+    [reply] = heard(environments, 1).values()
     assert isinstance(reply, Reply)
     assert "The program was ended: not done after 4 s" in reply.observation
     assert reply.error
-    worlds.close([(0, 0)])
+    environments.close([(0, 0)])
 
 
 def test_a_block_may_use_up_its_time_before_its_turn_is_over(task: PythonTool) -> None:
@@ -139,7 +139,7 @@ def test_a_block_may_use_up_its_time_before_its_turn_is_over(task: PythonTool) -
         ("```text\nnone\n```", "unparseable"),
     ],
 )
-def test_a_turn_without_a_block_is_judged_alone(task: PythonTool, text: str, outcome: str) -> None:
+def test_a_turn_without_a_block_is_verified_alone(task: PythonTool, text: str, outcome: str) -> None:
     reply = begun(task).step(text)
     assert reply.done
     assert reply.verdict is not None
@@ -159,7 +159,7 @@ def test_a_turn_without_a_block_is_judged_alone(task: PythonTool, text: str, out
     ],
 )
 def test_a_block_is_executed_however_its_turn_ends(task: PythonTool, end: str, before: str) -> None:
-    """The policy ended the turn behind the block in three cases: they were judged as answers, against the page."""
+    """The policy ended the turn behind the block in three cases: they were verified as answers, against the page."""
     assert begun(task).step(f"So\n```python\nprint(41 + 1){end}") == Reply(before + shown("42"))
 
 
@@ -169,27 +169,29 @@ def test_a_block_is_executed_however_its_turn_ends(task: PythonTool, end: str, b
 )
 def test_a_fence_that_closes_no_python_ends_a_turn_and_no_rollout(task: PythonTool, text: str) -> None:
     """The stop text has ended the turn, and not the policy."""
-    world = begun(task)
-    reply = world.step(text)
+    environment = begun(task)
+    reply = environment.step(text)
     assert (reply.done, reply.error) == (False, True)
     assert "Nothing was executed" in reply.observation
-    assert [world.step(block("print(1)")).error for _ in range(4)] == [False, False, False, True], "it used no call up"
+    assert [environment.step(block("print(1)")).error for _ in range(4)] == [False, False, False, True], (
+        "it used no call up"
+    )
 
 
 @pytest.mark.parametrize("way", ["raise SystemExit", "exit()", "import sys; sys.exit(0)", "import os; os._exit(0)"])
 def test_a_block_that_exits_ends_no_later_one(task: PythonTool, way: str) -> None:
-    world = begun(task)
-    world.step(block(f"x = 1\nprint(x)\n{way}\nx = 2"))
-    reply = world.step(block("print(7)\ny = 8"))
+    environment = begun(task)
+    environment.step(block(f"x = 1\nprint(x)\n{way}\nx = 2"))
+    reply = environment.step(block("print(7)\ny = 8"))
     assert reply == Reply(shown("7"))
-    assert world.step(block("print(y)")) == Reply(shown("8"))
+    assert environment.step(block("print(y)")) == Reply(shown("8"))
 
 
 def test_an_exit_with_a_status_is_an_error_and_one_without_leaves_its_names(task: PythonTool) -> None:
-    world = begun(task)
-    assert world.step(block("x = 1\nexit()")) == Reply(shown(""))
-    assert world.step(block("x = 2\nexit('no way')")) == Reply(shown("no way"), error=True)
-    assert world.step(block("print(x)")) == Reply(shown("1"))
+    environment = begun(task)
+    assert environment.step(block("x = 1\nexit()")) == Reply(shown(""))
+    assert environment.step(block("x = 2\nexit('no way')")) == Reply(shown("no way"), error=True)
+    assert environment.step(block("print(x)")) == Reply(shown("1"))
 
 
 @pytest.mark.parametrize(
@@ -217,9 +219,9 @@ def test_an_exit_with_a_status_is_an_error_and_one_without_leaves_its_names(task
 )
 def test_what_a_block_prints_follows_from_the_blocks(task: PythonTool, first: str, second: str, said: str) -> None:
     long = task.model_copy(update={"longest": 500})
-    world = begun(long)
-    before = world.step(block(first))
-    after = [world.step(block(second)) for _ in range(2)]  # the second time it has been run before
+    environment = begun(long)
+    before = environment.step(block(first))
+    after = [environment.step(block(second)) for _ in range(2)]  # the second time it has been run before
     assert after == 2 * [before if said is None else Reply(shown(said))]
     assert begun(long).step(block(first)) == before
 
@@ -243,42 +245,42 @@ def test_a_limit_of_bytes_without_room_for_marks_is_refused(task: PythonTool) ->
 
 
 def test_exit_handlers_of_a_block_are_heard_with_it(task: PythonTool) -> None:
-    world = begun(task)
+    environment = begun(task)
     for name in "ab":
         code = f"import atexit\natexit.register(print, 'left {name}')\nprint('{name}')"
-        assert world.step(block(code)) == Reply(shown(f"{name}\nleft {name}"))
+        assert environment.step(block(code)) == Reply(shown(f"{name}\nleft {name}"))
 
 
 def said_apart(task: PythonTool, *turns: str) -> list[Reply]:
-    worlds = WorldsHere(task.makes(), WorldLimits(seconds=60.0, most_bytes=task.limits.bytes))
-    worlds.begin((0, 0), task.train(0), 0)
-    heard(worlds, 1)
+    environments = LocalEnvironments(task.makes(), EnvironmentLimits(seconds=60.0, most_bytes=task.limits.bytes))
+    environments.begin((0, 0), task.train(0), 0)
+    heard(environments, 1)
     found = []
     for turn in turns:
-        worlds.act((0, 0), turn)
-        [reply] = heard(worlds, 1).values()
+        environments.act((0, 0), turn)
+        [reply] = heard(environments, 1).values()
         assert isinstance(reply, Reply)
         found.append(reply)
-    worlds.close([(0, 0)])
+    environments.close([(0, 0)])
     return found
 
 
 def test_validate_has_blocks_executed(task: PythonTool) -> None:
-    compared = compare_worlds(task, task.heldout(1))
+    compared = compare_environments(task, task.heldout(1))
     assert compared == (1, [], [], 2), "both blocks, and the answer ends it"
     replies = said_apart(task, *task.example_turns(task.heldout(1)[0]))
     assert [reply.observation for reply in replies[:2]] == [shown("42"), shown("43")]
 
 
 def test_interpreters_run_in_processes_of_their_own(task: PythonTool) -> None:
-    worlds = WorldsApart(task.makes(), WorldLimits(seconds=60.0))
+    environments = ProcessEnvironments(task.makes(), EnvironmentLimits(seconds=60.0))
     for k in range(2):
-        worlds.begin((0, k), task.train(0), 0)
-    heard(worlds, 2)
+        environments.begin((0, k), task.train(0), 0)
+    heard(environments, 2)
     for k in range(2):
-        worlds.act((0, k), block(f"print({k} + 40)"))
-    assert heard(worlds, 2) == {(0, k): Reply(shown(str(k + 40))) for k in range(2)}
-    worlds.close([(0, 0), (0, 1)])
+        environments.act((0, k), block(f"print({k} + 40)"))
+    assert heard(environments, 2) == {(0, k): Reply(shown(str(k + 40))) for k in range(2)}
+    environments.close([(0, 0), (0, 1)])
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the shared data sets are not here")

@@ -11,24 +11,24 @@ from pathlib import Path
 
 import pytest
 from test_dense import saved as static_model
-from test_worlds import heard
+from test_environments import heard
 
 from outrider.cli import main
 from outrider.config import load_recipe
-from outrider.environments.apart import WorldsApart
+from outrider.environments.apart import ProcessEnvironments
 from outrider.environments.bm25 import Bm25
 from outrider.environments.dense import Dense
 from outrider.environments.environment import Reply
+from outrider.environments.environments import EnvironmentLimits, LocalEnvironments
 from outrider.environments.passages import Passage, read_corpus
 from outrider.environments.retriever import Index, recall
-from outrider.environments.worlds import WorldLimits, WorldsHere
 from outrider.errors import UserError
 from outrider.model.load import save_policy
 from outrider.model.tiny import tiny_policy
 from outrider.record import Problem
 from outrider.runs.folder import RunFolder
 from outrider.tasks import Search
-from outrider.validate.worlds import compare_worlds
+from outrider.validate.environments import compare_environments
 
 pytest.importorskip("bm25s")
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
@@ -158,39 +158,43 @@ def task(tmp_path: Path) -> Search:
                 "heldout_data": str(tmp_path / "held.jsonl"),
                 "prompt": "{question}\n",
                 "question": "question",
-                "judge": {"qa": {"aliases": "also"}},
+                "verifier": {"qa": {"aliases": "also"}},
             },
         }
     )
 
 
-def test_a_world_searches_and_has_the_answer_judged(task: Search) -> None:
-    world, problem = task.environment(), task.train(0)
-    world.begin(problem, 0)
-    found = world.step("I look. <search> forest of Arden </search>")
+def test_an_environment_searches_and_has_the_answer_verified(task: Search) -> None:
+    environment, problem = task.make_environment(), task.train(0)
+    environment.begin(problem, 0)
+    found = environment.step("I look. <search> forest of Arden </search>")
     assert found.observation == (
         "\n<information>Doc 1(Title: Gamma) The forest of Arden is in Warwickshire.\n"
         "Doc 2(Title: Alpha) The red fox lives in the forest of Arden.</information>\n"
     )
-    assert world.step("<search></search>") == Reply("\n<information>Nothing was found.</information>\n", error=True)
-    assert world.step("<search>sea</search>").observation == (
+    assert environment.step("<search></search>") == Reply(
+        "\n<information>Nothing was found.</information>\n", error=True
+    )
+    assert environment.step("<search>sea</search>").observation == (
         "\n<information>No search is left. Answer now.</information>\n"
     )
-    right = world.step("<think>so</think><answer>the Warks</answer>")
+    right = environment.step("<think>so</think><answer>the Warks</answer>")
     assert (right.done, right.verdict is not None and right.verdict.success) == (True, True)
 
 
 def test_a_search_in_reasoning_that_is_not_closed_is_not_made(task: Search) -> None:
-    world = task.environment()
-    world.begin(task.train(0), 0)
+    environment = task.make_environment()
+    environment.begin(task.train(0), 0)
     refused = Reply(
         "\n<information>Nothing was searched: the reasoning block is not closed.</information>\n", error=True
     )
-    assert world.step("<think>perhaps <search>forest of Arden</search>") == refused
-    assert world.step("or rather <search>sea</search>") == refused, "the block goes on in the next turn"
-    assert "red fox" in world.step("enough</think><search>forest of Arden</search>").observation
-    assert "red fox" in world.step("<search>forest of Arden</search>").observation, "neither of the two is used up"
-    unclosed = world.step("<think>or <answer>the Warks</answer>").verdict
+    assert environment.step("<think>perhaps <search>forest of Arden</search>") == refused
+    assert environment.step("or rather <search>sea</search>") == refused, "the block goes on in the next turn"
+    assert "red fox" in environment.step("enough</think><search>forest of Arden</search>").observation
+    assert "red fox" in environment.step("<search>forest of Arden</search>").observation, (
+        "neither of the two is used up"
+    )
+    unclosed = environment.step("<think>or <answer>the Warks</answer>").verdict
     assert unclosed is not None
     assert unclosed.detail == "reasoning block not closed"
 
@@ -207,9 +211,9 @@ def test_a_search_in_reasoning_that_is_not_closed_is_not_made(task: Search) -> N
     ],
 )
 def test_what_ends_a_rollout(task: Search, text: str, outcome: str) -> None:
-    world = task.environment()
-    world.begin(task.train(0), 0)
-    reply = world.step(text)
+    environment = task.make_environment()
+    environment.begin(task.train(0), 0)
+    reply = environment.step(text)
     assert reply.done
     assert reply.verdict is not None
     assert reply.verdict.outcome == outcome
@@ -218,42 +222,42 @@ def test_what_ends_a_rollout(task: Search, text: str, outcome: str) -> None:
 @pytest.mark.parametrize("end", ["", "\n", ".", ">\n\nso", "</"])
 def test_what_the_last_token_holds_behind_a_search_is_ignored(task: Search, end: str) -> None:
     """A stop text may end inside a token: such a search was told that it is none, and ended its rollout."""
-    world = task.environment()
-    world.begin(task.train(0), 0)
-    assert "blue whale" in world.step(f"<search>x <search>whale</search>{end}").observation
+    environment = task.make_environment()
+    environment.begin(task.train(0), 0)
+    assert "blue whale" in environment.step(f"<search>x <search>whale</search>{end}").observation
 
 
 def test_a_search_that_nothing_opens_is_told_so(task: Search) -> None:
-    world = task.environment()
-    world.begin(task.train(0), 0)
-    said = world.step("whale</search>")
+    environment = task.make_environment()
+    environment.begin(task.train(0), 0)
+    said = environment.step("whale</search>")
     assert (said.done, said.error) == (False, True)
     assert said.observation == "\n<information>A search is written <search>query</search>.</information>\n"
 
 
-def test_worlds_of_their_own_share_an_index(task: Search, tmp_path: Path) -> None:
+def test_environments_of_their_own_share_an_index(task: Search, tmp_path: Path) -> None:
     indexed = task.model_copy(update={"index": str(tmp_path / "index")})
-    worlds = WorldsApart(indexed.makes(), WorldLimits(seconds=60.0))
+    environments = ProcessEnvironments(indexed.makes(), EnvironmentLimits(seconds=60.0))
     assert (tmp_path / "index" / "outrider.json").is_file()
-    worlds.begin((0, 0), task.train(0), 0)
-    heard(worlds, 1)
-    # read before worlds are forked, and not by each of them on the time of its turn
+    environments.begin((0, 0), task.train(0), 0)
+    heard(environments, 1)
+    # read before environments are forked, and not by each of them on the time of its turn
     shutil.rmtree(tmp_path / "index")
     Path(task.corpus[0]).unlink()
-    worlds.begin((0, 1), task.train(0), 0)
-    heard(worlds, 1)
+    environments.begin((0, 1), task.train(0), 0)
+    heard(environments, 1)
     for k in range(2):
-        worlds.act((0, k), "<search>whale</search>")
-    for reply in heard(worlds, 2).values():
+        environments.act((0, k), "<search>whale</search>")
+    for reply in heard(environments, 2).values():
         assert isinstance(reply, Reply)
         assert "blue whale" in reply.observation
-    worlds.close([(0, 0), (0, 1)])
+    environments.close([(0, 0), (0, 1)])
 
 
 def test_long_passages_are_shown_as_far_as_they_may_be(task: Search) -> None:
-    world = task.model_copy(update={"longest": 30}).environment()
-    world.begin(Problem("p", "", []), 0)
-    assert world.step("<search>sea</search>") == Reply(
+    environment = task.model_copy(update={"longest": 30}).make_environment()
+    environment.begin(Problem("p", "", []), 0)
+    assert environment.step("<search>sea</search>") == Reply(
         "\n<information>Doc 1(Title: Beta) A blue whal…</information>\n", cut=True
     )
 
@@ -266,11 +270,11 @@ def test_passages_keep_their_tags_within_the_limit_of_bytes(task: Search, tmp_pa
     (tmp_path / "long.jsonl").write_text(json.dumps({"title": "A", "text": text}) + "\n")
     options = {**task.model_dump(mode="json"), "corpus": [str(tmp_path / "long.jsonl")], "longest": 5000}
     long = Search.model_validate({**options, "limits": {"bytes": most, "seconds": 60.0}})
-    worlds = WorldsHere(long.makes(), WorldLimits(60.0, most))
-    worlds.begin((0, 0), long.train(0), 0)
-    heard(worlds, 1)
-    worlds.act((0, 0), "<search>whale</search>")
-    [reply] = heard(worlds, 1).values()
+    environments = LocalEnvironments(long.makes(), EnvironmentLimits(60.0, most))
+    environments.begin((0, 0), long.train(0), 0)
+    heard(environments, 1)
+    environments.act((0, 0), "<search>whale</search>")
+    [reply] = heard(environments, 1).values()
     assert isinstance(reply, Reply)
     assert reply.cut
     assert reply.observation.startswith("\n<information>Doc 1(Title: A)")
@@ -281,7 +285,7 @@ def test_passages_keep_their_tags_within_the_limit_of_bytes(task: Search, tmp_pa
 def test_validate_searches(task: Search) -> None:
     [problem] = task.heldout(1)
     assert task.example_turns(problem)[0] == "<search>Where is</search>"
-    compared = compare_worlds(task.model_copy(update={"searches": 4}), [problem])
+    compared = compare_environments(task.model_copy(update={"searches": 4}), [problem])
     assert compared == (1, [], [], 2)
     assert "2 turns were answered" in compared.sentence
 

@@ -16,14 +16,14 @@ DATA = Path(__file__).parents[3] / "shared" / "data"
 
 @pytest.fixture
 def folder(tmp_path):
-    """Two sets, one of them without its own id field and with another judge."""
+    """Two sets, one of them without its own id field and with another verifier."""
     (tmp_path / "one.jsonl").write_text("".join(json.dumps({"q": f"a{i}?", "answer": str(i)}) + "\n" for i in range(3)))
     (tmp_path / "two.jsonl").write_text("".join(json.dumps({"q": f"b{i}?", "gold": "x+1"}) + "\n" for i in range(5)))
     (tmp_path / "suite.yaml").write_text(
-        "table: {prompt: '{q} =', answer: answer, judge: number}\n"
+        "table: {prompt: '{q} =', answer: answer, verifier: number}\n"
         "sets:\n"
         "  one: {data: one.jsonl, hub: 'hf:some/where:test', hub_fields: {q: question}}\n"
-        "  two: {data: two.jsonl, table: {answer: gold, judge: exact}}\n"
+        "  two: {data: two.jsonl, table: {answer: gold, verifier: exact}}\n"
     )
     return tmp_path
 
@@ -39,7 +39,7 @@ def test_each_set_is_a_level_and_comes_in_turn(folder):
     assert {p.prompt for p in task.heldout(99)} == {f"a{i}? =" for i in range(3)} | {f"b{i}? =" for i in range(5)}
 
 
-def test_a_response_is_judged_by_the_judge_of_its_own_set(folder):
+def test_a_response_is_verified_by_the_verifier_of_its_own_set(folder):
     task = suite(folder)
     problems = {p.prompt: p for p in task.heldout(99)}
     number, text = problems["a2? ="], problems["b0? ="]

@@ -284,14 +284,14 @@ def test_what_is_no_prompt_in_messages_is_refused(tmp_path, messages, sentence):
     assert f"line 1: {sentence}" in str(caught.value)
 
 
-@pytest.mark.parametrize("judge", ["number", "exact", "math", "qa"])
+@pytest.mark.parametrize("verifier", ["number", "exact", "math", "qa"])
 @pytest.mark.parametrize("row", ['{"problem": "a?", "answer": NaN}', '{"problem": NaN, "answer": "1"}'])
-def test_a_number_that_is_none_is_no_text(tmp_path, judge, row):
+def test_a_number_that_is_none_is_no_text(tmp_path, verifier, row):
     """Data frames write NaN for what is missing; as a text it would be asked, or be the right answer."""
     (tmp_path / "test.jsonl").write_text(row + "\n")
     with pytest.raises(UserError, match=r"line 1: the field '\w+' holds null, not a text or number"):
-        Table(heldout_data=str(tmp_path / "test.jsonl"), judge={judge: {}}).heldout(1)
-    skipping = Table(heldout_data=str(tmp_path / "test.jsonl"), judge={judge: {}}, skip="empty")
+        Table(heldout_data=str(tmp_path / "test.jsonl"), verifier={verifier: {}}).heldout(1)
+    skipping = Table(heldout_data=str(tmp_path / "test.jsonl"), verifier={verifier: {}}, skip="empty")
     with pytest.raises(UserError, match=r"every row is skipped"):
         skipping.heldout(1)
 
@@ -307,7 +307,7 @@ def test_nan_inside_of_other_fields_is_null_too(tmp_path):
     path = tmp_path / "test.jsonl"
     path.write_text('{"problem": "a?", "reward_model": {"ground_truth": NaN}}\n')
     with pytest.raises(UserError, match=r"line 1: the field 'reward_model.ground_truth' holds null"):
-        Table(heldout_data=str(path), answer="reward_model.ground_truth", judge="exact").heldout(1)
+        Table(heldout_data=str(path), answer="reward_model.ground_truth", verifier="exact").heldout(1)
 
 
 def test_messages_that_differ_before_the_last_are_other_problems(tmp_path):
@@ -408,8 +408,8 @@ def test_a_reward_function_that_asks_for_messages_sees_all_of_them(tmp_path, mon
         "def score(prompts, completions, **kwargs):\n"
         "    return [float([m['role'] for m in prompt] == ['system', 'user']) for prompt in prompts]\n"
     )
-    judge = {"function": {"function": "own.py:score", "style": "trl", "messages": True}}
-    table = chat(tmp_path, [SYSTEM, USER], judge=judge)
+    verifier = {"function": {"function": "own.py:score", "style": "trl", "messages": True}}
+    table = chat(tmp_path, [SYSTEM, USER], verifier=verifier)
     try:
         assert table.verify(table.heldout(1)[0], "4", finished=True).success
     finally:

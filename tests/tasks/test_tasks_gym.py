@@ -150,12 +150,12 @@ def scorer(dataset: str = "chain_sum", answer: str = "tag"):
 @installed
 @pytest.mark.parametrize("dataset", ["chain_sum", "knights_knaves", "rearc"])
 def test_the_right_answer_is_right_and_another_is_not(gym, dataset):
-    judge = scorer(dataset)
+    verifier = scorer(dataset)
     for problem in gym(dataset, heldout_size=3).heldout(3):
         right = problem.answer["answer"]
-        verdict = judge(problem, f"I think <answer>no</answer>, or rather <answer> {right} </answer>.", True)
+        verdict = verifier(problem, f"I think <answer>no</answer>, or rather <answer> {right} </answer>.", True)
         assert (verdict.outcome, verdict.score, verdict.answer) == (Outcome.CORRECT, 1.0, right[:200])
-        verdict = judge(problem, f"<answer>{right}</answer><answer>no</answer>", True)
+        verdict = verifier(problem, f"<answer>{right}</answer><answer>no</answer>", True)
         assert verdict.outcome is Outcome.INCORRECT
         assert 0 <= verdict.score < 1
 
@@ -175,7 +175,7 @@ def test_where_the_answer_is_read_from(gym):
     tag, whole = scorer(), scorer(answer="whole")
     problem = gym().train(0)
     right = problem.answer["answer"]
-    for judge, text, finished, detail in [
+    for verifier, text, finished, detail in [
         (tag, right, True, "no answer"),
         (tag, "<answer>", True, "no answer"),
         (tag, f"</answer>{right}<answer>", True, "no answer"),
@@ -183,7 +183,7 @@ def test_where_the_answer_is_read_from(gym):
         (whole, right, False, "cut off before an answer"),
         (whole, " ", True, "no answer"),
     ]:
-        verdict = judge(problem, text, finished)
+        verdict = verifier(problem, text, finished)
         assert (verdict.outcome, verdict.score, verdict.detail) == (Outcome.UNPARSEABLE, 0.0, detail)
     assert tag(problem, f"<answer>{right}</answer> and so on", False).success
     assert whole(problem, f" {right}\n", True).success

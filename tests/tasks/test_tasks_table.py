@@ -65,7 +65,7 @@ def test_training_rows_have_their_solution_and_a_run_goes_on_with_the_same_ones_
     assert problems["train-1"].metadata["solution"] == "because train-1"
     assert not any("solution" in problems[name].metadata for name in ("train-0", "train-3"))
     assert all("solution" not in p.metadata for p in task.heldout(7))
-    assert task.right(problems["train-1"]) == "\\boxed{1}", "the judge's, not the field's"
+    assert task.right(problems["train-1"]) == "\\boxed{1}", "the verifier's, not the field's"
     fingerprints = {Table(**files, id="id").fingerprint, task.fingerprint}
     data[1]["steps"] = "because it is"
     write(tmp_path / "solved.jsonl", data)
@@ -247,7 +247,7 @@ def test_worked_solutions_and_numbers_will_do_as_answers(files, tmp_path, gold):
     assert task.verify(task.train(0), "it is 8", finished=True).outcome is Outcome.INCORRECT
 
 
-def test_many_are_judged_as_each_alone(files):
+def test_many_are_verified_as_each_alone(files):
     task = Table(**files)
     problems = [task.train(i) for i in range(10)]
     verdicts = task.verify_all([(p, str(i), True) for i, p in enumerate(problems)])
@@ -263,11 +263,11 @@ def test_verdicts_carry_their_time(files):
 
 def test_text_answers_need_match_exact(files, tmp_path):
     files["train_data"] = write(tmp_path / "text.jsonl", rows(3), answer="p - q")
-    task = Table(**files, judge="exact")
+    task = Table(**files, verifier="exact")
     assert task.verify(task.train(0), r"\boxed{p-q}", finished=True).success
     message = complaint(**files)
     assert "text.jsonl, line 1: the answer 'p - q' is not a number" in message
-    assert "judge: exact" in message
+    assert "verifier: exact" in message
 
 
 def test_a_training_table_may_lack_levels_that_the_held_out_one_has(files, tmp_path):
@@ -385,7 +385,7 @@ def test_math500_beside_a_training_pool_that_holds_four_of_its_problems(data):
     """The pool's own field in_eval marks them: the oracle for the overlap, made by another program."""
     with gzip.open(data / "dapo_math17k" / "train.jsonl.gz", "rt") as lines:
         marked = sum((json.loads(line)["in_eval"] or "").startswith("math500") for line in lines)
-    options = {"heldout_data": f"{data}/math500/test.jsonl", "id": "id", "level": "level", "judge": "exact"}
+    options = {"heldout_data": f"{data}/math500/test.jsonl", "id": "id", "level": "level", "verifier": "exact"}
     task = Table(train_data=f"{data}/dapo_math17k/train.jsonl.gz", **options)
     assert task.counts == {"train": 16919 - marked, "heldout": 500, "left_out": marked}
     assert marked == 4

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from outrider.cli import main
 from outrider.config import load_recipe
 from outrider.environments.environment import Environment, Reply
+from outrider.environments.environments import Failed, Key
 from outrider.environments.tool_calls import answer_text, answered, read_turn
-from outrider.environments.worlds import Failed, Key
 from outrider.errors import UserError
 from outrider.model.load import Policy, save_policy
 from outrider.model.options import PolicyOptions
@@ -26,7 +26,7 @@ from outrider.record import Outcome
 from outrider.record.store import RolloutStore
 from outrider.runs.folder import RunFolder
 from outrider.tasks.trl import Trl
-from outrider.validate.worlds import compare_worlds
+from outrider.validate.environments import compare_environments
 
 ZOO = str(Path(__file__).parents[1].joinpath("tool_zoo.py"))
 SHOWS_TOOLS = (
@@ -64,9 +64,9 @@ def task(kind: str = "Counter", **options: Any) -> Trl:
 
 
 def begun(made: Trl) -> Environment:
-    world = made.environment()
-    assert world.begin(made.heldout(1)[0], 7) == ""
-    return world
+    environment = made.make_environment()
+    assert environment.begin(made.heldout(1)[0], 7) == ""
+    return environment
 
 
 def test_a_problem_is_a_row_with_what_reset_says_and_the_tools(rows: Path) -> None:
@@ -86,10 +86,10 @@ def test_a_problem_is_a_row_with_what_reset_says_and_the_tools(rows: Path) -> No
 
 
 def test_calls_are_answered_and_the_turn_without_one_is_rewarded(rows: Path) -> None:
-    world = begun(task())
-    assert world.step("I add. " + call("add", step=1)) == Reply("<tool_response>\nNow at 5.\n</tool_response>")
-    assert world.step(call("add", step=1) + call("look")) == Reply(answer_text(["Now at 6.", "6"]))
-    done = world.step("There.")
+    environment = begun(task())
+    assert environment.step("I add. " + call("add", step=1)) == Reply("<tool_response>\nNow at 5.\n</tool_response>")
+    assert environment.step(call("add", step=1) + call("look")) == Reply(answer_text(["Now at 6.", "6"]))
+    done = environment.step("There.")
     assert done.done
     assert done.verdict is not None
     assert (done.verdict.outcome, done.verdict.score, done.verdict.answer) == (Outcome.CORRECT, 1.0, "There.")
@@ -149,16 +149,16 @@ def test_thinking_calls_nothing() -> None:
 
 def test_a_call_in_thinking_that_is_not_closed_presses_nothing(rows: Path) -> None:
     for turn in ("<think>" + call("press"), "<think>" + call("press") + "</think>1", "[THINK]" + call("press")):
-        world = begun(task("Silent", reward_funcs=[f"{ZOO}:tidy"]))
-        assert world.step(turn).done, "a turn that calls nothing ends the rollout"
-        assert world._environment.calls == 0  # type: ignore[attr-defined]
+        environment = begun(task("Silent", reward_funcs=[f"{ZOO}:tidy"]))
+        assert environment.step(turn).done, "a turn that calls nothing ends the rollout"
+        assert environment._environment.calls == 0  # type: ignore[attr-defined]
 
 
 def test_reward_functions_are_summed_and_none_is_left_out(rows: Path) -> None:
     made = task("Silent", reward_funcs=[f"{ZOO}:presses", f"{ZOO}:tidy"], success_at=2.0)
-    world = begun(made)
-    world.step(call("press"))
-    verdict = world.step("1").verdict
+    environment = begun(made)
+    environment.step(call("press"))
+    verdict = environment.step("1").verdict
     assert verdict is not None
     assert verdict.score == 0.5 + 0.25 * 6
     assert verdict.success
@@ -168,36 +168,36 @@ def test_reward_functions_are_summed_and_none_is_left_out(rows: Path) -> None:
 
 
 def test_without_a_reward_a_rollout_is_unscorable(rows: Path) -> None:
-    world = begun(task("Silent", reward_funcs=[f"{ZOO}:presses"]))
+    environment = begun(task("Silent", reward_funcs=[f"{ZOO}:presses"]))
     with pytest.raises(ValueError, match=r"the rewards are \[None\]"):
-        world.step("nothing")
+        environment.step("nothing")
     with pytest.raises(TypeError, match=r"two returned \[1.0, 2.0\], not a list with the score of one"):
         begun(task("Silent", reward_funcs=[f"{ZOO}:two"])).step("")
 
 
 def test_a_tool_that_hangs_costs_its_own_rollout(rows: Path) -> None:
     made = task(limits={"seconds": 1.0})
-    worlds, problem = made.worlds(), made.heldout(1)[0]
+    environments, problem = made.environments(), made.heldout(1)[0]
     for key in ((0, 0), (0, 1)):
-        worlds.begin(key, problem, 0)
+        environments.begin(key, problem, 0)
     heard: dict[Key, Reply | Failed] = {}
     for _ in range(2):  # both may have answered at once
-        heard |= dict(worlds.answers())
-    worlds.act((0, 0), call("hang"))
-    assert list(worlds.answers()) == [((0, 0), Failed("no answer in 1 s", hung=True))]
-    worlds.act((0, 1), call("look"))
-    assert list(worlds.answers()) == [((0, 1), Reply(answer_text(["4"])))]
-    worlds.close([(0, 1)])
+        heard |= dict(environments.answers())
+    environments.act((0, 0), call("hang"))
+    assert list(environments.answers()) == [((0, 0), Failed("no answer in 1 s", hung=True))]
+    environments.act((0, 1), call("look"))
+    assert list(environments.answers()) == [((0, 1), Reply(answer_text(["4"])))]
+    environments.close([(0, 1)])
 
 
 def test_a_tool_that_floods_costs_its_own_rollout(rows: Path) -> None:
-    worlds, problem = task("Flooding").worlds(), task("Flooding").heldout(1)[0]
-    worlds.begin((0, 0), problem, 0)
-    list(worlds.answers())
-    worlds.act((0, 0), call("flood"))
+    environments, problem = task("Flooding").environments(), task("Flooding").heldout(1)[0]
+    environments.begin((0, 0), problem, 0)
+    list(environments.answers())
+    environments.act((0, 0), call("flood"))
     failed = Failed("ValueError: an observation of 10,000,000 bytes, more than 1,048,576")
-    assert list(worlds.answers()) == [((0, 0), failed)]
-    worlds.end()
+    assert list(environments.answers()) == [((0, 0), failed)]
+    environments.end()
 
 
 def test_a_random_start_is_one_for_a_problem_and_equal_rows_are_problems(rows: Path) -> None:
@@ -208,20 +208,20 @@ def test_a_random_start_is_one_for_a_problem_and_equal_rows_are_problems(rows: P
     assert len(prompts) == 5
     assert made.counts == {"train": 3, "heldout": 2, "left_out": 2}
     assert begun(made).step("end").done
-    assert compare_worlds(made, made.heldout(2)).sentence.endswith("the same was said to the same turns")
+    assert compare_environments(made, made.heldout(2)).sentence.endswith("the same was said to the same turns")
 
 
 def test_a_start_that_follows_from_nothing_is_said(rows: Path) -> None:
     made = task("Clock")
     with pytest.raises(ValueError, match=r"reset says .* and not .*, as the prompt does"):
-        made.environment().begin(made.heldout(1)[0], 0)
-    assert "2 failed" in compare_worlds(made, made.heldout(2)).sentence
+        made.make_environment().begin(made.heldout(1)[0], 0)
+    assert "2 failed" in compare_environments(made, made.heldout(2)).sentence
 
 
 def test_validate_calls_every_tool_twice(rows: Path) -> None:
-    assert "2 went otherwise" in compare_worlds(task("Watch"), task("Watch").heldout(2)).sentence
+    assert "2 went otherwise" in compare_environments(task("Watch"), task("Watch").heldout(2)).sentence
     slow = task(limits={"seconds": 1.0})
-    assert "1 failed, such as" in compare_worlds(slow, slow.heldout(1)).sentence, "one of its tools hangs"
+    assert "1 failed, such as" in compare_environments(slow, slow.heldout(1)).sentence, "one of its tools hangs"
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from test_trl_task import SHOWS_TOOLS, call
 
 from outrider.cli import main
 from outrider.environments.environment import Reply
+from outrider.environments.environments import Environments, Failed
 from outrider.environments.tool_calls import answer_text
 from outrider.environments.verifiers_messages import FirstRequest, observation_of, problem_of, shows_the_same
-from outrider.environments.worlds import Failed, Worlds
 from outrider.errors import UserError
 from outrider.model.load import Policy, save_policy
 from outrider.model.tiny import tiny_policy
@@ -25,7 +25,7 @@ from outrider.record import Outcome, Problem
 from outrider.record.store import RolloutStore
 from outrider.runs.folder import RunFolder
 from outrider.tasks.verifiers import Verifiers
-from outrider.validate.worlds import compare_worlds
+from outrider.validate.environments import compare_environments
 
 PYTHON = os.environ.get("OUTRIDER_VERIFIERS_PYTHON", "")
 needs_verifiers = pytest.mark.skipif(not PYTHON, reason="OUTRIDER_VERIFIERS_PYTHON names no interpreter with verifiers")
@@ -48,20 +48,20 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         one.close()
 
 
-def heard(worlds: Worlds) -> Reply | Failed:
-    [(key, answer)] = worlds.answers()
+def heard(environments: Environments) -> Reply | Failed:
+    [(key, answer)] = environments.answers()
     assert key == KEY
     return answer
 
 
 def play(task: Verifiers, problem: Problem, *turns: str) -> list[Reply | Failed]:
-    worlds = task.worlds()
-    worlds.begin(KEY, problem, 0)
-    said = [heard(worlds)]
+    environments = task.environments()
+    environments.begin(KEY, problem, 0)
+    said = [heard(environments)]
     for turn in turns:
-        worlds.act(KEY, turn)
-        said.append(heard(worlds))
-    worlds.close([KEY])
+        environments.act(KEY, turn)
+        said.append(heard(environments))
+    environments.close([KEY])
     return said
 
 
@@ -121,14 +121,14 @@ def test_a_game_of_several_turns_side_by_side(made: Any) -> None:
     assert task.counts == {"heldout": 2}
     problem = task.train(3)
     assert (problem.id, problem.prompt) == ("guess-env:5", "Guess 0 to 9:")
-    worlds, keys = task.worlds(), [(0, guess) for guess in range(10)]
+    environments, keys = task.environments(), [(0, guess) for guess in range(10)]
     for key in keys:
-        worlds.begin(key, problem, 0)
-    first = gather(worlds, 10)
+        environments.begin(key, problem, 0)
+    first = gather(environments, 10)
     assert first == dict.fromkeys(keys, Reply())
     for key in keys:
-        worlds.act(key, str(key[1]))
-    said = gather(worlds, 10)
+        environments.act(key, str(key[1]))
+    said = gather(environments, 10)
     [won] = [key for key, reply in said.items() if isinstance(reply, Reply) and reply.done]
     for key in keys:
         if key != won:
@@ -138,24 +138,24 @@ def test_a_game_of_several_turns_side_by_side(made: Any) -> None:
     assert (verdict.success, verdict.score) == (True, 1.0)
     lost = next(key for key in keys if key != won)
     for left in (2, 1, 0):
-        worlds.act(lost, str(lost[1]))
-        reply = heard_of(worlds, lost)
+        environments.act(lost, str(lost[1]))
+        reply = heard_of(environments, lost)
         assert reply.done == (left == 0)
     assert reply.verdict is not None
     assert reply.verdict.score == 0.0
-    worlds.close(keys)
-    assert compare_worlds(task, task.heldout(2)).sentence.endswith("the same was said to the same turns")
+    environments.close(keys)
+    assert compare_environments(task, task.heldout(2)).sentence.endswith("the same was said to the same turns")
 
 
-def gather(worlds: Worlds, n: int) -> dict[Any, Any]:
+def gather(environments: Environments, n: int) -> dict[Any, Any]:
     found: dict[Any, Any] = {}
     while len(found) < n:
-        found |= dict(worlds.answers())
+        found |= dict(environments.answers())
     return found
 
 
-def heard_of(worlds: Worlds, key: Any) -> Reply:
-    [(found, reply)] = worlds.answers()
+def heard_of(environments: Environments, key: Any) -> Reply:
+    [(found, reply)] = environments.answers()
     assert found == key
     assert isinstance(reply, Reply)
     return reply
@@ -164,10 +164,10 @@ def heard_of(worlds: Worlds, key: Any) -> Reply:
 @needs_verifiers
 def test_what_goes_wrong_costs_its_own_rollout(made: Any) -> None:
     task = made("odd-env", limits={"seconds": 4.0})
-    worlds, problem = task.worlds(), task.train(0)
+    environments, problem = task.environments(), task.train(0)
     for key in ((0, 0), (0, 1)):
-        worlds.begin(key, problem, 0)
-    gather(worlds, 2)
+        environments.begin(key, problem, 0)
+    gather(environments, 2)
     for text, why in {
         "raise": "EnvError: OddEnv.run(): OSError: the disk is gone",
         "rewrite": "its harness rewrote the conversation, and what was sampled cannot be changed",
@@ -175,28 +175,28 @@ def test_what_goes_wrong_costs_its_own_rollout(made: Any) -> None:
         "nan": "its reward is nan",
         "wait": "no answer in 4 s",
     }.items():
-        worlds.begin(KEY, problem, 0)
-        heard(worlds)
-        worlds.act(KEY, text)
-        answer = heard(worlds)
+        environments.begin(KEY, problem, 0)
+        heard(environments)
+        environments.act(KEY, text)
+        answer = heard(environments)
         assert isinstance(answer, Failed), text
         assert why in answer.why
         assert answer.hung == (text == "wait")
-    worlds.act((0, 1), "on")
-    assert heard_of(worlds, (0, 1)) == Reply("on")
-    worlds.begin(KEY, problem, 0)
-    heard(worlds)
-    worlds.act(KEY, "exit")
-    worlds.act((0, 1), "on")
-    assert gather(worlds, 2) == dict.fromkeys([KEY, (0, 1)], Failed("its process died"))
-    worlds.begin(KEY, problem, 0)
-    assert heard(worlds) == Reply()
-    worlds.act(KEY, "block")
-    answer = heard(worlds)
+    environments.act((0, 1), "on")
+    assert heard_of(environments, (0, 1)) == Reply("on")
+    environments.begin(KEY, problem, 0)
+    heard(environments)
+    environments.act(KEY, "exit")
+    environments.act((0, 1), "on")
+    assert gather(environments, 2) == dict.fromkeys([KEY, (0, 1)], Failed("its process died"))
+    environments.begin(KEY, problem, 0)
+    assert heard(environments) == Reply()
+    environments.act(KEY, "block")
+    answer = heard(environments)
     assert answer == Failed("no answer in 4 s", hung=True)
-    worlds.begin(KEY, problem, 0)
-    assert heard(worlds) == Reply()
-    worlds.close([KEY])
+    environments.begin(KEY, problem, 0)
+    assert heard(environments) == Reply()
+    environments.close([KEY])
 
 
 @needs_verifiers

@@ -168,7 +168,7 @@ def test_a_reader_of_the_sentences_alone_comes_to_the_same_answer() -> None:
         assert understood(problem.metadata["question"]) == problem.answer, problem.prompt
 
 
-def test_all_that_a_solution_calculates_is_right_and_it_is_judged_correct() -> None:
+def test_all_that_a_solution_calculates_is_right_and_it_is_verified_correct() -> None:
     signs = {"plus": "+", "minus": "-", "times": "*", "divided by": "/"}
     for problem in PROBLEMS:
         solution = problem.metadata["solution"]

@@ -18,8 +18,8 @@ from outrider.objective.ratio import Marks, TokenRatios
 from outrider.objective.surrogate import Surrogate
 from outrider.record import Group, Outcome, Problem, SampleRequest, Verdict, correct, incorrect
 from outrider.testing import LawError, check_baseline, check_loss, check_shaper, check_stage, check_verifier
-from outrider.verify.judge import Judge
 from outrider.verify.short_answer import Exact, Number
+from outrider.verify.verifier import Verifier
 
 METHODS = "tests/outside/methods.py"
 ROWS = [
@@ -59,7 +59,7 @@ def test_a_good_verifier_passes() -> None:
 
 
 @pytest.mark.parametrize("verifier", [Number(), Exact()])
-def test_shipped_verifiers_keep_the_same_laws(verifier: Judge) -> None:
+def test_shipped_verifiers_keep_the_same_laws(verifier: Verifier) -> None:
     rows = [(fields, [f"Answer: {fields['answer']}"], wrong) for fields, _, wrong in ROWS]
     check_verifier(verifier, rows)
 
@@ -343,7 +343,7 @@ def test_a_loss_of_the_whole_batch_is_refused() -> None:
 # Verifiers that break a law
 
 
-class Fitting(Judge):
+class Fitting(Verifier):
     """Correct where the answer occurs."""
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> Any:
@@ -359,7 +359,7 @@ class Fitting(Judge):
 class Thoughtless(Fitting):
     """Reads the reasoning too."""
 
-    def judge(self, problem: Problem, text: str, finished: bool) -> Verdict:
+    def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
         return self.verify_answer(problem, text.replace("<think>", " "), finished)
 
 
@@ -423,7 +423,7 @@ class Boxed(Fitting):
         (Boxed, "own right response"),
     ],
 )
-def test_a_wrong_verifier_is_named_with_its_law(make: Callable[[], Judge], law: str) -> None:
+def test_a_wrong_verifier_is_named_with_its_law(make: Callable[[], Verifier], law: str) -> None:
     rows = [({"answer": "12"}, ["It is 12 ."], ["It is 13 ."])]
     marks = {"<think>": "</think>"}
     with pytest.raises(LawError) as found:

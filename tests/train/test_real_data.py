@@ -36,7 +36,7 @@ def first_rows(file: Path, n: int, folder: Path) -> str:
 def test_a_real_set_trains_and_evaluates_from_end_to_end(
     name: str, family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    training, testing, judge, more = SETS[name]
+    training, testing, verifier, more = SETS[name]
     if not (DATA / training).is_file():
         pytest.skip("the shared data sets are not here")
     monkeypatch.setenv("WORLD_SIZE", "1")  # one process
@@ -44,7 +44,7 @@ def test_a_real_set_trains_and_evaluates_from_end_to_end(
         "train_data": first_rows(DATA / training, 40, tmp_path),
         "heldout_data": first_rows(DATA / testing, 20, tmp_path),
     }
-    task = json.dumps({"table": {**sides, "prompt": "boxed", "judge": judge, **more}})
+    task = json.dumps({"table": {**sides, "prompt": "boxed", "verifier": verifier, **more}})
     run, measured = tmp_path / "run", tmp_path / "evaluated"
     model = make_model(family, tmp_path / "model", context=1024)
     shared = ["policy.chat=true", "sample.max_tokens=48", "sample.stop=['\\boxed{}']", "evaluate={problems: 4, n: 2}"]
@@ -55,8 +55,8 @@ def test_a_real_set_trains_and_evaluates_from_end_to_end(
     assert [line["step"] for line in folder.metrics()] == [1, 2]
     rollouts = [r for step in folder.rollouts.steps() for r in folder.rollouts.read(step)]
     assert len(rollouts) == 2 * 2 * 4
-    judged = {r.verdict.outcome for r in rollouts if r.verdict is not None}
-    assert judged <= {Outcome.CORRECT, Outcome.INCORRECT, Outcome.UNPARSEABLE}
+    verified = {r.verdict.outcome for r in rollouts if r.verdict is not None}
+    assert verified <= {Outcome.CORRECT, Outcome.INCORRECT, Outcome.UNPARSEABLE}
     assert all(r.verdict is not None and r.reward is not None for r in rollouts)
     (kept,) = RunFolder.existing(measured).evaluations().values()
     assert len(kept["tallies"]) == 4

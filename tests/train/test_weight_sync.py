@@ -1,4 +1,4 @@
-"""The probe after a hand-over: each copy of the weights is judged by itself, in float32 and in bfloat16."""
+"""The probe after a hand-over: each copy of the weights is verified by itself, in float32 and in bfloat16."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_what_rounding_does_is_not_taken_for_stale_weights(dtype: str) -> None:
                 parameter.add_(1e-7 * torch.randn(parameter.shape, generator=draw))
 
 
-def test_a_copy_that_is_lost_while_it_is_probed_is_left_out_of_the_judgement() -> None:
+def test_a_copy_that_is_lost_while_it_is_probed_is_left_out_of_the_verdict() -> None:
     learned = policy()
     sampler = Copies(learned, [False, False, True], lost_at=2)
     over = weight_sync(sampler, learned)

@@ -24,10 +24,10 @@ from outrider.record import Outcome, Problem, Verdict, correct
 from outrider.tasks.turn_task import TurnTask
 from outrider.validate import near as near_module
 from outrider.validate.check import check, repeats, texts_of
+from outrider.validate.environments import compare_environments
 from outrider.validate.near import NearPair, grams, jaccard, near, same
 from outrider.validate.page import as_data, as_markdown
 from outrider.validate.sides import SideEntry
-from outrider.validate.worlds import compare_worlds
 
 SETS = st.lists(st.frozensets(st.integers(0, 12), min_size=1, max_size=9), max_size=12)
 LEAST = st.fractions(Fraction(1, 20), 1, max_denominator=20)
@@ -136,21 +136,21 @@ def files(tmp_path_factory):
     }
 
 
-def table(files: dict, judge: object = "exact", **options) -> dict:
+def table(files: dict, verifier: object = "exact", **options) -> dict:
     names = ("train_data", "heldout_data")
-    return {"table": {**{name: files[name] for name in names}, "level": "level", "judge": judge, **options}}
+    return {"table": {**{name: files[name] for name in names}, "level": "level", "verifier": verifier, **options}}
 
 
 @pytest.fixture(scope="module")
 def report(files):
-    judge = {"function": {"function": f"{files['own']}:f", "gold": "{answer}"}}
-    return check(Validate(task=table(files, judge), near=0.4))
+    verifier = {"function": {"function": f"{files['own']}:f", "gold": "{answer}"}}
+    return check(Validate(task=table(files, verifier), near=0.4))
 
 
 def test_what_is_wrong_with_a_table_is_all_found(report, files):
     train, heldout = report.sides
     assert [r.entry.problem.answer["answer"] for r in train.graded.rejected] == ["666"]
-    assert (train.graded.judged, heldout.graded.judged, heldout.graded.accepted) == (5, 3, 1.0)
+    assert (train.graded.verified, heldout.graded.verified, heldout.graded.accepted) == (5, 3, 1.0)
     assert pairs(train.within.same) == [(1, 2)]
     assert not train.within.one_answer(train.within.same[0])
     assert pairs(report.across.same) == [(1, 1)]
@@ -178,8 +178,8 @@ def test_the_page_shows_all_that_was_found(report):
 
 def test_a_verifier_that_accepts_anything_is_shown(files, tmp_path):
     (tmp_path / "own.py").write_text("def f(problem, completion):\n    return 1\n")
-    judge = {"function": {"function": f"{tmp_path}/own.py:f", "gold": "{answer}"}}
-    found = check(Validate(task=table(files, judge))).sides[0].graded
+    verifier = {"function": {"function": f"{tmp_path}/own.py:f", "gold": "{answer}"}}
+    found = check(Validate(task=table(files, verifier))).sides[0].graded
     assert found.rejected == []
     # answers 4, 4, 5, 666 and none: each gets the next one's, unless it is written the same; the last the first's
     assert [(r.entry.problem.answer["answer"], r.response) for r in found.foreign] == [
@@ -195,12 +195,12 @@ def test_the_share_that_may_be_rejected_decides(report):
 def test_a_task_without_right_answers_says_so(files):
     found = check(Validate(task=table(files, {"function": {"function": f"{files['own']}:f"}})))
     assert found.passes
-    assert "**No right answers to judge.**" in as_markdown(found)
+    assert "**No right answers to verify.**" in as_markdown(found)
 
 
 def test_countdown_passes():
     found = check(Validate(task="countdown", problems=30))
-    assert [checked.graded.judged for checked in found.sides] == [30, 30]
+    assert [checked.graded.verified for checked in found.sides] == [30, 30]
     assert found.passes
 
 
@@ -323,24 +323,24 @@ class Turning(TurnTask):
     def name(self) -> str:
         return "turning"
 
-    def environment(self) -> Environment:
+    def make_environment(self) -> Environment:
         return self.made()
 
 
 def test_environments_are_given_the_same_turns_twice() -> None:
     problems = [Problem(f"p{i}", "") for i in range(12)]
-    alike = compare_worlds(Turning(), problems)
+    alike = compare_environments(Turning(), problems)
     assert alike == (8, [], [], 8), "the turn that ends a rollout is not answered"
-    moody = compare_worlds(Turning(made=Moody), problems[:2])
+    moody = compare_environments(Turning(made=Moody), problems[:2])
     assert moody == (2, ["p0", "p1"], [], 2)
-    assert "2 went otherwise, such as p0: a recipe that branches finds no world" in moody.sentence
-    failing = compare_worlds(Turning(), [Problem("bad", "", "fail"), *problems[:2]])
+    assert "2 went otherwise, such as p0: a recipe that branches finds no environment" in moody.sentence
+    failing = compare_environments(Turning(), [Problem("bad", "", "fail"), *problems[:2]])
     assert failing == (3, [], ["bad (OSError: gone)"], 2)
     assert "1 failed, such as bad (OSError: gone)" in failing.sentence
 
 
 class Wavering(Environment):
-    """Differs in one thing of its reply, or of its verdict, from world to world."""
+    """Differs in one thing of its reply, or of its verdict, from environment to environment."""
 
     made = 0
 
@@ -363,12 +363,12 @@ class Wavering(Environment):
     ("what", "alike"),
     [("", True), ("seconds", True), ("score", False), ("detail", False), ("error", False), ("cut", False)],
 )
-def test_worlds_are_alike_in_all_but_the_seconds_of_a_verdict(what: str, alike: bool) -> None:
-    assert (compare_worlds(Turning(made=Wavering), [Problem("p", "", what)]).otherwise == []) is alike
+def test_environments_are_alike_in_all_but_the_seconds_of_a_verdict(what: str, alike: bool) -> None:
+    assert (compare_environments(Turning(made=Wavering), [Problem("p", "", what)]).otherwise == []) is alike
 
 
 def test_the_questions_of_several_hops_pass(capsys: pytest.CaptureFixture[str]) -> None:
-    """One question about two worlds is no repetition; every demonstration is played."""
+    """One question about two environments is no repetition; every demonstration is played."""
     assert main(["validate", "hops", "problems=40"]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert re.search(r"8 problems were played twice, \d+ turns were answered, and the same was said to the same", told)

@@ -153,7 +153,7 @@ def test_the_reference_solution_of_calls_is_accepted():
     row = {"tests": functional(*PAIRS), "answer": TWO_SUM}
     problem = Problem("p", "", Stdio().reference(row, "answer"))
     assert json.loads(json.dumps(problem.answer)) == problem.answer, "plain JSON data"
-    assert Stdio().judge(problem, Stdio().right(problem), True).success
+    assert Stdio().verify(problem, Stdio().right(problem), True).success
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_a_thread_that_nobody_waits_for_still_prints(way):
 
 
 def test_reading_past_the_end_is_an_exception_as_any_other(way):
-    """It ended with status 0, as if the program had: what had been printed by then was judged alone."""
+    """It ended with status 0, as if the program had: what had been printed by then was verified alone."""
     found = run(way, "print(input())\ninput()", "7\n")
     assert (found.stdout, found.status) == (b"7\n", 1)
     assert b"EOFError: EOF when reading a line" in found.stderr

@@ -161,7 +161,7 @@ os.wait()
 """
 
 
-def judged(code: str, seconds: float, **options: object) -> Verdict:
+def verified(code: str, seconds: float, **options: object) -> Verdict:
     return verdict(ECHO.model_copy(update={"seconds": seconds, "cpu_seconds": 20, **options}), SUMS, fenced(code))
 
 
@@ -185,7 +185,7 @@ def one_busy_core(others: int) -> Iterator[None]:
 @pytest.mark.parametrize("isolation", ["required", "none"])
 def test_waiting_in_vfork_is_no_busy_machine(code: str, isolation: str) -> None:
     for seconds in (4, 16, 64):  # on a machine that is in truth busy, starting alone takes its part of a short time
-        found = judged(code, seconds, sandbox=isolation)
+        found = verified(code, seconds, sandbox=isolation)
         if found.outcome is not Outcome.TIMEOUT:
             break
     assert (found.outcome, found.score) == (Outcome.INCORRECT, 0), found.detail
@@ -195,7 +195,7 @@ def test_waiting_in_vfork_is_no_busy_machine(code: str, isolation: str) -> None:
 def test_many_children_on_a_busy_machine_are_the_programs_own_doing() -> None:
     with one_busy_core(4):
         for seconds in (4, 16, 64):
-            found = judged(FIFTEEN, seconds)
+            found = verified(FIFTEEN, seconds)
             if found.outcome is not Outcome.TIMEOUT:
                 break
     assert (found.outcome, found.score) == (Outcome.INCORRECT, 0), found.detail
@@ -205,7 +205,7 @@ def test_many_children_on_a_busy_machine_are_the_programs_own_doing() -> None:
 @needs_sandbox
 def test_an_honest_child_on_a_busy_machine_says_nothing_of_its_program() -> None:
     with one_busy_core(6):
-        found = judged(HEIR, 2.5)
+        found = verified(HEIR, 2.5)
     assert found.outcome is Outcome.TIMEOUT, found.detail
     assert math.isnan(found.score)
 

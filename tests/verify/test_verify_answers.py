@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from outrider.record import Outcome
-from outrider.verify.answers import extract, judge, last_box, normalise, number
+from outrider.verify.answers import extract, last_box, normalise, number, verify_text
 from verdicts import check_time_grows_with_length
 
 
@@ -62,11 +62,11 @@ def test_box_then_marker_then_last_number(text, answer):
 @pytest.mark.parametrize("text", ["so it is 1", "#### 1", r"\boxed{1"])
 def test_a_response_that_was_cut_off_may_end_in_half_a_number(text):
     assert extract(text, finished=False) is None
-    assert judge("1", text, finished=False, match="number").outcome is Outcome.UNPARSEABLE
+    assert verify_text("1", text, finished=False, match="number").outcome is Outcome.UNPARSEABLE
 
 
 def test_a_closed_box_is_an_answer_even_where_the_rest_is_cut_off():
-    assert judge("1", r"\boxed{1} as can be seen fr", finished=False).success
+    assert verify_text("1", r"\boxed{1} as can be seen fr", finished=False).success
 
 
 @pytest.mark.parametrize(
@@ -118,18 +118,18 @@ def test_every_way_of_writing_a_fraction_is_the_same_number(value):
     above, below = abs(value.numerator), value.denominator
     for text in (f"{sign}{above}/{below}", f"{sign}{above:,}/{below:,}", rf"{sign}\frac{{{above}}}{{{below}}}"):
         assert number(text) == value
-        assert judge(f"{value}", rf"\boxed{{{text}}}", match="number").success
+        assert verify_text(f"{value}", rf"\boxed{{{text}}}", match="number").success
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**12), max_value=10**12, places=6))
 def test_decimals_are_exact(value):
     assert number(f"{value:,f}") == Fraction(value)
-    assert not judge(f"{value:f}", f"#### {value + 1:f}", match="number").success
+    assert not verify_text(f"{value:f}", f"#### {value + 1:f}", match="number").success
 
 
 def test_numbers_are_compared_exactly_and_not_within_a_tolerance():
-    assert not judge("1/3", "#### 0.3333333333333333", match="number").success
-    assert not judge("9007199254740992", "#### 9007199254740993", match="number").success
+    assert not verify_text("1/3", "#### 0.3333333333333333", match="number").success
+    assert not verify_text("9007199254740992", "#### 9007199254740993", match="number").success
 
 
 @pytest.mark.parametrize(
@@ -147,25 +147,25 @@ def test_numbers_are_compared_exactly_and_not_within_a_tolerance():
     ],
 )
 def test_text_is_compared_without_its_spelling(gold, answer, same):
-    assert judge(gold, rf"\boxed{{{answer}}}").success is same
+    assert verify_text(gold, rf"\boxed{{{answer}}}").success is same
 
 
 def test_each_outcome():
-    assert judge("7", "#### 7", match="number").outcome is Outcome.CORRECT
-    assert judge("7", "#### 8", match="number").outcome is Outcome.INCORRECT
-    assert judge("7", "#### seven", match="number").detail == "not a number"
-    assert judge("7", "I do not know", match="number").outcome is Outcome.UNPARSEABLE
-    assert judge("7", "", match="number").score == 0.0
+    assert verify_text("7", "#### 7", match="number").outcome is Outcome.CORRECT
+    assert verify_text("7", "#### 8", match="number").outcome is Outcome.INCORRECT
+    assert verify_text("7", "#### seven", match="number").detail == "not a number"
+    assert verify_text("7", "I do not know", match="number").outcome is Outcome.UNPARSEABLE
+    assert verify_text("7", "", match="number").score == 0.0
 
 
 def test_a_right_answer_that_is_no_number_is_a_mistake_of_the_caller():
     with pytest.raises(ValueError, match="'p - q' is not a number"):
-        judge("p - q", "7", match="number")
+        verify_text("p - q", "7", match="number")
 
 
 def test_mentioning_the_answer_does_not_pay():
-    assert not judge("42", r"is it 42? no: \boxed{41}", match="number").success
-    assert not judge("42", "42 is wrong, #### 41", match="number").success
+    assert not verify_text("42", r"is it 42? no: \boxed{41}", match="number").success
+    assert not verify_text("42", "42 is wrong, #### 41", match="number").success
 
 
 # Text made of the pieces that the patterns look for is where they would break or slow down.
@@ -196,7 +196,7 @@ texts = st.text(st.characters(exclude_categories=[])) | st.lists(st.sampled_from
 @example("\\boxed{" * 2000, True, "exact")
 @example("\\boxed{" + "{" * 5000 + "}" * 5001, True, "number")
 def test_no_text_raises_and_every_verdict_can_be_written_to_disk(text, finished, match):
-    verdict = judge("7", text, finished, match)
+    verdict = verify_text("7", text, finished, match)
     assert verdict.outcome in (Outcome.CORRECT, Outcome.INCORRECT, Outcome.UNPARSEABLE)
     assert verdict.success == (verdict.score == 1.0)
     assert len((verdict.answer + verdict.detail).encode("utf-8")) < 1000
@@ -205,7 +205,7 @@ def test_no_text_raises_and_every_verdict_can_be_written_to_disk(text, finished,
 @given(st.text("abc {}\\$.,%12"))
 def test_an_answer_equals_itself_in_a_box(answer):
     if last_box(rf"\boxed{{{answer}}}") == answer == answer.strip() != "":
-        assert judge(answer, rf"\boxed{{{answer}}}").success
+        assert verify_text(answer, rf"\boxed{{{answer}}}").success
 
 
 @pytest.mark.parametrize(
@@ -213,8 +213,8 @@ def test_an_answer_equals_itself_in_a_box(answer):
 )
 def test_time_grows_with_the_length_and_not_with_its_square(piece):
     def work(text: str) -> None:
-        judge("7", text, match="number")
-        judge("7", rf"\boxed{{{text}}}")
+        verify_text("7", text, match="number")
+        verify_text("7", rf"\boxed{{{text}}}")
 
     check_time_grows_with_length(work, piece, 10_000)
 
@@ -222,7 +222,7 @@ def test_time_grows_with_the_length_and_not_with_its_square(piece):
 @pytest.mark.parametrize("answer", ["10**10**10", "9" * 10**6, "1e" + "9" * 50, "1/" + "9" * 10**6, "-" * 10**6])
 def test_huge_numbers_cost_nothing(answer):
     start = time.process_time()
-    assert not judge("7", rf"\boxed{{{answer}}}", match="number").success
+    assert not verify_text("7", rf"\boxed{{{answer}}}", match="number").success
     assert time.process_time() - start < 0.5
 
 

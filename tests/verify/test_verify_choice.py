@@ -178,7 +178,9 @@ READ = [row.replace("⏎", "\n").split(" | ", 1) for row in RESPONSES.strip().sp
 
 
 def verdict(text: str, options: dict[str, str] | None = OPTIONS, finished: bool = True) -> Any:
-    return MultipleChoice(options="options").judge(Problem("p", "", {"label": "B", "options": options}), text, finished)
+    return MultipleChoice(options="options").verify(
+        Problem("p", "", {"label": "B", "options": options}), text, finished
+    )
 
 
 @pytest.mark.parametrize(("label", "text"), READ)
@@ -229,11 +231,11 @@ def test_a_letter_with_the_text_of_another_option_is_two():
     ],
 )
 def test_golds_and_options_as_tables_have_them(fields, options, more, label):
-    judge = MultipleChoice(options=options, **more)
-    problem = Problem("p", "", judge.reference(fields, "answer"))
+    verifier = MultipleChoice(options=options, **more)
+    problem = Problem("p", "", verifier.reference(fields, "answer"))
     assert problem.answer["label"] == label
-    assert judge.judge(problem, judge.right(problem), True).success
-    assert judge.judge(problem, f"The answer is ({label}).", True).success
+    assert verifier.verify(problem, verifier.right(problem), True).success
+    assert verifier.verify(problem, f"The answer is ({label}).", True).success
 
 
 @pytest.mark.parametrize(
@@ -252,24 +254,24 @@ def test_golds_and_options_as_tables_have_them(fields, options, more, label):
         ({"answer": "z", "options": ["z", "z"]}, "options", {}, "is not one of"),
     ],
 )
-def test_a_row_that_no_response_can_be_judged_by_is_a_sentence(fields, options, more, said):
+def test_a_row_that_no_response_can_be_verified_by_is_a_sentence(fields, options, more, said):
     with pytest.raises(ValueError, match=said):
         MultipleChoice(options=options, **more).reference(fields, "answer")
 
 
 def test_numbered_options_are_read_by_their_numbers():
     options = {"1": "x", "2": "y"}
-    judge, problem = MultipleChoice(options="options"), Problem("p", "", {"label": "2", "options": options})
+    verifier, problem = MultipleChoice(options="options"), Problem("p", "", {"label": "2", "options": options})
     for text in ("Answer: 2", r"\boxed{(2)}", "Option 2", "2. y", "y"):
-        assert judge.judge(problem, text, True).success
-    assert not judge.judge(problem, "Answer: 1", True).success
+        assert verifier.verify(problem, text, True).success
+    assert not verifier.verify(problem, "Answer: 1", True).success
 
 
 def test_options_of_two_equal_texts_are_told_apart_by_letters_alone():
     assert options_of({"o": ["x", "x", "y"]}, "o") == {"A": "x", "B": "x", "C": "y"}
     assert (
         not MultipleChoice()
-        .judge(Problem("p", "", {"label": "A", "options": {"A": "x", "B": "x"}}), "Answer: x", True)
+        .verify(Problem("p", "", {"label": "A", "options": {"A": "x", "B": "x"}}), "Answer: x", True)
         .success
     )
 
@@ -321,9 +323,9 @@ E | E=mc^2 | wrong
 def test_maths_reads_an_option_where_the_gold_answer_is_one(row):
     pytest.importorskip("math_verify")
     gold, answer, right = row.split(" | ")
-    judge = Maths()
-    problem = Problem("p", "", judge.reference({"answer": gold}, "answer"))
-    assert judge.judge(problem, rf"\boxed{{{answer}}}", True).success == (right == "correct")
+    verifier = Maths()
+    problem = Problem("p", "", verifier.reference({"answer": gold}, "answer"))
+    assert verifier.verify(problem, rf"\boxed{{{answer}}}", True).success == (right == "correct")
 
 
 @pytest.mark.parametrize(
@@ -342,12 +344,12 @@ def test_maths_reads_an_option_where_the_gold_answer_is_one(row):
 )
 def test_the_answer_line_that_follows_a_box_wins_where_both_are_read(text, options, success):
     pytest.importorskip("math_verify")
-    assert Maths(**options).judge(Problem("p", "", "42"), text, True).success is success
+    assert Maths(**options).verify(Problem("p", "", "42"), text, True).success is success
 
 
 def test_of_a_truncated_response_the_line_does_not_win():
     pytest.importorskip("math_verify")
-    assert Maths(no_box="answer_line").judge(Problem("p", "", "42"), "\\boxed{42}\nAnswer: 4", False).success
+    assert Maths(no_box="answer_line").verify(Problem("p", "", "42"), "\\boxed{42}\nAnswer: 4", False).success
 
 
 PIECES = [
@@ -372,7 +374,7 @@ PIECES = [
 
 
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=2)).map("".join), st.sampled_from([None, OPTIONS]))
-def test_any_response_is_judged(text, options):
+def test_any_response_is_verified(text, options):
     found = verdict(text, options)
     assert found.outcome in (Outcome.CORRECT, Outcome.INCORRECT, Outcome.UNPARSEABLE)
     assert read_choice(text) is None or read_choice(text).label

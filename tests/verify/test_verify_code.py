@@ -1,4 +1,4 @@
-"""Judging programs: right ones are accepted, wrong ones and those that try to trick the judge are not."""
+"""Verifying programs: right ones are accepted, wrong ones and those that try to trick the verifier are not."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ BROKEN = "test 1 of 2: ended with status 1: ValueError: invalid literal for int(
 
 
 def test_the_reference_is_accepted():
-    for judge, row in ((MBPP, ROW), (PREFIXED, HUMANEVAL), (COMPLETION, HUMANEVAL)):
-        problem = Problem("p", "", judge.reference(row, "answer"))
+    for verifier, row in ((MBPP, ROW), (PREFIXED, HUMANEVAL), (COMPLETION, HUMANEVAL)):
+        problem = Problem("p", "", verifier.reference(row, "answer"))
         assert json.loads(json.dumps(problem.answer)) == problem.answer, "plain JSON data"
-        assert judge.judge(problem, judge.right(problem), True).success
+        assert verifier.verify(problem, verifier.right(problem), True).success
 
 
 def test_a_wrong_function_is_incorrect_and_says_where():
@@ -329,7 +329,7 @@ def test_any_text_is_a_verdict():
 
 
 @pytest.mark.parametrize(
-    ("judge", "row", "reason"),
+    ("verifier", "row", "reason"),
     [
         (MBPP, {"answer": "x"}, "holds no|no field"),
         (MBPP, {"test_list": []}, "holds no tests"),
@@ -343,9 +343,9 @@ def test_any_text_is_a_verdict():
         (ECHO, {"tests": [{"input": "1"}]}, "no field 'output'"),
     ],
 )  # fmt: skip
-def test_a_row_that_cannot_be_judged_says_why(judge, row, reason):
+def test_a_row_that_cannot_be_verified_says_why(verifier, row, reason):
     with pytest.raises(ValueError, match=reason):
-        judge.reference(row, "answer")
+        verifier.reference(row, "answer")
 
 
 def test_names_come_from_who_may_define_them():
@@ -375,27 +375,27 @@ def some(name: str, every: int) -> list[dict]:
 
 
 @pytest.mark.parametrize(
-    ("name", "every", "judge"),
+    ("name", "every", "verifier"),
     [
         ("humaneval/test.jsonl", 41, COMPLETION),  # 0, 41, 82, 123
         ("mbpp/all.jsonl", 240, MBPP),
         ("mbpp_sanitized/all.jsonl", 107, PREFIXED),
     ],
 )
-def test_references_of_public_sets_are_accepted(name, every, judge):
+def test_references_of_public_sets_are_accepted(name, every, verifier):
     for row in some(name, every):
-        problem = Problem(row["id"], "", judge.reference(row, "answer"))
-        found = judge.judge(problem, judge.right(problem), True)
+        problem = Problem(row["id"], "", verifier.reference(row, "answer"))
+        found = verifier.verify(problem, verifier.right(problem), True)
         assert found.success, (row["id"], found.detail)
 
 
-def test_a_table_is_judged_in_the_pool(tmp_path):
+def test_a_table_is_verified_in_the_pool(tmp_path):
     files = {}
     for side in ("train", "heldout"):
         path = tmp_path / f"{side}.jsonl"
         path.write_text(json.dumps({"problem": f"Write add, {side}.", **ROW}) + "\n")
         files[f"{side}_data"] = str(path)
-    task = Table(**files, judge={"unit_tests": {"tests": "test_list", "workers": 2}})
+    task = Table(**files, verifier={"unit_tests": {"tests": "test_list", "workers": 2}})
     try:
         texts = [fenced(ROW["answer"]), fenced("import os\nos._exit(0)"), "none"]
         found = task.verify_all([(task.train(0), text, True) for text in texts])

@@ -54,8 +54,8 @@ FORMULAS = {
 }
 
 
-def judged(prompt: str, gold: str, answer: str) -> Outcome:
-    return Maths().judge(Problem("p", prompt, answer=gold), rf"\boxed{{{answer}}}", True).outcome
+def verified(prompt: str, gold: str, answer: str) -> Outcome:
+    return Maths().verify(Problem("p", prompt, answer=gold), rf"\boxed{{{answer}}}", True).outcome
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
@@ -64,8 +64,8 @@ def judged(prompt: str, gold: str, answer: str) -> Outcome:
 )
 def test_no_trivial_rewriting_of_a_formula_of_the_question_is_an_answer(formula, dress):
     prompt, gold = dress.format(formula), FORMULAS[formula]
-    assert judged(prompt, gold, gold) is Outcome.CORRECT
-    accepted = [shape for shape in REWRITINGS if judged(prompt, gold, shape % formula) is Outcome.CORRECT]
+    assert verified(prompt, gold, gold) is Outcome.CORRECT
+    accepted = [shape for shape in REWRITINGS if verified(prompt, gold, shape % formula) is Outcome.CORRECT]
     assert accepted == []
 
 
@@ -93,7 +93,7 @@ def test_no_trivial_rewriting_of_a_formula_of_the_question_is_an_answer(formula,
 )
 def test_order_and_writing_do_not_hide_a_copy(prompt, gold, answer):
     assert compare(gold, answer)[0] is Outcome.CORRECT
-    assert judged(prompt, gold, answer) is Outcome.INCORRECT
+    assert verified(prompt, gold, answer) is Outcome.INCORRECT
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_order_and_writing_do_not_hide_a_copy(prompt, gold, answer):
     ],
 )
 def test_work_that_was_done_is_no_copy(prompt, gold, answer):
-    assert judged(prompt, gold, answer) is Outcome.CORRECT
+    assert verified(prompt, gold, answer) is Outcome.CORRECT
 
 
 CONSTANTS = [r"\pi", "e", "i", r"\infty", r"\sqrt{2}", "2", r"\frac{1}{3}"]
@@ -128,9 +128,9 @@ def test_negated_constants_are_read_on_every_side(constant, shape):
     """Sympy holds minus pi as a product and minus two as a number."""
     text = shape.format(constant)
     for prompt in ("", f"Is ${text}$ a number?", f"Is $x = {text}$, or $5-{text}$, or $-({text})$?"):
-        assert judged(prompt, text, text) is Outcome.CORRECT
-        assert judged(prompt, text, f"{text}+0") in (Outcome.CORRECT, Outcome.INCORRECT, Outcome.UNPARSEABLE)
-        assert judged(prompt, "17", text) in (Outcome.INCORRECT, Outcome.UNPARSEABLE)
+        assert verified(prompt, text, text) is Outcome.CORRECT
+        assert verified(prompt, text, f"{text}+0") in (Outcome.CORRECT, Outcome.INCORRECT, Outcome.UNPARSEABLE)
+        assert verified(prompt, "17", text) in (Outcome.INCORRECT, Outcome.UNPARSEABLE)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_negated_constants_are_read_on_every_side(constant, shape):
 )
 @pytest.mark.parametrize("prompt", ["", r"Is it $-\pi$, $-e$ or $-i$?"])
 def test_a_right_answer_with_a_negated_constant_is_correct(prompt, gold, answer):
-    assert judged(prompt, gold, answer) is Outcome.CORRECT
+    assert verified(prompt, gold, answer) is Outcome.CORRECT
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_a_right_answer_with_a_negated_constant_is_correct(prompt, gold, answer)
 )
 def test_a_copy_with_its_numbers_written_otherwise_is_no_answer(prompt, gold, answer):
     assert compare(gold, answer)[0] is Outcome.CORRECT
-    assert judged(prompt, gold, answer) is Outcome.INCORRECT
+    assert verified(prompt, gold, answer) is Outcome.INCORRECT
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_a_copy_with_its_numbers_written_otherwise_is_no_answer(prompt, gold, an
     ],
 )
 def test_other_work_on_the_same_numbers_is_no_copy(prompt, gold, answer):
-    assert judged(prompt, gold, answer) is Outcome.CORRECT
+    assert verified(prompt, gold, answer) is Outcome.CORRECT
 
 
 @given(st.lists(st.integers(2, 40), min_size=2, max_size=4, unique=True), st.randoms(), st.sampled_from(REWRITINGS))
@@ -224,8 +224,8 @@ def test_a_sum_in_any_order_and_dress_is_no_answer(numbers, draw, shape):
     prompt = f"Compute ${'+'.join(f'{n}^2' for n in numbers)}$."
     draw.shuffle(numbers)
     answer = shape % "+".join(f"{n}^{{2}}" for n in numbers)
-    assert judged(prompt, str(right), answer) is not Outcome.CORRECT
-    assert judged(prompt, str(right), str(right)) is Outcome.CORRECT
+    assert verified(prompt, str(right), answer) is not Outcome.CORRECT
+    assert verified(prompt, str(right), str(right)) is Outcome.CORRECT
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_a_sum_in_any_order_and_dress_is_no_answer(numbers, draw, shape):
     ],
 )
 def test_an_equation_that_the_question_gives_is_no_answer(prompt, gold, answer, right):
-    assert (judged(prompt, gold, answer) is Outcome.CORRECT) is right
+    assert (verified(prompt, gold, answer) is Outcome.CORRECT) is right
 
 
 WRITINGS = ["({0}+1-1)", r"\frac{{{0}\cdot 7}}{{7}}", r"\sqrt{{{1}}}", "({2}-1)", r"\frac{{{1}}}{{{0}}}", "({0})^1"]
@@ -266,7 +266,7 @@ def test_no_number_of_a_formula_hides_it_by_another_writing(formula, writing, wh
     n = int(number[0])
     other = writing.format(n, n * n, n + 1)
     answer = formula[: number.start()] + other + formula[number.end() :]
-    assert judged(f"Compute ${formula}$.", FORMULAS[formula], answer) is not Outcome.CORRECT
+    assert verified(f"Compute ${formula}$.", FORMULAS[formula], answer) is not Outcome.CORRECT
 
 
 def test_a_prompt_of_any_kind_is_looked_at_without_failing():
@@ -284,5 +284,5 @@ def test_few_questions_of_math_500_are_solved_by_their_own_formulas():
         formulas = [f.strip() for f in re.findall(r"\$([^$]+)\$", row["problem"]) if re.search(r"[-+^/\\]", f)]
         sides = [side for f in formulas for side in f.split("=")]
         tried = {shape % side for side in sides for shape in (r"\frac{%s}{1}", "0+%s", "(%s)")}
-        solved += any(judged(row["problem"], row["answer"], answer) is Outcome.CORRECT for answer in sorted(tried))
+        solved += any(verified(row["problem"], row["answer"], answer) is Outcome.CORRECT for answer in sorted(tried))
     assert solved <= 1

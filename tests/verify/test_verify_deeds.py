@@ -1,4 +1,4 @@
-"""What a program does to itself or to what judges it scores zero; what the machine does to it says nothing of it."""
+"""What a program does to itself or to what verifies it scores zero; what the machine does to it says nothing of it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 
 from outrider.record import Outcome, Problem
-from outrider.verify.judges import JUDGES
 from outrider.verify.memory import _own_counts, memory_failures
+from outrider.verify.verifiers import VERIFIERS
 from programs import ECHO, MBPP, ROW, SUMS, fenced, needs_sandbox, verdict
 
 pytestmark = needs_sandbox
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "programs"
 
-# What a program does to itself, or to what judges it: it fails, whatever it does. Those of the second table wait.
+# What a program does to itself, or to what verifies it: it fails, whatever it does. Those of the second table wait.
 KILL = "import os\nos.kill(os.getpid(), 9)"
 DEEDS = {
     "kills itself": (KILL, "ended with status -9"),
@@ -87,19 +87,19 @@ def test_what_a_program_does_to_itself_is_its_failure(name):
 
 def test_a_program_that_waits_until_its_time_is_over_has_failed():
     """Nothing wanted to run: the machine was not too busy for it. All at once, as they leave the processor alone."""
-    asked = [(judge, name) for name in WAITS for judge in (MBPP, ECHO)]
+    asked = [(verifier, name) for name in WAITS for verifier in (MBPP, ECHO)]
     asked.remove((ECHO, "an heir that holds its pipes"))  # its output is a file, so it ends with the first process
 
-    def judged(judge, name):
-        row = SUMS if judge is ECHO else ROW
+    def verified(verifier, name):
+        row = SUMS if verifier is ECHO else ROW
         for seconds in (4, 16, 64):  # where the machine is in truth busy, starting alone takes its part of a short time
-            found = verdict(judge.model_copy(update={"seconds": seconds}), row, fenced(WAITS[name]))
+            found = verdict(verifier.model_copy(update={"seconds": seconds}), row, fenced(WAITS[name]))
             if found.outcome is not Outcome.TIMEOUT:
                 break
         return found, seconds
 
     with ThreadPoolExecutor(len(asked)) as pool:
-        found = list(pool.map(judged, *zip(*asked, strict=True)))
+        found = list(pool.map(verified, *zip(*asked, strict=True)))
     for (_, name), (one, seconds) in zip(asked, found, strict=True):
         assert (one.outcome, one.score) == (Outcome.INCORRECT, 0), (name, one.detail)
         assert one.detail.startswith(f"not done after {0.9 * seconds:.1f} s ("), name
@@ -151,10 +151,10 @@ import os, sys
 open(sys.argv[1] + "/cgroup.procs", "w").write(str(os.getpid()))
 from outrider.record import Problem
 from outrider.verify.code import Stdio
-judge = Stdio(memory_gb=1)
-problem = Problem("p", "", judge.reference({"tests": [{"input": "", "output": "1"}]}, "answer"))
+verifier = Stdio(memory_gb=1)
+problem = Problem("p", "", verifier.reference({"tests": [{"input": "", "output": "1"}]}, "answer"))
 for code in ("x = bytearray(700 << 20)", "import os\\nos.kill(os.getpid(), 9)", "print(1)"):
-    found = judge.judge(problem, f"```python\\n{code}\\n```", True)
+    found = verifier.verify(problem, f"```python\\n{code}\\n```", True)
     print(found.outcome, found.score, found.detail)
 """
 
@@ -194,9 +194,9 @@ def _killed_on_the_machine():
 @pytest.mark.parametrize("file", sorted(CORPUS.glob("*.json")), ids=lambda file: file.stem)
 def test_what_fuzzing_found(file):
     found = json.loads(file.read_text())
-    [(name, options)] = found["judge"].items()
-    judge = JUDGES[name](**options)
-    seen = judge.judge(Problem("p", "", found["reference"]), found["text"], found["finished"])
+    [(name, options)] = found["verifier"].items()
+    verifier = VERIFIERS[name](**options)
+    seen = verifier.verify(Problem("p", "", found["reference"]), found["text"], found["finished"])
     assert seen.outcome.value in found["allowed"], seen.detail
 
 
@@ -206,4 +206,4 @@ def test_a_few_seconds_of_fuzzing_find_nothing():
     command = [sys.executable, str(tool), "--seconds", "1", "--seed", "0"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.fullmatch(r"judged \d+ responses in \d+ s with seed \d+: 0 findings \(.*\)", done.stdout.strip())
+    assert re.fullmatch(r"verified \d+ responses in \d+ s with seed \d+: 0 findings \(.*\)", done.stdout.strip())

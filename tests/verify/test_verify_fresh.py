@@ -10,15 +10,15 @@ import pytest
 from outrider.environments.tool_calls import read_turn
 from outrider.record import Outcome, Problem
 from outrider.verify.choice import MultipleChoice
-from outrider.verify.judge import Judge
-from outrider.verify.judges import JUDGES
 from outrider.verify.maths import Maths
 from outrider.verify.question_answering import QuestionAnswering
+from outrider.verify.verifier import Verifier
+from outrider.verify.verifiers import VERIFIERS
 
 RIGHT, WRONG = True, False
 
 
-def verifier(name: str) -> Judge:
+def verifier_named(name: str) -> Verifier:
     """The verifier of a table's row."""
     if name in ("math", "answer_line"):
         if find_spec("math_verify") is None:
@@ -26,14 +26,14 @@ def verifier(name: str) -> Judge:
         return Maths(no_box="answer_line") if name == "answer_line" else Maths()
     if name.startswith("qa"):
         return QuestionAnswering(take="tag" if name == "qa_tag" else "whole")
-    return JUDGES[name]()
+    return VERIFIERS[name]()
 
 
 def check(name: str, gold: str, response: str, right: bool, prompt: str = "") -> None:
     """The verdict is the right one, and none without knowledge."""
-    judge = verifier(name)
-    problem = Problem("fresh", prompt, judge.reference({"answer": gold}, "answer"))
-    verdict = judge.judge(problem, response, True)
+    verifier = verifier_named(name)
+    problem = Problem("fresh", prompt, verifier.reference({"answer": gold}, "answer"))
+    verdict = verifier.verify(problem, response, True)
     assert verdict.outcome not in (Outcome.TIMEOUT, Outcome.ERROR), verdict
     assert verdict.success is right, verdict
 
@@ -362,7 +362,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(("name", "gold", "response", "right"), REASONING)
-def test_only_what_follows_the_reasoning_is_judged(name: str, gold: str, response: str, right: bool) -> None:
+def test_only_what_follows_the_reasoning_is_verified(name: str, gold: str, response: str, right: bool) -> None:
     check(name, gold, response, right)
 
 
@@ -383,6 +383,6 @@ def test_the_stated_answer_decides(name: str, gold: str, response: str, right: b
 
 @pytest.mark.parametrize(("gold", "response", "right"), TEXTS)
 def test_an_option_is_named_by_letter_or_text(gold: str, response: str, right: bool) -> None:
-    judge = MultipleChoice(options="choices")
-    problem = Problem("fresh", "", judge.reference({"answer": gold, "choices": OPTIONS}, "answer"))
-    assert judge.judge(problem, response, True).success is right
+    verifier = MultipleChoice(options="choices")
+    problem = Problem("fresh", "", verifier.reference({"answer": gold, "choices": OPTIONS}, "answer"))
+    assert verifier.verify(problem, response, True).success is right

@@ -214,7 +214,7 @@ NUMBERS = [
 
 @pytest.mark.parametrize(("gold", "response", "right"), NUMBERS)
 def test_a_number_is_read_whole(gold: str, response: str, right: bool) -> None:
-    judge = Number()
-    verdict = judge.judge(Problem("fresh", "", judge.reference({"answer": gold}, "answer")), response, True)
+    verifier = Number()
+    verdict = verifier.verify(Problem("fresh", "", verifier.reference({"answer": gold}, "answer")), response, True)
     assert verdict.outcome not in (Outcome.TIMEOUT, Outcome.ERROR), verdict
     assert verdict.success is right, verdict

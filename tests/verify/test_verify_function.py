@@ -13,8 +13,8 @@ from outrider.errors import UserError
 from outrider.record import Outcome, Problem
 from outrider.tasks import Table
 from outrider.verify.function import Function
-from outrider.verify.judge import Prepared
 from outrider.verify.pool import VerifierPool
+from outrider.verify.verifier import Prepared
 
 SOURCE = """
 import asyncio, math, time
@@ -100,9 +100,9 @@ def file(tmp_path_factory) -> str:
 
 def asked(file: str, name: str, text: str, **options):
     """The verdict on a response, and the row's problem, as a table makes it."""
-    judge = Function(function=f"{file}:{name}", **options)
+    verifier = Function(function=f"{file}:{name}", **options)
     fields = {"id": 1, "answer": "4", "ground_truth": "4"}
-    return judge.judge(Problem("p", "2+2?", judge.reference(fields, "answer")), text, finished=True)
+    return verifier.verify(Problem("p", "2+2?", verifier.reference(fields, "answer")), text, finished=True)
 
 
 @pytest.mark.parametrize(
@@ -139,9 +139,9 @@ def test_a_verdict_is_taken_as_it_is(file):
 @pytest.fixture(scope="module")
 def pool(file):
     """As a table makes it: the function is loaded anew in processes of its own."""
-    judge = Function(function=f"{file}:says")
-    judge.prepare()  # what is loaded already must not travel
-    with VerifierPool(Prepared(judge), workers=1, seconds=0.5) as pool:
+    verifier = Function(function=f"{file}:says")
+    verifier.prepare()  # what is loaded already must not travel
+    with VerifierPool(Prepared(verifier), workers=1, seconds=0.5) as pool:
         yield pool
 
 
@@ -157,7 +157,7 @@ WRONG = {
 }
 
 
-def test_what_goes_wrong_is_an_error_with_its_reason_and_the_next_is_judged(pool, file):
+def test_what_goes_wrong_is_an_error_with_its_reason_and_the_next_is_verified(pool, file):
     problem = Problem("p", "2+2?", {"answer": "4", "fields": {}})
     verdicts = pool.verify([(problem, text, True) for text in [*WRONG, "hang", "one"]])
     for verdict, reason in zip(verdicts, WRONG.values(), strict=False):
@@ -200,8 +200,8 @@ def test_a_list_that_is_not_one_number_is_no_score(file, name, complaint):
 def test_what_cannot_be_called_is_told_before_anything_is_sampled(file, tmp_path, name, options, sentence):
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps(PROBLEM_FIELDS))
-    judge = {"function": {"function": name.format(file=file), **options}}
-    task = Table(train_data=str(path), heldout_data=str(path), judge=judge)
+    verifier = {"function": {"function": name.format(file=file), **options}}
+    task = Table(train_data=str(path), heldout_data=str(path), verifier=verifier)
     with pytest.raises(UserError) as caught:
         task.heldout(1)
     assert sentence.format(file=file, folder=Path(file).parent) in str(caught.value)

@@ -1,4 +1,4 @@
-"""Hostile and broken answers: each is a verdict, soon, and only its own; the judges stay as many as they were."""
+"""Hostile and broken answers: each is a verdict, soon, and only its own; the verifiers stay as many as they were."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 from outrider.record import Outcome, Problem
 from outrider.verify import maths
 from outrider.verify.answers import LONGEST
-from outrider.verify.judge import Prepared
 from outrider.verify.maths import Maths
 from outrider.verify.pool import VerifierPool
+from outrider.verify.verifier import Prepared
 
 pytest.importorskip("math_verify")
 CORPUS = Path(__file__).parents[1] / "corpus" / "maths"
-JUDGED = {Outcome.CORRECT, Outcome.INCORRECT, Outcome.UNPARSEABLE}
+VERIFIED = {Outcome.CORRECT, Outcome.INCORRECT, Outcome.UNPARSEABLE}
 
 # Refused, or found wrong, without a step of algebra: none may cost a worker.
 CHEAP = {
@@ -59,7 +59,7 @@ PARSED = {
     "another's attribute": r"\text{__class__}",
 }
 
-# Each was worth a NaN once: it made its own judge hang, run out of stack, or grow.
+# Each was worth a NaN once: it made its own verifier hang, run out of stack, or grow.
 OWN_DOING = {
     "binomial": r"\binom{99999}{50000}",
     "percent signs": "1" + "%" * 990,
@@ -118,21 +118,21 @@ def test_an_answer_that_is_too_long_is_refused_before_anything_looks_at_it(monke
 
     monkeypatch.setattr(maths, "normalise", normalise)
     for boxes in ("last", "first", "all"):
-        verdict = Maths(boxes=boxes).judge(*item("7" * (LONGEST + 1)))
+        verdict = Maths(boxes=boxes).verify(*item("7" * (LONGEST + 1)))
         assert verdict.outcome is Outcome.UNPARSEABLE
 
 
 def test_what_hostile_answers_become(pool):
     texts = CHEAP | PARSED
     verdicts = dict(zip(texts, pool.verify([item(text) for text in texts.values()]), strict=True))
-    assert {name: v.outcome for name, v in verdicts.items() if v.outcome not in JUDGED} == {}
+    assert {name: v.outcome for name, v in verdicts.items() if v.outcome not in VERIFIED} == {}
     assert [name for name, v in verdicts.items() if v.success] == []
     assert [name for name in CHEAP if verdicts[name].seconds > 0.5] == []
     assert all(len(v.answer.encode()) < 1000 and len(v.detail) < 200 for v in verdicts.values())
 
 
 @pytest.mark.parametrize("gold", ["x^2+1", "x>3", r"(-\infty,3)\cup(5,\infty)"])
-def test_what_an_answer_does_to_its_judge_is_worth_zero_and_not_nan(pool, gold):
+def test_what_an_answer_does_to_its_verifier_is_worth_zero_and_not_nan(pool, gold):
     verdicts = dict(zip(OWN_DOING, pool.verify([item(text, gold) for text in OWN_DOING.values()]), strict=True))
     assert {name: v.detail for name, v in verdicts.items() if v.score != 0} == {}
     assert [name for name, v in verdicts.items() if v.seconds > 20] == [], "the limit of a recipe is 5 s of a free core"
@@ -172,7 +172,7 @@ def test_endless_ones_end_at_the_limit_and_cost_nobody_else(pool):
 def test_what_fuzzing_found(pool, file):
     found = json.loads(file.read_text())
     [verdict] = pool.verify([item(found["text"], found["gold"])])
-    assert verdict.outcome in JUDGED
+    assert verdict.outcome in VERIFIED
     assert not verdict.success
 
 

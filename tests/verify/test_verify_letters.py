@@ -161,7 +161,7 @@ def test_what_is_nowhere_defined_is_nothing(answer):
 @settings(max_examples=150)
 def test_what_is_known_of_a_pair_is_what_is_found(pair):
     """A sample of what ``tools/fuzz_maths.py`` tries: floor, gcd and abs, lists, units, typography, copies."""
-    verdict = Maths().judge(Problem("p", pair.prompt, answer=pair.gold), rf"\boxed{{{pair.answer}}}", True)
+    verdict = Maths().verify(Problem("p", pair.prompt, answer=pair.gold), rf"\boxed{{{pair.answer}}}", True)
     assert pair.expected is None or verdict.success is pair.expected
 
 

@@ -1,4 +1,4 @@
-"""The judge of maths: what is the same answer in another form, what only looks like it, and where it is taken from."""
+"""The verifier of maths: what is the same answer in another form, what only looks like it, and where it is read."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ pytest.importorskip("math_verify")
 DATA = Path(__file__).parents[3] / "shared" / "data"
 
 
-def judged(gold: str | list[str], text: str, finished: bool = True, **options) -> Outcome:
-    return Maths(**options).judge(Problem("p", "", answer=gold), text, finished).outcome
+def verified(gold: str | list[str], text: str, finished: bool = True, **options) -> Outcome:
+    return Maths(**options).verify(Problem("p", "", answer=gold), text, finished).outcome
 
 
 SAME = r"""
@@ -164,12 +164,12 @@ def test_only_where_the_answer_cannot_be_read_is_it_unparseable():
     ],
 )
 def test_where_the_answer_is_taken_from(text, options, outcome):
-    assert judged("42", text, **options) is outcome
+    assert verified("42", text, **options) is outcome
 
 
 def test_a_box_in_the_prompt_does_not_count():
     problem = Problem("p", r"Put it in \boxed{42}.", answer="42")
-    assert Maths().judge(problem, "as you say", True).outcome is Outcome.UNPARSEABLE
+    assert Maths().verify(problem, "as you say", True).outcome is Outcome.UNPARSEABLE
 
 
 @pytest.mark.parametrize(
@@ -190,34 +190,34 @@ def test_a_box_in_the_prompt_does_not_count():
     ],
 )
 def test_a_formula_of_the_question_is_no_answer_to_it(prompt, gold, answer, outcome):
-    assert Maths().judge(Problem("p", prompt, answer=gold), rf"\boxed{{{answer}}}", True).outcome is outcome
+    assert Maths().verify(Problem("p", prompt, answer=gold), rf"\boxed{{{answer}}}", True).outcome is outcome
 
 
 def test_of_a_response_that_was_cut_off_only_a_closed_box_counts():
-    assert judged("42", r"\boxed{42} and fur", finished=False) is Outcome.CORRECT
-    assert judged("4", "Answer: 4", finished=False, no_box="answer_line") is Outcome.UNPARSEABLE
+    assert verified("42", r"\boxed{42} and fur", finished=False) is Outcome.CORRECT
+    assert verified("4", "Answer: 4", finished=False, no_box="answer_line") is Outcome.UNPARSEABLE
 
 
 def test_several_boxes_are_one_answer_where_the_recipe_says_so():
     text = r"either \boxed{1} or \boxed{2}, again \boxed{1}"
-    assert judged(r"1, 2", text, boxes="all") is Outcome.CORRECT
-    assert judged(r"\{2, 1\}", text, boxes="all") is Outcome.CORRECT
-    assert judged("2", text, boxes="all") is Outcome.INCORRECT
-    assert judged("1, 2", text) is Outcome.INCORRECT
+    assert verified(r"1, 2", text, boxes="all") is Outcome.CORRECT
+    assert verified(r"\{2, 1\}", text, boxes="all") is Outcome.CORRECT
+    assert verified("2", text, boxes="all") is Outcome.INCORRECT
+    assert verified("1, 2", text) is Outcome.INCORRECT
 
 
 def test_decimals_are_exact_unless_a_tolerance_is_given():
-    assert judged("9.6", r"\boxed{9.61}") is Outcome.INCORRECT
-    assert judged("9.6", r"\boxed{9.61}", tolerance=0.01) is Outcome.CORRECT
-    assert judged("9.6", r"\boxed{4\sqrt{5.8}}", tolerance=0.01) is Outcome.CORRECT
-    assert judged("100", r"\boxed{101}", tolerance=0.05) is Outcome.INCORRECT, "the right answer is no decimal"
+    assert verified("9.6", r"\boxed{9.61}") is Outcome.INCORRECT
+    assert verified("9.6", r"\boxed{9.61}", tolerance=0.01) is Outcome.CORRECT
+    assert verified("9.6", r"\boxed{4\sqrt{5.8}}", tolerance=0.01) is Outcome.CORRECT
+    assert verified("100", r"\boxed{101}", tolerance=0.05) is Outcome.INCORRECT, "the right answer is no decimal"
 
 
 def test_a_list_of_right_answers_names_alternatives():
     gold = Maths().reference({"answer": ["6630.65\n", "6630\n", "6630"]}, "answer")
     assert gold == ["6630.65", "6630"]
-    assert judged(gold, r"\boxed{6630}") is Outcome.CORRECT
-    assert judged(gold, r"\boxed{6631}") is Outcome.INCORRECT
+    assert verified(gold, r"\boxed{6630}") is Outcome.CORRECT
+    assert verified(gold, r"\boxed{6631}") is Outcome.INCORRECT
 
 
 @pytest.mark.parametrize(
@@ -246,12 +246,12 @@ def test_without_the_package_one_sentence_says_so(monkeypatch):
 @pytest.mark.skipif(not DATA.exists(), reason="no data beside the checkout")
 @pytest.mark.parametrize("name", ["math/test.jsonl.gz", "olympiadbench/test.jsonl"])
 def test_right_answers_of_real_sets_are_right_in_a_box_and_wrong_for_the_next(name):
-    judge = Maths()
+    verifier = Maths()
     with (gzip.open if name.endswith("gz") else open)(DATA / name, "rt") as lines:
-        golds = [judge.reference(json.loads(line), "answer") for line in lines]
+        golds = [verifier.reference(json.loads(line), "answer") for line in lines]
     random.Random(0).shuffle(golds)
     problems = [Problem(str(i), "", answer=gold) for i, gold in enumerate(golds[:100])]
-    assert all(judge.judge(p, judge.right(p), True).success for p in problems)
+    assert all(verifier.verify(p, verifier.right(p), True).success for p in problems)
     for problem, other in pairwise(problems[:25]):
-        same = equality._letters(judge.right(problem)) == equality._letters(judge.right(other))
-        assert judge.judge(problem, judge.right(other), True).success <= same
+        same = equality._letters(verifier.right(problem)) == equality._letters(verifier.right(other))
+        assert verifier.verify(problem, verifier.right(other), True).success <= same

@@ -336,7 +336,7 @@ def test_the_cases_that_were_reported_have_their_right_verdict():
     wrong = []
     for case in cases:
         gold = Maths().reference({"answer": case["gold"]}, "answer")
-        success = Maths().judge(Problem("p", "", answer=gold), case["response"], True).success
+        success = Maths().verify(Problem("p", "", answer=gold), case["response"], True).success
         if success != (case["right verdict"] == "correct"):
             wrong.append(case)
     assert wrong == []

@@ -49,7 +49,7 @@ def test_the_verifier_accepts_both_for_both(formula: str, _: str) -> None:
     assert other is not None
     for gold, answer in ((formula, other), (other, formula)):
         problem = Problem("p", "", verifier.reference({"answer": gold}, "answer"))
-        assert verifier.judge(problem, rf"\boxed{{{answer}}}", True).success, (gold, answer)
+        assert verifier.verify(problem, rf"\boxed{{{answer}}}", True).success, (gold, answer)
 
 
 def test_a_gold_that_is_compared_as_text_alone_does_not_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,7 +59,7 @@ def test_a_gold_that_is_compared_as_text_alone_does_not_pass(tmp_path: Path, mon
 
     rows = [{"problem": f"q{i}", "answer": f"{i}*pi"} for i in range(2, 6)]
     (tmp_path / "held.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    table = {"table": {"heldout_data": str(tmp_path / "held.jsonl"), "judge": "math"}}
+    table = {"table": {"heldout_data": str(tmp_path / "held.jsonl"), "verifier": "math"}}
     assert check(Validate(task=table)).passes
 
     def as_text(self: Maths, problem: Problem, text: str, finished: bool) -> object:

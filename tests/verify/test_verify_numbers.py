@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.record import Outcome, Problem
-from outrider.verify.answers import judge, whole_number
+from outrider.verify.answers import verify_text, whole_number
 from outrider.verify.number_text import last_expression
 from outrider.verify.number_value import value_of
 from outrider.verify.short_answer import Number
@@ -315,14 +315,14 @@ def test_the_last_expression_is_read_as_a_whole(value, text):
 
 @pytest.mark.parametrize(("value", "text"), [row for row in rows(TEXTS) if row[0] is not None])
 def test_a_number_is_correct_for_its_own_value_and_for_no_other(value, text):
-    assert judge(str(value), text, match="number").success
+    assert verify_text(str(value), text, match="number").success
     for other in (
         value + 1,
         -value if value else value + 2,
         value / 7 if value else value + 3,
         value.numerator + Fraction(1, 3),
     ):
-        assert not judge(str(other), text, match="number").success
+        assert not verify_text(str(other), text, match="number").success
 
 
 # Expressions whose last number is 3, none of which has the value 3, 5 or 7.
@@ -484,7 +484,7 @@ def test_no_part_of_an_expression_is_the_number(compound):
     for around in AROUND:
         text = around.format(e=compound.format(a=7, b=3, c=5))
         for part in ("3", "5", "7"):
-            assert not judge(part, text, match="number").success, text
+            assert not verify_text(part, text, match="number").success, text
 
 
 # What a box or the line behind #### may hold beside the number; None: it is no number, or not it alone.
@@ -548,10 +548,10 @@ None | Question 2: 7
 def test_what_a_box_holds_is_a_number_where_it_says_nothing_else(value, text):
     assert whole_number(text) == value
     if value is not None:
-        assert judge(str(value), f"#### {text}", match="number").success
-        assert judge(str(value), rf"\boxed{{{text}}}", match="number").success
+        assert verify_text(str(value), f"#### {text}", match="number").success
+        assert verify_text(str(value), rf"\boxed{{{text}}}", match="number").success
     else:
-        assert judge("7", f"#### {text}", match="number").outcome is Outcome.INCORRECT
+        assert verify_text("7", f"#### {text}", match="number").outcome is Outcome.INCORRECT
 
 
 @pytest.mark.parametrize(
@@ -566,10 +566,10 @@ def test_what_a_box_holds_is_a_number_where_it_says_nothing_else(value, text):
     ],
 )
 def test_golds_are_read_as_answers_are(gold, value):
-    judge_of = Number()
-    problem = Problem("p", "", answer=judge_of.reference({"answer": gold}, "answer"))
-    assert judge_of.judge(problem, f"#### {value}", True).success
-    assert judge_of.judge(problem, judge_of.right(problem), True).success
+    verifier = Number()
+    problem = Problem("p", "", answer=verifier.reference({"answer": gold}, "answer"))
+    assert verifier.verify(problem, f"#### {value}", True).success
+    assert verifier.verify(problem, verifier.right(problem), True).success
 
 
 @pytest.mark.parametrize(
@@ -649,7 +649,7 @@ def test_what_has_a_value_has_the_one_that_python_works_out(text):
 
 @pytest.mark.parametrize("piece", ["1", "1,", "\\frac{", "{1}", "(", "1 ", "^", "!", "=1", "½", "and 1 ", "x", "\\"])
 def test_time_does_not_grow_faster_than_the_text(piece):
-    check_time_grows_with_length(lambda text: judge("7", text, match="number"), piece, 40_000)
+    check_time_grows_with_length(lambda text: verify_text("7", text, match="number"), piece, 40_000)
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="no data beside the checkout")
@@ -660,6 +660,6 @@ def test_of_real_solutions_the_last_number_is_the_answer_as_often_as_they_end_wi
     sides = solved + [json.loads(line) for line in (DATA / "test.jsonl").read_text().splitlines()]
     ending = [row for row in sides if re.search(rf"(?<![\d.,]){re.escape(row['answer'])}[ .]*$", row["solution"])]
     assert len(ending) > 1000
-    wrong = [row for row in ending if not judge(row["answer"], row["solution"], match="number").success]
+    wrong = [row for row in ending if not verify_text(row["answer"], row["solution"], match="number").success]
     assert len(wrong) <= 0.003 * len(ending)
     assert all(whole_number(row["answer"]) == Fraction(row["answer"].replace(",", "")) for row in sides)

@@ -359,8 +359,8 @@ def test_a_worker_whose_heir_lives_on_is_dead_at_once(pool):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_template_killed_in_the_middle_of_a_batch_costs_no_verdict(misbehaviour, tmp_path, workers):
-    """Killed five times, while workers judge: every item has its own verdict, and one alone."""
-    log = tmp_path / "judged"
+    """Killed five times, while workers verifier: every item has its own verdict, and one alone."""
+    log = tmp_path / "verified"
     texts = [f"log {log} {i}" for i in range(300)]
     killed = []
 
@@ -382,7 +382,7 @@ def test_a_template_killed_in_the_middle_of_a_batch_costs_no_verdict(misbehaviou
         assert [v.answer for v in verdicts] == [f"p{i} {text} True" for i, text in enumerate(texts)]
         again = [int(i) for i in log.read_text().split()]
         assert set(again) == set(range(300))
-        assert len(again) <= 300 + 2 * 5 * workers, "only what was in work is judged anew"
+        assert len(again) <= 300 + 2 * 5 * workers, "only what was in work is verified anew"
         assert [v.outcome for v in pool.verify(items("fine", "exit 3"))] == [Outcome.CORRECT, Outcome.ERROR]
         assert len(children(pool._template.process.pid)) == workers
 
@@ -401,7 +401,7 @@ def test_an_item_that_ends_the_template_each_time_is_found_and_costs_no_other_ve
         verdicts = pool.verify(items(*texts))
         culprit = verdicts.pop(2)
         assert (culprit.outcome, math.isnan(culprit.score)) == (Outcome.ERROR, True)
-        assert culprit.detail == "the process that starts the judges died 3 times while this was judged"
+        assert culprit.detail == "the process that starts the verifiers died 3 times while this was verified"
         assert all(v.success for v in verdicts)
 
 

@@ -22,7 +22,7 @@ WORDS = st.lists(st.sampled_from(["the", "a", "An", "Paris", "paris,", "U.S.", "
 
 
 def verdict(text: str, *answers: str, finished: bool = True, **options):
-    return QuestionAnswering(**options).judge(Problem("q", "?", list(answers)), text, finished)
+    return QuestionAnswering(**options).verify(Problem("q", "?", list(answers)), text, finished)
 
 
 @pytest.mark.parametrize(
@@ -141,13 +141,13 @@ def test_hostile_answers_are_quick_and_kept_short():
 def table(folder: Path, *rows: dict, **options) -> Table:
     path = folder / "qa.jsonl"
     path.write_text("".join(json.dumps({"question": f"q{i}?", **row}) + "\n" for i, row in enumerate(rows)))
-    return Table(train_data=str(path), heldout_data=str(path), prompt="{question}", judge={"qa": options})
+    return Table(train_data=str(path), heldout_data=str(path), prompt="{question}", verifier={"qa": options})
 
 
 def test_right_answers_come_from_a_text_a_list_and_the_aliases():
     rows = [{"answer": ["a b", "c\n d"], "more": ["a b", "e", ""]}, {"answer": 7, "more": None}]
-    judge = QuestionAnswering(aliases="more")
-    assert [judge.reference(row, "answer") for row in rows] == [["a b", "c d", "e"], ["7"]]
+    verifier = QuestionAnswering(aliases="more")
+    assert [verifier.reference(row, "answer") for row in rows] == [["a b", "c d", "e"], ["7"]]
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_right_answers_come_from_a_text_a_list_and_the_aliases():
         ({"answer": "x", "alias": []}, "qa.jsonl, line 1: no field 'aliases' (did you mean 'alias'?)"),
     ],
 )
-def test_a_row_that_nothing_could_be_judged_by_is_named(tmp_path, row, sentence):
+def test_a_row_that_nothing_could_be_verified_by_is_named(tmp_path, row, sentence):
     options = {"aliases": "aliases"} if "alias" in row else {}
     with pytest.raises(UserError) as caught:
         table(tmp_path, row, **options).heldout(1)
@@ -178,11 +178,11 @@ SETS = [
 @pytest.mark.parametrize("take", ["tag", "last_line", "whole"])
 @pytest.mark.parametrize(("name", "aliases"), SETS)
 def test_every_right_answer_and_alias_of_the_public_sets_is_accepted(name, aliases, take):
-    judge = QuestionAnswering(aliases=aliases, take=take)
+    verifier = QuestionAnswering(aliases=aliases, take=take)
     for line in (DATA / name).read_text().splitlines():
         row = json.loads(line)
-        problem = Problem("q", row["question"], judge.reference(row, "answer"))
-        assert judge.judge(problem, judge.right(problem), finished=True).success, row["id"]
+        problem = Problem("q", row["question"], verifier.reference(row, "answer"))
+        assert verifier.verify(problem, verifier.right(problem), finished=True).success, row["id"]
         for answer in problem.answer:
             text = f"It is\n<answer>{answer}</answer>" if take == "tag" else answer
-            assert judge.judge(problem, text, finished=True).success, (row["id"], answer)
+            assert verifier.verify(problem, text, finished=True).success, (row["id"], answer)

@@ -197,4 +197,4 @@ BOXES = [
 
 @pytest.mark.parametrize(("gold", "text", "boxes", "right"), BOXES)
 def test_equal_boxes_are_one_answer_unless_the_right_one_repeats(gold, text, boxes, right):
-    assert Maths(boxes=boxes).judge(Problem("p", "", answer=gold), text, True).success is right
+    assert Maths(boxes=boxes).verify(Problem("p", "", answer=gold), text, True).success is right

@@ -16,10 +16,10 @@ from outrider.tasks import WordProblems
 from outrider.train.collect import Collector
 from outrider.verify.code import UnitTests
 from outrider.verify.function import Function
-from outrider.verify.judge import Judge
-from outrider.verify.judges import JUDGES
 from outrider.verify.program import program_of
 from outrider.verify.thinking import MARKS, UNCLOSED, TurnThinking, answer_of, opened_by, split_thinking
+from outrider.verify.verifier import Verifier
+from outrider.verify.verifiers import VERIFIERS
 from verdicts import check_time_grows_with_length
 
 CALL = '<tool_call>{"name": "add", "arguments": {}}</tool_call>'
@@ -94,7 +94,7 @@ def test_other_marks_and_none_can_be_configured():
     assert split_thinking("<mull>4</mull>5", {"<mull>": "</mull>"}).answer == "5"
     assert split_thinking("<mull>4</mull>5").answer == "<mull>4</mull>5"
     assert split_thinking("<think>4", {}).answer == "<think>4"
-    assert JUDGES["number"](thinking={}).judge(Problem("p", "", "4"), "<think>4", True).success
+    assert VERIFIERS["number"](thinking={}).verify(Problem("p", "", "4"), "<think>4", True).success
 
 
 GOLDS = {
@@ -111,13 +111,13 @@ def test_no_verifier_takes_its_answer_from_the_reasoning(name, opening):
     if name == "math":
         pytest.importorskip("math_verify")
     gold, right, wrong = GOLDS[name]
-    judge, problem, closing = JUDGES[name](), Problem("p", "", gold), MARKS[opening]
-    assert judge.judge(problem, f"{opening}{wrong}{closing}{right}", True).success
-    assert judge.judge(problem, f"{opening}{right}{closing}{wrong}", True).outcome is Outcome.INCORRECT
+    verifier, problem, closing = VERIFIERS[name](), Problem("p", "", gold), MARKS[opening]
+    assert verifier.verify(problem, f"{opening}{wrong}{closing}{right}", True).success
+    assert verifier.verify(problem, f"{opening}{right}{closing}{wrong}", True).outcome is Outcome.INCORRECT
     for finished in (True, False):
-        unclosed = judge.judge(problem, f"{opening}{right}", finished)
+        unclosed = verifier.verify(problem, f"{opening}{right}", finished)
         assert (unclosed.outcome, unclosed.detail) == (Outcome.UNPARSEABLE, UNCLOSED)
-    assert not judge.judge(problem, f"{opening}{right}{closing}", True).success
+    assert not verifier.verify(problem, f"{opening}{right}{closing}", True).success
 
 
 # A prompt, a response and its verdict for the gold answer 7: ok, no, un: a block is not closed, un0: no answer.
@@ -165,14 +165,14 @@ RESPONSES = [
 
 @pytest.mark.parametrize(("prompt", "text", "right"), RESPONSES)
 def test_responses_as_reasoning_models_write_them(prompt, text, right):
-    verdict = JUDGES["number"]().judge(Problem("p", prompt, "7"), text, True)
+    verdict = VERIFIERS["number"]().verify(Problem("p", prompt, "7"), text, True)
     unparseable = "un" if verdict.detail == UNCLOSED else "un0"
     assert right == {Outcome.CORRECT: "ok", Outcome.INCORRECT: "no"}.get(verdict.outcome, unparseable)
 
 
 def test_every_verifier_is_given_its_text_by_the_one_place_that_splits():
-    overriding = {name for name, judge in JUDGES.items() if judge.judge is not Judge.judge}
-    assert overriding <= {"function"}, "a verifier with a judge of its own does not know what reasoning is"
+    overriding = {name for name, verifier in VERIFIERS.items() if verifier.verifier is not Verifier.verifier}
+    assert overriding <= {"function"}, "a verifier with a verifier of its own does not know what reasoning is"
 
 
 def test_a_program_in_the_reasoning_is_not_run_and_one_that_prints_marks_is():
@@ -183,7 +183,7 @@ def test_a_program_in_the_reasoning_is_not_run_and_one_that_prints_marks_is():
         .endswith("'<think>'")
     )
     problem = Problem("p", "", {"prefix": "", "solution": None, "plan": None})
-    unclosed = UnitTests().judge(problem, f"<think>\n{draft}", True)
+    unclosed = UnitTests().verify(problem, f"<think>\n{draft}", True)
     assert (unclosed.outcome, unclosed.detail) == (Outcome.UNPARSEABLE, UNCLOSED)
 
 
@@ -199,9 +199,10 @@ def test_a_function_gets_the_answer_or_the_whole(tmp_path: Path):
     problem = Problem("p", "2+2?", {"answer": "4", "fields": {}})
 
     def success(name: str, **options: str) -> list[bool]:
-        judge = Function(function=f"{tmp_path / 'mine.py'}:{name}", **options)
+        verifier = Function(function=f"{tmp_path / 'mine.py'}:{name}", **options)
         return [
-            judge.judge(problem, text, True).success for text in ("<think>4</think>5", "<think>5</think>4", "<think>4")
+            verifier.verify(problem, text, True).success
+            for text in ("<think>4</think>5", "<think>5</think>4", "<think>4")
         ]
 
     assert success("plain") == [False, True, False]

@@ -236,13 +236,13 @@ def test_the_last_box_brings_those_beside_it(text, taken):
     ],
 )
 def test_which_of_several_boxes_count(boxes, gold, text, outcome):
-    assert Maths(boxes=boxes).judge(Problem("p", "", answer=gold), text, True).outcome is outcome
+    assert Maths(boxes=boxes).verify(Problem("p", "", answer=gold), text, True).outcome is outcome
 
 
 def test_the_right_answer_of_a_worked_solution_is_read_like_a_response():
-    judge = Maths()
-    assert judge.reference({"answer": r"so $\boxed{1}$ and $\boxed{-2}$."}, "answer") == "1, -2"
-    for one in (judge, Exact()):
+    verifier = Maths()
+    assert verifier.reference({"answer": r"so $\boxed{1}$ and $\boxed{-2}$."}, "answer") == "1, -2"
+    for one in (verifier, Exact()):
         with pytest.raises(ValueError, match="no box that is closed"):
             one.reference({"answer": r"the answer is \boxed{5, or 1 of 7"}, "answer")
 

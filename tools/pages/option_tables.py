@@ -1,7 +1,7 @@
 """The reference of a recipe's keys: every option with its type, range, default and meaning, read from the models.
 
 A page is Markdown. A section of a recipe is a table of dotted keys; a piece that a key names (a stage, a link of
-credit, a judge, …) has a section of its own, with its docstring above its table.
+credit, a verifier, …) has a section of its own, with its docstring above its table.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PAGES = {
     "credit": ("Credit", "`credit.main` is a chain: shapers of rewards, one baseline, shapers of advantages."),
     "objective": ("Objective", "`objective` puts the loss together from pieces."),
     "engine": ("Engines, their options", "`engine` says what draws rollouts and what trains the policy."),
-    "task": ("Tasks and judges", "`task` says where problems come from and how answers are judged."),
+    "task": ("Tasks and verifies", "`task` says where problems come from and how answers are verified."),
 }
 
 

@@ -41,12 +41,12 @@ class Interventions:
     .. math:: \tilde o_t = \arg\max_{v \ne o_t} \pi(v \mid q, o_{<t}),
 
     ``k`` continuations are drawn from the policy after :math:`o_{<t}, o_t` and ``k`` after :math:`o_{<t}, \tilde o_t`,
-    all independent, and judged as whole responses. The effect :math:`I_t` of the token is the mean accuracy of the
+    all independent, and verified as whole responses. The effect :math:`I_t` of the token is the mean accuracy of the
     former minus that of the latter; see :mod:`outrider.measure.intervention` for its estimate from the counts.
 
-    After a token that ends the response, or is at the length limit, nothing is drawn: that response is judged once and
-    counts ``k`` times. A draw is a function of seed, rollout, position, kept or replaced token, and index, so that a
-    larger ``k`` includes the draws of a smaller one.
+    After a token that ends the response, or is at the length limit, nothing is drawn: that response is verified once
+    and counts ``k`` times. A draw is a function of seed, rollout, position, kept or replaced token, and index, so that
+    a larger ``k`` includes the draws of a smaller one.
 
     Source: STILL report, arXiv 2508.07534, Eqs. 5 and 6.
     """
@@ -154,14 +154,14 @@ def _print_counts(folder: AnalysisFolder, plan: AnalysisPlan) -> None:
     table = folder.table()
     kept, replaced, k = (table[name].to_numpy() for name in ("kept_successes", "replaced_successes", "k"))
     effects_N = effects(replaced, kept, k)
-    judged_N = ~np.isnan(effects_N)
+    verified_N = ~np.isnan(effects_N)
     spent = pc.sum(table["generated_tokens"]).as_py()
     print_line(f"{len(effects_N):,} positions of {plan.rollouts:,} responses, {spent:,} generated tokens")
-    if left := len(effects_N) - judged_N.sum():
-        print_line(f"{left:,} positions are left out of the means: a continuation could not be judged")
-    if judged_N.any():
-        with_token, with_other = (float(np.mean((counts / k)[judged_N])) for counts in (kept, replaced))
-        effect = effects_N[judged_N].mean()
+    if left := len(effects_N) - verified_N.sum():
+        print_line(f"{left:,} positions are left out of the means: a continuation could not be verified")
+    if verified_N.any():
+        with_token, with_other = (float(np.mean((counts / k)[verified_N])) for counts in (kept, replaced))
+        effect = effects_N[verified_N].mean()
         print_line(
             f"success with the token {with_token:.3f}, with its replacement {with_other:.3f}, effect {effect:+.3f}"
         )

@@ -109,7 +109,7 @@ def site_table(
     """One row per site: the token, the policy's values for it, and the results of both continuations.
 
     ``success`` is that of the response as it was; ``relative_position`` is :math:`t / L` in [0, 1) with the position
-    counted from 0, as in the position shaper. Successes are null where one of the continuations could not be judged:
+    counted from 0, as in the position shaper. Successes are null where one of the continuations could not be verified:
     their number out of ``k`` is not known. ``unscorable`` counts those continuations.
     """
     rollouts = [s.rollout for s in sites]

@@ -66,5 +66,5 @@ def _task(data: Any, eval_data: Any, prompt: Any, reward: Any, folder: Path) -> 
     if prompt is not None:
         table["prompt"] = prompt
     if reward is not None:
-        table["judge"] = verifier_of(reward)
+        table["verifier"] = verifier_of(reward)
     return {"task": {"table": table}}

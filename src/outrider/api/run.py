@@ -139,7 +139,7 @@ class Run:
 
         own = {"train.ranks": self.config["train"]["ranks"]}
         if reward is not None:
-            own["task.table.judge"] = verifier_of(reward)
+            own["task.table.verifier"] = verifier_of(reward)
         return outrider.train(
             self._folder.config, config={**own, **(config or {})}, out=self.path, resume=True, force=force
         )
@@ -167,7 +167,7 @@ class Run:
         given = {"evaluate.n": n, "evaluate.problems": problems}
         changes = {key: value for key, value in given.items() if value is not None}
         if reward is not None:
-            changes["task.table.judge"] = verifier_of(reward)
+            changes["task.table.verifier"] = verifier_of(reward)
         return evaluate(self._trained(), self.config["task"], config={**own, **changes, **(config or {})})
 
     def generate(

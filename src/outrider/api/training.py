@@ -80,7 +80,7 @@ def train(
     from outrider.commands.train_command import train_command  # not at the top: it imports PyTorch
 
     refuse_main(made, made.train.ranks)
-    if made.train.ranks != 1 and isinstance(getattr(made.task, "judge", None), InProcess):
+    if made.train.ranks != 1 and isinstance(getattr(made.task, "verifier", None), InProcess):
         raise UserError(
             "reward is a function that this process alone has, and train.ranks asks for others: put it into a module"
         )

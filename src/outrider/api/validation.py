@@ -11,7 +11,7 @@ from outrider.errors import UserError
 from outrider.importing import is_import_path
 from outrider.model.options import PolicyOptions
 from outrider.plugins import refuse_main
-from outrider.tasks import TASKS
+from outrider.tasks import OLD_TASKS, TASKS
 
 if TYPE_CHECKING:
     from outrider.validate.check import TaskReport
@@ -70,7 +70,7 @@ def _task(text: str) -> Any:
         return text
     file, written = text_of("recipe", text)
     data = read_yaml(written, file)
-    return data if isinstance(data, dict) and len(data) == 1 and set(data) <= set(TASKS) else None
+    return data if isinstance(data, dict) and len(data) == 1 and set(data) <= {*TASKS, *OLD_TASKS} else None
 
 
 def _of_recipe(recipe: Recipe) -> dict[str, Any]:

@@ -40,18 +40,18 @@ class Turned(NamedTuple):
 
 
 def turned(first: Point, later: Point) -> Turned:
-    """The problems that changed sides from one point to another. One without a sample that was judged is unknown.
+    """The problems that changed sides from one point to another. One without a sample that was verified is unknown.
 
     Samples are few, so some problems change sides between two draws of one policy, too.
     """
-    (before_SP, judged_SP), (after_SP, judged_later_SP) = _solved(first), _solved(later)
-    known_SP = judged_SP * judged_later_SP
+    (before_SP, verified_SP), (after_SP, verified_later_SP) = _solved(first), _solved(later)
+    known_SP = verified_SP * verified_later_SP
     solved_SP, lost_SP = (known_SP * flags for flags in (~before_SP & after_SP, before_SP & ~after_SP))
     return Turned(Measured(solved_SP, known_SP), Measured(lost_SP, known_SP))
 
 
 def _solved(point: Point) -> tuple[Flags, Floats]:
-    """Whether a sample succeeded, and 1 where one was judged."""
+    """Whether a sample succeeded, and 1 where one was verified."""
     rows = [evaluation.tallies for evaluation in point.evaluations]
     solved_SP = np.array([[tally.successes > 0 for tally in row] for row in rows], np.bool_)
     return solved_SP, np.array([[tally.scorable > 0 for tally in row] for row in rows], np.float64)

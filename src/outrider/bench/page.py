@@ -35,7 +35,7 @@ def differences(report: BenchReport, change: Callable[[Arm, str], Estimate]) -> 
 
 
 def page(report: BenchReport, environment: Mapping[str, Any]) -> str:
-    """The whole page: all results, and the settings to judge and to repeat them."""
+    """The whole page: all results, and the settings to assess and to repeat them."""
     bench, base = report.bench, report.bench.base
     others = [arm for arm in report.arms if arm.name != base]
     count = len(report.before.end.evaluations[0].tallies)
@@ -173,7 +173,7 @@ def _left_out(report: BenchReport, used_by: Callable[[Arm], int]) -> str:
     count = len(report.before.end.evaluations[0].tallies)
     used = {arm.name: used_by(arm) for arm in report.arms if arm is not report.base}
     fewer = ", ".join(f"{name} {count - n}" for name, n in used.items() if 0 < n < count)
-    return f"\n\nProblems left out, with a sample that could not be judged: {fewer} of {count}." if fewer else ""
+    return f"\n\nProblems left out, with a sample that could not be verified: {fewer} of {count}." if fewer else ""
 
 
 def _reached(report: BenchReport) -> str:

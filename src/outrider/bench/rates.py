@@ -13,7 +13,7 @@ _UP_TO = (0.0, 1 / 8, 1 / 2)
 
 
 def by_rate(before: Point) -> dict[str, Flags]:
-    """For each class the problems whose pass rate before training lies in it; one that could not be judged is in none.
+    """For each class the problems whose pass rate before training lies in it; what could not be verified is in none.
 
     Chance has a part in which class a problem is put into, so that the same samples must not say what its pass rate
     was: where they are all failures it was rarely 0. Later samples, and differences of two of them, are free of that.

@@ -38,7 +38,7 @@ class TallyColumn(NamedTuple):
 
 
 class Count(NamedTuple):
-    """Successes among the samples that could be judged: c and n of pass@k."""
+    """Successes among the samples that could be verified: c and n of pass@k."""
 
     successes: int
     samples: int
@@ -50,7 +50,7 @@ Tallies = dict[str, dict[TallyColumn, dict[str, Count]]]
 
 def write_tallies(sets: Mapping[str, Measurements]) -> str:
     """CSV of each set of problems: a row for each problem, a column for each evaluation with ``successes``, or
-    ``successes/samples`` where fewer than the column ``samples`` could be judged."""
+    ``successes/samples`` where fewer than the column ``samples`` could be verified."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for name, measured in sets.items():
@@ -79,8 +79,8 @@ def read_tallies(text: str) -> Tallies:
             name, problem, _, samples, *cells = row
             counts = found.setdefault(name, {column: {} for column in columns})
             for column, cell in zip(columns, cells, strict=True):
-                successes, _, judged = cell.partition("/")
-                counts[column][problem] = Count(int(successes), int(judged or samples))
+                successes, _, verified = cell.partition("/")
+                counts[column][problem] = Count(int(successes), int(verified or samples))
         except (ValueError, IndexError) as error:
             raise UserError(f"tallies, line {number}: {error}") from error
     return found

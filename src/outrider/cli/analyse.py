@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,7 @@ def add_to(commands: Commands) -> None:
     intervene.add_argument("--k", type=int, metavar="K", help="continuations of each of the two tokens (8)")
     intervene.add_argument("--seed", type=int, metavar="N", help="of continuations and random positions (0)")
     intervene.add_argument(
-        "overrides", nargs="*", metavar="key=value", help="how to sample and judge, e.g. sample.temperature=0.6"
+        "overrides", nargs="*", metavar="key=value", help="how to sample and verify, e.g. sample.temperature=0.6"
     )
 
 
@@ -79,11 +79,11 @@ def run_intervene(arguments: argparse.Namespace) -> int:
     """``outrider analyse intervene``. Task, sampling and held-out problems are the run's own unless overridden."""
     from outrider.analyse.arguments import Intervene
     from outrider.analyse.selection import intervention_cost, intervention_parts, select
-    from outrider.config import load_options, read_yaml
+    from outrider.config import config_of_run, load_options, read_yaml
     from outrider.runs.folder import RunFolder
 
     config = RunFolder.existing(arguments.run_folder).config
-    recipe: Mapping[str, Any] = read_yaml(config.read_text("utf-8"), str(config))
+    recipe = config_of_run(read_yaml(config.read_text("utf-8"), str(config)))
     data = _given(arguments, "model", "positions", "choose", "k", "seed")
     data |= {key: recipe[key] for key in ("task", "sample", "evaluate") if key in recipe}
     options = load_options(Intervene, data, arguments.overrides, "analyse intervene")

@@ -1,4 +1,4 @@
-"""``outrider score``: judge saved generations, without a model."""
+"""``outrider score``: verify saved generations, without a model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from outrider.cli.task_arguments import add_task, task_options
 
 def add_to(commands: Commands) -> None:
     """Declare the command."""
-    parser = commands.add_parser("score", help="judge saved generations", description=__doc__, allow_abbrev=False)
+    parser = commands.add_parser("score", help="verify saved generations", description=__doc__, allow_abbrev=False)
     parser.add_argument(
         "file", type=folder, metavar="FILE", help="generations: a run, or what another framework wrote (docs/import.md)"
     )

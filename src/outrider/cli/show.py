@@ -1,4 +1,4 @@
-"""``outrider show``: read what the policy wrote at a step of a run, and how it was judged."""
+"""``outrider show``: read what the policy wrote at a step of a run, and how it was verified."""
 
 from __future__ import annotations
 

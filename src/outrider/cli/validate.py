@@ -12,7 +12,7 @@ def add_to(commands: Commands) -> None:
     parser = commands.add_parser("validate", help="check a task's data", description=__doc__, allow_abbrev=False)
     parser.add_argument("task", metavar="TASK", help='countdown, {"table": {…}}, a YAML file of one, or a recipe')
     parser.add_argument("--model", metavar="MODEL", help="measure prompts with its tokenizer (model)")
-    add_overrides(parser, "task.table.judge=exact near=0.8 rejected=0")
+    add_overrides(parser, "task.table.verifier=exact near=0.8 rejected=0")
     add_setting(parser)
     parser.add_argument("--out", type=folder, metavar="DIR", help="write validate.md and validate.json there")
     parser.set_defaults(run=run)

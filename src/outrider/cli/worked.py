@@ -15,7 +15,7 @@ from outrider.explore import Branch, EntropyBranch, Greedy
 def credit_table(recipe: Recipe, stream: str) -> Table:
     """A worked group of one loss stream after each link of its chain."""
     chain, reward = recipe.credit[stream], recipe.reward
-    step = max(getattr(link, "first_step", 1) for link in chain)  # a piece may wait for its time
+    step = max(getattr(link, "first_step", 1) for link in chain)  # a component may wait for its time
     worked = worked_group(_shape(recipe, stream), reward.correct, reward.incorrect, recipe.sample.max_tokens)
     members = worked.members
     columns = {"tokens": [str(n) for n in members.tokens_G], "log p": [_range(lp) for lp in members.logprobs_GT]}

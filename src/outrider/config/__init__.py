@@ -11,7 +11,7 @@ from outrider.config.load import (
     load_recipe,
     setting_texts,
 )
-from outrider.config.older import recipe_of_run
+from outrider.config.older import config_of_run, recipe_of_run
 from outrider.config.recipe import Recipe
 from outrider.config.sft import Sft, load_sft
 from outrider.config.shipped import text_of
@@ -26,6 +26,7 @@ __all__ = [
     "SettingInfo",
     "Sft",
     "Validate",
+    "config_of_run",
     "dump_yaml",
     "list_recipes",
     "list_settings",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from outrider.config.places import components_at, is_component
+from outrider.config.recipe import Recipe
+from outrider.config.renamed import Renamed, with_present_keys
 from outrider.config.yaml_data import flow
 from outrider.errors import UserError
 
@@ -37,12 +39,13 @@ def assign(data: dict[str, Any], key: str, value: Any, origin: Origin) -> list[P
 
     The rule holds for a recipe over the one that it extends and over its setting, and for the command line over both. A
     mapping is merged into the present mapping, key by key. Anything else replaces the present value: a plain value, a
-    list, and a piece with all its options, since the author of ``task={table: …}`` cannot see with what it would be
-    merged. To change one value inside a list or a piece, name its place: ``explore.0.n`` skips the name of the piece
+    list, and a component with all its options, since the author of ``task={table: …}`` cannot see with what it would be
+    merged. To change one value inside a list or a component, name its place: ``explore.0.n`` skips the name of it
     and means ``explore.0.uniform.n``.
 
     Raises:
-        UserError: the key leads through a plain value, past the end of a list, or into a piece that is not there.
+        UserError: the key leads through a plain value, past the end of a list, or into a component that is not there,
+            or it is a key of an older version.
 
     >>> data = {"explore": ["uniform"], "learn": {"lr": 1.0}}
     >>> assign(data, "explore.0.n", 16, Origin("explore.0.n=16"))
@@ -53,17 +56,31 @@ def assign(data: dict[str, Any], key: str, value: Any, origin: Origin) -> list[P
     {'explore': [{'uniform': {'n': 16}}], 'learn': {'lr': 1.0, 'epochs': 2}}
     """
     *steps, last = key.split(".")
+    refuse_old([*steps, last], value, origin)
     place: Any = data
     path: Path = ()
     for k, step in enumerate(steps):
-        _refuse_other_piece(place, path, [*steps[k:], last], value, origin)
+        _refuse_other_component(place, path, [*steps[k:], last], value, origin)
         place, path = _enter(place, path, step, origin)
-    _refuse_other_piece(place, path, [last], value, origin)
+    _refuse_other_component(place, path, [last], value, origin)
     place, path = _through_name(place, path, last)
     return list(_write(place, (*path, _index(place, path, last, origin)), value))
 
 
-def _refuse_other_piece(place: Any, path: Path, rest: list[str], value: Any, origin: Origin) -> None:
+def refuse_old(steps: Sequence[str], value: Any, origin: Origin) -> None:
+    """Refuse a key of an older version, in the path or inside the value, with its present name."""
+    for step in reversed(steps):
+        value = {step: value}
+    if found := with_present_keys(Recipe, value)[1]:
+        raise UserError(old_key(found[0], origin))
+
+
+def old_key(renamed: Renamed, origin: Origin) -> str:
+    """The sentence about a key of an older version."""
+    return f"{origin.where}: {origin.prefix}{dotted(renamed.old)} is now {origin.prefix}{dotted(renamed.now)}"
+
+
+def _refuse_other_component(place: Any, path: Path, rest: list[str], value: Any, origin: Origin) -> None:
     """``task.gym.dataset=x`` where the task is Countdown: there is no gym to write into."""
     known = components_at(path)
     if not (isinstance(place, dict) and len(place) == 1 and rest[0] in known and rest[0] not in place):
@@ -93,7 +110,7 @@ def _enter(place: Any, path: Path, step: str, origin: Origin) -> tuple[Any, Path
 
 
 def _through_name(place: Any, path: Path, step: str) -> tuple[Any, Path]:
-    """The shorthand: where ``step`` is not the name of the piece here, continue in the piece's options."""
+    """The shorthand: where ``step`` is not the name of the component here, continue in its options."""
     if not (is_component(path) and isinstance(place, dict) and len(place) == 1 and step not in place):
         return place, path
     [name] = place

@@ -1,4 +1,4 @@
-"""The recipe of a run on disk, which an older version of Outrider may have written."""
+"""The configuration of a run on disk, which an older version of Outrider may have written."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from outrider.config.recipe import Recipe
+from outrider.config.renamed import with_present_keys
 from outrider.config.sentences import mistakes
 from outrider.errors import UserError
 
@@ -15,26 +16,34 @@ _PATHS = {"fast": "fused", "generic": "packed"}
 _GENERATED = ("countdown", "hops", "word_problems")
 
 
-def recipe_of_run(config: Mapping[str, Any]) -> Recipe:
-    """The recipe of a run from its configuration; keys of older versions are read under their present names.
+def config_of_run(config: Mapping[str, Any], outside: bool = True) -> dict[str, Any]:
+    """The configuration of a run with present keys, in the same order.
 
-    In a recipe such a key is an error with a sentence, since it may be meant in another sense.
+    In a recipe an old key is an error with a sentence, since it may be meant in another sense.
+
+    Args:
+        outside: whether to import components from outside, in which old keys may stand as well.
+    """
+    present: dict[str, Any] = with_present_keys(Recipe, dict(config), outside)[0]
+    learn, sample, task = (present.get(key) for key in ("learn", "sample", "task"))  # copies, of whatever a file holds
+    if isinstance(learn, dict) and "warmup_steps" in learn:
+        learn["warmup"] = f"{learn.pop('warmup_steps')} updates"
+    if isinstance(sample, dict) and "path" in sample:
+        sample["path"] = _PATHS.get(sample["path"], sample["path"])
+    for name in _GENERATED:
+        if isinstance(task, dict) and name in task:  # up to 0.2 held-out problems had the order of their draws
+            task[name] = {"heldout_order": "drawn", **(task[name] or {})}
+    return present
+
+
+def recipe_of_run(config: Mapping[str, Any]) -> Recipe:
+    """The recipe of a run from its configuration.
 
     Raises:
         UserError: it cannot be read here, as where a component from outside is gone.
     """
-    learn = dict(config.get("learn", {}))
-    if "warmup_steps" in learn:
-        learn["warmup"] = f"{learn.pop('warmup_steps')} updates"
-    sample = dict(config.get("sample", {}))
-    if "path" in sample:
-        sample["path"] = _PATHS.get(sample["path"], sample["path"])
-    task = dict(config.get("task", {}))
-    for name in _GENERATED:
-        if name in task:  # up to 0.2 the held-out problems stood in the order in which they are drawn
-            task[name] = {"heldout_order": "drawn", **(task[name] or {})}
     try:
-        return Recipe.model_validate({**config, "learn": learn, "sample": sample, "task": task})
+        return Recipe.model_validate(config_of_run(config))
     except ValidationError as error:
         _, sentence = mistakes(error, Recipe)[0]
         raise UserError(f"the configuration of the run cannot be read: {sentence}") from error

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from outrider.components import ComponentOf
 from outrider.config.recipe import Recipe
+from outrider.config.type_paths import alternatives, types_at
 
 
 def components_at(path: tuple[str | int, ...]) -> Mapping[str, type[BaseModel]]:
@@ -17,7 +18,7 @@ def components_at(path: tuple[str | int, ...]) -> Mapping[str, type[BaseModel]]:
     >>> sorted(components_at(("task",)))[:2], components_at(("learn", "lr"))
     (['countdown', 'gym'], {})
     """
-    return next((place.table for place in _at(Recipe, path) if isinstance(place, ComponentOf)), {})
+    return next((place.table for place in types_at(Recipe, path) if isinstance(place, ComponentOf)), {})
 
 
 def is_component(path: tuple[str | int, ...]) -> bool:
@@ -36,7 +37,7 @@ def keys_at(model: type[BaseModel], path: tuple[str | int, ...]) -> set[str]:
     ['max_tokens', 'path']
     """
     keys: set[str] = set()
-    for here in _at(model, path):
+    for here in types_at(model, path):
         if isinstance(here, ComponentOf):
             keys |= here.table.keys()
         elif isinstance(here, type) and issubclass(here, BaseModel):
@@ -59,39 +60,8 @@ def tables_in(model: type[BaseModel]) -> list[ComponentOf]:
 
 def _below(place: Any) -> Iterator[Any]:
     """The tables and models of a type, also inside lists and mappings."""
-    for here in _alternatives(place):
+    for here in alternatives(place):
         if get_origin(here) in (list, tuple, dict):
             yield from _below(get_args(here)[-1])
         elif isinstance(here, ComponentOf) or (isinstance(here, type) and issubclass(here, BaseModel)):
             yield here
-
-
-def _at(place: Any, path: tuple[str | int, ...]) -> Iterator[Any]:
-    """Everything that the types allow at ``path`` below ``place``: models, tables of components, plain types."""
-    for here in _alternatives(place):
-        if not path:
-            yield here
-            continue
-        step, rest = path[0], path[1:]
-        if isinstance(here, ComponentOf):
-            if (component := here.find(str(step))) is not None:
-                yield from _at(component, rest)
-        elif isinstance(here, type) and issubclass(here, BaseModel):
-            if (field := here.model_fields.get(str(step))) is not None:
-                whole = (field.annotation, *field.metadata)
-                yield from _at(Annotated[whole] if field.metadata else field.annotation, rest)
-        elif get_origin(here) in (list, tuple, dict):
-            yield from _at(get_args(here)[-1], rest)
-
-
-def _alternatives(place: Any) -> Iterator[Any]:
-    """An annotation taken apart: the members of a union, and of ``Annotated`` the table of components, if any."""
-    if get_origin(place) is Annotated:
-        base, *metadata = get_args(place)
-        tables = [m for m in metadata if isinstance(m, ComponentOf)]
-        yield from tables or _alternatives(base)
-    elif isinstance(place, (ComponentOf, type)) or get_origin(place) in (list, tuple, dict):
-        yield place
-    else:
-        for member in get_args(place):
-            yield from _alternatives(member)

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, model_vali
 from outrider.components import ComponentOf
 from outrider.config.engine import EngineOptions, is_local
 from outrider.config.engine_rules import refuse_engine
+from outrider.config.renamed import with_old_keys
 from outrider.config.train import EvaluateOptions, TrainOptions
 from outrider.credit import BASELINES, REWARD_SHAPERS, SHAPERS, Link, split
 from outrider.credit.chain import stage_of
@@ -27,12 +28,12 @@ from outrider.objective.options import ObjectiveOptions
 from outrider.options import Options
 from outrider.plugins import Provenance, provenances_in
 from outrider.sample.options import SampleOptions
-from outrider.tasks import TASKS
+from outrider.tasks import OLD_TASKS, TASKS
 from outrider.tasks.task import Task, writes_messages
 from outrider.tasks.turn_task import TurnTask
 
 CreditLink = Annotated[Link, ComponentOf({**REWARD_SHAPERS, **BASELINES, **SHAPERS}, "credit component", Link)]
-AnyTask = Annotated[Task, ComponentOf(TASKS, "task", Task)]
+AnyTask = Annotated[Task, ComponentOf(TASKS, "task", Task, old_keys=OLD_TASKS)]
 AnyStage = Annotated[Stage, ComponentOf(STAGES, "stage", Stage)]
 
 
@@ -78,7 +79,7 @@ class Recipe(Options):
     model: str = Field(min_length=1, description="base:<name> is shipped; else a folder or a name on the hub")
     policy: TrainedPolicyOptions = Field(default_factory=TrainedPolicyOptions)
     seed: int = Field(0, ge=0, description="master seed of every draw; the order of problems is the task's own seed")
-    task: AnyTask = Field(description="where problems come from, and how answers are judged")
+    task: AnyTask = Field(description="where problems come from, and how answers are verified")
     explore: list[AnyStage] = Field(min_length=1, description="stages, which plan a step's rollouts in turn")
     credit: dict[str, CreditChain] = Field(description="one chain per loss stream")
     reward: RewardOptions = Field(default_factory=RewardOptions)
@@ -226,9 +227,9 @@ class Recipe(Options):
         """Identity of everything that decides how a run goes on; equal exactly where ``difference`` is empty.
 
         Left out: names and notes (``about``), how often checkpoints are written and how many are kept, trackers, and
-        the options of engines.
+        the options of engines. Keys that were renamed count under their first names, as in what older versions saved.
         """
-        text = json.dumps(self._decisive(), sort_keys=True)
+        text = json.dumps(with_old_keys(Recipe, self._decisive()), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def difference(self, other: Recipe) -> list[str]:

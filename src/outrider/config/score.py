@@ -9,7 +9,7 @@ from outrider.options import Options
 
 
 class Score(Options):
-    """The task by which saved generations are judged."""
+    """The task by which saved generations are verified."""
 
-    task: AnyTask = Field(description="where the right answers come from, and how responses are judged")
+    task: AnyTask = Field(description="where the right answers come from, and how responses are verified")
     problems: int | None = Field(None, ge=1, description="held-out problems; null: of a set, all")

@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from outrider.config.merge import Origin, Origins, Path, dotted
+from outrider.config.merge import Origin, Origins, Path, dotted, old_key
 from outrider.config.places import keys_at
+from outrider.config.renamed import with_present_keys
 from outrider.errors import UserError, nearest
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -35,6 +36,8 @@ def parse(cls: type[Model], data: dict[str, Any], file: str, origins: Origins) -
     Raises:
         UserError: the first mistake, where it was written, and the number of others.
     """
+    if old := with_present_keys(cls, data)[1]:
+        raise UserError(old_key(old[0], _origin(old[0].old, origins) or Origin(file)))
     try:
         parsed = cls.model_validate(data)
         # pydantic accepts "1" for 1 and true for 1, a YAML file distinguishes them

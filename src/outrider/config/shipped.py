@@ -6,6 +6,7 @@ import importlib.resources
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from outrider.config.older import config_of_run
 from outrider.config.yaml_data import read_yaml
 from outrider.errors import UserError, nearest
 
@@ -17,6 +18,7 @@ _ONCE = {  # keys of 0.1
     "profiles": "they are settings now: settings: {NAME: …}",
     "setting": "a setting is chosen by --setting NAME",
 }
+_OF_A_RUN = {"from_setting", "from_profile"}  # only Outrider writes these
 
 
 class Written(NamedTuple):
@@ -65,9 +67,15 @@ def text_of(kind: Kind, name_or_path: str) -> tuple[str, str]:
 
 
 def read(kind: Kind, name_or_path: str) -> Written:
-    """A file's values. Raises UserError as ``text_of``, and for a file that is not a mapping or has a key of 0.1."""
+    """A file's values; those of a run's ``config.yaml`` under present keys, so that a run of an older version goes on.
+
+    Raises:
+        UserError: as ``text_of``, and for a file that is not a mapping or has a key of 0.1.
+    """
     where, text = text_of(kind, name_or_path)
     values = mapping(read_yaml(text, where), where)
+    if _OF_A_RUN & values.keys():
+        values = config_of_run(values)
     for key in values:
         if (section := key.split(".")[0]) in _ONCE:
             raise UserError(f"{where}: {key}: {_ONCE[section]}")

@@ -21,10 +21,10 @@ _CHAIN: TypeAdapter[list[Link]] = TypeAdapter(
 
 
 def chain_of(description: Sequence[Described]) -> list[Link]:
-    """A chain from pieces, or from what a recipe says about them.
+    """A chain from components, or from what a recipe says about them.
 
     Raises:
-        UserError: an unknown piece or option, a value out of range, or an order that is none (:func:`split`).
+        UserError: an unknown component or option, a value out of range, or an order that is none (:func:`split`).
 
     >>> [type(link).__name__ for link in chain_of(["group_mean", {"novelty": {"cap": 0.25}}])]
     ['GroupMean', 'Novelty']
@@ -65,22 +65,23 @@ def advantages_from_arrays(
     one batch for a baseline that looks at whole batches. Nothing is changed in place.
 
     Args:
-        chain: pieces (of ``load_recipe(name).credit["main"]``, say) or their names and options as in a recipe.
+        chain: components (of ``load_recipe(name).credit["main"]``, say) or their names and options as in a recipe.
         group_ids: one per row, anything that can be a key: integers, strings, a verl batch's ``uid``.
         rewards: one number per row; NaN says that the verifier failed, and keeps the row out of every baseline.
         mask: ``[B, T]``, 1 for tokens that the policy sampled and is to be trained on, 0 for padding and tool output.
         success: the verdict of each row. May be left out if rewards are 0 and 1, or -1 and 1.
         logprobs, entropies: ``[B, T]``, of the policy that sampled, entropies in nats. Values outside the mask do not
-            matter. Needed by the pieces that look at them.
+            matter. Needed by the components that look at them.
         parents: for trees, the row that each row continues, -1 for none.
         starts: for trees, the number of trainable tokens of its path before a row's own; their mask is 0 in its row.
         families: rows of a group that are siblings, by equal numbers; by default those with the same parent and start.
         seeded: whether the prompt held worked examples, or a hint.
         greedy: whether the row is no sample but the greedy response, to compare with.
-        step: of training, counted from 1. Needed by pieces that act in a window of steps.
+        step: of training, counted from 1. Needed by components that act in a window of steps.
 
     Raises:
-        UserError: arrays that do not fit together or that a piece lacks, or a chain that is none (:func:`chain_of`).
+        UserError: arrays that do not fit together or that a component lacks, or a chain that is none
+        (:func:`chain_of`).
 
     >>> rewards = [1.0, 0.0, 0.0, 1.0]  # rows 0 and 2 answer one problem, rows 1 and 3 another
     >>> mask = [[1, 1, 1], [1, 1, 0], [1, 0, 0], [0, 1, 1]]
@@ -176,12 +177,12 @@ def _mask(mask: ArrayLike, rows: int) -> Flags:
 
 def _success(rewards_B: Floats, success: ArrayLike | None) -> Flags:
     if np.isinf(rewards_B).any():
-        raise UserError("rewards hold an infinite number; NaN says that a row could not be judged")
+        raise UserError("rewards hold an infinite number; NaN says that a row could not be verified")
     if success is not None:
         given: Flags = _column("success", success, len(rewards_B), np.bool_)
         return given
-    judged = rewards_B[~np.isnan(rewards_B)]
-    if not (np.isin(judged, (0.0, 1.0)).all() or np.isin(judged, (-1.0, 1.0)).all()):
+    verified = rewards_B[~np.isnan(rewards_B)]
+    if not (np.isin(verified, (0.0, 1.0)).all() or np.isin(verified, (-1.0, 1.0)).all()):
         raise UserError("rewards other than 0 and 1, or -1 and 1, do not say which rows succeed: give success as well")
     return np.asarray(rewards_B == 1.0)
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from outrider.arrays import Flags, Floats
 from outrider.credit import Link, Members, advantages_of, members_by_stream, split
-from outrider.credit.members import Pieces
+from outrider.credit.members import TokenTexts
 from outrider.credit.paths import CreditedRollout, Paths, PrefixPolicy
 from outrider.record import Group, Ids, Problem, Rollout
 from outrider.record.row import WeightedRow, row_of
@@ -29,7 +29,7 @@ def assign(
     always_trained: bool,
     encode: Callable[[Problem], Ids],
     prefix: PrefixPolicy = "mask",
-    pieces: Pieces | None = None,
+    token_texts: TokenTexts | None = None,
 ) -> Assigned:
     """Run each stream's credit chain over all of its groups.
 
@@ -38,8 +38,8 @@ def assign(
     marked with the reason for being unused: ``unscorable``, ``no tokens`` or ``no advantage``. A rollout that is
     marked already (a stage has dropped its group), or whose context says so, becomes no row at all: it counts in
     baselines and in no denominator. ``encode`` gives the plain prompt of a rollout that is to be trained after it.
-    ``prefix`` says what a branch trains, see :mod:`outrider.credit.paths`; ``pieces`` gives the text of each token on
-    its own, for a piece that reads it.
+    ``prefix`` says what a branch trains, see :mod:`outrider.credit.paths`; ``token_texts`` gives the text of each token
+    on its own, for a component that reads it.
 
     Raises:
         ValueError: a rollout belongs to a stream without a chain.
@@ -47,7 +47,7 @@ def assign(
     groups = [_without_excluded(group) for group in groups]
     rows: list[WeightedRow] = []
     finished = []
-    for group, credited_of in zip(groups, _credited(groups, chains, step, prefix, pieces), strict=True):
+    for group, credited_of in zip(groups, _credited(groups, chains, step, prefix, token_texts), strict=True):
         members = []
         for rollout in group.rollouts:
             trained, share_N = credited_of[rollout.id]
@@ -80,7 +80,7 @@ def _credited(
     chains: Mapping[str, Sequence[Link]],
     step: int,
     prefix: PrefixPolicy,
-    pieces: Pieces | None,
+    token_texts: TokenTexts | None,
 ) -> list[dict[str, CreditedRollout]]:
     """The credited rollouts of each group, by id. A chain sees all groups of its stream, for batch baselines."""
     streams: dict[str, list[_Part]] = {}
@@ -95,7 +95,7 @@ def _credited(
             raise ValueError(f"rollouts of stream {stream!r} have no credit chain ({sorted(chains)})")
         links = split(chains[stream])
         by_segment, read = links.baseline.by_segment, any("texts" in link.requires for link in links.after)
-        texts = pieces if read else None
+        texts = token_texts if read else None
         members = [
             Members.of(part.rollouts, groups[part.group].rollouts, texts)
             if part.paths is None or by_segment

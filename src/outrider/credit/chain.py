@@ -1,4 +1,4 @@
-"""The contract of credit, and how its pieces chain: reward shapers, one baseline, shapers."""
+"""The contract of credit, and how its components chain: reward shapers, one baseline, shapers."""
 
 from __future__ import annotations
 
@@ -145,15 +145,15 @@ def advantages_of(chain: Sequence[Link], groups: Sequence[Members], step: int | 
 
     For each group one float64 array per member, one number per trainable token. Reward shapers change the rewards one
     after the other; the baseline makes advantages of them; every shaper sees the result of the one before, so the
-    order matters. ``step`` counts the steps of training from 1; it may be left out if no piece acts in a window.
+    order matters. ``step`` counts the steps of training from 1; it may be left out if no component acts in a window.
 
     Raises:
-        ValueError: see :func:`split`; or no step is given and a piece needs it.
+        ValueError: see :func:`split`; or no step is given and a component needs it.
     """
     before, baseline, after = split(chain)
     if step is None:
         if baseline.needs_step or any(link.needs_step for link in after):
-            raise ValueError("a piece of this chain acts in a window of steps: give step as well")
+            raise ValueError("a component of this chain acts in a window of steps: give step as well")
         step = 1
     for link in before:
         groups = [replace(members, rewards_G=link.rewards(members, step)) for members in groups]

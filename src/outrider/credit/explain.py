@@ -125,7 +125,7 @@ def worked_group(shape: GroupShape = "roots", right: float = 1.0, wrong: float =
         tokens_G=np.array(tokens),
         logprobs_GT=[np.full(n, row.logprob) for n, row in zip(tokens, rows, strict=True)],
         entropies_GT=[np.where(np.arange(n) % 4 == 0, 1.4, 0.2) for n in tokens],
-        pieces_GT=[np.full(n, "x") for n in tokens],  # words without an answer's box
+        token_texts_GT=[np.full(n, "x") for n in tokens],  # words without an answer's box
         parents_G=np.array([row.parent for row in rows]),
         starts_G=np.array([round(row.start * longest) for row in rows]),
         families_G=np.array([row.family for row in rows]),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from outrider.arrays import Flags, Floats, Ints
 from outrider.record import Group, Ids, Rollout
 
-Pieces = Callable[[Ids], list[str]]
+TokenTexts = Callable[[Ids], list[str]]
 """The text of each token on its own."""
 
 
@@ -27,7 +27,7 @@ class Members:
         success_G: bool; the verdict, whatever the reward says.
         tokens_G: int64; trainable tokens of each member, may be 0.
         logprobs_GT, entropies_GT: float64 per trainable token of each member; empty arrays where not recorded.
-        pieces_GT: the text of each of these tokens on its own; empty where no piece of the chain reads it.
+        token_texts_GT: the text of each of these tokens on its own; empty where no component of the chain reads it.
         parents_G: int64; which member each one continues; -1 for a root, and where that one is not among the members
             (it may belong to another loss stream).
         starts_G: int64; where in its path a member's own tokens begin, counted in trainable tokens; 0 for a root.
@@ -46,7 +46,7 @@ class Members:
     tokens_G: Ints
     logprobs_GT: Sequence[Floats] = field(default_factory=tuple)
     entropies_GT: Sequence[Floats] = field(default_factory=tuple)
-    pieces_GT: Sequence[NDArray[np.str_]] = field(default_factory=tuple)
+    token_texts_GT: Sequence[NDArray[np.str_]] = field(default_factory=tuple)
     parents_G: Ints = field(default_factory=lambda: _NONE)
     starts_G: Ints = field(default_factory=lambda: _NONE)
     families_G: Ints = field(default_factory=lambda: _NONE)
@@ -74,16 +74,19 @@ class Members:
         return np.isfinite(self.rewards_G) & (self.tokens_G > 0)
 
     @staticmethod
-    def of(rollouts: Sequence[Rollout], group: Sequence[Rollout] = (), pieces: Pieces | None = None) -> Members:
-        """The members of a group, or of one stream of it: ``group`` has those that they may continue, and ``pieces``
-        gives the text of tokens where a piece of credit reads it."""
+    def of(
+        rollouts: Sequence[Rollout], group: Sequence[Rollout] = (), token_texts: TokenTexts | None = None
+    ) -> Members:
+        """The members of a group, or of one stream of it: ``group`` has those that they may continue.
+
+        ``token_texts`` gives the text of each token, where a component of credit reads it."""
         return Members(
             rewards_G=np.array([np.nan if r.reward is None else r.reward for r in rollouts], dtype=np.float64),
             success_G=np.array([r.success for r in rollouts], dtype=np.bool_),
             tokens_G=np.array([r.trainable_tokens for r in rollouts], dtype=np.int64),
             logprobs_GT=[_trainable(r, r.logprobs_T) for r in rollouts],
             entropies_GT=[_trainable(r, r.entropies_T) for r in rollouts],
-            pieces_GT=() if pieces is None else [_pieces(r, pieces) for r in rollouts],
+            token_texts_GT=() if token_texts is None else [_token_texts(r, token_texts) for r in rollouts],
             parents_G=_parents(rollouts),
             starts_G=_starts(rollouts, {r.id: r for r in (*group, *rollouts)}),
             families_G=families(rollouts),
@@ -141,6 +144,6 @@ def _trainable(rollout: Rollout, values_T: NDArray[np.float32] | None) -> Floats
     return chosen.astype(np.float64)
 
 
-def _pieces(rollout: Rollout, pieces: Pieces) -> NDArray[np.str_]:
+def _token_texts(rollout: Rollout, token_texts: TokenTexts) -> NDArray[np.str_]:
     ids = rollout.token_ids if rollout.trainable_T is None else rollout.token_ids[rollout.trainable_T]
-    return np.array(pieces(ids), np.str_)
+    return np.array(token_texts(ids), np.str_)

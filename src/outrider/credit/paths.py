@@ -44,7 +44,7 @@ import numpy as np
 
 from outrider.arrays import Flags, Floats, Ints
 from outrider.credit import Members
-from outrider.credit.members import Pieces, families
+from outrider.credit.members import TokenTexts, families
 from outrider.record import Rollout
 
 PrefixPolicy = Literal["mask", "count_once", "repeat"]
@@ -96,9 +96,11 @@ class Paths:
             self._whole[rollout.id] = self._joined(rollout)
         return self._whole[rollout.id]
 
-    def members(self, rollouts: Sequence[Rollout], pieces: Pieces | None = None) -> Members:
+    def members(self, rollouts: Sequence[Rollout], token_texts: TokenTexts | None = None) -> Members:
         """Whole paths as members of a group; who continues whom stays known."""
-        return replace(Members.of([self.whole(r) for r in rollouts], pieces=pieces), families_G=families(rollouts))
+        return replace(
+            Members.of([self.whole(r) for r in rollouts], token_texts=token_texts), families_G=families(rollouts)
+        )
 
     def counted_once(
         self, rollouts: Sequence[Rollout], shares: Sequence[Floats], valid_G: Flags

@@ -1,4 +1,4 @@
-"""What the sampler recorded about every token, checked before a piece of credit reads it."""
+"""What the sampler recorded about every token, checked before a component of credit reads it."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def entropies_of(members: Members, reader: str) -> Sequence[Floats]:
     return _recorded(members.entropies_GT, members, reader, "entropy")
 
 
-def pieces_of(members: Members, reader: str) -> Sequence[NDArray[np.str_]]:
+def token_texts_of(members: Members, reader: str) -> Sequence[NDArray[np.str_]]:
     """The text of every trainable token, one array per member.
 
     Raises:
         UserError: nobody gave any.
         ValueError: as :func:`logprobs_of`.
     """
-    return _recorded(members.pieces_GT, members, reader, "text", "nobody here gives any")
+    return _recorded(members.token_texts_GT, members, reader, "text", "nobody here gives any")
 
 
 def _recorded(

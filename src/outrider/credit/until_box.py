@@ -10,7 +10,7 @@ import numpy as np
 from outrider.arrays import Floats
 from outrider.credit.chain import Shaper
 from outrider.credit.members import Members
-from outrider.credit.recorded import pieces_of
+from outrider.credit.recorded import token_texts_of
 from outrider.needs import Needs
 from outrider.texts import tokens_until_box
 
@@ -19,8 +19,8 @@ class UntilBox(Shaper):
     r"""Takes the advantage of every token behind the one that closes the first box.
 
     Token-exact: the token with the closing brace is the last one that keeps its advantage, whatever else is in it.
-    Of a branch, own tokens alone are looked at. The judge has to go by the first box as well (``boxes: first``), or a
-    wrong answer that is corrected later is imitated as right.
+    Of a branch, own tokens alone are looked at. The verifier has to go by the first box as well (``boxes: first``), or
+    a wrong answer that is corrected later is imitated as right.
 
     Degenerate cases: a response without a closed box keeps everything.
 
@@ -31,7 +31,7 @@ class UntilBox(Shaper):
 
     >>> m = Members(
     ...     np.array([1.0]), np.array([True]), np.array([5]),
-    ...     pieces_GT=[np.array(["so ", "\\boxed{", "4", "}.", "<end>"])],
+    ...     token_texts_GT=[np.array(["so ", "\\boxed{", "4", "}.", "<end>"])],
     ... )
     >>> UntilBox().shape([np.ones(5)], m, 1)[0].tolist()
     [1.0, 1.0, 1.0, 1.0, 0.0]
@@ -40,8 +40,8 @@ class UntilBox(Shaper):
     requires: ClassVar[Needs] = frozenset({"texts"})
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
-        return [_cut(a, list(p)) for a, p in zip(advantages_GT, pieces_of(members, "until_box"), strict=True)]
+        return [_cut(a, list(p)) for a, p in zip(advantages_GT, token_texts_of(members, "until_box"), strict=True)]
 
 
-def _cut(advantages_T: Floats, pieces: Sequence[str]) -> Floats:
-    return np.where(np.arange(len(advantages_T)) < tokens_until_box(pieces), advantages_T, 0.0)
+def _cut(advantages_T: Floats, token_texts: Sequence[str]) -> Floats:
+    return np.where(np.arange(len(advantages_T)) < tokens_until_box(token_texts), advantages_T, 0.0)

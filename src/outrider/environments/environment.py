@@ -55,16 +55,17 @@ def beginning(text: str, most_bytes: int) -> str:
 
 
 class Environment(ABC):
-    """One world of one rollout. What it says depends on the problem, the seed and the turns so far alone.
+    """One environment of one rollout. What it says depends on the problem, the seed and the turns so far alone.
 
-    A branch goes on from a turn of another rollout: there the world is made anew, given the same turns, and has to say
-    the same again.
+    A branch goes on from a turn of another rollout: there the environment is made anew, given the same turns, and has
+    to say the same again.
     """
 
     @abstractmethod
     def begin(self, problem: Problem, seed: int) -> str:
-        """Make the world of a problem; returns what the policy reads before its first turn beside the prompt, mostly
-        nothing. All rollouts of a problem in a step have one seed."""
+        """Begin with a problem; returns what the policy reads before its first turn beside the prompt, mostly nothing.
+
+        All rollouts of a problem in a step have one seed."""
 
     @abstractmethod
     def step(self, text: str) -> Reply:

@@ -18,7 +18,7 @@ from outrider.record import Outcome, Problem, Verdict, identity_seed
 from outrider.verify.function import RewardFunction
 
 _NO_TOOLS = ("reset", "get_reward")
-_UNKNOWN = ("completion_ids", "trainer_state", "log_extra", "log_metric")  # a judge knows no trainer
+_UNKNOWN = ("completion_ids", "trainer_state", "log_extra", "log_metric")  # a verifier knows no trainer
 
 
 class ToolClass(NamedTuple):
@@ -79,25 +79,26 @@ def tool_schemas(factory: str, loaded: ToolClass) -> tuple[dict[str, Any], ...]:
     return tuple(schemas)
 
 
-class MakeToolWorld:
-    """Makes worlds of a class, which is imported where this is unpickled."""
+class MakeToolEnvironment:
+    """Makes environments of a class, which is imported where this is unpickled."""
 
     def __init__(self, factory: str, rewards: Sequence[str], success_at: float, most_bytes: int) -> None:
         self._where = (factory, list(rewards), success_at, most_bytes)
         self.loaded = load_tool_class(factory, rewards)
 
-    def __reduce__(self) -> tuple[type[MakeToolWorld], tuple[Any, ...]]:
-        return MakeToolWorld, self._where
+    def __reduce__(self) -> tuple[type[MakeToolEnvironment], tuple[Any, ...]]:
+        return MakeToolEnvironment, self._where
 
     def __call__(self) -> Environment:
-        return ToolWorld(self.loaded, *self._where[2:])
+        return ToolEnvironment(self.loaded, *self._where[2:])
 
 
-class ToolWorld(Environment):
+class ToolEnvironment(Environment):
     """One environment of a class, in a rollout. A problem's answer is its row, with which ``reset`` is called.
 
-    What ``reset`` says stands in the prompt of the problem, so all its worlds begin alike: the generators of Python
-    and NumPy are seeded by the problem alone. A turn without a call ends the rollout; then the rewards are summed.
+    What ``reset`` says stands in the prompt of the problem, so all its environments begin alike: the generators of
+    Python and NumPy are seeded by the problem alone. A turn without a call ends the rollout; then the rewards are
+    summed.
     """
 
     def __init__(self, loaded: ToolClass, success_at: float, most_bytes: int) -> None:

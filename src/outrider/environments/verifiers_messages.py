@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from outrider.environments.environment import Reply, flooded
+from outrider.environments.environments import Failed
 from outrider.environments.tool_calls import ToolCall, answered
-from outrider.environments.worlds import Failed
 from outrider.record import Problem
 
 

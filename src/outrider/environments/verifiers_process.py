@@ -1,9 +1,9 @@
 """The process in which environments of the package ``verifiers`` run, with an interpreter of its own.
 
 Run as a script, so it imports nothing of Outrider. It is the other side of
-:mod:`outrider.environments.verifiers_worlds`: JSON over a channel, episodes side by side in one event loop. A model's
-turn is asked for at the client of the package, where it waits for what Outrider has sampled. The channel is the same
-class on both sides.
+:mod:`outrider.environments.verifiers_environments`: JSON over a channel, episodes side by side in one event loop. A
+model's turn is asked for at the client of the package, where it waits for what Outrider has sampled. The channel is the
+same class on both sides.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ While it samples, with the local sampler, and while it learns; what one of them 
 ================  =====================================================================================================
 keys and values   :math:`2 b\, L D_{kv}` for a token: :math:`R` rows of a wave, of ``max_tokens`` and a prompt of 512,
                   beside the prompts that they continue; one layer twice, while the wave grows
-kept for turns    where rollouts have turns: as many rows again, which wait for their worlds
+kept for turns    where rollouts have turns: as many rows again, which wait for their environments
 draws             :math:`20 R V`: logits, probabilities and their sums, some in float64
 activations       per token of a micro-batch and layer :math:`24 H + 16 (I + D_q + D_{kv})`, in bfloat16
                   :math:`26 H + 8 (I + D_q + D_{kv})`, beside an adapter :math:`8 H` less; where queries and keys have

@@ -124,7 +124,7 @@ class Visit(NamedTuple):
 
     @staticmethod
     def of(group: Group) -> Visit | None:
-        """None where no rollout from the plain prompt could be judged."""
+        """None where no rollout from the plain prompt could be verified."""
         rollouts = first_pass(group)
         successes = sum(r.success for r in rollouts)
         tokens = sum(r.trainable_tokens for r in rollouts)

@@ -22,7 +22,7 @@ class Commit(Stage):
     """``n`` more rollouts for problems whose first ones, the pilot, succeeded at a rate within ``[low, high]``.
 
     All others are dropped, with their reason: ``commit: too easy``, ``commit: too hard``, ``commit: unscorable`` (the
-    verifier judged none of the pilot), ``commit: surplus`` (beyond ``target``; which ones, a seeded draw decides). A
+    verifier failed on all of the pilot), ``commit: surplus`` (beyond ``target``; which ones, a seeded draw decides). A
     group is pilot and commitment together. While fewer than ``target`` problems are within the band, new ones get a
     pilot, in at most ``attempts`` rounds, each as many as :func:`outrider.explore.refill.expected` says, but no more
     than the step began with; after that the step trains on what there is, and ``missing`` says how many are short.

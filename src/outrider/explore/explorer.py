@@ -35,7 +35,7 @@ class Explored(NamedTuple):
 
 
 class Explorer:
-    """Plans a step's rollouts and has them drawn and judged, round by round.
+    """Plans a step's rollouts and has them drawn and verified, round by round.
 
     Every process of a run calls ``explore``; plans are made on one and shared, so that the state of the stages lives
     in one place. What comes back is the same everywhere.
@@ -189,7 +189,7 @@ class Explorer:
 
 
 def _with_turns(prefix: Prefix | None, group: Group | None) -> Prefix | None:
-    """The prefix, and what in it a world said, where there is one."""
+    """The prefix, and what in it an environment said, where there is one."""
     if prefix is None or group is None or not any(rollout.observations for rollout in group.rollouts):
         return prefix
     by_id = {rollout.id: rollout for rollout in group.rollouts}

@@ -24,7 +24,7 @@ _NEEDS: dict[str, Needs] = {"entropy": frozenset({"entropies"}), "branching": fr
 
 
 class Keep(Stage):
-    r"""Keeps so many responses of the whole step, and leaves the others out: ``incorrect``, ``not judged``, or
+    r"""Keeps so many responses of the whole step, and leaves the others out: ``incorrect``, ``unscorable``, or
     ``beyond the most``.
 
     Of what is not left out yet, those that succeed are ranked, highest first, by their mean over tokens of
@@ -66,10 +66,10 @@ class Keep(Stage):
     def plan(self, view: View) -> list[SampleRequest]:
         """Decides, since here the policy can be asked; ``drop`` says so."""
         left = [r for group in view.groups for r in group.rollouts if trainable(r)]
-        judged = [r for r in scorable(left) if r.success or self.noise]
-        values = dict(zip((r.id for r in judged), self._values(judged, view), strict=True))
+        verified = [r for r in scorable(left) if r.success or self.noise]
+        values = dict(zip((r.id for r in verified), self._values(verified, view), strict=True))
         lots = {r.id: identity_seed(view.seed, "keep", r.id) for r in left}
-        ranked = sorted(judged, key=lambda r: (-values[r.id], lots[r.id]))
+        ranked = sorted(verified, key=lambda r: (-values[r.id], lots[r.id]))
         right, wrong = (self._first([r for r in ranked if r.success is success]) for success in (True, False))
         n = math.floor(len(right) / (1.0 - self.noise) + 1e-9)
         n = n if self.most is None else min(n, self.most)
@@ -82,7 +82,7 @@ class Keep(Stage):
             "failures": float(len(failures)),
             "beyond": float(len(right) + len(failures) - len(kept)),
             "value": self._mean_value(kept, values),
-            "value_of_all": self._mean_value([r for r in judged if r.success], values),
+            "value_of_all": self._mean_value([r for r in verified if r.success], values),
         }
         return []
 
@@ -126,12 +126,12 @@ def _imitated(rollout: Rollout, engine: Engine) -> int:
     if first_box_end(rollout.text) is None:
         return rollout.trainable_tokens
     ids = rollout.token_ids if rollout.trainable_T is None else rollout.token_ids[rollout.trainable_T]
-    return tokens_until_box(engine.pieces(ids))
+    return tokens_until_box(engine.token_texts(ids))
 
 
 def _reason(rollout: Rollout, some_failures: bool) -> str:
     if not scorable([rollout]):
-        return "keep: not judged"
+        return "keep: unscorable"
     return "keep: beyond the most" if rollout.success or some_failures else "keep: incorrect"
 
 

@@ -43,7 +43,7 @@ def first_pass(group: Group) -> list[Rollout]:
 
 
 def pass_rate(group: Group) -> float | None:
-    """The share of the first pass that succeeded; None where none of it could be judged."""
+    """The share of the first pass that succeeded; None where none of it could be verified."""
     counted = first_pass(group)
     return sum(r.success for r in counted) / len(counted) if counted else None
 

@@ -47,10 +47,10 @@ class Prefixed(Stage):
 
     Degenerate cases: nothing kept, a success of fewer than two tokens, or a group that earlier stages left out: nothing
     is asked for; a prefix keeps at least one token and leaves at least one; unscorable rollouts are no failures, and
-    a problem of which none could be judged is not unsolved; cuts that coincide have one family of twice the size.
-    Successes with prefixes count, so that a problem may be led on by what it led to. Responses in which a world has
-    spoken are not kept: it could not be brought back to where it was. A problem without a solution, or whose prompt is
-    not read as the beginning of prompt and solution (a chat format ends it), is helped by no given one: ``ungiven``.
+    a problem of which none could be verified is not unsolved; cuts that coincide have one family of twice the size.
+    Successes with prefixes count, so that a problem may be led on by what it led to. Responses in which an environment
+    has spoken are not kept: it could not be brought back to where it was. A problem without a solution, or whose prompt
+    is not read as the beginning of prompt and solution (a chat format ends it), is helped by no given one: ``ungiven``.
     The last 2,000 problems with a success are remembered.
 
     Source: Setlur et al. 2026, "PrefixRL", arXiv 2601.18795, of which only a summary could be read: three cuts between
@@ -90,7 +90,7 @@ class Prefixed(Stage):
             raise ValueError("prefixed helps where plain rollouts fail, and as the first stage it finds none")
         if around.turns:
             raise ValueError(
-                f"prefixed cannot bring the worlds of {around.task} back to where an earlier step had them"
+                f"prefixed cannot bring the environments of {around.task} back to where an earlier step had them"
             )
         around.refuse_stream(self.stream)
 
@@ -101,7 +101,7 @@ class Prefixed(Stage):
         if view.round:
             return []
         unsolved = [g for g in view.groups if not g.dropped and pass_rate(g) == 0]
-        tried = [g for g in sorted(unsolved, key=lambda g: g.problem.id) if not _worldly(g.rollouts)]
+        tried = [g for g in sorted(unsolved, key=lambda g: g.problem.id) if not _observed(g.rollouts)]
         for problem in [g.problem for g in tried if self.given and g.problem.id not in self._kept]:
             ids = _solution(problem, view.engine)
             if len(ids) > 1:
@@ -140,7 +140,7 @@ class Prefixed(Stage):
         before = self._kept.get(key)
         share = (self.low + self.high) / 2 if before is None else self._moved(before, group)
         found = [r for r in evidence(group.rollouts) if r.success and r.context.kind == "plain"]
-        usable = [r for r in found if len(r.response_ids) > 1 and not _worldly([r])]
+        usable = [r for r in found if len(r.response_ids) > 1 and not _observed([r])]
         if rate is not None and rate >= 0.5:
             self._kept.pop(key, None)
         elif usable and rate is not None:
@@ -175,6 +175,6 @@ def _solution(problem: Problem, engine: Engine) -> Ids:
     return whole[len(prompt) :] if (whole[: len(prompt)] == prompt).all() else whole[:0]
 
 
-def _worldly(rollouts: Sequence[Rollout]) -> bool:
-    """Whether a world has spoken in any of them."""
+def _observed(rollouts: Sequence[Rollout]) -> bool:
+    """Whether an environment has spoken in any of them."""
     return any(r.observations or r.trainable_T is not None for r in rollouts)

@@ -33,7 +33,7 @@ def reduction(successes_P: Counts, n_P: Counts, confidence: float) -> Floats:
 
     Fewer than two rollouts have no spread, and an interval without an end: they count as two with ``s = 0.5``, but for
     no more than the largest of the problems whose spread is known (decided; recipes draw two at least, of which
-    verifier errors may leave fewer, and two would then outweigh every problem that was judged more often).
+    verifier errors may leave fewer, and two would then outweigh every problem that was verified more often).
 
     >>> reduction(np.array([2, 4, 1]), np.array([4, 4, 1]), confidence=0.95).round(3).tolist()
     [0.202, 0.0, 0.202]
@@ -72,7 +72,7 @@ class Prioritise(Stage):
     All outcomes equal: Δ is 0 and the bonus alone counts, so solved and unsolved problems rank equal; ``skip_solved``
     leaves the solved out. Nobody has a priority: everyone gets the same. Groups that an earlier stage has dropped get
     nothing; if nobody is left, the budget stays unspent, which the metric ``unspent`` shows. Problems that were tried
-    and of whose rollouts the verifier could judge none get nothing either, which ``unscorable`` counts, unless that is
+    and on all of whose rollouts the verifier failed get nothing either, which ``unscorable`` counts, unless that is
     all of them: then everyone gets the same. Earlier stages whose share depends on what they find may use up the budget
     or more in a step, which ``overdrawn`` shows. An empty batch asks for nothing. There is no floor: a problem may get
     none (Appendix J reports 0 to 7 each).
@@ -183,8 +183,8 @@ class Prioritise(Stage):
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         """Extra rollouts: in all, to problems that were unsolved or solved when they got them, most and share of none
-        for one problem; problems that got none since none of their rollouts could be judged; budget left over, rollouts
-        of earlier stages beyond it; then the weights and seeding's own."""
+        for one problem; problems that got none since none of their rollouts could be verified; budget left over,
+        rollouts of earlier stages beyond it; then the weights and seeding's own."""
         names = ("extra_unsolved", "extra_solved", "unscorable", "unspent", "overdrawn")
         counts = {"extra": self._extra.total()} | {name: self._counts[name] for name in names}
         n_P = np.array([g.size for g in groups if g.size], np.float64)

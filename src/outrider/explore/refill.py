@@ -28,7 +28,7 @@ class Refill(Stage):
     the step trains on what there is, and ``missing`` says how many groups short.
 
     Reasons for being dropped: ``refill: solved``, ``refill: unsolved``, ``refill: truncated`` (unsolved, and every
-    rollout ran out of tokens), ``refill: unscorable`` (the verifier judged none of them), ``refill: surplus`` (mixed,
+    rollout ran out of tokens), ``refill: unscorable`` (the verifier failed on all of them), ``refill: surplus`` (mixed,
     beyond the target; which ones, a seeded draw decides, whatever the order they came in). They stay on record.
 
     Degenerate cases: verifier errors count as absent, so one success among errors is ``solved``; groups of one are

@@ -44,13 +44,13 @@ class Replay(Stage):
     context in the records is ``replayed``, with the id that it had. It is trained on, so the learner's gauges
     (``learn/…``, and those of a correction) are of it too. The stage stands last.
 
-    Degenerate cases: nothing kept, or a group without a plain rollout that could be judged: nothing is replayed, nor in
-    a group that an earlier stage left out, so that behind ``refill``, which leaves the unsolved out, it has nothing to
-    do. Only successes that were drawn and might be trained on are kept, never replays, so that one is replayed again
+    Degenerate cases: nothing kept, or a group without a plain rollout that could be verified: nothing is replayed, nor
+    in a group that an earlier stage left out, so that behind ``refill``, which leaves the unsolved out, it has nothing
+    to do. Only successes that were drawn and might be trained on are kept, never replays, so that one is replayed again
     and again and grows older; ``oldest`` puts an end to that. One that was drawn at another temperature or from another
-    prompt than this step's (a run may be resumed with such) is let go: ``outdated``. Responses in which a world has
-    spoken are not kept. Of 800,000 tokens, prompts included, the last are remembered; ``forgotten`` counts those that
-    made room, too long ones among them.
+    prompt than this step's (a run may be resumed with such) is let go: ``outdated``. Responses in which an environment
+    has spoken are not kept. Of 800,000 tokens, prompts included, the last are remembered; ``forgotten`` counts those
+    that made room, too long ones among them.
 
     Source: response reuse of AR3PO (Zhang et al. 2025, arXiv 2509.25808), of which the abstract alone could be had:
     correct responses of a replay buffer where sampling finds none. How old they may be, how many join and how they are

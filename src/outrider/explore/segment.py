@@ -46,11 +46,11 @@ class Segmenter(Options):
 
     answer_marks: list[Mark] = Field([], description="texts such as \\boxed or ####; no branch starts behind one")
 
-    def bounds(self, pieces: Sequence[str], sampled_T: NDArray[np.bool_]) -> list[int]:
+    def bounds(self, token_texts: Sequence[str], sampled_T: NDArray[np.bool_]) -> list[int]:
         """Where segments end, each in ``0 < t < T``, ascending.
 
         Args:
-            pieces: the text of each response token; empty unless it ``requires`` texts.
+            token_texts: the text of each response token; empty unless it ``requires`` texts.
             sampled_T: False for tokens that were observed.
         """
         raise NotImplementedError
@@ -80,9 +80,9 @@ class Segmenter(Options):
             relatives: the rollouts of the group by id, for what was observed on the way.
         """
         sampled_T = sampled(rollout, relatives)
-        pieces = engine.pieces(rollout.response_ids) if "texts" in self.requires else []
-        bounds = self.bounds(pieces, sampled_T)
-        answered = min((t for mark in self.answer_marks for t in _ends(pieces, [mark])), default=len(sampled_T))
+        token_texts = engine.token_texts(rollout.response_ids) if "texts" in self.requires else []
+        bounds = self.bounds(token_texts, sampled_T)
+        answered = min((t for mark in self.answer_marks for t in _ends(token_texts, [mark])), default=len(sampled_T))
         candidates = [t for t in bounds if rollout.branch_at < t < answered and sampled_T[t] and t not in taken]
         return SegmentedRollout(rollout, bounds, candidates)
 
@@ -105,7 +105,7 @@ class Chunk(Segmenter):
                 "(sample.max_tokens), so nothing would ever be cut"
             )
 
-    def bounds(self, pieces: Sequence[str], sampled_T: NDArray[np.bool_]) -> list[int]:
+    def bounds(self, token_texts: Sequence[str], sampled_T: NDArray[np.bool_]) -> list[int]:
         return list(range(self.tokens, len(sampled_T), self.tokens))
 
 
@@ -127,8 +127,8 @@ class Delimiter(Segmenter):
     def requires(self) -> Needs:
         return frozenset({"texts"})
 
-    def bounds(self, pieces: Sequence[str], sampled_T: NDArray[np.bool_]) -> list[int]:
-        return sorted({t for t in _ends(pieces, self.marks) if t < len(pieces)})
+    def bounds(self, token_texts: Sequence[str], sampled_T: NDArray[np.bool_]) -> list[int]:
+        return sorted({t for t in _ends(token_texts, self.marks) if t < len(token_texts)})
 
 
 class Turns(Segmenter):
@@ -147,16 +147,16 @@ class Turns(Segmenter):
                 "segment, chunk or delimiter"
             )
 
-    def bounds(self, pieces: Sequence[str], sampled_T: NDArray[np.bool_]) -> list[int]:
+    def bounds(self, token_texts: Sequence[str], sampled_T: NDArray[np.bool_]) -> list[int]:
         return [int(t) + 1 for t in np.flatnonzero(~sampled_T[:-1] & sampled_T[1:])]
 
 
 SEGMENTERS: dict[str, type[Segmenter]] = {"chunk": Chunk, "delimiter": Delimiter, "turns": Turns}
 
 
-def _ends(pieces: Sequence[str], marks: Sequence[str]) -> list[int]:
+def _ends(token_texts: Sequence[str], marks: Sequence[str]) -> list[int]:
     """How many tokens it takes to complete each occurrence of a mark, ascending."""
     pattern = "|".join(re.escape(mark) for mark in sorted(marks, key=len, reverse=True))
-    characters = np.cumsum([len(piece) for piece in pieces])
-    ends = [match.end() for match in re.finditer(pattern, "".join(pieces))]
+    characters = np.cumsum([len(text) for text in token_texts])
+    ends = [match.end() for match in re.finditer(pattern, "".join(token_texts))]
     return [int(t) + 1 for t in np.searchsorted(characters, ends)]

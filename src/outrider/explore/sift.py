@@ -16,7 +16,7 @@ from outrider.texts import first_box_end, redundancy
 class Sift(Stage):
     """Leaves out every response that is not fit to be imitated, right or wrong, with the first reason that holds:
 
-    * ``not judged``: the judge failed, or hung;
+    * ``unscorable``: the verifier failed, or hung;
     * ``no answer``: it found none in it;
     * ``no digit``;
     * ``repetitive``: of its 3-grams of words, a share above ``redundancy`` repeats an earlier one. Fewer than 50 say
@@ -48,7 +48,7 @@ class Sift(Stage):
         whole = rollout.prefix_text + rollout.text
         text = whole[: first_box_end(whole)]
         if rollout.verdict is None or rollout.verdict.outcome in (Outcome.TIMEOUT, Outcome.ERROR):
-            return "sift: not judged"
+            return "sift: unscorable"
         if rollout.verdict.outcome is Outcome.UNPARSEABLE:
             return "sift: no answer"
         if self.digit and not any(character.isdigit() for character in text):

@@ -19,7 +19,7 @@ class Engine(Protocol):
         """A problem's plain prompt as token ids; a seeded prompt is a problem with another ``prompt``."""
         ...
 
-    def pieces(self, ids: Ids) -> list[str]:
+    def token_texts(self, ids: Ids) -> list[str]:
         """The text of each token on its own: where sentences and steps end."""
         ...
 

@@ -121,10 +121,10 @@ def _row(sample: Mapping[str, Any], header: Mapping[str, Any], where: str, notes
         "tokens": _tokens(response, output, sample, header),
         "stop": STOPS.get(choice.get("stop_reason", "")),
         "detail": error.get("message"),
-        **_judged(scores, notes),
+        **_verified(scores, notes),
     }
     if error:
-        notes.count("sample ended in an error and was not judged", "samples ended in an error and were not judged")
+        notes.count("sample ended in an error and was not verified", "samples ended in an error and were not verified")
     named = {name: score.get("value") for name, score in scores.items()}
     return ImportedRow(values, {**sample, **named}, where)
 
@@ -137,7 +137,7 @@ def _parts(sample: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
     return messages[:first], messages[first:]
 
 
-def _judged(scores: Mapping[str, Mapping[str, Any]], notes: Notes) -> dict[str, Any]:
+def _verified(scores: Mapping[str, Mapping[str, Any]], notes: Notes) -> dict[str, Any]:
     if not scores:
         return {}
     if len(scores) > 1:

@@ -35,7 +35,7 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
     A file has every response once per filter. The first filter of a file is read, or the one that success names as
     lm-eval does: ``exact_match,flexible-extract``.
 
-    A metric judges *all* responses to a document together. It is the verdict of a single response; with ``repeats`` it
+    A metric scores *all* responses to a document together. It is the verdict of a single response; with ``repeats`` it
     belongs to none of them, and they have no verdict.
 
     Lines with likelihoods of given answers are left out, since they are not rollouts.
@@ -88,8 +88,8 @@ def _responses(record: Record, label: str, notes: Notes) -> list[ImportedRow]:
     else:
         raw |= dict.fromkeys([*metrics, *named])
         notes.count(
-            "document has repeats, which lm-eval judges together: its responses have no verdict",
-            "documents have repeats, which lm-eval judges together: their responses have no verdict",
+            "document has repeats, which lm-eval scores together: its responses have no verdict",
+            "documents have repeats, which lm-eval scores together: their responses have no verdict",
         )
     values = kept_apart(values, label)
     return [ImportedRow({**values, "text": response}, raw, where) for response in responses]

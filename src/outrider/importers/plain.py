@@ -25,7 +25,7 @@ PLAIN = pa.schema(
         pa.field("turn_errors", pa.int32()),                  # turns that asked for what cannot be had
         pa.field("entropy", pa.float64()),                    # mean nats of an own token, of the full distribution
         pa.field("logprob", pa.float64()),                    # mean log-probability of an own token, as sampled
-        pa.field("outcome", pa.string()),                     # a verdict's outcome; null: never judged
+        pa.field("outcome", pa.string()),                     # a verdict's outcome; null: never verified
         pa.field("reward", pa.float64()),                     # null: none; NaN: unscorable
         pa.field("advantage", pa.float64()),
         pa.field("answer", pa.string()),

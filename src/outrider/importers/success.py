@@ -97,7 +97,7 @@ class SuccessRule(NamedTuple):
         return SuccessRule(field, symbol, right)
 
     def outcome(self, value: Any, where: str) -> str | None:
-        """The outcome of a value of the rule's field; None, never judged, where there is no value.
+        """The outcome of a value of the rule's field; None, never verified, where there is no value.
 
         Raises:
             UserError: the value is neither success nor failure.

@@ -118,8 +118,8 @@ def _response(row: ImportedRow, notes: Notes) -> str | None:
         raise UserError(f"{row.where}: {name} is {error}.") from None
     if text is None:
         notes.count(
-            f"rollout has no response ({name} is null), so nobody can judge it",
-            f"rollouts have no response ({name} is null), so nobody can judge them",
+            f"rollout has no response ({name} is null), so nobody can verify it",
+            f"rollouts have no response ({name} is null), so nobody can verify them",
         )
     return text
 
@@ -192,7 +192,7 @@ def _number(field: pa.Field, value: Any, where: str) -> Any:
 
 
 def note_counts(done: pa.Table, notes: Notes) -> None:
-    """Note how many rollouts, problems and groups there are, and how many were never judged."""
+    """Note how many rollouts, problems and groups there are, and how many were never verified."""
     if not len(done):
         notes.say("The dump holds no rollouts.")
         return
@@ -204,11 +204,11 @@ def note_counts(done: pa.Table, notes: Notes) -> None:
         ]
     )
     notes.say(f"Read {rollouts} of {problems} in {groups} and {steps}.")
-    unjudged = done["outcome"].null_count
-    if unjudged:
-        share = "No rollout" if unjudged == len(done) else f"{len(done) - unjudged:,} of {len(done):,} rollouts"
-        known = "has" if unjudged == len(done) else "have"
-        how = "name the rule that tells success, such as success: 'reward >= 1', or judge them with `outrider score`"
+    unverified = done["outcome"].null_count
+    if unverified:
+        share = "No rollout" if unverified == len(done) else f"{len(done) - unverified:,} of {len(done):,} rollouts"
+        known = "has" if unverified == len(done) else "have"
+        how = "name the rule that tells success, such as success: 'reward >= 1', or verify them with `outrider score`"
         notes.say(f"{share} {known} a verdict; {how}.")
     failed = sum(1 for word in done["outcome"].to_pylist() if word in (Outcome.ERROR, Outcome.TIMEOUT))
     if failed:

@@ -37,7 +37,7 @@ def as_text(value: Any) -> str:
 def response_text(value: Any) -> str | None:
     """A response as text: a text or messages as :func:`as_text` has them; None where there is none (null, no message).
 
-    A number or a list of responses is refused: written as text, it would be judged wrongly.
+    A number or a list of responses is refused: written as text, it would be verified wrongly.
 
     Raises:
         ValueError: the value is of another kind, named in the message.

@@ -41,7 +41,7 @@ def register_chain(name: str, chain: Sequence[Described], success_above: float |
     equal advantages, as no critic learns from them.
 
     Args:
-        chain: pieces, or their names and options as in a recipe.
+        chain: components, or their names and options as in a recipe.
         success_above: a row succeeds if its reward is larger; None: rewards are 0 and 1, or -1 and 1.
 
     Raises:

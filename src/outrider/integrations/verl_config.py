@@ -121,7 +121,7 @@ def _trainer(recipe: Recipe) -> dict[str, Any]:
         "trainer.checkpoint_callback_class": f"{_HERE}.verl_manager.SaveExplorer",
         "critic.enable": False,
         "reward.reward_model.enable": False,
-        "reward.custom_reward_function.path": None,  # the task judges
+        "reward.custom_reward_function.path": None,  # the task verifies
         "actor_rollout_ref.model.custom_chat_template": None,  # the recipe's policy writes prompts
         "distillation.enabled": False,
         "algorithm.adv_estimator": RECIPE,

@@ -33,7 +33,7 @@ class ExploreManager:
     """Verl's ``actor_rollout_ref.rollout.agent.agent_loop_manager_class``.
 
     Verl hands over a batch of prompts and waits for the rows of these. A training batch here only says which step it
-    is: the recipe's stages take its problems from the recipe's task, plan, have drawn, have judged and plan again.
+    is: the recipe's stages take its problems from the recipe's task, plan, have drawn, have verified and plan again.
 
     Args:
         config: verl's whole configuration, as ``outrider verl-config`` writes it.
@@ -72,7 +72,7 @@ class ExploreManager:
         return manager
 
     def generate_sequences(self, prompts: Any) -> None:
-        """Draw and judge everything for a batch of verl's, and put it into the TransferQueue.
+        """Draw and verify everything for a batch of verl's, and put it into the TransferQueue.
 
         Raises:
             UserError: see :meth:`StepMaker.make`; or a batch that is not the next.

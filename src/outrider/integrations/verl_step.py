@@ -1,4 +1,4 @@
-"""One step of a recipe, whoever draws: explored, judged and credited, ready for verl. Experimental."""
+"""One step of a recipe, whoever draws: explored, verified and credited, ready for verl. Experimental."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class MadeStep(NamedTuple):
 
 
 class StepMaker:
-    """The recipe's explorer, its judge and its credit over one sampler.
+    """The recipe's explorer, its verifier and its credit over one sampler.
 
     Attributes:
         handed: what verl's trainer is handed as advantages.
@@ -58,7 +58,7 @@ class StepMaker:
         self._all_rows = PolicyLoss(recipe.objective, recipe.sample.max_tokens).needs.all_rows
 
     def make(self, step: int) -> MadeStep:
-        """Explore, judge, credit; the advantages wait for verl's trainer.
+        """Explore, verify, credit; the advantages wait for verl's trainer.
 
         Raises:
             UserError: a step without rows, with more than verl's one optimizer batch, or with fewer where verl divides
@@ -69,7 +69,7 @@ class StepMaker:
         progress = (step - 1) / (recipe.train.steps or 1)
         explored, planned = self.explorer.explore(step, recipe.train.problems, self.collect, progress)
         prefix, policy = recipe.objective.prefix, self.policy
-        rows, groups = assign(explored, recipe.credit, step, self._all_rows, policy.encode, prefix, policy.pieces)
+        rows, groups = assign(explored, recipe.credit, step, self._all_rows, policy.encode, prefix, policy.token_texts)
         self._refuse_other_shape(rows, step)
         uids = [f"{row.group}#{i}" for i, row in enumerate(rows)]
         advantages = advantages_for(rows, recipe.objective, self._denominators, recipe.sample.max_tokens)
@@ -78,7 +78,7 @@ class StepMaker:
         return MadeStep(rows, uids, groups, step_metrics(groups, self.tokens) | planned)
 
     def validation(self, indices: Sequence[int], n: int, temperature: float, version: int) -> list[list[Rollout]]:
-        """``n`` judged responses to each of the held-out problems."""
+        """``n`` verified responses to each of the held-out problems."""
         recipe = self.recipe
         self.sampler.version = version
         problems = heldout_problems(recipe.task, recipe.evaluate)

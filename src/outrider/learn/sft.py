@@ -39,11 +39,11 @@ def demonstration_row(policy: Policy, task: TurnTask, problem: Problem) -> Weigh
     def encode(text: str) -> list[int]:
         return list(policy.tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    world = task.environment()
-    parts = [(False, encode(world.begin(problem, 0)))]
+    environment = task.make_environment()
+    parts = [(False, encode(environment.begin(problem, 0)))]
     for turn in task.demonstration(problem) or []:
-        parts += [(True, encode(turn)), (False, encode(world.step(turn).observation))]
-    world.close()
+        parts += [(True, encode(turn)), (False, encode(environment.step(turn).observation))]
+    environment.close()
     ids = [token for _, part in parts for token in part]
     flags = [sampled for sampled, part in parts for _ in part]
     return imitation_row(policy.encode(problem), np.array(ids, np.int32), np.array(flags, np.bool_))

@@ -1,4 +1,4 @@
-"""Measurement: from judged rollouts to pass@k, majority, greedy and their intervals. NumPy only.
+"""Measurement: from verified rollouts to pass@k, majority, greedy and their intervals. NumPy only.
 
 The rendering as a table is in :mod:`outrider.measure.table`, which alone needs rich and is not imported here.
 """

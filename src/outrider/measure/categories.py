@@ -38,7 +38,7 @@ class Lexicon:
     a few examples of each and no list; the words are ours.
 
     >>> lexicon = Lexicon.of({"metacognitive": {"words": ["wait", "let's check"]}, "formal": {"patterns": ["[0-9]+"]}})
-    >>> lexicon.categorise_pieces(["Wait", ",", " let", "'s", " check", " 12", "3"]).tolist()
+    >>> lexicon.categorise_token_texts(["Wait", ",", " let", "'s", " check", " 12", "3"]).tolist()
     [0, 2, 0, 0, 0, 1, 1]
     >>> lexicon.names
     ('metacognitive', 'formal', 'unmatched')
@@ -101,10 +101,10 @@ class Lexicon:
         parts = (kind_of[start:end] for start, end in offsets_T2)
         return np.array([next((k for k in part if k != unmatched), unmatched) for part in parts], dtype=np.int64)
 
-    def categorise_pieces(self, pieces: Sequence[str]) -> Ints:
+    def categorise_token_texts(self, token_texts: Sequence[str]) -> Ints:
         """The same for tokens decoded one by one; joined they must be the text."""
-        stops = list(accumulate(map(len, pieces)))
-        return self.categorise("".join(pieces), list(zip([0, *stops], stops, strict=False)))
+        stops = list(accumulate(map(len, token_texts)))
+        return self.categorise("".join(token_texts), list(zip([0, *stops], stops, strict=False)))
 
 
 def _expressions(name: str, entry: object, where: str) -> Expressions:

@@ -25,7 +25,7 @@ class Weights:
         weight_B, error_B: mean over groups of the sum of \\|A\\|, and its standard error (NaN for one group).
         share_B: of all of the batch's \\|A\\|; NaN if all advantages are 0.
         unassigned: rollouts without an advantage (NaN); they weigh nothing.
-        unknown: groups without a judged rollout; in no bin.
+        unknown: groups without a verified rollout; in no bin.
     """
 
     low_B: Floats
@@ -83,15 +83,15 @@ def cumulative_advantage(
         raise ValueError("groups, successes, advantages and counted flags are of different rollouts")
     if bins < 2 or bins % 2:
         raise ValueError(f"an even number of bins puts an end at 1/2, not {bins}")
-    judged_R = counted & ~np.isnan(success)
-    if not np.isin(success[judged_R], (0, 1)).all():
+    verified_R = counted & ~np.isnan(success)
+    if not np.isin(success[verified_R], (0, 1)).all():
         raise ValueError("a success is 0, 1 or NaN")
     labels, of_group_R, size_G = np.unique(np.asarray(group_R), return_inverse=True, return_counts=True)
-    judged_G = np.bincount(of_group_R[judged_R], minlength=len(labels))
-    won_G = np.bincount(of_group_R[judged_R], success[judged_R], len(labels)).astype(np.int64)
+    verified_G = np.bincount(of_group_R[verified_R], minlength=len(labels))
+    won_G = np.bincount(of_group_R[verified_R], success[verified_R], len(labels)).astype(np.int64)
     weight_G = np.bincount(of_group_R, np.abs(np.nan_to_num(advantage)), len(labels)).astype(np.float64)
-    known_G = judged_G > 0
-    bin_G = _bin(won_G[known_G], judged_G[known_G], bins)
+    known_G = verified_G > 0
+    bin_G = _bin(won_G[known_G], verified_G[known_G], bins)
     _, problem_G = np.unique(labels if problem_R is None else _of_groups(problem_R, of_group_R), return_inverse=True)
     counts = int(np.isnan(advantage).sum()), int((~known_G).sum())
     return _table(bin_G, size_G[known_G], weight_G[known_G], problem_G[known_G], bins, *counts)
@@ -103,11 +103,11 @@ def _of_groups(problem_R: ArrayLike, of_group_R: Ints) -> NDArray[Any]:
     return np.asarray(problem_R)[first_G]
 
 
-def _bin(won_G: Ints, judged_G: Ints, bins: int) -> Ints:
-    """0 for no success, ``bins + 1`` for no failure, else the least ``b`` with won/judged <= b/bins, in integers."""
+def _bin(won_G: Ints, verified_G: Ints, bins: int) -> Ints:
+    """0 for no success, ``bins + 1`` for no failure, else the least ``b`` with won/verified <= b/bins, in integers."""
     # rounds up in integers: in floating point 3/8 could fall into the bin above
-    inside_G = -(-won_G * bins // judged_G)
-    return np.where(won_G == judged_G, bins + 1, inside_G)
+    inside_G = -(-won_G * bins // verified_G)
+    return np.where(won_G == verified_G, bins + 1, inside_G)
 
 
 def _table(

@@ -31,10 +31,10 @@ class Summary:
         pass_at: unbiased pass@k for k = 1, 2, 4, … n. ``pass_at[1]`` is avg@n, the mean success.
         majority: majority@n; unknown (NaN, 0 problems) where no response of the whole evaluation names an answer.
         greedy: success of greedy decoding.
-        problems, samples, scorable: how many problems, responses, and responses with a judgement.
+        problems, samples, scorable: how many problems, responses, and responses with a verdict.
         voteless: problems with a majority of 0 because no response had a vote, where others had one.
         truncated, unparseable: shares of ``samples``.
-        timeouts, errors: responses, greedy ones included, that the verifier could not judge.
+        timeouts, errors: responses, greedy ones included, on which the verifier failed.
         entropy: nats per token, every token with the same weight; NaN if not recorded.
         length: tokens per response.
         generated_tokens: what the evaluation cost, greedy responses included.
@@ -108,7 +108,7 @@ def evaluate(
     resamples: int = 2000,
     seed: int = 0,
 ) -> Evaluation:
-    """Evaluate a policy from its judged rollouts, in any order.
+    """Evaluate a policy from its verified rollouts, in any order.
 
     ``sampled`` holds any number of responses per problem, also none; ``greedy`` at most one. See :class:`Tally` for
     what counts as a success and what is left out, and :func:`bootstrap_mean` for ``resamples`` and ``seed``.
@@ -148,7 +148,7 @@ def of_tallies(tallies: Sequence[Tally], resamples: int = 2000, seed: int = 0) -
 
 
 def pass_values(tallies: Sequence[Tally], k: int) -> Floats:
-    """pass@k of each problem; NaN where fewer than ``k`` of its samples could be judged."""
+    """pass@k of each problem; NaN where fewer than ``k`` of its samples could be verified."""
     return pass_at_k([t.scorable for t in tallies], [t.successes for t in tallies], k)
 
 

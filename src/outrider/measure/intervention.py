@@ -24,7 +24,7 @@ def effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike, k: Arr
     :math:`\sqrt{1 / (2k)}` each: means say more than single ones, and the mean *size* of effects is mostly noise (see
     :func:`squared_effects`). ``k`` may differ by position.
 
-    Degenerate cases: NaN where a count is NaN (continuations that could not be judged).
+    Degenerate cases: NaN where a count is NaN (continuations that could not be verified).
 
     Raises:
         ValueError: ``k < 1``, or a count outside 0 to k.

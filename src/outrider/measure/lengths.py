@@ -17,7 +17,7 @@ class Lengths(NamedTuple):
     """Lengths of the responses with one outcome, in tokens.
 
     Attributes:
-        outcome: of the verdict; ``"all"`` for all responses, ``"unjudged"`` for those without a verdict.
+        outcome: of the verdict; ``"all"`` for all responses, ``"unverified"`` for those without a verdict.
         responses: how many, those of unknown length included.
         mean, std: of the known lengths, as the next four; NaN where there is none. The deviation divides by their
             number.
@@ -56,7 +56,7 @@ def lengths_by_outcome(
     """
     tokens = np.asarray(tokens_R, dtype=np.float64)
     truncated = np.full(len(tokens), np.nan) if truncated_R is None else np.asarray(truncated_R, dtype=np.float64)
-    outcome = np.array(["unjudged" if o is None else o for o in outcome_R], dtype=np.str_)
+    outcome = np.array(["unverified" if o is None else o for o in outcome_R], dtype=np.str_)
     if not tokens.shape == truncated.shape == outcome.shape:
         raise ValueError(f"{len(tokens)} lengths, {len(outcome)} outcomes and {len(truncated)} truncations do not fit")
     names, counts = np.unique(outcome, return_counts=True)

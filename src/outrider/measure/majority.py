@@ -15,7 +15,7 @@ def majority(answers: Sequence[str], success: Sequence[bool]) -> float:
     together.
 
     Ties are resolved in expectation, not by order: of ``m`` answers that share the most votes each is chosen with
-    probability ``1/m``. If one answer text was judged both ways (right result, wrong derivation), it counts with the
+    probability ``1/m``. If one answer text got both verdicts (right result, wrong derivation), it counts with the
     share of its votes that were successes.
 
     Degenerate cases: no votes gives 0, since nothing was elected; count such problems beside the number.
@@ -40,7 +40,7 @@ def majority(answers: Sequence[str], success: Sequence[bool]) -> float:
 
 
 def majority_or_unknown(answers: Sequence[str], success: Sequence[bool], settled: Sequence[bool]) -> float:
-    """:func:`majority` of the judged responses to one problem; NaN where nothing can be voted over.
+    """:func:`majority` of the verified responses to one problem; NaN where nothing can be voted over.
 
     ``settled`` responses were parsed and not cut off, so they have an answer, whether or not anybody has named it. A
     verifier that only says yes or no names none: then the majority is unknown, and so it is where a response succeeded

@@ -2,7 +2,7 @@ r"""Faults of responses by printed rules: format, repetition, garbling, language
 
 STILL (arXiv 2508.07534, section 3.2.2, Figure 3d) follows three kinds over training: format violations by counting
 ``\boxed{``, irrelevant content by asking a language model, mixed languages by looking for Chinese characters. Here
-every kind is judged by rules that need no model and are printed with their results (:data:`RULES`), so that two
+every kind is found by rules that need no model and are printed with their results (:data:`RULES`), so that two
 reports mean the same by a word. Rules see single responses, and know nothing of what is right.
 
 What STILL prints is kept where it prints something: 0.31 for the redundancy of 3-grams (section 4.4.1, which defines
@@ -37,7 +37,7 @@ class Response:
 
     Attributes:
         text: the response, special tokens left out.
-        outcome: of the verdict, None where it was never judged.
+        outcome: of the verdict, None where it was never verified.
         stop: why it ended, None where unknown.
         marker: what every answer begins with (a box, ``####``); ``""`` where answers have no mark.
     """
@@ -56,7 +56,7 @@ class FaultRule:
         name, kind: what reports call it; which of STILL's types it belongs to, irrelevant content in two.
         definition: the number in words, with what makes it unknown; a report prints it as it is.
         threshold: a larger number is a fault.
-        number: NaN where the rule cannot judge.
+        number: NaN where the rule cannot decide.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Faults:
 
     Attributes:
         rule: with its definition.
-        number_R: the rule's number for each response, NaN where it could not judge.
+        number_R: the rule's number for each response, NaN where it could not decide.
         faulty_R: whether the number lies above the threshold.
     """
 
@@ -81,14 +81,14 @@ class Faults:
     faulty_R: NDArray[np.bool_]
 
     @property
-    def judged(self) -> int:
-        """Responses that the rule could judge."""
+    def decided(self) -> int:
+        """Responses that the rule could decide."""
         return int((~np.isnan(self.number_R)).sum())
 
     @property
     def share(self) -> float:
-        """Faulty ones among those that the rule could judge; NaN where it could judge none."""
-        return float(self.faulty_R.sum() / self.judged) if self.judged else np.nan
+        """Faulty ones among those that the rule could decide; NaN where it could decide none."""
+        return float(self.faulty_R.sum() / self.decided) if self.decided else np.nan
 
 
 def faults(

@@ -136,7 +136,7 @@ def _notes(result: Evaluation | Comparison) -> list[str]:
             notes.append(f"{result.unpaired} problems are in one evaluation only and enter no change")
         notes += [f"before: {_counts(result.before)}", f"after: {_counts(result.after)}"]
     if any(cell.spread.startswith("†") for block in _blocks(result) for _, row in block.rows for cell in row):
-        notes.append("† on fewer problems: the others have too few responses that could be judged")
+        notes.append("† on fewer problems: the others have too few responses that could be verified")
     return notes
 
 
@@ -152,7 +152,7 @@ def _counts(evaluation: Evaluation) -> str:
     if total.voteless:
         parts.append(f"{total.voteless} problems without a vote")
     if total.timeouts or total.errors:
-        parts.append(f"not judged: {total.timeouts} timeouts, {total.errors} errors")
+        parts.append(f"not verified: {total.timeouts} timeouts, {total.errors} errors")
     return ", ".join(parts)
 
 

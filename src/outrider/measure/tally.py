@@ -19,7 +19,7 @@ class TallyEntry(NamedTuple):
     """The facts about one response for a tally.
 
     Attributes:
-        outcome: of the verdict; None where it was never judged, which is no scorable sample either.
+        outcome: of the verdict; None where it was never verified, which is no scorable sample either.
         answer: as the verifier named it, "" where it named none.
         truncated: whether a limit cut it off.
         tokens: its own; 0 where unknown.
@@ -57,10 +57,10 @@ class Tally:
         scorable, successes: the n and c of pass@k.
         votes: scorable, untruncated, parsed responses with an answer text.
         majority: see :func:`outrider.measure.majority.majority_or_unknown`; NaN without a scorable sample, and where
-            full responses were judged without naming an answer, as nothing can be voted over then.
+            full responses were verified without naming an answer, as nothing can be voted over then.
         greedy: 1 or 0; NaN if there was no greedy response or it is unscorable.
         truncated, unparseable: samples of that kind.
-        timeouts, errors: responses that could not be judged, the greedy one included.
+        timeouts, errors: responses that could not be verified, the greedy one included.
         tokens, greedy_tokens: own tokens of the samples, and of the greedy response.
         entropy_sum, entropy_tokens: nats summed over the trainable tokens whose entropy was recorded, and how many
             those are.

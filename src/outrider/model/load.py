@@ -86,7 +86,7 @@ class Policy(NamedTuple):
             UserError: as :func:`outrider.model.chat.observation_text`.
         """
         if self.options.chat:
-            text = observation_text(self.tokenizer, text, "" if last is None else self.pieces(np.array([last]))[0])
+            text = observation_text(self.tokenizer, text, "" if last is None else self.token_texts(np.array([last]))[0])
         return np.array(self.tokenizer(text, add_special_tokens=False)["input_ids"], np.int32)
 
     @property
@@ -94,7 +94,7 @@ class Policy(NamedTuple):
         """The end of every prompt, where a chat template writes it (:func:`outrider.model.chat.prompt_end`)."""
         return prompt_end(self.tokenizer, self.options.system) if self.options.chat else None
 
-    def pieces(self, ids: Ids) -> list[str]:
+    def token_texts(self, ids: Ids) -> list[str]:
         """The text of each token on its own; a part of a character reads as the replacement sign."""
         return list(self.tokenizer.batch_decode([[int(i)] for i in ids], clean_up_tokenization_spaces=False))
 

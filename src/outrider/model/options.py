@@ -57,7 +57,7 @@ class NewModel(Options):
     layers: int = Field(3, ge=1)
     width: int = Field(128, ge=64, multiple_of=64, description="of the hidden states")
     context: int = Field(256, ge=8, description="most tokens of prompt and response")
-    vocabulary: int = Field(1000, ge=300, le=2000, description="most tokens, where they are pieces of words")
+    vocabulary: int = Field(1000, ge=300, le=2000, description="most tokens, of a model that reads subwords")
     init: float = Field(
         0.02, gt=0, le=1, description="standard deviation of the first weights; 1/sqrt(width) learns to copy sooner"
     )

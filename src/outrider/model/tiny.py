@@ -1,4 +1,4 @@
-"""Embedded models: a small Qwen2, with one token per character or with pieces of words."""
+"""Embedded models: a small Qwen2, with one token per character or with subwords."""
 
 from __future__ import annotations
 

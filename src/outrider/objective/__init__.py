@@ -1,4 +1,4 @@
-"""The objective: from tokens, old log-probabilities and advantages to a loss. Its pieces need no torch to be read."""
+"""The objective: from tokens, old log-probabilities and advantages to a loss. Read without torch."""
 
 from outrider.objective.aggregate import Aggregate, Constant, SequenceMean, TokenMean
 from outrider.objective.cispo import Cispo

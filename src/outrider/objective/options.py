@@ -1,4 +1,4 @@
-"""The options of the loss, put together from its pieces."""
+"""The options of the loss, put together from its components."""
 
 from __future__ import annotations
 

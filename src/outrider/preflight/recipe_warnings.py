@@ -12,9 +12,9 @@ from outrider.credit import Members, advantages_of, split
 from outrider.explore import Refill
 from outrider.explore.bounds import Bounds, bounds_after, bounds_of
 from outrider.processes.cores import usable_cores
-from outrider.verify.judge import PooledJudge
+from outrider.verify.verifier import PooledVerifier
 
-MANY = 64  # rollouts of a problem; with more, every piece of credit has enough to compare
+MANY = 64  # rollouts of a problem; with more, every component of credit has enough to compare
 LATE = 10**9  # a step by which whatever changes along a run has changed, where nobody knows how many it has
 OUT_OF_PROPORTION = 10  # times the training's tokens: evaluations that cost more get a warning
 
@@ -25,7 +25,7 @@ def recipe_warnings(recipe: Recipe, heldout: int | None = None, cores: int | Non
     - No verdict can change an advantage: a problem has one rollout that is compared within it, say; or a wrong answer
       is worth more than a right one.
     - Credit states a goal, and a step is cut into several updates, which changes how problems count in it.
-    - The run ends before its warm-up does, or before a piece of credit begins to act.
+    - The run ends before its warm-up does, or before a component of credit begins to act.
     - There are more ranks than cores. ``cores`` are those of all ranks, where this process may be pinned to one.
     - The evaluations may generate more than ``OUT_OF_PROPORTION`` times the tokens of the training. ``heldout`` is the
       number of problems that there are to evaluate on, where it is known.
@@ -37,8 +37,8 @@ def recipe_warnings(recipe: Recipe, heldout: int | None = None, cores: int | Non
 
 
 def _without_a_limit(recipe: Recipe) -> Iterator[str]:
-    judge = getattr(recipe.task, "judge", None)
-    if isinstance(judge, PooledJudge) and not judge.pooled:
+    verifier = getattr(recipe.task, "verifier", None)
+    if isinstance(verifier, PooledVerifier) and not verifier.pooled:
         yield (
             "the reward function can be called in this process alone, where it has no time limit: if it "
             "hangs, the run hangs; a function of a module is called in processes that can be killed"
@@ -74,7 +74,7 @@ def _rollouts_of_a_problem(recipe: Recipe) -> int | None:
 
 def _gives_signal(recipe: Recipe, n: int, step: int = 1) -> bool:
     """Whether any verdicts on ``n`` rollouts of two problems give one of them an advantage other than 0, from a step
-    on that is late enough for every piece to act."""
+    on that is late enough for every component to act."""
     values = sorted({r for r in recipe.reward.model_dump().values() if r is not None})
     groups = [
         _members([a] * k + [b] * (n - k), recipe.reward.correct)
@@ -87,7 +87,7 @@ def _gives_signal(recipe: Recipe, n: int, step: int = 1) -> bool:
 
 
 def _members(rewards: list[float], correct: float) -> Members:
-    """Rollouts that differ in length and likelihood too, for pieces that use these."""
+    """Rollouts that differ in length and likelihood too, for components that use these."""
     tokens = [2 + k for k in range(len(rewards))]
     return Members(
         rewards_G=np.array(rewards, np.float64),
@@ -95,7 +95,7 @@ def _members(rewards: list[float], correct: float) -> Members:
         tokens_G=np.array(tokens),
         logprobs_GT=[np.linspace(-0.1, -1.0 - k, t) for k, t in enumerate(tokens)],
         entropies_GT=[np.linspace(0.1, 1.0 + k, t) for k, t in enumerate(tokens)],
-        pieces_GT=[np.full(t, "x") for t in tokens],
+        token_texts_GT=[np.full(t, "x") for t in tokens],
     )
 
 

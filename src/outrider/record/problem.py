@@ -1,4 +1,4 @@
-"""A problem: a prompt, and what its verifier needs to judge an answer."""
+"""A problem: a prompt, and what its verifier needs to verify an answer."""
 
 from __future__ import annotations
 

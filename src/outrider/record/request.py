@@ -17,8 +17,8 @@ class Prefix:
     Attributes:
         parent: id of that rollout, of this step or of an earlier one.
         ids: the kept response tokens, from the first token of the *path* (the parent's own prefix included).
-        observed: begin and end in ``ids`` of what a world said, in order: before the first turn, and to each turn, also
-            where it said nothing. None: the explorer knows.
+        observed: begin and end in ``ids`` of what an environment said, in order: before the first turn, and to each
+            turn, also where it said nothing. None: the explorer knows.
     """
 
     parent: str

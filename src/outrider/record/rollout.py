@@ -59,7 +59,7 @@ class Observation(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)  # arrays have no truth value to compare by
 class Rollout:
-    """One response with everything needed to judge it, train on it and explain it.
+    """One response with everything needed to verify it, train on it and explain it.
 
     The sequence that the model saw is ``prompt_ids + prefix_ids + token_ids``. *Own* tokens are ``token_ids``: those
     that this rollout sampled itself and that were paid for. The prefix belongs to the parent.
@@ -82,8 +82,8 @@ class Rollout:
         seed: the identity seed of the draw.
         stop: see :class:`StopReason`.
         text: own tokens decoded; special tokens left out.
-        prefix_text: ``prefix_ids`` decoded, so that a branch can be judged as a whole.
-        verdict, reward: judgement, and its worth under the run's reward map.
+        prefix_text: ``prefix_ids`` decoded, so that a branch can be verified as a whole.
+        verdict, reward: the verdict, and its worth under the run's reward map.
         advantage: the mean of its trainable tokens; None where credit assigned none.
         unused: the reason for not being trained on; ``""`` if it was.
     """
@@ -157,7 +157,7 @@ class Rollout:
         # the first may be said before any turn, and the last behind the last one
         return 1 + sum(one.at > 0 and one.span[1] < len(self.token_ids) for one in self.observations)
 
-    def judged(self, verdict: Verdict, reward: float) -> Rollout:
+    def verified(self, verdict: Verdict, reward: float) -> Rollout:
         return self._with(verdict=verdict, reward=reward)
 
     def again(self, group_id: str, member: int, stage: str, stream: str) -> Rollout:

@@ -1,4 +1,4 @@
-"""Who wrote which token of a rollout with turns: the policy that sampled it, or the world that it observed."""
+"""Who wrote which token of a rollout with turns: the policy that sampled it, or the environment that it observed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from outrider.record.rollout import Rollout
 def sampled(rollout: Rollout, relatives: Mapping[str, Rollout]) -> NDArray[np.bool_]:
     """Which response tokens the policy sampled, bool ``[T]``; the prefix as its own rollouts say.
 
-    What continues a rollout of an earlier step, which is no relative, continues nothing that a world has said.
+    What continues a rollout of an earlier step, which is no relative, continues nothing that an environment has said.
     """
     own_T = np.ones(len(rollout.token_ids), np.bool_) if rollout.trainable_T is None else rollout.trainable_T
     parent = relatives.get(rollout.parent or "")
@@ -22,7 +22,7 @@ def sampled(rollout: Rollout, relatives: Mapping[str, Rollout]) -> NDArray[np.bo
 
 
 def observed(rollout: Rollout, relatives: Mapping[str, Rollout], upto: int) -> tuple[tuple[int, int], ...]:
-    """Begin and end of what the world said in the first ``upto`` response tokens; the prefix as its own rollouts say.
+    """Begin and end of what the environment said in the first ``upto`` response tokens; its prefix as recorded there.
 
     What ends there belongs to it, also where nothing was said: the turn before it has been answered.
     """

@@ -18,13 +18,13 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The judgement of one rollout.
+    """The verdict of one rollout.
 
     Attributes:
         outcome: see :class:`Outcome`.
         score: the verifier's own number, usually 0 or 1; graded tasks may use anything between. NaN where the
             outcome is ``TIMEOUT`` or ``ERROR``: unscorable is not zero.
-        seconds: wall time of the judgement. The one field that differs between two equal runs.
+        seconds: wall time of the verdict. The one field that differs between two equal runs.
         answer: the answer that was extracted, as text; ``""`` where none was.
         detail: why, in a few words.
     """

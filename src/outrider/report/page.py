@@ -64,7 +64,7 @@ def render(report: Report) -> str:
     return html.encode("utf-8", "replace").decode()
 
 
-class TextPiece(NamedTuple):
+class TextSpan(NamedTuple):
     """Characters in a row: whether branches leave before them, an environment said them, and it said an error."""
 
     text: str
@@ -103,18 +103,18 @@ class RolloutNode:
         ]
 
     @property
-    def pieces(self) -> list[TextPiece]:
+    def spans(self) -> list[TextSpan]:
         """The text in order, cut at the known pivots and where it changes who wrote it."""
         text, told = self.node.text, self.node.observed
         pivots = {branch.node.cut for branches in self.forks.values() for branch in branches} - {None}
         ends = {at for one in told for at in (one.begin, one.end)} | pivots | {0, len(text)}
         places = sorted(at for at in ends if at is not None and at <= len(text))
-        pieces = []
+        spans = []
         for begin, end in zip(places, [*places[1:], None], strict=True):
             by = next((one for one in told if one.begin <= begin < one.end), None)
             if end is not None or begin in pivots:
-                pieces.append(TextPiece(text[begin:end], begin in pivots, by is not None, by is not None and by.error))
-        return pieces
+                spans.append(TextSpan(text[begin:end], begin in pivots, by is not None, by is not None and by.error))
+        return spans
 
     def _around(self, cut: int | None) -> tuple[str, str]:
         if cut is None:

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from outrider.config.older import config_of_run
 from outrider.config.yaml_data import read_yaml
 from outrider.errors import UserError
 from outrider.importers.plain import PLAIN
@@ -280,7 +281,8 @@ def _config(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     data = read_yaml(path.read_text("utf-8", "replace"), str(path))
-    return data if isinstance(data, dict) else {}
+    # without components from outside: a report runs no code of a run
+    return config_of_run(data, outside=False) if isinstance(data, dict) else {}
 
 
 def _evaluations(folder: Path, notices: list[str]) -> dict[int, Evaluation]:

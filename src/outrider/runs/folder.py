@@ -17,6 +17,7 @@ from outrider.record.disk import disk_refused, move, sweep, write_atomically
 from outrider.record.store import RolloutStore
 from outrider.runs.environment import changes_since, environment
 from outrider.runs.lines import JsonLines
+from outrider.runs.metric_names import with_present_names
 
 _LOCK = ".lock"
 _ENVIRONMENT = "environment.json"
@@ -165,8 +166,9 @@ class RunFolder:
             part.sync()
 
     def metrics(self) -> list[dict[str, float]]:
-        """The steps in order, each with ``"step"``; a line that is still being written is left out."""
-        return self._metrics.rows()
+        """The steps in order, each with ``"step"``, metrics of older versions under present names; a line that is still
+        being written is left out."""
+        return [with_present_names(row) for row in self._metrics.rows()]
 
     def timing(self) -> list[dict[str, float]]:
         return self._timing.rows()

@@ -50,7 +50,7 @@ class Kept:
     """What is kept of rollouts that may go on, by their ids.
 
     A rollout stands in one block or in none, and leaves it when its next turn is prefilled or it ends. So what is held
-    is at most two rows for each rollout that is waiting for its world, and of these at most ``most``.
+    is at most two rows for each rollout that is waiting for its environment, and of these at most ``most``.
 
     Args:
         most: rollouts that are kept. What is beyond them is computed again, and counted.

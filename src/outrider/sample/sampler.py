@@ -76,7 +76,7 @@ def takes_adapter(sampler: Sampler) -> bool:
 
 @runtime_checkable
 class Arriving(Protocol):
-    """A sampler whose rollouts come back request by request: those that are here are judged while others are drawn."""
+    """A sampler whose rollouts come back request by request: those that are here are verified as others are drawn."""
 
     def arriving(self, requests: Sequence[SampleRequest]) -> Iterator[list[Rollout]]:
         """As :meth:`Sampler.sample`, the rollouts of one request at a time."""

@@ -1,4 +1,4 @@
-"""One rollout of several turns while it is drawn: its tokens, and where it stands in its world."""
+"""One rollout of several turns while it is drawn: its tokens, and where it stands in its environment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from outrider.environments.worlds import Failed
+from outrider.environments.environments import Failed
 from outrider.record import (
     Ids,
     Observation,
@@ -40,7 +40,7 @@ class Trajectory:
         request: with ``n`` 1, for this rollout alone.
         replayed: what is still to be repeated of the turns before a branch: each turn, and what was observed after it.
         turn: the tokens of the present turn, also those that a branch continues.
-        turns: how many the world has seen.
+        turns: how many the environment has seen.
         heard: what it has said to own turns, without their places in the text.
         stop: why it has ended; None: it has not.
     """
@@ -88,7 +88,7 @@ class Trajectory:
             self.stop = drawn.stop
 
     def observed(self, ids: Ids, error: bool = False, cut: bool = False) -> None:
-        """Go on with what the world says; nothing where it is left out."""
+        """Go on with what the environment says; nothing where it is left out."""
         self.turn = []
         self.heard.append(Observation(sum(len(part.ids) for part in self._own), len(ids), 0, 0, error, cut))
         if len(ids):
@@ -98,13 +98,13 @@ class Trajectory:
         self.stop, self.verdict = stop, verdict
 
     def fail(self, failed: Failed) -> None:
-        """The world is gone, and says nothing of the policy."""
+        """The environment is gone, and says nothing of the policy."""
         outcome = Outcome.TIMEOUT if failed.hung else Outcome.ERROR
         self.end(StopReason.ENVIRONMENT, Verdict(outcome, math.nan, detail=f"the environment: {failed.why}"))
 
     @property
     def last(self) -> int | None:
-        """The last token of the turn that the world was asked about; None before the first."""
+        """The last token of the turn that the environment was asked about; None before the first."""
         if self.replayed:
             return int(self.replayed[0][0][-1]) if self.turns else None
         return int(self.turn[-1][-1]) if self.turns else None

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from outrider.environments.environment import Reply
-from outrider.environments.worlds import Failed, Key, Worlds
+from outrider.environments.environments import Environments, Failed, Key
 from outrider.model.load import Policy, left_out
 from outrider.record import Ids, Observation, Rollout, SampleRequest, StopReason, identity_seed
 from outrider.sample.options import SampleOptions
@@ -22,19 +22,19 @@ from outrider.sample.trajectory import Trajectory
 class TurnSampler:
     """Draws rollouts turn by turn.
 
-    What a policy samples until it ends or writes a stop text is a turn. Its text goes to the rollout's world, and what
-    that says is appended as observed tokens. Rows whose worlds have answered go on together, whatever turns they are
-    in; nobody waits for a slow world but its own rollout. Token ids are the truth: what was sampled is never encoded
-    again, and of what is observed only the new.
+    What a policy samples until it ends or writes a stop text is a turn. Its text goes to the rollout's environment, and
+    what that says is appended as observed tokens. Rows whose environments have answered go on together, whatever turns
+    they are in; nobody waits for a slow environment but its own rollout. Token ids are the truth: what was sampled is
+    never encoded again, and of what is observed only the new.
 
     The first turn of a rollout has the rollout's seed, a later one that of a branch of itself at its tokens so far. The
-    world of a branch is made by replay: the turns before it are repeated, and the world has to say the same, token by
-    token. All rollouts of a group have worlds of one seed.
+    environment of a branch is made by replay: the turns before it are repeated, and the environment has to say the
+    same, token by token. All rollouts of a group have environments of one seed.
 
     A response, observations included, has at most ``max_tokens``.
 
     Args:
-        worlds: of the task's environment.
+        environments: of the task's environment.
         most_turns: of a rollout, those that a branch continues included.
         most_rollouts: in play at once; of a request all are, also where they are more.
     """
@@ -44,19 +44,19 @@ class TurnSampler:
         sampler: Sampler,
         policy: Policy,
         options: SampleOptions,
-        worlds: Worlds,
+        environments: Environments,
         most_turns: int,
         most_rollouts: int,
     ) -> None:
         self._sampler, self._options = sampler, options
-        self._worlds, self._most_turns, self._most_rollouts = worlds, most_turns, most_rollouts
+        self._environments, self._most_turns, self._most_rollouts = environments, most_turns, most_rollouts
         self._version = 0
         self._policy, self._limits = policy, PolicyLimits(policy)
         self.takes_adapter = takes_adapter(sampler)
         self.gives_entropies, self.notices = sampler.gives_entropies, sampler.notices
 
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
-        """``sum(n)`` rollouts, in order; those that a world has judged come with their verdicts."""
+        """``sum(n)`` rollouts, in order; those that an environment has verified come with their verdicts."""
         paths = {(i, k): Trajectory(request, k) for i, request in enumerate(requests) for k in range(request.n)}
         keeping = self._sampler.keeping() if isinstance(self._sampler, Keeping) else nullcontext()
         with keeping as kept:
@@ -66,11 +66,11 @@ class TurnSampler:
     def _draw(
         self, requests: Sequence[SampleRequest], paths: Mapping[Key, Trajectory], kept: KeptRollouts | None
     ) -> None:
-        """Until all have ended, with worlds that live as long. Those of a request begin together: they share a
+        """Until all have ended, with environments that live as long. Those of a request begin together: they share a
         prompt."""
         waiting = deque(enumerate(requests))
         end = self._policy.prompt_end
-        asked = 0  # every rollout in play waits for its world
+        asked = 0  # every rollout in play waits for its environment
         try:
             while waiting or asked:
                 while waiting and (not asked or asked + waiting[0][1].n <= self._most_rollouts):
@@ -78,12 +78,12 @@ class TurnSampler:
                     problem = request.problem if end is None else request.problem.prompted(end)
                     seed = identity_seed(request.seed, request.group_id, "environment")
                     for k in range(request.n):
-                        self._worlds.begin((i, k), problem, seed)
+                        self._environments.begin((i, k), problem, seed)
                     asked += request.n
-                answered = list(self._worlds.answers())
+                answered = list(self._environments.answers())
                 asked += self._go_on(paths, answered, kept) - len(answered)
         finally:
-            self._worlds.close(paths)
+            self._environments.close(paths)
 
     def _go_on(
         self,
@@ -91,7 +91,7 @@ class TurnSampler:
         answered: Sequence[tuple[Key, Reply | Failed]],
         kept: KeptRollouts | None,
     ) -> int:
-        """Draw the next turns where worlds have answered; how many worlds were asked again."""
+        """Draw the next turns where environments have answered; how many environments were asked again."""
         acting: list[tuple[Key, Ids]] = []
         ready: dict[Key, Trajectory] = {}
         for key, answer in answered:
@@ -108,10 +108,10 @@ class TurnSampler:
             path.sampled(turn)
             if path.stop is None:
                 acting.append((key, np.concatenate(path.turn)))
-        self._worlds.close([key for key, _ in answered if paths[key].stop is not None])
+        self._environments.close([key for key, _ in answered if paths[key].stop is not None])
         for (key, _), text in zip(acting, decode(self._policy.tokenizer, [ids for _, ids in acting]), strict=True):
             paths[key].turns += 1
-            self._worlds.act(key, text)
+            self._environments.act(key, text)
         return len(acting)
 
     @property
@@ -128,11 +128,11 @@ class TurnSampler:
         return SingleTurns(self, self._sampler)
 
     def close(self) -> None:
-        self._worlds.end()
+        self._environments.end()
         self._sampler.close()
 
     def _heard(self, path: Trajectory, answer: Reply | Failed) -> None:
-        """Go on with what the world of a path says."""
+        """Go on with what the environment of a path says."""
         if isinstance(answer, Failed):
             return path.fail(answer)
         if path.last is None and answer.observation and self._policy.options.chat:

@@ -93,7 +93,7 @@ class VllmSampler:
         """Write the weights once and have every server read them; lost ones that are back are used again.
 
         Returns counts of the requests since the last time: ``prompt_tokens``, ``cached_tokens`` of them that came from
-        a server's cache, ``asked_again``, rollouts whose server was lost.
+        a server's cache, ``retries``, rollouts whose server was lost.
 
         Raises:
             EngineLostError: no server is left.
@@ -103,7 +103,7 @@ class VllmSampler:
         self._given = self._on_main(self._give)
         self.version = version
         counts, self._counts = self._counts, Counter()
-        return {name: counts[name] for name in ("prompt_tokens", "cached_tokens", "asked_again")}
+        return {name: counts[name] for name in ("prompt_tokens", "cached_tokens", "retries")}
 
     @property
     def engines(self) -> int:
@@ -164,7 +164,7 @@ class VllmSampler:
         while jobs:
             self._refuse_none(self._given)
             there = [server for server in self._servers if server.address in self._given]
-            self._counts["asked_again"] += 0 if first else len(jobs)
+            self._counts["retries"] += 0 if first else len(jobs)
             answers = list(self._pool.map(self._ask, [there[job.request % len(there)] for job in jobs], jobs))
             for server in there:
                 self._still_has(server)

@@ -1,4 +1,4 @@
-"""``outrider score``: judge saved generations with a task's own verifier."""
+"""``outrider score``: verify saved generations with a task's own verifier."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from outrider.tasks import Task
 from outrider.tasks.task import verify_all
 from outrider.tasks.turn_task import TurnTask
 
-_CHUNK = 2048  # responses judged together: enough to keep a pool busy
+_CHUNK = 2048  # responses verified together: enough to keep a pool busy
 
 
 class Scored(NamedTuple):
@@ -42,11 +42,11 @@ class Scored(NamedTuple):
 
 
 def score(run: RunData, task: Task, problems: Sequence[Problem]) -> Scored:
-    """Judge the responses of a dump to the problems of a task.
+    """Verify the responses of a dump to the problems of a task.
 
     It takes the rollouts of the last step, of a run's evaluations if it has any; see :class:`Matcher` for how their
     problems are found. Branches and responses to other problems are left out and counted. A response that was cut off,
-    according to its dump, is judged as unfinished. One that is missing in the dump (null) is an error.
+    according to its dump, is verified as unfinished. One that is missing in the dump (null) is an error.
 
     Raises:
         UserError: not one response belongs to a problem of the task, or none of those that do has a text; a task whose
@@ -54,7 +54,7 @@ def score(run: RunData, task: Task, problems: Sequence[Problem]) -> Scored:
     """
     if isinstance(task, TurnTask):
         raise UserError(
-            f"rollouts of task {task.name!r} have turns, and their environment judges them as they are drawn"
+            f"rollouts of task {task.name!r} have turns, and their environment verifies them as they are drawn"
         )
     rows, notes = _chosen(run)
     match = Matcher(problems)
@@ -66,7 +66,7 @@ def score(run: RunData, task: Task, problems: Sequence[Problem]) -> Scored:
             "name what tells its problems apart, as in --column problem=id or --column prompt=question"
         )
     notes += _matching_notes(rows, taken, match)
-    verdicts = _judged(run, task, taken, notes)
+    verdicts = _verified(run, task, taken, notes)
     notes += _disagreements([row["outcome"] for row, _ in taken], verdicts)
     answered = {problem.id for _, problem in taken}
     if len(answered) < len(problems):
@@ -77,7 +77,7 @@ def score(run: RunData, task: Task, problems: Sequence[Problem]) -> Scored:
     return Scored(rollouts, evaluations_of(RunData.of(run.name, rollouts))[0], notes)
 
 
-def _judged(
+def _verified(
     run: RunData, task: Task, taken: Sequence[tuple[dict[str, Any], Problem]], notes: list[str]
 ) -> list[Verdict]:
     """Verdicts in order; missing responses are errors, and counted."""
@@ -94,10 +94,10 @@ def _judged(
     given = iter([v for start in range(0, len(there), _CHUNK) for v in verify_all(task, there[start : start + _CHUNK])])
     if missing := len(taken) - len(there):
         notes.append(
-            f"{missing} of {len(taken)} responses are not in the file (null): not judged, and counted as errors."
+            f"{missing} of {len(taken)} responses are not in the file (null): not verified, and counted as errors."
         )
     if empty := sum(not text.strip() for _, text, _ in there):
-        notes.append(f"{empty} of {len(taken)} responses are empty texts, and are judged as such.")
+        notes.append(f"{empty} of {len(taken)} responses are empty texts, and are verified as such.")
     nothing = Verdict(Outcome.ERROR, math.nan, detail="no response in the file")
     return [nothing if row["text"] is None else next(given) for row, _ in taken]
 
@@ -170,7 +170,7 @@ def _table(taken: Sequence[tuple[Mapping[str, Any], Problem]], verdicts: Sequenc
         name = f"{level}/{problem.id}" if apart else problem.id
         identity = {"problem_id": name, "group_id": f"{split}:{name}", "member": members[split, name]}
         members[split, name] += 1
-        judged = {key: getattr(verdict, key) for key in ("answer", "detail", "seconds")}
+        verified = {key: getattr(verdict, key) for key in ("answer", "detail", "seconds")}
         results = {"outcome": verdict.outcome.value, "reward": verdict.score, "level": level}
-        rows.append({**row, "split": split, "step": 0, **identity, **judged, **results})
+        rows.append({**row, "split": split, "step": 0, **identity, **verified, **results})
     return pa.Table.from_pylist(rows, PLAIN)

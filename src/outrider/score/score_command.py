@@ -1,4 +1,4 @@
-"""``outrider score``: judge a file, show the table, keep the verdicts."""
+"""``outrider score``: verify a file, show the table, keep the verdicts."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from outrider.record import Outcome, Rollout
 from outrider.runs.folder import RunFolder
 
 _LONGEST = 400
-_JUDGEMENT = 28
+_VERDICT = 28
 _COLOURS = {
     Outcome.CORRECT: "green",
     Outcome.INCORRECT: "red",
@@ -73,12 +73,12 @@ def rollout_table(rollouts: Sequence[Rollout], n: int, tokenizer: Tokenizer | No
         table.title += "; «…» was observed"
     table.add_column("problem", ratio=2, overflow="fold")
     table.add_column("response", ratio=5, overflow="fold")
-    table.add_column("verdict", width=_JUDGEMENT, overflow="fold")
+    table.add_column("verdict", width=_VERDICT, overflow="fold")
     for r in shown:
         problem = _visible(r.problem_id if tokenizer is None else tokenizer.decode(r.prompt_ids.tolist()))
         prefix, own = _marked(r.prefix_text, _before(r, by_id)), _marked(r.text, _own(r))
         response = Text.assemble((_visible(prefix), "dim"), _visible(own))
-        table.add_row(Text(problem), response, _judgement(r))
+        table.add_row(Text(problem), response, _verdict(r))
     return table
 
 
@@ -110,7 +110,7 @@ def _before(rollout: Rollout, by_id: Mapping[str, Rollout]) -> list[tuple[int, i
     return [span for span in spans if span[1] <= len(rollout.prefix_text)]
 
 
-def _judgement(rollout: Rollout) -> Text:
+def _verdict(rollout: Rollout) -> Text:
     text = Text()
     if rollout.verdict is None:
         text.append("no verdict", "dim")

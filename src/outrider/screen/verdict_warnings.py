@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from outrider.record import Group, Outcome, Verdict
 
-UNJUDGED = 0.05  # timeouts and errors: at 5 % a third of all groups of 8 lose a member
+UNVERIFIED = 0.05  # timeouts and errors: at 5 % a third of all groups of 8 lose a member
 FEWEST = 16  # scored failures in a step, before their scores can show that success is out of reach
 UNPARSEABLE = 0.5  # of those not cut off; a base model that still learns the format starts high
 
@@ -21,7 +21,7 @@ _ADVICE = {
 class VerdictWatch:
     """Warnings about the verdicts of a run, step by step.
 
-    Shares are of the judged rollouts of one step; for unparseable ones only of those that were not cut off, as a
+    Shares are of the verified rollouts of one step; for unparseable ones only of those that were not cut off, as a
     response without an end has no answer. A warning comes when a share passes its threshold, and again only when it has
     doubled since.
 
@@ -35,19 +35,19 @@ class VerdictWatch:
 
     def warnings(self, groups: Sequence[Group]) -> list[str]:
         """One sentence for each outcome whose share has passed its threshold, with the first reason."""
-        judged = [(r, r.verdict) for group in groups for r in group.drawn.rollouts if r.verdict is not None]
+        verified = [(r, r.verdict) for group in groups for r in group.drawn.rollouts if r.verdict is not None]
         sentences = []
         for outcome, advice in _ADVICE.items():
-            of = judged if outcome is not Outcome.UNPARSEABLE else [(r, v) for r, v in judged if not r.truncated]
+            of = verified if outcome is not Outcome.UNPARSEABLE else [(r, v) for r, v in verified if not r.truncated]
             bad = [verdict for _, verdict in of if verdict.outcome is outcome]
-            threshold = UNPARSEABLE if outcome is Outcome.UNPARSEABLE else UNJUDGED
+            threshold = UNPARSEABLE if outcome is Outcome.UNPARSEABLE else UNVERIFIED
             share = len(bad) / len(of) if of else 0.0
             if share > max(threshold, 2 * self._warned.get(outcome, 0.0)):
                 self._warned[outcome] = share
                 ended = " that ended" if outcome is Outcome.UNPARSEABLE else ""
                 reason = f" ({bad[0].detail})" if bad[0].detail else ""
                 sentences.append(f"{outcome.value}: {len(bad)} of {len(of)} responses{ended}{reason}; {advice}")
-        return sentences + self._unreached([verdict for _, verdict in judged])
+        return sentences + self._unreached([verdict for _, verdict in verified])
 
     def _unreached(self, verdicts: Sequence[Verdict]) -> list[str]:
         scores = [verdict.score for verdict in verdicts if math.isfinite(verdict.score)]

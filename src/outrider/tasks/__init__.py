@@ -1,6 +1,7 @@
 """Tasks: sources of problems with verdicts. A recipe names one: ``task: {table: {train_data: …}}``."""
 
 from outrider.tasks.countdown import Countdown
+from outrider.tasks.environment import EnvironmentTask
 from outrider.tasks.gym import Gym
 from outrider.tasks.hops import Hops
 from outrider.tasks.python_tool import PythonTool
@@ -11,7 +12,6 @@ from outrider.tasks.task import Task
 from outrider.tasks.trl import Trl
 from outrider.tasks.verifiers import Verifiers
 from outrider.tasks.word_problems import WordProblems
-from outrider.tasks.world import World
 
 TASKS = {
     "countdown": Countdown,
@@ -24,12 +24,17 @@ TASKS = {
     "suite": Suite,
     "trl": Trl,
     "verifiers": Verifiers,
-    "world": World,
+    "environment": EnvironmentTask,
 }
 
+OLD_TASKS = {"world": "environment"}
+"""Names of older versions, and the present ones."""
+
 __all__ = [
+    "OLD_TASKS",
     "TASKS",
     "Countdown",
+    "EnvironmentTask",
     "Gym",
     "Hops",
     "PythonTool",
@@ -40,5 +45,4 @@ __all__ = [
     "Trl",
     "Verifiers",
     "WordProblems",
-    "World",
 ]

@@ -102,7 +102,7 @@ class Countdown(Task):
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
         """Replay the steps: the operands must be at hand, the arithmetic right, every number used, the target hit.
 
-        The written remainder is not judged: a wrong copy only leads to wrong steps later. A response that was cut off
+        The written remainder is not verified: a wrong copy only leads to wrong steps later. A response that was cut off
         is always incorrect. The time is linear in the length of the text.
         """
         # a multiset: of two equal numbers each may be used once

@@ -1,4 +1,4 @@
-"""Any dataset of the reasoning-gym package as a task, judged by its own scorer."""
+"""Any dataset of the reasoning-gym package as a task, verified by its own scorer."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Gym(Task):
     heldout_size: int = Field(300, ge=1, description="different questions that are held out")
     seed: int = Field(0, ge=0, description="of the training stream; the held-out problems do not depend on it")
     seconds: float = Field(5.0, gt=0, description="wall-clock limit of one verdict")
-    workers: int = Field(1, ge=1, description="processes that judge")
+    workers: int = Field(1, ge=1, description="processes that verify")
 
     _redrawn: int = PrivateAttr(0)
     _blocks: dict[int, Any] = PrivateAttr(default_factory=dict)
@@ -108,7 +108,7 @@ class Gym(Task):
         return self.verify_all([(problem, text, finished)])[0]
 
     def verify_all(self, items: Sequence[Item]) -> list[Verdict]:
-        """One verdict per item, judged side by side by the workers, which the first call starts."""
+        """One verdict per item, verified side by side by the workers, which the first call starts."""
         return self._pool.verify(items)
 
     def close(self) -> None:
@@ -167,7 +167,7 @@ class Gym(Task):
 
 
 class Scorer:
-    """Judges by a dataset's own ``score_answer``. Unpickling makes a new one in the other process.
+    """Verifies by a dataset's own ``score_answer``. Unpickling makes a new one in the other process.
 
     Raises:
         UserError: the other process generates other questions.

@@ -38,7 +38,7 @@ RELATIONS = "abcdef"
 CHARACTERS = ENTITIES + RELATIONS + ".?;=-"
 _CALL = re.compile(r"([A-Z])\.([a-z]);")
 _ANSWER = re.compile(r"=([A-Z]);")
-_HELDOUT_SHARE = 16  # one world in sixteen is held out
+_HELDOUT_SHARE = 16  # one problem in sixteen is held out
 
 Facts = dict[str, str]  # "K.b": the entities to which it leads, "RT"
 
@@ -46,14 +46,14 @@ Facts = dict[str, str]  # "K.b": the entities to which it leads, "RT"
 class Hops(TurnTask):
     """Questions of every number of hops in ``hops``, drawn evenly: a level each.
 
-    Training and held-out worlds are disjoint: a hash of question and facts decides the side.
+    Training and held-out problems are disjoint: a hash of question and facts decides the side.
 
     >>> task = Hops()
     >>> problem = task.train(0)
-    >>> world = task.environment()
-    >>> world.begin(problem, 0)
+    >>> environment = task.make_environment()
+    >>> environment.begin(problem, 0)
     ''
-    >>> [world.step(turn) for turn in task.demonstration(problem)][-1].verdict.success
+    >>> [environment.step(turn) for turn in task.demonstration(problem)][-1].verdict.success
     True
     """
 
@@ -107,8 +107,8 @@ class Hops(TurnTask):
     def ends(self) -> Sequence[str]:
         return (";",)
 
-    def environment(self) -> Environment:
-        return HopsWorld()
+    def make_environment(self) -> Environment:
+        return HopsEnvironment()
 
     def demonstration(self, problem: Problem) -> list[str]:
         """Depth first: of several entities each in turn, until the way goes on.
@@ -135,8 +135,8 @@ class Hops(TurnTask):
                 left += [(end, ahead[1:]) for end in reversed(ends)]
 
 
-class HopsWorld(Environment):
-    """Answers calls by its facts, and judges the answer."""
+class HopsEnvironment(Environment):
+    """Answers calls by its facts, and verifies the answer."""
 
     def begin(self, problem: Problem, seed: int) -> str:
         self._facts, self._answer = problem.answer["facts"], problem.answer["answer"]
@@ -154,7 +154,7 @@ class HopsWorld(Environment):
 
 
 def is_heldout(problem_id: str) -> bool:
-    """Whether a world is held out."""
+    """Whether a problem is held out."""
     return int(problem_id[-2:], 16) % _HELDOUT_SHARE == 0
 
 

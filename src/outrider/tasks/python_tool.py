@@ -8,14 +8,14 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from outrider.environments.environment import Environment, Reply, beginning
-from outrider.environments.worlds import Make
+from outrider.environments.environments import Make
 from outrider.record import Problem
 from outrider.tasks.turn_table import TurnTable
 from outrider.tasks.turn_task import MARKS, TurnLimits
 from outrider.verify.isolation import Isolation
-from outrider.verify.judge import Judge
 from outrider.verify.program import ending_block
 from outrider.verify.thinking import TurnThinking
+from outrider.verify.verifier import Verifier
 
 _CLOSED = "\n```\n"
 _ENDED = "\0ended"  # written last: a status of 0 may also be that of os._exit
@@ -63,13 +63,13 @@ class PythonTool(TurnTable):
 
     The closing fence is the last of the turn but for white space; behind the one that ends the turn, what its last
     token holds more stays in the text and is ignored. A turn that the fence of anything else ends is answered by an
-    error. Any other turn, also one that goes on behind its block, ends the rollout, and the table's judge judges it
-    alone.
+    error. Any other turn, also one that goes on behind its block, ends the rollout, and the table's verifier verifies
+    it alone.
 
     Names stay from block to block: what ran before without an error, or left with status 0, is run again, unseen. So
     what a block prints follows from the blocks, as far as a program does: ``random`` and hashes are seeded; the clock,
     ``os.urandom`` (and what draws from it: ``secrets``, ``uuid4``, a ``random.Random()`` of one's own), addresses of
-    objects and races of threads are not. Blocks run in the sandbox of the judges of programs (``docs/sandbox.md``),
+    objects and races of threads are not. Blocks run in the sandbox of the verifiers of programs (``docs/sandbox.md``),
     with the standard library alone.
 
     Source: the survey of the STILL report (tool-integrated reasoning); ToRA and Qwen2.5-Math for the two blocks.
@@ -117,7 +117,7 @@ class PythonTool(TurnTable):
 
 
 class MakeInterpreter:
-    """Makes interpreters. That there is no sandbox is said where this is made, and not by every world."""
+    """Makes interpreters. That there is no sandbox is said where this is made, and not by every environment."""
 
     def __init__(self, task: PythonTool) -> None:
         from outrider.verify.sandbox_choice import find_way  # here, since a recipe that names the task needs none
@@ -130,21 +130,21 @@ class MakeInterpreter:
 
     def __setstate__(self, options: dict[str, Any]) -> None:
         self.__init__(PythonTool.model_validate(options))  # type: ignore[misc]
-        self._task.problems.judge.prepare()
+        self._task.problems.verifier.prepare()
 
     def __call__(self) -> Environment:
-        return Interpreter(self._task, self._task.problems.judge)
+        return Interpreter(self._task, self._task.problems.verifier)
 
 
 class Interpreter(Environment):
-    """Executes blocks, and has the last turn judged."""
+    """Executes blocks, and has the last turn verified."""
 
-    def __init__(self, task: PythonTool, judge: Judge) -> None:
-        self._task, self._judge = task, judge
+    def __init__(self, task: PythonTool, verifier: Verifier) -> None:
+        self._task, self._verifier = task, verifier
 
     def begin(self, problem: Problem, seed: int) -> str:
         self._thinking, self._left, self._before = (
-            TurnThinking(problem, self._judge.thinking),
+            TurnThinking(problem, self._verifier.thinking),
             self._task.calls,
             list[str](),
         )
@@ -164,7 +164,7 @@ class Interpreter(Environment):
         if block is None and stopped:  # the policy has not ended its turn
             return self._shown("Nothing was executed: a block begins with ```python and ends with ```.", error=True)
         if block is None:
-            return Reply(done=True, verdict=self._judge.judge(problem, text, True))
+            return Reply(done=True, verdict=self._verifier.verify(problem, text, True))
         if not self._left:
             return self._shown("No call is left.", error=True)
         self._left -= 1
@@ -176,7 +176,7 @@ class Interpreter(Environment):
 
         given = f"'before': {self._before!r}, 'now': {block!r}, 'ended': {_ENDED.encode()!r}, 'names': globals()"
         source = f"exec({_PROGRAM!r}, {{{given}}})"
-        # half of what the turn may take: a block that sleeps has to be told so before the world itself is late
+        # half of what the turn may take: a block that sleeps has to be told so before the environment itself is late
         limits = Limits(seconds=self._task.limits.seconds / 2, cpu_seconds=self._task.cpu_seconds)
         try:
             ended = run(source, b"", limits, self._task.sandbox)

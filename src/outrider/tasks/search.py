@@ -12,15 +12,15 @@ from pydantic import Field, model_validator
 from outrider.components import ComponentOf
 from outrider.environments.bm25 import Bm25
 from outrider.environments.environment import Environment, Reply, beginning
+from outrider.environments.environments import Make
 from outrider.environments.passages import Passage, read_corpus
 from outrider.environments.retriever import Index, Retriever
 from outrider.environments.retrievers import RETRIEVERS
-from outrider.environments.worlds import Make
 from outrider.record import Problem, unparseable
 from outrider.tasks.turn_table import TurnTable
 from outrider.tasks.turn_task import MARKS
-from outrider.verify.judge import Judge
 from outrider.verify.thinking import TurnThinking
+from outrider.verify.verifier import Verifier
 
 _QUERY = re.compile(r".*<search>(.*)", re.DOTALL)
 _INFORMATION = "\n<information>{}</information>\n"
@@ -30,9 +30,9 @@ class Search(TurnTable):
     """Questions of a table, with a corpus to search. A turn ends with ``</search>`` or ``</answer>``.
 
     ``<search>query</search>`` is answered by the best passages, as ``<information>Doc 1(Title: …) …</information>``;
-    when no search is left, by a text that says so. ``<answer>…</answer>`` ends the rollout, and the table's judge
-    (mostly ``qa``, exact match with aliases) judges that turn alone: an answer that stands in a prompt or a passage is
-    none. A turn with neither ends the rollout too, without an answer; a ``</search>`` that nothing opens is told so.
+    when no search is left, by a text that says so. ``<answer>…</answer>`` ends the rollout, and the table's verifier
+    (mostly ``qa``, exact match with aliases) verifies that turn alone: an answer that stands in a prompt or a passage
+    is none. A turn with neither ends the rollout too, without an answer; a ``</search>`` that nothing opens is told so.
     What stands behind the tag that ends a turn, up to the end of its last token, stays in its text and is ignored.
     Passages are cut at ``longest`` characters, and so that the observation with both of its tags fits ``limits.bytes``.
 
@@ -91,8 +91,8 @@ class Search(TurnTable):
 
 
 class MakeSearch:
-    """Makes worlds that share one index: made here, where what cannot be is said, and sent to where worlds are forked;
-    of a folder, it is read there."""
+    """Makes environments that share one index: made here, where its errors are shown, and sent to where they are
+    forked; of a folder, it is read there."""
 
     def __init__(self, task: Search, index: Index | None = None) -> None:
         self._task = task
@@ -105,27 +105,27 @@ class MakeSearch:
     def __setstate__(self, state: tuple[str, Index | None]) -> None:
         options, index = state
         self.__init__(Search.model_validate_json(options), index)  # type: ignore[misc]
-        self._task.problems.judge.prepare()
+        self._task.problems.verifier.prepare()
 
     def __call__(self) -> Environment:
-        return SearchWorld(self._task, self._index, self._task.problems.judge)
+        return SearchEnvironment(self._task, self._index, self._task.problems.verifier)
 
 
-class SearchWorld(Environment):
-    """Answers searches, and has the answer judged."""
+class SearchEnvironment(Environment):
+    """Answers searches, and has the answer verified."""
 
-    def __init__(self, task: Search, index: Index, judge: Judge) -> None:
-        self._task, self._index, self._judge = task, index, judge
+    def __init__(self, task: Search, index: Index, verifier: Verifier) -> None:
+        self._task, self._index, self._verifier = task, index, verifier
 
     def begin(self, problem: Problem, seed: int) -> str:
-        self._thinking, self._left = TurnThinking(problem, self._judge.thinking), self._task.searches
+        self._thinking, self._left = TurnThinking(problem, self._verifier.thinking), self._task.searches
         return ""
 
     def step(self, text: str) -> Reply:
         problem = self._thinking.problem
         said = self._thinking.split(text).answer
         if "</answer>" in text:
-            return Reply(done=True, verdict=self._judge.judge(problem, text, True))
+            return Reply(done=True, verdict=self._verifier.verify(problem, text, True))
         if said is None and "</search>" in text:
             return Reply(_INFORMATION.format("Nothing was searched: the reasoning block is not closed."), error=True)
         before, ended, _ = (said or "").partition("</search>")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import yaml
 from pydantic import Field, PrivateAttr, ValidationError
@@ -24,6 +24,7 @@ from outrider.tasks.task import Task
 if TYPE_CHECKING:
     from outrider.verify.pool import Item
 
+_OLD_KEYS = {f"table.{key}": now for key, now in Table.old_keys.items()}  # tables that are not typed here
 _SHIPPED = resources.files("outrider") / "tasks" / "suites"
 
 
@@ -33,6 +34,8 @@ class TestSet(Options):
     ``hub_fields`` maps the suite's names of fields to the hub's.
     """
 
+    old_keys: ClassVar[Mapping[str, str]] = _OLD_KEYS
+
     data: str = Field(min_length=1, description="file below the folder that the user names")
     hub: str | None = Field(None, description="hf:name@config:split, read where no folder is named")
     hub_fields: dict[str, str] = Field(default_factory=dict, description="the suite's name of a field: the hub's")
@@ -41,6 +44,8 @@ class TestSet(Options):
 
 class SuiteFile(Options):
     """The content of a suite's file: options of every table, and the sets by name."""
+
+    old_keys: ClassVar[Mapping[str, str]] = _OLD_KEYS
 
     table: dict[str, Any] = Field(default_factory=dict)
     sets: dict[str, TestSet] = Field(min_length=1)
@@ -55,6 +60,8 @@ class Suite(Task):
     Raises:
         UserError: no such suite or set, a set whose file is missing or broken, or the same problem twice in one set.
     """
+
+    old_keys: ClassVar[Mapping[str, str]] = _OLD_KEYS
 
     suite: str = Field("math", min_length=1, description="a shipped suite, or a YAML file of that form")
     data: str | None = Field(None, description="folder with the sets' files; null: read them from the hub")
@@ -104,11 +111,11 @@ class Suite(Task):
         return self._tables[problem.level].verify(problem, text, finished)
 
     def verify_all(self, items: Sequence[Item]) -> list[Verdict]:
-        """In order; sets of one judge are judged together, by one pool."""
+        """In order; sets of one verifier are verified together, by one pool."""
         verdicts: dict[int, Verdict] = {}
         shares: dict[int, tuple[Table, list[int]]] = {}
         for i, (problem, _, _) in enumerate(items):
-            # by identity: sets with equal judges share one table, and its pool judges their responses together
+            # by identity: sets with equal verifiers share one table, and its pool verifies their responses together
             table = self._tables[problem.level]
             shares.setdefault(id(table), (table, []))[1].append(i)
         for table, mine in shares.values():
@@ -135,12 +142,12 @@ class Suite(Task):
 
     @cached_property
     def _tables(self) -> dict[str, Table]:
-        """The table that judges each set; sets with equal judges share one, and so its pool."""
+        """The table that verifies each set; sets with equal verifiers share one, and so its pool."""
         first: list[Table] = []
         for table in self._own.values():
-            if all(known.judge != table.judge for known in first):
+            if all(known.verifier != table.verifier for known in first):
                 first.append(table)
-        return {name: next(t for t in first if t.judge == own.judge) for name, own in self._own.items()}
+        return {name: next(t for t in first if t.verifier == own.verifier) for name, own in self._own.items()}
 
     def _table(self, name: str) -> Table:
         entry = self._file.sets[name]
@@ -199,6 +206,8 @@ def _read(name: str) -> SuiteFile:
         text = (_SHIPPED / f"{name}.yaml").read_text("utf-8")
     try:
         return SuiteFile.model_validate(yaml.safe_load(text))
+    except UserError as error:  # an old key
+        raise UserError(f"suite {name}: {error}") from None
     except yaml.YAMLError as error:
         raise UserError(f"suite {name}: not YAML ({' '.join(str(error).split())})") from error
     except ValidationError as error:

@@ -6,11 +6,11 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain, zip_longest
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
@@ -24,9 +24,9 @@ from outrider.tasks.messages import is_chat, read_chat
 from outrider.tasks.prompts import prompt_parts
 from outrider.tasks.rows import TableRow, read_rows
 from outrider.tasks.task import Task, verify_in_turn
-from outrider.verify.judge import Judge, PooledJudge, Prepared, text_of
-from outrider.verify.judges import JUDGES
 from outrider.verify.short_answer import Number
+from outrider.verify.verifier import PooledVerifier, Prepared, Verifier, text_of
+from outrider.verify.verifiers import VERIFIERS
 
 if TYPE_CHECKING:  # a recipe that only names the task should not wait for the machinery of processes
     from outrider.verify.pool import Item, VerifierPool
@@ -64,17 +64,19 @@ class Table(Task):
     objects or lists: ``reward_model.ground_truth``, ``messages.0.content``.
 
     With ``skip: empty`` a row without an answer or without a question (missing, null, NaN, blank or an empty list) is
-    left out and counted; without it such a row is refused where the judge needs the answer.
+    left out and counted; without it such a row is refused where the verifier needs the answer.
 
     Stages that show or continue solutions read those of the field ``solution`` of training rows; where it is missing,
     null or empty a problem has none, but one row at least has to have it.
 
-    The ``judge`` reads right answers and judges responses (:mod:`outrider.verify.judges`). No file is read before the
-    first problem is needed.
+    The ``verifier`` reads right answers and verifies responses (:mod:`outrider.verify.verifiers`). No file is read
+    before the first problem is needed.
 
     Raises:
         UserError: names the file, line and field of what is missing, broken, empty or there twice.
     """
+
+    old_keys: ClassVar[Mapping[str, str]] = {"judge": "verifier"}
 
     train_data: str | None = Field(
         None, min_length=1, description="a table (outrider.tasks.rows), or hf:name@config:split; null: none"
@@ -91,7 +93,7 @@ class Table(Task):
     id: str | None = Field(None, description="field of the id; null: a hash of the prompt")
     level: str | None = Field(None, description="field of the level, needed where held out; null: no levels")
     levels: list[str] = Field([], description="levels to train on; []: all")
-    judge: Annotated[Judge, ComponentOf(JUDGES, "judge", Judge)] = Field(
+    verifier: Annotated[Verifier, ComponentOf(VERIFIERS, "verifier", Verifier)] = Field(
         default_factory=Number, description="of responses"
     )
     seed: int = Field(0, ge=0, description="of the order of training")
@@ -148,21 +150,21 @@ class Table(Task):
         return self._sides.heldout[:n]
 
     def right(self, problem: Problem) -> str | None:
-        return self.judge.right(problem)
+        return self.verifier.right(problem)
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        """The judge's verdict, made in a process that can be killed if the judge needs one."""
-        if self.judge.pooled:
+        """The verifier's verdict, made in a process that can be killed if the verifier needs one."""
+        if self.verifier.pooled:
             return self.verify_all([(problem, text, finished)])[0]
         start = time.perf_counter()
-        verdict = self.judge.judge(problem, text, finished)
+        verdict = self.verifier.verify(problem, text, finished)
         return replace(verdict, seconds=time.perf_counter() - start)
 
     def verify_all(self, items: Sequence[Item]) -> list[Verdict]:
-        return self._pool.verify(items) if self.judge.pooled else verify_in_turn(self, items)
+        return self._pool.verify(items) if self.verifier.pooled else verify_in_turn(self, items)
 
     def close(self) -> None:
-        """End the processes that judge. The next verdict would start new ones."""
+        """End the processes that verify. The next verdict would start new ones."""
         if pool := self.__dict__.pop("_pool", None):
             pool.close()
 
@@ -170,9 +172,9 @@ class Table(Task):
     def _pool(self) -> VerifierPool:
         from outrider.verify.pool import VerifierPool
 
-        judge = self.judge
-        assert isinstance(judge, PooledJudge)
-        return VerifierPool(Prepared(judge), judge.workers, judge.seconds, judge.memory_gb)
+        verifier = self.verifier
+        assert isinstance(verifier, PooledVerifier)
+        return VerifierPool(Prepared(verifier), verifier.workers, verifier.seconds, verifier.memory_gb)
 
     @cached_property
     def _sides(self) -> _Sides:
@@ -263,7 +265,7 @@ class Table(Task):
         prompted = self._of_text(row) if self.messages is None else self._of_chat(row, self.messages)
         if self.answer not in row and "." in self.answer:
             raise ValueError(f"no field {self.answer!r} ({row.hint(self.answer)})")
-        answer = self.judge.reference(row, self.answer)
+        answer = self.verifier.reference(row, self.answer)
         key = prompted.id if self.id is None else _text(row, self.id)
         metadata = prompted.metadata if heldout else {**prompted.metadata, **self._solution(row)}
         return replace(prompted, id=key, answer=answer, level=self._level(row, heldout), metadata=metadata)

@@ -1,4 +1,4 @@
-"""The contract of a task: where problems come from and how an answer to one is judged."""
+"""The contract of a task: where problems come from and how an answer to one is verified."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Task(Options):
         raise NotImplementedError
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        """Judge a response. ``finished`` is False where it was cut off by a limit."""
+        """Verify a response. ``finished`` is False where it was cut off by a limit."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -50,7 +50,7 @@ class Task(Options):
 
 @runtime_checkable
 class BatchTask(Protocol):
-    """A task that judges many responses side by side."""
+    """A task that verifies many responses side by side."""
 
     def verify_all(self, items: Sequence[Item]) -> list[Verdict]:
         """One verdict per item, in order."""
@@ -62,7 +62,7 @@ class SolvedTask(Protocol):
     """A task that can write a right response by more than its problems' ``metadata["solution"]``."""
 
     def right(self, problem: Problem) -> str | None:
-        """A response that has to be judged correct; None where none can be made."""
+        """A response that has to be accepted as correct; None where none can be made."""
         ...
 
 
@@ -115,7 +115,7 @@ def verify_in_turn(task: Task, items: Sequence[Item]) -> list[Verdict]:
 
 
 def right_response(task: Task, problem: Problem) -> str | None:
-    """A response that has to be judged correct; None where none can be made."""
+    """A response that has to be accepted as correct; None where none can be made."""
     return task.right(problem) if isinstance(task, SolvedTask) else problem.metadata.get("solution")
 
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from pydantic import Field, PrivateAttr
 
 from outrider.environments.environment import Environment
-from outrider.environments.tool_class import MakeToolWorld, tool_schemas
-from outrider.environments.worlds import Failed, Make, Worlds
+from outrider.environments.environments import Environments, Failed, Make
+from outrider.environments.tool_class import MakeToolEnvironment, tool_schemas
 from outrider.errors import UserError
 from outrider.importing import Where, source_of
 from outrider.record import Problem
@@ -42,7 +42,7 @@ class Trl(TurnTask):
     held out too is left out and counted.
 
     Deviations from TRL: a malformed call is answered by an error, where TRL takes it for the end; a rollout that a
-    limit cuts off is incorrect, and not rewarded; all rollouts of a problem have the same world.
+    limit cuts off is incorrect, and not rewarded; all rollouts of a problem have the same environment.
 
     Raises:
         UserError: the class or a function is not there or not of that kind; a row has no prompt, or ``reset`` fails.
@@ -88,23 +88,23 @@ class Trl(TurnTask):
     def heldout(self, n: int) -> list[Problem]:
         return [self._with_opening(problem) for problem in self._rows.heldout[:n]]
 
-    def environment(self) -> Environment:
+    def make_environment(self) -> Environment:
         return self._maker()
 
     def makes(self) -> Make:
         return self._maker
 
     @cached_property
-    def _maker(self) -> MakeToolWorld:
-        return MakeToolWorld(self.environment_factory, self.reward_funcs, self.success_at, self.limits.bytes)
+    def _maker(self) -> MakeToolEnvironment:
+        return MakeToolEnvironment(self.environment_factory, self.reward_funcs, self.success_at, self.limits.bytes)
 
     @cached_property
     def _schemas(self) -> tuple[dict[str, Any], ...]:
         return tool_schemas(self.environment_factory, self._maker.loaded)
 
     @cached_property
-    def _openings(self) -> Worlds:
-        return self.worlds()
+    def _openings(self) -> Environments:
+        return self.environments()
 
     def close(self) -> None:
         """End the process in which environments began to say their openings; the next opening starts another."""

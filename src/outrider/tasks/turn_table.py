@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from pydantic import Field
 
 from outrider.environments.environment import Environment
-from outrider.environments.worlds import Make
+from outrider.environments.environments import Make
 from outrider.record import Problem
 from outrider.tasks.table import Table
 from outrider.tasks.turn_task import TurnTask
 
 
 class TurnTable(TurnTask):
-    """Problems, sides and judge are a table's; what answers the turns is made by ``makes``."""
+    """Problems, sides and verifier are a table's; what answers the turns is made by ``makes``."""
 
     problems: Table = Field(description="the table with its options, as in task: {table: …}")
 
@@ -39,7 +39,7 @@ class TurnTable(TurnTask):
     def makes(self) -> Make:
         raise NotImplementedError
 
-    def environment(self) -> Environment:
+    def make_environment(self) -> Environment:
         return self.makes()()
 
     def close(self) -> None:

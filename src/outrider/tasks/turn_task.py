@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from pydantic import Field
 
 from outrider.environments.environment import Environment
+from outrider.environments.environments import EnvironmentLimits, Environments, LocalEnvironments, Make
 from outrider.environments.tool_calls import example_calls
-from outrider.environments.worlds import Make, WorldLimits, Worlds, WorldsHere
 from outrider.options import Options
 from outrider.record import Problem, Verdict, incorrect
 from outrider.tasks.task import Task
@@ -21,18 +21,22 @@ MARKS = 100
 class TurnLimits(Options):
     """What a rollout of several turns may take, and what its environment may."""
 
+    old_keys: ClassVar[Mapping[str, str]] = {"worlds": "max_concurrent"}
+
     turns: int = Field(16, ge=1, description="of a rollout, after which it is cut off")
-    worlds: int = Field(256, ge=1, description="rollouts in play at once, each with a world; at least one problem's")
+    max_concurrent: int = Field(256, ge=1, description="maximum rollouts in play at once; at least one problem's")
     seconds: float = Field(10.0, gt=0, description="wall-clock limit of what an environment does with one turn")
     bytes: int = Field(4096, ge=1, description="of an observation; what is longer is cut off, and counted")
     memory_gb: float = Field(2.0, gt=0, description="GiB by which the process of an environment may grow")
 
 
 class TurnTask(Task):
-    """A task in which an environment answers every turn, and judges.
+    """A task in which an environment answers every turn, and verifies.
 
     A turn ends where the policy ends, or with one of ``ends``, texts that stay in it.
     """
+
+    old_methods: ClassVar[Mapping[str, str]] = {"environment": "make_environment", "worlds": "environments"}
 
     trusted: ClassVar[bool] = False
     """Whether its environments run in the processes of the run: they hold nothing, and always answer at once."""
@@ -44,22 +48,22 @@ class TurnTask(Task):
         """Texts that end a turn."""
         return ()
 
-    def environment(self) -> Environment:
+    def make_environment(self) -> Environment:
         """A new one, not begun."""
         raise NotImplementedError
 
     def makes(self) -> Make:
         """What makes environments; unpickled once, where they are forked from."""
-        return self.environment
+        return self.make_environment
 
-    def worlds(self) -> Worlds:
+    def environments(self) -> Environments:
         """Where its environments run."""
-        limits = WorldLimits(self.limits.seconds, self.limits.bytes)
+        limits = EnvironmentLimits(self.limits.seconds, self.limits.bytes)
         if self.trusted:
-            return WorldsHere(self.makes(), limits)
-        from outrider.environments.apart import WorldsApart  # not at the top: processes are slow to import
+            return LocalEnvironments(self.makes(), limits)
+        from outrider.environments.apart import ProcessEnvironments  # not at the top: processes are slow to import
 
-        return WorldsApart(self.makes(), limits, self.limits.memory_gb)
+        return ProcessEnvironments(self.makes(), limits, self.limits.memory_gb)
 
     @property
     def table(self) -> Task:
@@ -67,7 +71,7 @@ class TurnTask(Task):
         return self
 
     def demonstration(self, problem: Problem) -> list[str] | None:
-        """The turns of a rollout that has to be judged correct; None where none can be made."""
+        """The turns of a rollout that has to be accepted as correct; None where none can be made."""
         return None
 
     def example_turns(self, problem: Problem) -> list[str]:
@@ -81,5 +85,5 @@ class TurnTask(Task):
         return None
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        """A rollout that its environment has not judged was cut off by a limit, which is incorrect."""
+        """A rollout that its environment has not verified was cut off by a limit, which is incorrect."""
         return incorrect(detail="cut off")

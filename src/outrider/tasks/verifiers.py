@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import Field, PrivateAttr
 
+from outrider.environments.environments import EnvironmentLimits, Environments, Failed
 from outrider.environments.verifiers_messages import problem_of
-from outrider.environments.worlds import Failed, WorldLimits, Worlds
 from outrider.errors import UserError
 from outrider.record import Problem
 from outrider.tasks.epochs import permutation
 from outrider.tasks.turn_task import TurnTask
 
 if TYPE_CHECKING:  # a recipe that only names the task should not wait for the machinery of processes
-    from outrider.environments.verifiers_worlds import VerifiersWorlds
+    from outrider.environments.verifiers_environments import VerifiersEnvironments
 
 
 class Verifiers(TurnTask):
@@ -56,7 +56,7 @@ class Verifiers(TurnTask):
     @cached_property
     def fingerprint(self) -> str:
         """Changes with the version of the package, the configuration, the first tasks, and ``success_at``."""
-        about = self._worlds.about()
+        about = self._environments.about()
         shown = [
             about["ready"],
             self.config,
@@ -70,7 +70,7 @@ class Verifiers(TurnTask):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        tasks = self._worlds.about()["tasks"]
+        tasks = self._environments.about()["tasks"]
         return {"heldout": self.heldout_size} | ({} if tasks is None else {"train": tasks - self.heldout_size})
 
     @property
@@ -89,25 +89,27 @@ class Verifiers(TurnTask):
         shown = range(min(n, self.heldout_size))
         return [self._problem(index if self._tasks is None else int(self._order[index])) for index in shown]
 
-    def worlds(self) -> Worlds:
-        return self._worlds
+    def environments(self) -> Environments:
+        return self._environments
 
     def close(self) -> None:
         """End the process of the environment. The next problem would start another."""
-        if worlds := self.__dict__.pop("_worlds", None):
-            worlds.end()
+        if environments := self.__dict__.pop("_environments", None):
+            environments.end()
 
     @cached_property
-    def _worlds(self) -> VerifiersWorlds:
-        from outrider.environments.verifiers_worlds import VerifiersWorlds
+    def _environments(self) -> VerifiersEnvironments:
+        from outrider.environments.verifiers_environments import VerifiersEnvironments
 
         config = {**self.config, "taskset": {**self.config.get("taskset", {}), "id": self.taskset}}
-        limits = WorldLimits(self.limits.seconds, self.limits.bytes)
-        return VerifiersWorlds(self.python or sys.executable, config, limits, self.limits.memory_gb, self.success_at)
+        limits = EnvironmentLimits(self.limits.seconds, self.limits.bytes)
+        return VerifiersEnvironments(
+            self.python or sys.executable, config, limits, self.limits.memory_gb, self.success_at
+        )
 
     @property
     def _tasks(self) -> int | None:
-        tasks: int | None = self._worlds.about()["tasks"]
+        tasks: int | None = self._environments.about()["tasks"]
         if tasks is not None and tasks <= self.heldout_size:
             raise UserError(f"{self.name} has {tasks} tasks, and {self.heldout_size} are held out (heldout_size)")
         return tasks
@@ -120,7 +122,7 @@ class Verifiers(TurnTask):
 
     def _problem(self, index: int) -> Problem:
         if index not in self._problems:
-            request = self._worlds.first_request(index)
+            request = self._environments.first_request(index)
             name = f"{self.taskset}:{index}"
             found = request if isinstance(request, Failed) else problem_of(name, index, request)
             if isinstance(found, Failed):

@@ -7,7 +7,7 @@
                A:
     response    Ada has 12 + 5 = 17 cards. The sum is 17 + 12 = 29. So the answer is 29.
 
-A response is judged by its last number alone, so how it is reached can be worded in any way.
+A response is verified by its last number alone, so how it is reached can be worded in any way.
 """
 
 from __future__ import annotations

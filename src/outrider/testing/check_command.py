@@ -22,7 +22,7 @@ from outrider.testing.law import LawError
 from outrider.testing.losses import LossClaims
 from outrider.testing.situations import SITUATIONS
 from outrider.testing.stages import Life, StageClaims, stage_checks
-from outrider.verify.judge import Judge
+from outrider.verify.verifier import Verifier
 
 KINDS: dict[type[Options], tuple[str, str]] = {
     Stage: ("stage", "check_stage"),
@@ -30,7 +30,7 @@ KINDS: dict[type[Options], tuple[str, str]] = {
     Shaper: ("shaper", "check_shaper"),
     RewardShaper: ("reward shaper", "check_shaper"),
     Surrogate: ("policy loss", "check_loss"),
-    Judge: ("verifier", "check_verifier"),
+    Verifier: ("verifier", "check_verifier"),
 }
 """What a class is by its base: its name in sentences, and its function in :mod:`outrider.testing`."""
 
@@ -50,7 +50,7 @@ def check_command(name: str) -> int:
     cls = load(name)
     base = next(base for base in KINDS if issubclass(cls, base))
     noun, function = KINDS[base]
-    if base is Judge:
+    if base is Verifier:
         raise UserError(
             f"{name!r} is a verifier, whose laws need rows with right and wrong responses: use outrider.testing."
             f"{function} in a test (docs/testing.md)"
@@ -89,7 +89,7 @@ def load(name: str) -> type[Options]:
             f"{name!r} is no import path, such as my_methods.py:Retry, and no component of an installed package "
             f"({nearest(name, plugins()) if plugins() else 'there is none'})"
         )
-    return load_component(name, Stage | Baseline | Shaper | RewardShaper | Surrogate | Judge, "a component")
+    return load_component(name, Stage | Baseline | Shaper | RewardShaper | Surrogate | Verifier, "a component")
 
 
 def made(cls: type[Options], name: str, function: str) -> Options:

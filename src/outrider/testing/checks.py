@@ -15,7 +15,7 @@ from outrider.testing.law import breaks
 from outrider.testing.losses import LOSS_LAWS, LossClaims
 from outrider.testing.stages import StageClaims, stage_checks
 from outrider.testing.verifiers import VerifierExample, verifier_checks
-from outrider.verify.judge import Judge
+from outrider.verify.verifier import Verifier
 
 LawCheck = tuple[str, Callable[[], None]]
 """The name of a law, and what raises :class:`outrider.testing.LawError` where the law is broken."""
@@ -108,7 +108,7 @@ def check_loss(make: Surrogate | Callable[[], Surrogate], stops_gradient: bool =
 
 
 def check_verifier(
-    verifier: Judge | Callable[[], Judge],
+    verifier: Verifier | Callable[[], Verifier],
     rows: Sequence[VerifierExample],
     answer: str = "answer",
     prompt: str = "problem",
@@ -133,7 +133,7 @@ def check_verifier(
     """
     if not rows:
         raise ValueError("a verifier needs at least one row: its fields, right responses and wrong responses")
-    _run(verifier_checks(_made(verifier, Judge), rows, answer, prompt))
+    _run(verifier_checks(_made(verifier, Verifier), rows, answer, prompt))
 
 
 def credit_checks(claims: CreditClaims) -> Iterator[LawCheck]:
@@ -160,7 +160,7 @@ def _run(checks: Iterable[LawCheck]) -> None:
 
 def _made(make: T | Callable[[], T], *kinds: type[Any]) -> T:
     """The component, made where a function or a class is given."""
-    made: Any = make if isinstance(make, Link | Surrogate | Judge) else make()  # type: ignore[operator]
+    made: Any = make if isinstance(make, Link | Surrogate | Verifier) else make()  # type: ignore[operator]
     if not isinstance(made, kinds):
         wanted = " or ".join(kind.__name__ for kind in kinds)
         raise TypeError(f"{type(made).__name__} is not a {wanted}")

@@ -47,7 +47,7 @@ def drawn(seed: int, forest: bool) -> Members:
         tokens_G,
         logprobs_GT=[-rng.exponential(0.5, n) for n in tokens_G],
         entropies_GT=[rng.exponential(0.5, n) for n in tokens_G],
-        pieces_GT=[rng.choice(_TEXTS, n) for n in tokens_G],
+        token_texts_GT=[rng.choice(_TEXTS, n) for n in tokens_G],
         parents_G=parents_G,
         starts_G=starts_G,
         families_G=np.array([places.index(place) for place in places]),

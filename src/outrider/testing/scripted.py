@@ -41,7 +41,7 @@ class ScriptedEngine:
     def encode(self, problem: Problem) -> Ids:
         return np.array([1, 2], np.int32)
 
-    def pieces(self, ids: Ids) -> list[str]:
+    def token_texts(self, ids: Ids) -> list[str]:
         return [str(i) for i in ids]
 
     def attention(self, rollout: Rollout, starts: Sequence[int]) -> NDArray[np.float64]:
@@ -54,7 +54,7 @@ class ScriptedEngine:
 class SteppedEngine(ScriptedEngine):
     """The same, and every fifth token ends a step of reasoning."""
 
-    def pieces(self, ids: Ids) -> list[str]:
+    def token_texts(self, ids: Ids) -> list[str]:
         return ["\n\n" if i % 5 == 0 else f" w{i}" for i in ids]
 
 
@@ -157,7 +157,7 @@ class ScriptedRun:
         assert verdict is not None
         scorable = verdict.outcome in (Outcome.CORRECT, Outcome.INCORRECT)
         reward = self.reward(verdict.success, rollout.member) if scorable else np.nan
-        return rollout.judged(verdict, reward)
+        return rollout.verified(verdict, reward)
 
 
 def _require_own_branch(request: SampleRequest, parents: dict[str, Rollout]) -> None:

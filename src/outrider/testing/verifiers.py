@@ -1,4 +1,4 @@
-"""The laws of a verifier: what a response has to be judged, and what a judgement may not depend on."""
+"""The laws of a verifier: which verdict a response has to get, and what a verdict may not depend on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from outrider.record import Outcome, Problem
 from outrider.testing.law import breaks, require, require_equal
 from outrider.texts import MARKS
-from outrider.verify.judge import Judge
+from outrider.verify.verifier import Verifier
 
 VerifierExample = tuple[Mapping[str, Any], Sequence[str], Sequence[str]]
 """The fields of a row, right responses, and wrong responses."""
@@ -27,7 +27,7 @@ class VerifierRow(NamedTuple):
         prompt: the name of the field with the question; the row may lack it.
     """
 
-    verifier: Judge
+    verifier: Verifier
     fields: Mapping[str, Any]
     right: Sequence[str]
     wrong: Sequence[str]
@@ -45,8 +45,8 @@ class VerifierRow(NamedTuple):
         return MARKS if self.verifier.thinking is None else self.verifier.thinking
 
     def require(self, text: str, success: bool, finished: bool = True) -> None:
-        """The response is judged correct, or not correct."""
-        verdict = self.verifier.judge(self.problem, text, finished)
+        """The response is accepted as correct, or rejected."""
+        verdict = self.verifier.verify(self.problem, text, finished)
         expected = "'correct'" if success else "another outcome than 'correct'"
         cut = "" if finished else ", truncated,"
         found = f"the verdict on {text!r}{cut} is {verdict.outcome.value!r}, expected {expected}"
@@ -100,8 +100,8 @@ def is_deterministic(row: VerifierRow) -> None:
         require_equal(found, expected, f"the outcome and score of a second verdict on {text!r}")
 
 
-def _outcome(verifier: Judge, problem: Problem, text: str) -> str:
-    verdict = verifier.judge(problem, text, True)
+def _outcome(verifier: Verifier, problem: Problem, text: str) -> str:
+    verdict = verifier.verify(problem, text, True)
     return f"{verdict.outcome.value} {verdict.score:g}"  # as text: NaN equals itself
 
 
@@ -142,7 +142,7 @@ VERIFIER_LAWS: dict[str, Callable[[VerifierRow], None]] = {
 
 
 def verifier_checks(
-    verifier: Judge, rows: Sequence[VerifierExample], answer: str = "answer", prompt: str = "problem"
+    verifier: Verifier, rows: Sequence[VerifierExample], answer: str = "answer", prompt: str = "problem"
 ) -> Iterator[tuple[str, Callable[[], None]]]:
     """Each law by its name, with a function that checks the law on every row."""
     with breaks("prepare", component=type(verifier).__name__):

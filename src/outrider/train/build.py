@@ -46,7 +46,7 @@ def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer
         learner=learner,
         sync_weights=WeightSync(single_turns(whole), learner, ranks, prompts, exact, refuse=recipe.policy.check),
         encode=policy.encode,
-        pieces=policy.pieces,
+        token_texts=policy.token_texts,
         all_rows=PolicyLoss(recipe.objective, recipe.sample.max_tokens).needs.all_rows,
     )
 

@@ -1,4 +1,4 @@
-"""Requests in, judged rollouts out: sampling and verification, split over ranks."""
+"""Requests in, verified rollouts out: sampling and verification, split over ranks."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Entropies = Callable[[Sequence[WeightedRow]], Sequence[NDArray[np.floating]]]
 
 
 class Collector:
-    """Draws and judges rollouts on all ranks and returns them on all ranks, in the order of the requests.
+    """Draws and verifies rollouts on all ranks and returns them on all ranks, in the order of the requests.
 
     Requests are split by the tokens they are expected to cost: ``n`` times the mean length so far at the problem's
     level.
 
     Args:
         entropies: of the tokens of rows, on every rank: by the learner, where the sampler gives none and a stage or
-            piece reads them.
+            component reads them.
         prompt_end: the end of every prompt as a chat template writes it, which may begin a block of reasoning; None:
             prompts are those of the problems.
     """
@@ -62,7 +62,7 @@ class Collector:
         """What an earlier step drew: its verdict stands, its worth is that of today."""
         rollout = request.replayed()
         assert rollout.verdict is not None
-        return rollout.judged(rollout.verdict, self.reward.of(rollout.verdict))
+        return rollout.verified(rollout.verdict, self.reward.of(rollout.verdict))
 
     def _sampled(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
         if not requests:
@@ -129,35 +129,35 @@ class Collector:
         """This rank's share, by request."""
         chosen = [requests[i] for i in mine]
         if isinstance(self.sampler, Arriving):
-            return self._judged_as_they_come(self.sampler, mine, chosen)
+            return self._verified_as_they_come(self.sampler, mine, chosen)
         with self.clock.phase("sample"):
             drawn = self.sampler.sample(chosen)
         with self.clock.phase("verify"):
-            judged = self._judge(chosen, drawn)
-        return _by_request(mine, requests, judged)
+            verified = self._verify(chosen, drawn)
+        return _by_request(mine, requests, verified)
 
-    def _judged_as_they_come(
+    def _verified_as_they_come(
         self, sampler: Arriving, mine: Sequence[int], chosen: Sequence[SampleRequest]
     ) -> list[tuple[int, list[Rollout]]]:
-        """Time of the judges in which the sampler draws on is counted as theirs."""
-        judged = []
+        """Time of the verifiers in which the sampler draws on is counted as theirs."""
+        verified = []
         with self.clock.phase("sample"):
             for i, request, drawn in zip(mine, chosen, sampler.arriving(chosen), strict=True):
                 with self.clock.phase("verify"):
-                    judged.append((i, self._judge([request], drawn)))
-        return judged
+                    verified.append((i, self._verify([request], drawn)))
+        return verified
 
-    def _judge(self, requests: Sequence[SampleRequest], rollouts: Sequence[Rollout]) -> list[Rollout]:
-        """Where an environment has judged, that stands."""
+    def _verify(self, requests: Sequence[SampleRequest], rollouts: Sequence[Rollout]) -> list[Rollout]:
+        """Where an environment has verified, that stands."""
         _refuse_diverged(rollouts)
         end = self._prompt_end
         asked = [r.problem if end is None else r.problem.prompted(end) for r in requests]
         problems = [problem for problem, request in zip(asked, requests, strict=True) for _ in range(request.n)]
         both = list(zip(problems, rollouts, strict=True))
         items = [(p, r.response_text, not r.truncated) for p, r in both if r.verdict is None]
-        judged = iter(verify_all(self.task, items))
-        verdicts = [next(judged) if r.verdict is None else r.verdict for r in rollouts]
-        return [r.judged(v, self.reward.of(v)) for r, v in zip(rollouts, verdicts, strict=True)]
+        verified = iter(verify_all(self.task, items))
+        verdicts = [next(verified) if r.verdict is None else r.verdict for r in rollouts]
+        return [r.verified(v, self.reward.of(v)) for r, v in zip(rollouts, verdicts, strict=True)]
 
 
 def _by_request(

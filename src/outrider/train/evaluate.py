@@ -1,4 +1,4 @@
-"""Evaluation: held-out problems, many samples and one greedy response each, judged and kept."""
+"""Evaluation: held-out problems, many samples and one greedy response each, verified and kept."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Evaluator:
         self.options, self.params = options, params
 
     def run(self) -> Evaluated:
-        """Sample, judge and count."""
+        """Sample, verify and count."""
         collect = self.collect.fresh()
         greedy_params = replace(self.params, temperature=0.0, top_p=1.0, top_k=0)
         sampled: list[Rollout] = []

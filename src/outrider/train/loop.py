@@ -79,7 +79,7 @@ class Trainer:
     learner: Learner
     sync_weights: WeightSync
     encode: Callable[[Problem], Ids]
-    pieces: Callable[[Ids], list[str]]
+    token_texts: Callable[[Ids], list[str]]
     all_rows: bool
     """Whether the loss trains on rows without advantage too."""
     counters: Counters = field(default_factory=Counters)
@@ -132,7 +132,7 @@ class Trainer:
             explored, planned = self.explorer.explore(step, self.recipe.train.problems, self.collect, self.progress)
         with self.clock.phase("credit"):
             kept, prefix = self.all_rows, self.recipe.objective.prefix
-            rows, groups = assign(explored, self.recipe.credit, step, kept, self.encode, prefix, self.pieces)
+            rows, groups = assign(explored, self.recipe.credit, step, kept, self.encode, prefix, self.token_texts)
         self.snapshot = b""  # an update under way: until it is done there is no state to save
         with self.clock.phase("learn"):
             # before the counters move: the learning rate is that of the share spent before this step

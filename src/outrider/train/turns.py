@@ -20,7 +20,7 @@ def with_turns(sampler: Sampler, task: Task, policy: Policy, options: SampleOpti
     """A sampler that draws whole rollouts of a task from one that draws turns; the same where there are none."""
     if not isinstance(task, TurnTask):
         return sampler
-    return TurnSampler(sampler, policy, options, task.worlds(), task.limits.turns, task.limits.worlds)
+    return TurnSampler(sampler, policy, options, task.environments(), task.limits.turns, task.limits.max_concurrent)
 
 
 def single_turns(sampler: Sampler) -> Sampler:

@@ -14,11 +14,11 @@ from outrider.preflight.prompts import Prompts
 from outrider.record.normalised import normalised
 from outrider.tasks import Suite, Table, Task
 from outrider.tasks.turn_task import TurnTask
+from outrider.validate.environments import EnvironmentsCompared, compare_environments
 from outrider.validate.grade import Graded, grade
 from outrider.validate.lengths import PromptLengths, measure
 from outrider.validate.near import Grams, NearPair, grams, near, same
 from outrider.validate.sides import TRAIN, Side, SideEntry, read_sides
-from outrider.validate.worlds import WorldsCompared, compare_worlds
 
 MOST_PAIRS = 100_000  # of near texts; a set with more is written from a template
 
@@ -60,14 +60,14 @@ class TaskReport(NamedTuple):
     options: Validate
     sides: list[Checked]
     across: Repeats | None
-    worlds: WorldsCompared | None = None
+    environments: EnvironmentsCompared | None = None
     refused: Sequence[str] = ()
     """Why training or evaluating would end early, beside the rows that the task refuses."""
 
     def __repr__(self) -> str:
         sides = "; ".join(
             f"{c.side.name}: {len(c.side.entries)} problems, {len(c.side.refused)} rows refused, "
-            f"{len(c.graded.rejected)} of {c.graded.judged} gold answers rejected"
+            f"{len(c.graded.rejected)} of {c.graded.verified} gold answers rejected"
             for c in self.sides
         )
         return f"TaskReport({'passes' if self.passes else 'fails'}: {sides})"
@@ -75,13 +75,13 @@ class TaskReport(NamedTuple):
     @property
     def passes(self) -> bool:
         """Whether training and evaluation can use every row, few enough right answers are rejected on each side, and no
-        world fails."""
+        environment fails."""
         share = self.options.rejected
-        alive = self.worlds is None or not self.worlds.failed
+        alive = self.environments is None or not self.environments.failed
         return (
             alive
             and not self.refused
-            and all(not c.side.refused and len(c.graded.rejected) <= share * c.graded.judged for c in self.sides)
+            and all(not c.side.refused and len(c.graded.rejected) <= share * c.graded.verified for c in self.sides)
         )
 
 
@@ -94,7 +94,7 @@ def check(options: Validate) -> TaskReport:
     prompts = None if options.model is None else Prompts(options.model, options.policy)
     asked = options.task
     task = asked.table if isinstance(asked, TurnTask) else asked
-    worlds = None
+    environments = None
     try:
         sides = read_sides(task, options.problems)
         n = options.ngram if isinstance(task, Table | Suite) else None  # others generate texts by a pattern
@@ -105,11 +105,11 @@ def check(options: Validate) -> TaskReport:
         ]
         refused = _refused(options, sides)
         if isinstance(asked, TurnTask):
-            worlds = compare_worlds(asked, [entry.problem for entry in sides[0].entries])
+            environments = compare_environments(asked, [entry.problem for entry in sides[0].entries])
     finally:
         asked.close()
     across = repeats(texts[0], texts[1], options.near) if len(texts) == 2 else None
-    return TaskReport(options, checked, across, worlds, refused)
+    return TaskReport(options, checked, across, environments, refused)
 
 
 def _refused(options: Validate, sides: Sequence[Side]) -> list[str]:

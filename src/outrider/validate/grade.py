@@ -1,4 +1,4 @@
-"""Right answers under their own verifier: each must be judged correct for its problem, and not for the next one."""
+"""Right answers under their own verifier: each must be accepted as correct for its problem, and not for the next."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from outrider.tasks.task import right_response, verify_all
 from outrider.validate.sides import SideEntry
 
 
-class Judged(NamedTuple):
+class VerifiedResponse(NamedTuple):
     """A response to a problem, the verdict on it, and a right response to the problem."""
 
     entry: SideEntry
@@ -24,47 +24,49 @@ class Graded(NamedTuple):
     """The verdicts of a task's verifier on right answers.
 
     Attributes:
-        judged: problems with a right answer to judge.
+        verified: problems with a right answer to verify.
         without: problems that have none.
-        rejected: right answers that are not judged correct, as they stand or in another notation (LaTeX and code): the
-            latter is a right answer that the verifier compares as text alone. One of each problem at most.
-        foreign: right answers of the next problem, written otherwise, that are judged correct for this one. Some are
-            the same value in other words; a verifier that accepts anything accepts them all.
+        rejected: right answers that are not accepted as correct, as they stand or in another notation (LaTeX and code):
+            the latter is a right answer that the verifier compares as text alone. One of each problem at most.
+        foreign: right answers of the next problem, written otherwise, that are accepted as correct for this one. Some
+            are the same value in other words; a verifier that accepts anything accepts them all.
     """
 
-    judged: int
+    verified: int
     without: int
-    rejected: list[Judged]
-    foreign: list[Judged]
+    rejected: list[VerifiedResponse]
+    foreign: list[VerifiedResponse]
 
     @property
     def accepted(self) -> float:
-        """Share of the judged; NaN where none was."""
-        return 1 - len(self.rejected) / self.judged if self.judged else float("nan")
+        """Share of the verified; NaN where none was."""
+        return 1 - len(self.rejected) / self.verified if self.verified else float("nan")
 
 
 def grade(task: Task, entries: Sequence[SideEntry]) -> Graded:
-    """Judge a right response to every problem, the same in another notation, and the next problem's; all finished."""
+    """Verify a right response to every problem, the same in another notation, and the next problem's; all finished."""
     responses = [(entry, right_response(task, entry.problem)) for entry in entries]
     own = [(entry, response) for entry, response in responses if response is not None]
     pairs = zip(own, [*own[1:], *own[:1]], strict=True)
     foreign = [(entry, response, right) for (entry, right), (_, response) in pairs if response != right]
     others = [(entry, _otherwise(task, entry), right) for entry, right in own]
     otherwise = [(entry, other, right) for entry, other, right in others if other is not None]
-    judged = _judge(task, [*((entry, right, right) for entry, right in own), *otherwise, *foreign])
+    verified = _verify(task, [*((entry, right, right) for entry, right in own), *otherwise, *foreign])
     first = len(own) + len(otherwise)
-    rejected = list({one.entry.place: one for one in reversed(judged[:first]) if not one.verdict.success}.values())[
+    rejected = list({one.entry.place: one for one in reversed(verified[:first]) if not one.verdict.success}.values())[
         ::-1
     ]
-    accepted = [one for one in judged[first:] if one.verdict.success]
+    accepted = [one for one in verified[first:] if one.verdict.success]
     return Graded(len(own), len(entries) - len(own), rejected, accepted)
 
 
 def _otherwise(task: Task, entry: SideEntry) -> str | None:
     """A right response in another notation, where the task's verifier knows of one."""
-    return task.judge.right_otherwise(entry.problem) if isinstance(task, Table) else None
+    return task.verifier.right_otherwise(entry.problem) if isinstance(task, Table) else None
 
 
-def _judge(task: Task, items: Sequence[tuple[SideEntry, str, str]]) -> list[Judged]:
+def _verify(task: Task, items: Sequence[tuple[SideEntry, str, str]]) -> list[VerifiedResponse]:
     verdicts = verify_all(task, [(entry.problem, response, True) for entry, response, _ in items])
-    return [Judged(entry, response, v, right) for (entry, response, right), v in zip(items, verdicts, strict=True)]
+    return [
+        VerifiedResponse(entry, response, v, right) for (entry, response, right), v in zip(items, verdicts, strict=True)
+    ]

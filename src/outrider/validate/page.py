@@ -11,7 +11,7 @@ from rich import box
 from rich.table import Table
 
 from outrider.validate.check import MOST_PAIRS, Checked, Repeats, TaskReport
-from outrider.validate.grade import Judged
+from outrider.validate.grade import VerifiedResponse
 from outrider.validate.near import NearPair
 
 SHOWN = 50  # pairs of near texts on the page; the data holds them all
@@ -20,7 +20,7 @@ HEADINGS = (
     "side",
     "problems",
     "refused",
-    "judged",
+    "verified",
     "accepted",
     "foreign",
     "same",
@@ -48,8 +48,8 @@ def as_markdown(report: TaskReport) -> str:
     parts = [
         f"# Validation of the task {options.task.name}",
         f"**{verdict(report).capitalize()}.** Up to {options.rejected:.1%} of a side's right answers may be rejected. "
-        "Refused are rows that the task cannot use; judged, right answers that there are to judge; foreign, those of "
-        "the next problem, written otherwise, that are judged correct too. Same and near are "
+        "Refused are rows that the task cannot use; verified, right answers that can be verified; foreign, those of "
+        "the next problem, written otherwise, that are accepted as correct too. Same and near are "
         f"pairs of texts: near where at least {options.near:.0%} of the {options.ngram}-grams of either are in both. "
         "Tokens: the median of the prompts' lengths; too long are those that leave too little room to respond.",
         markdown(HEADINGS, [counts(checked) for checked in report.sides]),
@@ -59,8 +59,8 @@ def as_markdown(report: TaskReport) -> str:
     if report.refused:
         sentences = "\n".join(f"- {code(sentence, 300)}" for sentence in report.refused)
         parts += ["## What a run would refuse", sentences]
-    if report.worlds is not None:
-        parts += ["## Environments", f"{report.worlds.sentence}."]
+    if report.environments is not None:
+        parts += ["## Environments", f"{report.environments.sentence}."]
     if report.across is not None:
         parts += ["## On both sides", overlap(report.across), *repeat_sections(report.across)]
     return "\n\n".join(parts) + "\n"
@@ -71,14 +71,17 @@ def side_sections(checked: Checked) -> list[str]:
     side, lengths = checked.side, checked.lengths
     parts = [f"## {side.name.capitalize()}: `{side.source}`"]
     if checked.graded.rejected:
-        rows = [judged_row(one) for one in checked.graded.rejected]
-        parts += ["Right answers that the task's own verifier rejects:", markdown(JUDGED, rows)]
+        rows = [verified_row(one) for one in checked.graded.rejected]
+        parts += ["Right answers that the task's own verifier rejects:", markdown(VERIFIED, rows)]
     if checked.graded.foreign:
-        rows = [judged_row(one) for one in checked.graded.foreign[:SHOWN]]
+        rows = [verified_row(one) for one in checked.graded.foreign[:SHOWN]]
         some = f", the first {SHOWN} of {len(checked.graded.foreign):,}" if len(checked.graded.foreign) > SHOWN else ""
-        parts += [f"Right answers of the next problem that are judged correct here{some}:", markdown(JUDGED, rows)]
+        parts += [
+            f"Right answers of the next problem that are accepted as correct here{some}:",
+            markdown(VERIFIED, rows),
+        ]
     if checked.graded.without:
-        parts.append(f"{checked.graded.without:,} problems have no right answer that could be judged.")
+        parts.append(f"{checked.graded.without:,} problems have no right answer that could be verified.")
     if side.refused:
         parts += ["Rows that the task refuses:", "\n".join(f"- {code(sentence, 300)}" for sentence in side.refused)]
     if side.skipped:
@@ -111,7 +114,7 @@ def repeat_sections(repeats: Repeats) -> list[str]:
 def verdict(report: TaskReport) -> str:
     """Whether the task passes, in words."""
     if report.passes:
-        return "passes" if any(c.graded.judged for c in report.sides) else "no right answers to judge"
+        return "passes" if any(c.graded.verified for c in report.sides) else "no right answers to verify"
     return "does not pass"
 
 
@@ -119,14 +122,14 @@ def counts(checked: Checked) -> tuple[str, ...]:
     """The row of one side."""
     side, graded, within, lengths = checked.side, checked.graded, checked.within, checked.lengths
     near = f"over {MOST_PAIRS:,}" if within.cut else f"{len(within.near):,}"
-    numbers = [len(side.entries), len(side.refused), graded.judged]
-    judged = "—" if math.isnan(graded.accepted) else percent(graded.accepted)
+    numbers = [len(side.entries), len(side.refused), graded.verified]
+    verified = "—" if math.isnan(graded.accepted) else percent(graded.accepted)
     tokens = ["—"] * 3
     if lengths is not None:
         middle = f"{statistics.median(lengths.tokens):.0f}" if lengths.tokens else "—"
         tokens = [middle, f"{max(lengths.tokens, default=0):,}", f"{len(lengths.too_long):,}"]
     pairs = (f"{len(graded.foreign):,}", f"{len(within.same):,}", near)
-    return (side.name, *(f"{n:,}" for n in numbers), judged, *pairs, *tokens)
+    return (side.name, *(f"{n:,}" for n in numbers), verified, *pairs, *tokens)
 
 
 def percent(share: float) -> str:
@@ -149,15 +152,15 @@ def overlap(across: Repeats) -> str:
     )
 
 
-JUDGED = ("place", "id", "right answer", "response", "verdict", "reason")
+VERIFIED = ("place", "id", "right answer", "response", "verdict", "reason")
 PAIRS = ("first", "second", "similarity", "right answers", "text of the second")
 
 
-def judged_row(judged_response: Judged) -> tuple[str, ...]:
+def verified_row(verified_response: VerifiedResponse) -> tuple[str, ...]:
     """One response and its verdict."""
-    entry, response, judged, right = judged_response
+    entry, response, verified, right = verified_response
     answers = (code(right), "the same" if response == right else code(response))
-    return (entry.place, entry.problem.id, *answers, judged.outcome.value, code(judged.detail))
+    return (entry.place, entry.problem.id, *answers, verified.outcome.value, code(verified.detail))
 
 
 def pair_row(repeats: Repeats, pair: NearPair) -> tuple[str, ...]:
@@ -184,14 +187,14 @@ def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def as_data(report: TaskReport) -> dict[str, Any]:
-    """All results, as plain JSON data."""
+    """All results, as plain JSON data. The file keeps the keys of its first version (``judged``, ``worlds``)."""
     return {
         "asked": report.options.model_dump(mode="json"),
         "passes": report.passes,
         "refused": list(report.refused),
         "sides": [side_data(checked) for checked in report.sides],
         "across": None if report.across is None else repeat_data(report.across),
-        "worlds": None if report.worlds is None else report.worlds._asdict(),
+        "worlds": None if report.environments is None else report.environments._asdict(),
     }
 
 
@@ -204,10 +207,10 @@ def side_data(checked: Checked) -> dict[str, Any]:
         "problems": len(side.entries),
         "refused": side.refused,
         "skipped": side.skipped,
-        "judged": graded.judged,
+        "judged": graded.verified,
         "without": graded.without,
-        "rejected": [judged_data(one) for one in graded.rejected],
-        "foreign": [judged_data(one) for one in graded.foreign],
+        "rejected": [verified_data(one) for one in graded.rejected],
+        "foreign": [verified_data(one) for one in graded.foreign],
         "within": repeat_data(checked.within),
         "levels": dict(sorted(checked.levels.items())),
         "tokens": None if lengths is None else lengths.tokens,
@@ -215,9 +218,9 @@ def side_data(checked: Checked) -> dict[str, Any]:
     }
 
 
-def judged_data(judged_response: Judged) -> dict[str, Any]:
+def verified_data(verified_response: VerifiedResponse) -> dict[str, Any]:
     """A response and its verdict as plain data."""
-    entry, response, verdict, right = judged_response
+    entry, response, verdict, right = verified_response
     named = {"place": entry.place, "id": entry.problem.id, "right": right, "response": response}
     return {**named, "verdict": verdict.outcome.value, "detail": verdict.detail}
 

@@ -58,7 +58,7 @@ def _drawn(name: str, task: Task, problems: list[Problem]) -> Side:
     if not problems:
         raise UserError(f"task {task.name!r} has no problems ({name}), so there is nothing to check")
     entries = [_entry(problem.id, problem) for problem in problems]
-    if isinstance(task, TurnTask):  # a question asks about a world, which its id tells
+    if isinstance(task, TurnTask):  # a question asks about facts that its id tells apart
         entries = [entry._replace(text=entry.place) for entry in entries]
     return Side(name, task.name, entries, [])
 

@@ -45,8 +45,8 @@ def _print(report: TaskReport, out: Path | None) -> None:
     console.print(as_table(report))
     if report.across is not None:
         console.print(overlap(report.across), markup=False, highlight=False)
-    if report.worlds is not None:
-        console.print(report.worlds.sentence, markup=False, highlight=False, soft_wrap=True)
+    if report.environments is not None:
+        console.print(report.environments.sentence, markup=False, highlight=False, soft_wrap=True)
     _list(console, list(report.refused), "a run would refuse", out)
     for side, graded, *_ in report.sides:
         if side.skipped:

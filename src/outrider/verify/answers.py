@@ -184,7 +184,7 @@ def _fraction_of(match: re.Match[str]) -> str:
     return rf"\frac{{{above}}}{{{10 ** len(fixed) * (10 ** len(period) - 1)}}}"
 
 
-def judge(gold: str, text: str, finished: bool = True, match: Match = "exact") -> Verdict:
+def verify_text(gold: str, text: str, finished: bool = True, match: Match = "exact") -> Verdict:
     r"""Compare the final answer of a response with the right one.
 
     ``exact``: equal strings after :func:`normalise`. ``number``: equal values in exact arithmetic, so 0.33 is not
@@ -194,7 +194,7 @@ def judge(gold: str, text: str, finished: bool = True, match: Match = "exact") -
     Raises:
         ValueError: ``match`` is ``number`` and the right answer is not a number.
 
-    >>> judge("1000", "#### 1,000.0", match="number").success, judge("1000", "#### 1,000.0").success
+    >>> verify_text("1000", "#### 1,000.0", match="number").success, verify_text("1000", "#### 1,000.0").success
     (True, False)
     """
     stated, said = _stated(text, finished), None

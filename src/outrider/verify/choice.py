@@ -21,12 +21,12 @@ from outrider.verify.answer_lines import last_answer_line
 from outrider.verify.answers import last_boxes, normalise, number, shown
 from outrider.verify.choice_letter import LONGEST, bare, read_choice
 from outrider.verify.choice_sentences import LONGEST_LINE, stating_sentences
-from outrider.verify.judge import Judge, text_of
+from outrider.verify.verifier import Verifier, text_of
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-class MultipleChoice(Judge):
+class MultipleChoice(Verifier):
     r"""Correct where a response states the right one of several options.
 
     The options of a row are a list, an object of labels and texts, an object with the lists ``label`` and ``text``, or

@@ -1,4 +1,4 @@
-"""Judges of programs: by tests of their functions, or by their output. Both run them in a sandbox."""
+"""Verifiers of programs: by tests of their functions, or by their output. Both run them in a sandbox."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from pydantic import Field
 from outrider.options import Options
 from outrider.record import Problem, Verdict, unparseable
 from outrider.verify.isolation import Isolation
-from outrider.verify.judge import PooledJudge, text_of
 from outrider.verify.program import Code, program_of
 from outrider.verify.program_tests import read_tests
 from outrider.verify.unit_names import plan, whole_program
+from outrider.verify.verifier import PooledVerifier, text_of
 
-if TYPE_CHECKING:  # a recipe needs the options of a judge, and no sandbox
-    from outrider.verify.trial import Trial
+if TYPE_CHECKING:  # a recipe needs the options of a verifier, and no sandbox
+    from outrider.verify.program_check import ProgramCheck
 
 SHARE = 0.9  # of the verdict's time for the sandbox; the rest is for reporting what happened
 SHOWN = 300  # characters of an answer
 LONGEST_CODE = 1 << 20  # characters of a program; longer ones are no answer
 
 
-class CodeJudge(PooledJudge):
+class CodeVerifier(PooledVerifier):
     """The common part: the place of the program in a response, and its limits."""
 
     seconds: float = Field(60.0, gt=0, description="wall-clock limit of one verdict: generous, for a busy machine")
-    memory_gb: float = Field(1.0, gt=0, description="GiB of address space of the program, and of growth of a judge")
+    memory_gb: float = Field(1.0, gt=0, description="GiB of address space of the program, and of growth of a verifier")
     cpu_seconds: int = Field(10, ge=1, description="CPU time of the program, for each input where it has several")
     sandbox: Isolation = Field("required", description="none: run programs with the rights of this user")
 
     def prepare(self) -> None:
-        self._trial().prepare()
+        self._check().prepare()
 
     def verify_answer(self, problem: Problem, text: str, finished: bool) -> Verdict:
         source = program_of(text, finished, self._code)
@@ -40,21 +40,21 @@ class CodeJudge(PooledJudge):
             return unparseable("no program" if finished else "cut off before the end of a program")
         if len(source) > LONGEST_CODE:
             return unparseable(f"a program of {len(source)} characters")
-        verdict = self._verdict(problem.answer, source.encode("utf-8", "replace").decode(), self._trial())
+        verdict = self._verdict(problem.answer, source.encode("utf-8", "replace").decode(), self._check())
         return Verdict(verdict.outcome, verdict.score, answer=source.strip()[:SHOWN], detail=verdict.detail)
 
-    def _verdict(self, reference: Mapping[str, Any], source: str, trial: Trial) -> Verdict:
+    def _verdict(self, reference: Mapping[str, Any], source: str, check: ProgramCheck) -> Verdict:
         raise NotImplementedError
 
     @property
     def _code(self) -> Code:
         raise NotImplementedError
 
-    def _trial(self) -> Trial:
+    def _check(self) -> ProgramCheck:
+        from outrider.verify.program_check import ProgramCheck
         from outrider.verify.sandbox import Limits
-        from outrider.verify.trial import Trial
 
-        return Trial(Limits(SHARE * self.seconds, self.cpu_seconds, self.memory_gb), self.sandbox)
+        return ProgramCheck(Limits(SHARE * self.seconds, self.cpu_seconds, self.memory_gb), self.sandbox)
 
 
 class Compare(Options):
@@ -66,7 +66,7 @@ class Compare(Options):
     case: bool = Field(True, description="whether upper and lower case differ")
 
 
-class Stdio(CodeJudge):
+class Stdio(CodeVerifier):
     """Correct where the program prints the expected tokens for every input, and ends with status 0.
 
     A token is what white space separates; numbers are compared by value (:func:`same_token`). The field ``tests`` holds
@@ -89,19 +89,19 @@ class Stdio(CodeJudge):
         solution = problem.answer["solution"]
         return None if solution is None else f"```python\n{solution}\n```"
 
-    def _verdict(self, reference: Mapping[str, Any], source: str, trial: Trial) -> Verdict:
+    def _verdict(self, reference: Mapping[str, Any], source: str, check: ProgramCheck) -> Verdict:
         tolerance, case = self.compare.tolerance, self.compare.case
         if "tests" in reference:
-            return trial.by_output(source, reference["tests"], tolerance, case)
+            return check.by_output(source, reference["tests"], tolerance, case)
         calls = {"function": reference["function"], "cases": reference["calls"]}
-        return trial.by_calls(source, {**calls, "tolerance": tolerance, "case": case})
+        return check.by_calls(source, {**calls, "tolerance": tolerance, "case": case})
 
     @property
     def _code(self) -> Code:
         return "block"
 
 
-class UnitTests(CodeJudge):
+class UnitTests(CodeVerifier):
     """Correct where the functions of the program pass the tests, which are Python statements.
 
     The tests run in another process than the program and get only plain data from it: see ``docs/sandbox.md``. A
@@ -137,13 +137,13 @@ class UnitTests(CodeJudge):
             return str(solution).removeprefix(prefix) if solution.startswith(prefix) else None
         return f"```python\n{solution}\n```"
 
-    def _verdict(self, reference: Mapping[str, Any], source: str, trial: Trial) -> Verdict:
+    def _verdict(self, reference: Mapping[str, Any], source: str, check: ProgramCheck) -> Verdict:
         prefix = reference["prefix"]
         if self.code == "completion":
             prefix, source = "", prefix + source
         elif prefix and not prefix.endswith("\n"):
             prefix += "\n"
-        return trial.by_tests(source, prefix, reference["plan"])
+        return check.by_tests(source, prefix, reference["plan"])
 
     @property
     def _code(self) -> Code:

@@ -16,7 +16,7 @@ from pydantic import Field, field_validator, model_validator
 from outrider.errors import UserError, nearest
 from outrider.importing import Where, load_object
 from outrider.record import Outcome, Problem, Verdict
-from outrider.verify.judge import PooledJudge, text_of
+from outrider.verify.verifier import PooledVerifier, text_of
 
 Style = Literal["plain", "trl", "verifiers"]
 
@@ -30,7 +30,7 @@ OTHER_STYLES = {
 """Parameters by which a function shows that it is not a plain one."""
 
 
-class Function(PooledJudge):
+class Function(PooledVerifier):
     """Correct where a function's score reaches ``success_at``. What it raises, None and NaN are ``ERROR``, never 0.
 
     A problem's ``answer`` is ``{"answer": the right answer or None, "fields": the row}``. By ``style``:
@@ -38,7 +38,7 @@ class Function(PooledJudge):
     - ``plain``: ``f(problem, completion)`` returns a number or a :class:`outrider.record.Verdict`.
     - ``trl``: ``f(prompts=[…], completions=[…], **columns)`` returns a list of numbers, as TRL's GRPOTrainer calls it,
       with lists of one: a reward that compares the members of a group makes no sense here. Columns are the fields of
-      the row. Token ids and the trainer's state are not known where responses are judged.
+      the row. Token ids and the trainer's state are not known where responses are verified.
     - ``verifiers``: takes by name any of ``prompt``, ``completion``, ``answer``, ``info``, ``task``, ``state`` and
       the fields of the row. Of a rubric, the weighted sum of its functions.
 
@@ -94,9 +94,9 @@ class Function(PooledJudge):
             text_of(fields, name)
         return kept
 
-    def judge(self, problem: Problem, text: str, finished: bool) -> Verdict:
+    def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
         whole = self.style != "plain" if self.completion is None else self.completion == "whole"
-        return self.verify_answer(problem, text, finished) if whole else super().judge(problem, text, finished)
+        return self.verify_answer(problem, text, finished) if whole else super().verify(problem, text, finished)
 
     def verify_answer(self, problem: Problem, text: str, finished: bool) -> Verdict:
         if self.style == "plain":

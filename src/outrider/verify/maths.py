@@ -1,4 +1,4 @@
-r"""The judge of mathematical answers: exact text and exact numbers first, then algebra on math-verify's parser.
+r"""The verifier of mathematical answers: exact text and exact numbers first, then algebra on math-verify's parser.
 
 The steps, in this order, cheap and certain ones first:
 
@@ -35,9 +35,9 @@ from outrider.verify.answers import (
     shown,
 )
 from outrider.verify.choice_letter import option_text, same_choice
-from outrider.verify.judge import PooledJudge
 from outrider.verify.notation import in_other_notation
 from outrider.verify.short_answer import gold_of
+from outrider.verify.verifier import PooledVerifier
 
 _BEST_FIRST = (Outcome.CORRECT, Outcome.INCORRECT, Outcome.UNPARSEABLE)
 _LETTER = "by its letter"
@@ -48,7 +48,7 @@ _WARM = r"""
 """
 
 
-class Maths(PooledJudge):
+class Maths(PooledVerifier):
     r"""Correct where the final answer is the same mathematical object as the right one, in whatever form.
 
     Decimals are exact by default: 0.33 is not 1/3. A right answer that is a list names alternatives, of which one is
@@ -83,11 +83,13 @@ class Maths(PooledJudge):
             return unparseable("no final answer" if finished else "cut off before a final answer")
         if len(answer) > LONGEST:  # first: every later step takes at least linear time
             return replace(unparseable(f"{len(answer)} characters, at most {LONGEST} are read"), answer=shown(answer))
-        from outrider.verify.copying import copied  # here, since a recipe needs the options of a judge and no algebra
+        from outrider.verify.copying import (
+            copied,  # here, since a recipe needs the options of a verifier and no algebra
+        )
 
         try:
             results = [self._compared(gold, answer) for gold in _all(problem.answer)]
-        except (RecursionError, MemoryError) as error:  # caused by the text of the answer, not by the judge
+        except (RecursionError, MemoryError) as error:  # caused by the text of the answer, not by the verifier
             return replace(unparseable(f"too much to read ({type(error).__name__})"), answer=shown(answer))
         outcome, detail = min(results, key=lambda pair: _BEST_FIRST.index(pair[0]))
         if outcome is Outcome.CORRECT and detail != _LETTER and copied(problem.prompt, answer, _all(problem.answer)):
@@ -167,4 +169,4 @@ def _all(answer: str | list[str]) -> list[str]:
 def _require() -> None:
     """Raise UserError where math-verify is missing, before anything starts and not in the first verdict."""
     if find_spec("math_verify") is None:
-        raise UserError("judge: math needs the package math-verify: pip install 'outrider[math]'")
+        raise UserError("verifier: math needs the package math-verify: pip install 'outrider[math]'")

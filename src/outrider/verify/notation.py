@@ -1,7 +1,7 @@
 r"""The same formula in the other notation: LaTeX as code writes it, and the reverse.
 
-Right answers come in both. One that the verifier does not read is judged correct against its own text all the same, so
-a check of a data set judges each against its other notation as well.
+Right answers come in both. One that the verifier does not read is accepted as correct against its own text all the
+same, so a check of a data set verifies each against its other notation as well.
 """
 
 from __future__ import annotations

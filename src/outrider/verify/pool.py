@@ -28,12 +28,12 @@ MOST_DEATHS = 3  # of the template with the same item in work, or with none: the
 
 
 class VerifierPool:
-    """Worker processes that judge responses, each verdict within ``seconds`` and ``memory_gb``.
+    """Worker processes that verify responses, each verdict within ``seconds`` and ``memory_gb``.
 
     A worker that hangs, outgrows its memory or dies is killed and replaced; only the verdict it was working on is
     lost, as ``TIMEOUT`` or ``ERROR`` with score NaN. An exception in ``verify`` is ``ERROR`` with its type and
     message. Workers live on between calls. Any thread may call; calls take turns. If the process that the workers are
-    forked from dies, as when memory runs out, all are started again and judge what has no verdict yet.
+    forked from dies, as when memory runs out, all are started again and verify what has no verdict yet.
 
     Args:
         verify: picklable, and not defined in ``__main__``. It is unpickled once, in the process that the workers are
@@ -146,7 +146,7 @@ class _Batch:
 
     def take(self, shares: int, in_flight: Sequence[int]) -> dict[int, Item]:
         """The next items for a worker, by number; none where it has to wait."""
-        # an item that was in work when the template died is judged alone, so that another death has one possible cause
+        # an item that was in work when the template died is verified alone, so that one more death has one cause
         if any(self._deaths[i] for i in in_flight):
             return {}
         # batches shrink towards the end, so that no worker has a long one left while the others are idle
@@ -166,7 +166,7 @@ class _Batch:
                     self.verdicts.update(worker.receive())
 
     def requeue(self, workers: Sequence[Worker], status: int) -> None:
-        """The template died, and its workers with it: items that they have not judged wait again.
+        """The template died, and its workers with it: items that they have not verified wait again.
 
         Raises:
             RuntimeError: it died again and again although nothing was in work.
@@ -178,7 +178,7 @@ class _Batch:
         for i in in_work:
             if self._deaths[i] == MOST_DEATHS:
                 self.waiting.remove(i)
-                why = f"the process that starts the judges died {MOST_DEATHS} times while this was judged"
+                why = f"the process that starts the verifiers died {MOST_DEATHS} times while this was verified"
                 self.verdicts[i] = Verdict(Outcome.ERROR, math.nan, detail=why)
         self._idle_deaths = 0 if in_work else self._idle_deaths + 1
         if self._idle_deaths == MOST_DEATHS:

@@ -34,7 +34,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def processes(facts: ProbeFacts) -> str:
     """It sees its own processes alone."""
-    if os.getpid() > 9 or _succeeds(os.kill, facts["judge"], 0):
+    if os.getpid() > 9 or _succeeds(os.kill, facts["verifier"], 0):
         return "its processes are those of the machine"
     return ""
 
@@ -68,7 +68,7 @@ def network(facts: ProbeFacts) -> str:
 
 
 def rights(facts: ProbeFacts) -> str:
-    """It is nobody, and can neither become somebody nor make a world of its own."""
+    """It is nobody, and can neither become somebody nor make namespaces of its own."""
     if {*os.getresuid(), *os.getresgid()} != {NOBODY}:
         return "it is a user of the machine"
     held = (ctypes.c_uint32 * 6)()
@@ -85,15 +85,15 @@ def rights(facts: ProbeFacts) -> str:
 
 
 def tester(facts: ProbeFacts) -> str:
-    """It can do nothing to the process that judges it."""
-    judge = os.getppid()
-    if _succeeds(resource.prlimit, judge, resource.RLIMIT_CPU):
+    """It can do nothing to the process that verifies it."""
+    verifier = os.getppid()
+    if _succeeds(resource.prlimit, verifier, resource.RLIMIT_CPU):
         return "the limits of its tester can be changed"
-    if _succeeds(os.sched_setaffinity, judge, os.sched_getaffinity(0)):
+    if _succeeds(os.sched_setaffinity, verifier, os.sched_getaffinity(0)):
         return "its tester can be moved to other cores"
-    if _succeeds(os.setpriority, os.PRIO_PROCESS, judge, 19):
+    if _succeeds(os.setpriority, os.PRIO_PROCESS, verifier, 19):
         return "its tester can be slowed down"
-    if _libc.ptrace(SEIZE, judge, 0, 0) == 0 or _libc.ptrace(TRACE_ME, 0, 0, 0) == 0:
+    if _libc.ptrace(SEIZE, verifier, 0, 0) == 0 or _libc.ptrace(TRACE_ME, 0, 0, 0) == 0:
         return "its tester can be traced, or made to trace"
     # what waits in vfork looks as if it waited for a disk, for which the machine would be blamed
     if (child := _libc.syscall(56 if os.uname().machine == "x86_64" else 220, VFORK | signal.SIGCHLD, 0, 0, 0, 0)) == 0:

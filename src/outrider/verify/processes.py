@@ -36,7 +36,7 @@ class NoMoreProcessesError(UserError):
         most = "unlimited" if processes == resource.RLIM_INFINITY else str(processes)
         super().__init__(
             f"the system starts no further process ({why}; open files: ulimit -n is {files}, processes: ulimit -u is "
-            f"{most}): raise what is short, or lower limits.worlds or workers of the task"
+            f"{most}): raise what is short, or lower limits.max_concurrent or workers of the task"
         )
 
 
@@ -156,7 +156,7 @@ class Worker:
             self.pid = template.fork(theirs)
 
     def submit(self, batch: dict[int, Item]) -> None:
-        """Send items to be judged, by their number. The clock starts when the worker confirms them."""
+        """Send items to be verified, by their number. The clock starts when the worker confirms them."""
         self.in_flight.extend(batch)
         self.started = False
         self.deadline = time.monotonic() + START_SECONDS
@@ -166,7 +166,7 @@ class Worker:
     def receive(self) -> dict[int, Verdict]:
         """Read a message: the batch has arrived, a verdict, or the end of the worker."""
         # A message counts only from the worker itself and for the item in work: a process that the verifier forked, and
-        # that returns from it, would go on to judge the next items.
+        # that returns from it, would go on to verify the next items.
         try:
             pid, number, verdict, fit = self.channel.recv()
         except Exception:  # noqa: BLE001 - its end, or bytes of another process, which may unpickle to anything
@@ -182,7 +182,7 @@ class Worker:
             return {}
         if not self.in_flight or number != self.in_flight[0]:
             self._retire()
-            return self._failed("the worker judged another response than the one in work")
+            return self._failed("the worker verified another response than the one in work")
         if not fit:
             self._retire()
         return self._done(verdict)

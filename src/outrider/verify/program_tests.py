@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from outrider.verify.judge import text_of
+from outrider.verify.verifier import text_of
 
 WANTED = (
     'wanted: a list of {"input": …, "output": …}, or {"inputs": […], "outputs": […]}, with "fn_name" where a function '

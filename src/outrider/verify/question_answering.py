@@ -17,7 +17,7 @@ from pydantic import Field
 
 from outrider.record import Outcome, Problem, Verdict, correct, incorrect, unparseable
 from outrider.verify.answers import shown
-from outrider.verify.judge import Judge, text_of
+from outrider.verify.verifier import Verifier, text_of
 
 WHOLE = {"yes", "no", "noanswer"}  # compared as a whole: "yes" is not half right against "yes, no"
 
@@ -26,7 +26,7 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 
 
-class QuestionAnswering(Judge):
+class QuestionAnswering(Verifier):
     """Correct where the answer equals the right one, or an alias of it, after :func:`normalise`; score 0 or 1.
 
     With a threshold ``f1`` the score is the largest :func:`f1` over right answer and aliases, and correct from the
@@ -132,7 +132,7 @@ def texts_of(fields: Mapping[str, Any], name: str) -> list[str]:
     """A field that holds a text or number, or a list of them.
 
     Raises:
-        ValueError: as :func:`outrider.verify.judge.text_of`.
+        ValueError: as :func:`outrider.verify.verifier.text_of`.
     """
     value = fields.get(name)
     return [text_of({name: one}, name) for one in value] if isinstance(value, list) else [text_of(fields, name)]

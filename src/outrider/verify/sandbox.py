@@ -119,7 +119,7 @@ class SandboxError(RuntimeError):
 
 
 class ProgramFaultError(RuntimeError):
-    """The program has ended the process that judges it, or used up its time: it has failed."""
+    """The program has ended the process that verifies it, or used up its time: it has failed."""
 
 
 class Sandbox:

@@ -95,7 +95,7 @@ def outside(limits: Limits, only: Sequence[str] = tuple(probes.PROBES)) -> Itera
         listener.listen()
         yield {
             "only": list(only),
-            "judge": os.getpid(),
+            "verifier": os.getpid(),
             "hidden": [file.name, __file__, *site.getsitepackages([sys.base_prefix, sys.prefix]), *_at_home()],
             "listening": name,
             "scratch": limits.scratch_mb << 20,

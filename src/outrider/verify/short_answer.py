@@ -1,4 +1,4 @@
-r"""Judges of short final answers: the same text, or the same number.
+r"""Verifiers of short final answers: the same text, or the same number.
 
 A right answer that contains ``\boxed{…}`` or ``####`` is read like a response, so it may be a worked solution.
 """
@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 from outrider.record import Problem, Verdict
 from outrider.texts import late_pattern
-from outrider.verify.answers import Match, extract, judge, last_box, normalise, whole_number
-from outrider.verify.judge import Judge, text_of
+from outrider.verify.answers import Match, extract, last_box, normalise, verify_text, whole_number
+from outrider.verify.verifier import Verifier, text_of
 
 _EQUATION = late_pattern(r"[-+*/^0-9].*=")  # x + y = 3 is a line, and not 3
 
@@ -34,7 +34,7 @@ def gold_of(fields: Mapping[str, Any], name: str, boxed: Callable[[str], str | N
     return gold
 
 
-class Exact(Judge):
+class Exact(Verifier):
     """Correct where the final answers are equal as texts, see :func:`outrider.verify.answers.normalise`."""
 
     match: ClassVar[Match] = "exact"
@@ -43,7 +43,7 @@ class Exact(Judge):
         return gold_of(fields, answer)
 
     def verify_answer(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        return judge(problem.answer, text, finished, self.match)
+        return verify_text(problem.answer, text, finished, self.match)
 
     def right(self, problem: Problem) -> str:
         return f"\\boxed{{{problem.answer}}}"
@@ -57,5 +57,5 @@ class Number(Exact):
     def reference(self, fields: Mapping[str, Any], answer: str) -> str:
         gold = super().reference(fields, answer)
         if whole_number(gold) is None or _EQUATION.search(gold):
-            raise ValueError(f"the answer {gold[:80]!r} is not a number; judge: exact compares text")
+            raise ValueError(f"the answer {gold[:80]!r} is not a number; verifier: exact compares text")
         return gold

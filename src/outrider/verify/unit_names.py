@@ -11,7 +11,7 @@ from typing import Any
 
 
 def plan(prefix: str, setup: list[str], tests: list[str], entry_point: str, solution: str) -> dict[str, Any]:
-    """The plan that is sent to the guest, see :func:`outrider.verify.inside.unit.judge`.
+    """The plan that is sent to the guest, see :func:`outrider.verify.inside.unit.verify_tests`.
 
     A name that the tests use is, in this order: theirs, where they define it; the program's, where the prefix leaves
     it to be written, or the reference solution defines it; the prefix's, where it is complete there; a built-in; a

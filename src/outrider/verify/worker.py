@@ -74,7 +74,7 @@ def run_worker(verify: Verify, channel: Connection, memory_gb: float) -> None:
         items = channel.recv()
         channel.send((worker, None, None, True))
         for number, item in items:
-            verdict, usable = judge(verify, item)
+            verdict, usable = verify_item(verify, item)
             if os.getpid() != worker:  # a fork of the verifier that has returned
                 return
             channel.send((worker, number, verdict, usable))
@@ -82,7 +82,7 @@ def run_worker(verify: Verify, channel: Connection, memory_gb: float) -> None:
                 break
 
 
-def judge(verify: Verify, item: tuple[Problem, str, bool]) -> tuple[Verdict, bool]:
+def verify_item(verify: Verify, item: tuple[Problem, str, bool]) -> tuple[Verdict, bool]:
     """One verdict with its wall time, and whether this process is still usable for the next one.
 
     Whatever ``verify`` raises, or returns instead of a verdict, is ``ERROR``: unscorable, never zero. The fields are
@@ -113,7 +113,7 @@ def limit_memory(gigabytes: float) -> None:
 
 def _end_with(template: int) -> None:
     """End this process and all that it has started when the template is gone, which ends with the run; also while it
-    judges."""
+    verifiers."""
     while os.getppid() == template:
         time.sleep(1.0)
     os.killpg(0, signal.SIGKILL)

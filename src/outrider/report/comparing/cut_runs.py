@@ -10,7 +10,7 @@ import numpy as np
 
 from outrider.arrays import Floats
 from outrider.measure import Evaluation
-from outrider.report.comparing.evaluated import evaluations_of, judged_split
+from outrider.report.comparing.evaluated import evaluations_of, verified_split
 from outrider.report.data import RunData
 from outrider.report.run import gather
 
@@ -25,7 +25,7 @@ class ComparedRun:
             Empty for a run without training, and where the tokens are not known.
         total_steps, total_tokens: of all of its training; 0, and NaN where the tokens are not known.
         step: of the last evaluation; None if there is none.
-        split: the rollouts that this evaluation judged.
+        split: the rollouts that this evaluation verified.
     """
 
     run: RunData
@@ -77,7 +77,7 @@ def _spent(run: RunData) -> tuple[Floats, Floats]:
         "SELECT step, sum(tokens)::DOUBLE AS tokens, count(*) = count(tokens) AS known FROM rollouts "
         "WHERE split = 'train' GROUP BY step ORDER BY step"
     )
-    if not columns["known"].all() or judged_split(run) == "train":
+    if not columns["known"].all() or verified_split(run) == "train":
         return np.zeros(0), np.zeros(0)
     return columns["step"].astype(np.float64), np.cumsum(columns["tokens"])
 
@@ -98,7 +98,7 @@ def _compared(run: RunData, steps_S: Floats, tokens_S: Floats, budget: float) ->
         total_steps=steps,
         total_tokens=float(tokens_S[-1]) if len(tokens_S) else math.nan,
         step=max(run.evaluations, default=None),
-        split=judged_split(run),
+        split=verified_split(run),
     )
 
 

@@ -18,7 +18,7 @@ _ROWS = (
 _CUT = tuple(stop for stop in StopReason if stop.truncates)
 
 
-def judged_split(run: RunData) -> str:
+def verified_split(run: RunData) -> str:
     """The split that measures the policy: the rollouts drawn to evaluate it; in a dump without these, and with a single
     step, all rollouts."""
     columns = run.query("SELECT split, count(DISTINCT step) AS steps FROM rollouts GROUP BY split")
@@ -31,7 +31,7 @@ def evaluations_of(run: RunData) -> Mapping[int, Evaluation]:
     """Evaluations by step: as the run wrote them, or for a dump counted from its rollouts."""
     if run.evaluations:
         return run.evaluations
-    split = judged_split(run)
+    split = verified_split(run)
     columns = run.query("SELECT DISTINCT step FROM rollouts WHERE split IN (?, 'greedy') ORDER BY step", [split])
     return {step: _evaluation(run, split, step) for step in columns["step"].tolist()}
 

@@ -9,7 +9,7 @@ import numpy as np
 from outrider.report.comparing.cut_runs import ComparedRun
 from outrider.report.data import Columns
 
-# A timeout or an error says nothing about a response; neither does one that was never judged.
+# A timeout or an error says nothing about a response; neither does one that was never verified.
 _TRIES = """
 SELECT problem_id, level, member, answer, text, outcome = 'correct' AS success, row_number() OVER mine - 1 AS try
 FROM rollouts WHERE split = ? AND step = ? AND outcome IN ('correct', 'incorrect', 'unparseable')
@@ -18,18 +18,18 @@ WINDOW mine AS (PARTITION BY problem_id ORDER BY member)
 
 
 def at_hand(compared: Sequence[ComparedRun]) -> list[ComparedRun]:
-    """The runs whose evaluation has judged rollouts on disk."""
+    """The runs whose evaluation has verified rollouts on disk."""
     return [one for one in compared if one.step is not None and _sizes(one).size]
 
 
 def common_tries(compared: Sequence[ComparedRun]) -> int:
     """The number of tries that all runs have for at least nine tenths of their problems."""
-    # not the minimum: a few problems may have fewer judged tries, where a verifier hung
+    # not the minimum: a few problems may have fewer verified tries, where a verifier hung
     return min(int(np.quantile(_sizes(one), 0.1, method="lower")) for one in compared)
 
 
 def query_tries(one: ComparedRun, sql: str, values: Sequence[object] = ()) -> Columns:
-    """A query over ``tries``: problem_id, level, member, answer, text, success and try, which numbers the judged
+    """A query over ``tries``: problem_id, level, member, answer, text, success and try, which numbers the verified
     responses to a problem from 0, so that ``try < k`` selects the first k of them."""
     return one.run.query(f"WITH tries AS ({_TRIES}) {sql}", [one.split, one.step, *values])
 

@@ -61,7 +61,7 @@ def section(compared: Sequence[ComparedRun]) -> Section | None:
 
 
 def sets_of(one: ComparedRun, k: int) -> Sets:
-    """The problems that their first ``k`` judged tries do not solve."""
+    """The problems that their first ``k`` verified tries do not solve."""
     columns = query_tries(one, _COUNTS, [k])
     problems, n, c = columns["problem_id"].tolist(), columns["n"].astype(int), columns["c"].astype(int)
     result = unsolved(problems, n, c, k)

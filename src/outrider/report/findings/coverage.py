@@ -26,7 +26,7 @@ def find(run: RunData) -> Finding | None:
     From the first and last evaluation; without those, from the first and last visit of problems that training came
     back to, over first tries. There the problems are trained on, so success is better than on new ones; and where a
     curriculum chooses by outcome who comes back, both differences are biased, so that a run with the stage ``skip`` is
-    not judged by its visits.
+    not assessed by its visits.
 
     Raises:
         Lacking: see ``NEEDS``.

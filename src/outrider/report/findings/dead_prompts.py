@@ -13,7 +13,7 @@ from outrider.report.findings.base import Lacking, numbers, percent, share
 from outrider.report.findings.view import SCORABLE, SUCCESS, late_groups, main_split
 from outrider.report.kind import is_evaluation
 
-NEEDS = "groups of at least two judged rollouts"
+NEEDS = "groups of at least two verified rollouts"
 
 # What one group with a signal costs is 1 / (1 - share) groups: two and a half at the first number, five at the second.
 # DAPO draws up to three groups for one that it keeps, which covers the first and not the second.
@@ -33,12 +33,12 @@ def find(run: RunData) -> Finding | None:
         Lacking: see ``NEEDS``.
     """
     groups = late_groups(run)
-    judged = groups["scorable"] >= 2
-    if not judged.any():
+    verified = groups["scorable"] >= 2
+    if not verified.any():
         raise Lacking(NEEDS)
-    failed = judged & (groups["successes"] == 0)
-    solved = judged & (groups["successes"] == groups["scorable"])
-    dead = share((failed | solved)[judged], judged[judged], groups["problem"][judged])
+    failed = verified & (groups["successes"] == 0)
+    solved = verified & (groups["successes"] == groups["scorable"])
+    dead = share((failed | solved)[verified], verified[verified], groups["problem"][verified])
     hopeless = _hopeless(run)
     if not (dead.low > MANY or hopeless["share"] > HOPELESS):
         return None
@@ -46,8 +46,8 @@ def find(run: RunData) -> Finding | None:
     shares = {
         **numbers("dead", dead),
         "groups": dead.of,
-        "all_failed": float(failed.sum() / judged.sum()),
-        "all_solved": float(solved.sum() / judged.sum()),
+        "all_failed": float(failed.sum() / verified.sum()),
+        "all_solved": float(solved.sum() / verified.sum()),
         "dead_tokens": float(tokens[failed | solved].sum() / tokens.sum()) if tokens.sum() else math.nan,
         **{f"never_solved_{name}": value for name, value in hopeless.items()},
     }

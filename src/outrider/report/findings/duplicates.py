@@ -27,7 +27,7 @@ def find(run: RunData) -> Finding | None:
     Two independent samples are equal with the probability :math:`\sum_y p(y)^2 = E[p(y)]`, so the mean of the
     responses' own probabilities is an unbiased estimate of the share of equal pairs, group by group. Whether there are
     more is tested over problems, as a mean of paired differences, over groups with a log-probability for every member.
-    Where no group has, nothing is expected, and the share of equal pairs alone is judged. In the last quarter of the
+    Where no group has, nothing is expected, and the share of equal pairs alone is checked. In the last quarter of the
     steps.
 
     Only responses with the same beginning (the plain prompt, or one branching point) and of the same stage are

@@ -8,7 +8,7 @@ from outrider.report.findings.base import MIN_STEPS, FirstAndLast, Lacking, chan
 from outrider.report.findings.view import SCORABLE, SUCCESS, by_step, main_split
 
 NEEDS = f"rewards and verdicts, successes and failures, of at least {MIN_STEPS} training steps"
-FEWEST = 20  # judged responses without a success, of which some earn more than others
+FEWEST = 20  # verified responses without a success, of which some earn more than others
 
 RISE = 0.1  # of what a success earns more than a failure: less moves the policy little
 FAILURES = 0.5  # share of the positive reward: from here on, most of what is paid is paid for failing
@@ -98,7 +98,7 @@ def _unreached(run: RunData) -> Finding | None:
         sentence=f"Not one of {n:.0f} responses succeeded, while rewards go from {low:.3g} to {high:.3g} (mean "
         f"{mean:.3g}): no reward reaches what counts as a success.",
         numbers={"responses": n, "reward_min": low, "reward_max": high, "reward_mean": mean, "steps": steps},
-        threshold=f"No success among at least {FEWEST} judged responses whose rewards differ and are partly above 0, "
+        threshold=f"No success among at least {FEWEST} verified responses whose rewards differ and are partly above 0, "
         "from the first step on. A task that is too hard, with points for trying, looks the same.",
         advice=[
             "Look at the score from which a response is correct: success_at of a function, or the rule, such as "

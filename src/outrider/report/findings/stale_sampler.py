@@ -37,7 +37,7 @@ def find(run: RunData) -> Finding | None:
 
     A rollout's lag counts in steps: how much further its step is ahead of its version than where the two are closest
     in the run, so that versions may begin anywhere. Versions that do not count steps (more than one per step) are not
-    judged, and a lag that never changes cannot be seen.
+    checked, and a lag that never changes cannot be seen.
 
     Raises:
         Lacking: see ``NEEDS``.

@@ -22,11 +22,11 @@ from outrider.report.findings.view import (
 NEEDS = "verdicts"
 
 # Timeouts and errors: at 5 % a third of all groups of 8 lose a member (miles#2800), at 1 % one in thirteen.
-UNJUDGED, UNJUDGED_ACT = 0.01, 0.05
+UNVERIFIED, UNVERIFIED_ACT = 0.01, 0.05
 UNPARSEABLE = 0.2  # of ended responses, late: one in five, when a run has long had the time to learn the format
 # One answer to one problem is right or wrong; 1 % leaves room for verdicts that look at more than the answer.
 DISAGREE = 0.01
-# One text is judged by a function; 0.1 % leaves room for dumps that cut texts short.
+# One text is verified by a function; 0.1 % leaves room for dumps that cut texts short.
 UNSTABLE = 0.001
 EMPTY = 0.01  # successes without an answer, where answers are extracted: whole text graded, or default verdicts
 # A success rate that is 20 points higher from one step to the next: policies improve over many updates, graders are
@@ -37,17 +37,17 @@ Sign = tuple[str, bool, dict[str, float]]  # what was seen, whether to act at on
 
 
 def find(run: RunData) -> Finding | None:
-    """Six signs, each on its own: unjudged responses, unparseable ones that ended, answers and whole texts judged both
-    ways, successes without an answer, and a sudden jump of success.
+    """Six signs, each on its own: unverified responses, unparseable ones that ended, answers and whole texts with both
+    verdicts, successes without an answer, and a sudden jump of success.
 
     Signs for which a dump has no data are skipped.
 
     Raises:
         Lacking: see ``NEEDS``.
     """
-    if not main_split(run).judged:
+    if not main_split(run).verified:
         raise Lacking(NEEDS)
-    looks = (_unjudged, _unparseable, _disagreement, _unstable, _empty, _jump)
+    looks = (_unverified, _unparseable, _disagreement, _unstable, _empty, _jump)
     signs = [sign for look in looks if (sign := look(run)) is not None]
     if not signs:
         return None
@@ -57,10 +57,10 @@ def find(run: RunData) -> Finding | None:
         severity="act" if any(act for _, act, _ in signs) else "watch",
         sentence=f"{sentence[0].upper()}{sentence[1:]}.",
         numbers={name: value for _, _, values in signs for name, value in values.items()},
-        threshold=f"Any of these, intervals included: more than {percent(UNJUDGED)} timeouts and errors (act: "
-        f"{percent(UNJUDGED_ACT)}); late in the run more than {percent(UNPARSEABLE)} unparseable responses that were "
+        threshold=f"Any of these, intervals included: more than {percent(UNVERIFIED)} timeouts and errors (act: "
+        f"{percent(UNVERIFIED_ACT)}); late in the run more than {percent(UNPARSEABLE)} unparseable responses that were "
         f"not cut; more than {percent(DISAGREE)} of repeated answers to a problem, or {percent(UNSTABLE)} of repeated "
-        f"texts, judged both correct and not; more than {percent(EMPTY)} of successes without an answer, where the "
+        f"texts, both accepted and rejected; more than {percent(EMPTY)} of successes without an answer, where the "
         f"others have one; success {percent(JUMP)} higher from one step to the next. A problem whose reference answer "
         "is wrong is not seen by any of them.",
         advice=[
@@ -68,7 +68,7 @@ def find(run: RunData) -> Finding | None:
             "Grade the reference answers themselves: each must come out correct.",
             *for_training(
                 run,
-                "Leave unjudged responses out of every baseline: reward.timeout=null and reward.error=null, not 0.",
+                "Leave unverified responses out of every baseline: reward.timeout=null and reward.error=null, not 0.",
                 "After a jump compare what solved a problem before it and after it: a new trick of the answer's form "
                 "is a hole in the verifier.",
             ),
@@ -76,14 +76,14 @@ def find(run: RunData) -> Finding | None:
     )
 
 
-def _unjudged(run: RunData) -> Sign | None:
+def _unverified(run: RunData) -> Sign | None:
     groups = by_group(run)
-    result = share(groups["timeouts"] + groups["errors"], groups["judged"], groups["problem"])
-    if not result.low > UNJUDGED:
+    result = share(groups["timeouts"] + groups["errors"], groups["verified"], groups["problem"])
+    if not result.low > UNVERIFIED:
         return None
     timeouts, errors = int(groups["timeouts"].sum()), int(groups["errors"].sum())
-    text = f"{percent(result.value)} of the responses could not be judged ({timeouts} timeouts, {errors} errors)"
-    return text, result.low > UNJUDGED_ACT, {**numbers("unjudged", result), "timeouts": timeouts, "errors": errors}
+    text = f"{percent(result.value)} of the responses could not be verified ({timeouts} timeouts, {errors} errors)"
+    return text, result.low > UNVERIFIED_ACT, {**numbers("unjudged", result), "timeouts": timeouts, "errors": errors}
 
 
 def _unparseable(run: RunData) -> Sign | None:
@@ -109,7 +109,7 @@ def _disagreement(run: RunData) -> Sign | None:
 
 
 def _unstable(run: RunData) -> Sign | None:
-    """Whole responses (no branches: their text is a part) that came up again and were judged otherwise."""
+    """Whole responses (no branches: their text is a part) that came up again with another verdict."""
     return _both_ways(
         run,
         f"split = '{main_split(run).name}' AND parent IS NULL AND text <> '' AND {SCORABLE}",
@@ -129,7 +129,7 @@ def _both_ways(run: RunData, where: str, key: str, most: float, what: str, name:
     result = share(rows["both"], rows["repeated"])
     if not result.low > most:
         return None
-    text = f"{result.hits} of {result.of} {what} were judged both correct and not"
+    text = f"{result.hits} of {result.of} {what} were both accepted and rejected"
     return text, True, {name: result.value, f"{name}_cases": result.hits, f"{name}_repeated": result.of}
 
 

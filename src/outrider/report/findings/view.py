@@ -44,7 +44,7 @@ class Split(NamedTuple):
         late: the first step of the last quarter of its steps: from there on it is the run as it is now.
         cut: SQL that is true where a response was cut at its length; None where it is not known.
         inferred: whether ``cut`` goes by length alone, as there are no stop reasons.
-        judged: rollouts with a verdict.
+        verified: rollouts with a verdict.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Split(NamedTuple):
     late: int
     cut: str | None
     inferred: bool
-    judged: int
+    verified: int
 
     @property
     def first_tries(self) -> str:
@@ -78,7 +78,7 @@ def splits(run: RunData) -> dict[str, Split]:
     """
     rows = run.query(
         "SELECT split, min(stage) AS stage, list_sort(list(DISTINCT step)) AS steps, count(stop) AS stops, "
-        "max(branch_at + tokens + coalesce(observed, 0))::DOUBLE AS longest, count(outcome) AS judged "
+        "max(branch_at + tokens + coalesce(observed, 0))::DOUBLE AS longest, count(outcome) AS verified "
         "FROM rollouts GROUP BY split"
     )
     others = run.query(
@@ -87,7 +87,7 @@ def splits(run: RunData) -> dict[str, Split]:
     )
     helped = set(zip(*others.values(), strict=True))
     results = {}
-    for name, stage, steps, stops, longest, judged in zip(*rows.values(), strict=True):
+    for name, stage, steps, stops, longest, verified in zip(*rows.values(), strict=True):
         by_length = None if np.isnan(longest) else f"(branch_at + tokens + coalesce(observed, 0) >= {longest:.0f})"
         results[name] = Split(
             name=name,
@@ -97,7 +97,7 @@ def splits(run: RunData) -> dict[str, Split]:
             late=int(steps[-max(1, math.ceil(len(steps) / 4))]),
             cut=f"({CUT})" if stops else by_length,
             inferred=not stops,
-            judged=int(judged),
+            verified=int(verified),
         )
     return results
 
@@ -182,9 +182,9 @@ def success_by_step(run: RunData) -> Columns:
 def by_group(run: RunData) -> Columns:
     """One row for each group of the main split, all its rollouts counted but a baseline's, in no particular order.
 
-    Columns: ``problem``, a number; ``step``, ``tokens``; counts of rollouts: ``judged``, ``scorable``, ``successes``,
+    Columns: ``problem``, a number; ``step``, ``tokens``; counts of rollouts: ``verified``, ``scorable``, ``successes``,
     ``timeouts``, ``errors``; ``stops`` (known whether cut), ``cut``, ``cut_scorable``, ``cut_successes``; ``ended``
-    (judged and not known to be cut), ``ended_unparseable``; ``answering`` (successes whose answer is known, be it
+    (verified and not known to be cut), ``ended_unparseable``; ``answering`` (successes whose answer is known, be it
     empty) and ``silent`` (those whose answer is empty); and ``cut_tokens``.
 
     Raises:
@@ -196,7 +196,7 @@ def by_group(run: RunData) -> Columns:
     # by step too: every evaluation of a run has the same groups
     rows = run.query(
         f"""
-        SELECT step, min(problem_id) AS problem, sum(tokens) AS tokens, count(outcome) AS judged,
+        SELECT step, min(problem_id) AS problem, sum(tokens) AS tokens, count(outcome) AS verified,
             count(*) FILTER ({SCORABLE}) AS scorable, count(*) FILTER ({SUCCESS}) AS successes,
             count(*) FILTER (outcome = 'timeout') AS timeouts, count(*) FILTER (outcome = 'error') AS errors,
             count({cut}) AS stops, count(*) FILTER ({cut}) AS cut,

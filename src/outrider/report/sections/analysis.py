@@ -36,7 +36,7 @@ class Analysed:
         about: its settings.
         rows: columns, in the order of the rollouts; null is NaN.
         owners_T: which response each row is of, from 0 on, in order.
-        success_R: of each response: 1, 0, or NaN where it was not judged.
+        success_R: of each response: 1, 0, or NaN where it was not verified.
         problems_R: a number for the problem of each response.
         words: the text of every token id; empty where it cannot be read.
     """
@@ -50,7 +50,7 @@ class Analysed:
 
     @property
     def outcome_T(self) -> Ints:
-        """Index into ``OUTCOMES``, -1 where not judged."""
+        """Index into ``OUTCOMES``, -1 where not verified."""
         return np.nan_to_num(self.success_R[self.owners_T], nan=-1).astype(np.int64)
 
     @property
@@ -86,7 +86,7 @@ class Analysed:
         ends = np.cumsum(np.bincount(self.owners_T)).tolist()[:_CATEGORISED] if self.words else []
         for start, end in zip([0, *ends], ends, strict=False):
             ids = self.rows["token_id"][start:end].tolist()
-            kinds_T[start:end] = lexicon.categorise_pieces([self.words[i] for i in ids])
+            kinds_T[start:end] = lexicon.categorise_token_texts([self.words[i] for i in ids])
         return kinds_T, tuple(name.replace("_", " ") for name in lexicon.names)
 
 
@@ -124,7 +124,7 @@ def read_analysis(
     table, sentences = _read(folder, about, columns, most, broken)
     run.notices.extend(broken)
     words = _words(folder) if "token_id" in columns else []
-    return None if table is None else _judged(run, about, table, words), [*sentences, *broken]
+    return None if table is None else _verified(run, about, table, words), [*sentences, *broken]
 
 
 def mean_series(name: str, x: Sequence[Label], means: Sequence[Mean], rows: str = "tokens") -> Series:
@@ -196,7 +196,7 @@ def _words(folder: Path) -> list[str]:
         return []
 
 
-def _judged(run: RunData, about: dict[str, Any], table: pa.Table, words: list[str]) -> Analysed:
+def _verified(run: RunData, about: dict[str, Any], table: pa.Table, words: list[str]) -> Analysed:
     """Rows put together by response, with the verdicts of the run."""
     # numbers in place of texts, which every token repeats
     texts = table["group_id"].combine_chunks().dictionary_encode()
@@ -212,9 +212,9 @@ def _judged(run: RunData, about: dict[str, Any], table: pa.Table, words: list[st
         [about.get("split", "train"), np.unique(rows["step"]).tolist()],
     )
     success, problem_of = {}, {}
-    for step, group, member, problem, judged in zip(*(c.tolist() for c in known.values()), strict=True):
+    for step, group, member, problem, verified in zip(*(c.tolist() for c in known.values()), strict=True):
         # with the step: every evaluation of a run has the same groups
-        success[step, group, member], problem_of[group] = judged, problem
+        success[step, group, member], problem_of[group] = verified, problem
     groups_R = [groups[code] for code in codes_T[first_R].tolist()]
     steps_R, members_R = (rows[name][first_R].tolist() for name in ("step", "member"))
     keys = zip(steps_R, groups_R, members_R, strict=True)

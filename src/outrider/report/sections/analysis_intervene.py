@@ -17,7 +17,7 @@ _RESAMPLES = 500
 
 _TEXT = (
     "From `outrider analyse intervene`: a token is replaced by the most likely other one, and the response is "
-    "continued from both and judged. The effect is success with the token less success with its replacement: above 0 "
+    "continued from both and verified. The effect is success with the token less success with its replacement: above 0 "
     "the token helped, near 0 it did not matter. Means are over the positions that were tried, not over all tokens; "
     "95 % intervals are over problems."
 )
@@ -76,14 +76,14 @@ def _size(square: float) -> float | None:
 
 
 def _note(analysis: Analysed, effect_N: Floats) -> str:
-    judged_N = ~np.isnan(effect_N)
+    verified_N = ~np.isnan(effect_N)
     k = analysis.rows["k"]
     kept, replaced = (
-        (analysis.rows[name][judged_N] / k[judged_N]).mean() if judged_N.any() else np.nan
+        (analysis.rows[name][verified_N] / k[verified_N]).mean() if verified_N.any() else np.nan
         for name in ("kept_successes", "replaced_successes")
     )
-    lost = len(effect_N) - int(judged_N.sum())
-    left = f" {lost:,} positions are left out: a continuation could not be judged." if lost else ""
+    lost = len(effect_N) - int(verified_N.sum())
+    left = f" {lost:,} positions are left out: a continuation could not be verified." if lost else ""
     chosen = "highest entropy of its stretch" if analysis.about.get("choose") == "entropy" else "random"
     return (
         f"{analysis.source}; positions: {chosen}; {int(k.max())} continuations of each token by the model "

@@ -37,10 +37,10 @@ def section(run: RunData) -> Section | None:
     body = [_row(summary, ks) for summary in (*evaluation.levels, evaluation.overall)]
     names = [*(f"pass@{k}" for k in ks), "greedy", "majority"]
     columns = ["level", "problems", *(text for name in names for text in (name, f"{name} interval"))]
-    columns += ["responses", "cut off", "unparseable", "not judged", "tokens per response"]
+    columns += ["responses", "cut off", "unparseable", "not verified", "tokens per response"]
     note = f"Step {step}. " * (len(run.evaluations) > 1) + "Majority: whether the most frequent answer is right."
     unknown = sum(t.scorable == 0 for t in evaluation.tallies if t.samples)
-    note += f" {unknown:,} problems have no response that was judged, and are in no share." * (unknown > 0)
+    note += f" {unknown:,} problems have no response that was verified, and are in no share." * (unknown > 0)
     filled = [i for i in range(len(columns)) if any(row[i] is not None for row in body)]
     table = TableBlock(
         "evaluated", "What it solves", [columns[i] for i in filled], [[row[i] for i in filled] for row in body], note

@@ -34,23 +34,23 @@ _KINDS = (
     _Kind("A branch that succeeded", "branches > 0", "branch_successes = 0, step DESC"),
     _Kind("Seeded with solved examples or a hint", "seeded > 0", "seeded_successes = 0, step DESC"),
     _Kind("Solved for the first time", "successes > 0 AND failed_before > 0", "failed_before DESC, step"),
-    _Kind("One success", "successes = 1 AND judged > 1", "judged DESC, step DESC"),
+    _Kind("One success", "successes = 1 AND verified > 1", "verified DESC, step DESC"),
     _Kind("Cut off by the limit", "truncated > 0", "truncated DESC, step DESC"),
-    _Kind("The verifier failed", "unjudgeable > 0", "unjudgeable DESC, step DESC"),
+    _Kind("The verifier failed", "failed_verdicts > 0", "failed_verdicts DESC, step DESC"),
     _Kind("Nothing worked", "kind = 'unsolved'", "n DESC, step DESC"),
 )
 # RANGE and not ROWS: the other groups of a problem in the same step are not before it
 _MEMBERS = f"""
 CREATE OR REPLACE TEMP TABLE members AS
-SELECT groups.*, branches, branch_successes, seeded, seeded_successes, truncated, unjudgeable,
-    CASE WHEN coalesce(sum(successes) OVER before, 0) = 0 THEN coalesce(sum(judged) OVER before, 0) ELSE 0 END
+SELECT groups.*, branches, branch_successes, seeded, seeded_successes, truncated, failed_verdicts,
+    CASE WHEN coalesce(sum(successes) OVER before, 0) = 0 THEN coalesce(sum(verified) OVER before, 0) ELSE 0 END
         AS failed_before
 FROM groups JOIN (
     SELECT step, group_id, count(parent) AS branches, count(parent) FILTER (success = 1) AS branch_successes,
         count(*) FILTER (context = 'seeded') AS seeded,
         count(*) FILTER (context = 'seeded' AND success = 1) AS seeded_successes,
         count(*) FILTER ({CUT}) AS truncated,
-        count(*) FILTER (outcome IN ('timeout', 'error')) AS unjudgeable
+        count(*) FILTER (outcome IN ('timeout', 'error')) AS failed_verdicts
     FROM seen GROUP BY step, group_id
 ) USING (step, group_id)
 WINDOW before AS (PARTITION BY problem_id ORDER BY step RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)

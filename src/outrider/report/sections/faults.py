@@ -15,7 +15,7 @@ _MARKERS = (r"\boxed{", "####", "<answer>")
 
 _TEXT = (
     "What one sees of a response without knowing its task: that it has no answer or several, was cut off, goes round "
-    "in circles, cannot be read, or changes its language. Each is judged by a rule that is printed here, and no rule "
+    "in circles, cannot be read, or changes its language. Each is found by a rule that is printed here, and no rule "
     "knows what is right."
 )
 _TRAINED = " Training should make all of them rarer; one that grows is a habit that is being paid for."
@@ -24,14 +24,14 @@ _TRAINED = " Training should make all of them rarer; one that grows is a habit t
 def section(run: RunData) -> Section | None:
     """The share of faulty responses by rule, first steps against last, with each rule's definition and threshold.
 
-    Branches are left out: their text is only the end of a response. None where no rule can judge anything.
+    Branches are left out: their text is only the end of a response. None where no rule can decide anything.
     """
     read = {name: columns for name, steps in ends(run, _STEPS).items() if len((columns := _read(run, steps))["text"])}
     marker = _marker(read.values())
     by_split = {
         name: faults(c["text"].tolist(), c["outcome"].tolist(), c["stop"].tolist(), marker) for name, c in read.items()
     }
-    if not any(one.judged for rules in by_split.values() for one in rules):
+    if not any(one.decided for rules in by_split.values() for one in rules):
         return None
     text = _TEXT + (_TRAINED if split(run) == "train" else "")
     return Section("faults", "Faults of responses", text, [_figure(by_split)], [_table(by_split, marker)])
@@ -59,7 +59,7 @@ def _figure(by_split: Mapping[str, Sequence[Faults]]) -> Figure:
             name,
             [one.rule.name for one in item],
             [one.share for one in item],
-            hover=[f"of {one.judged:,}" for one in item],
+            hover=[f"of {one.decided:,}" for one in item],
         )
         for name, item in by_split.items()
     ]
@@ -67,12 +67,12 @@ def _figure(by_split: Mapping[str, Sequence[Faults]]) -> Figure:
 
 
 def _table(by_split: Mapping[str, Sequence[Faults]], marker: str) -> TableBlock:
-    columns = ["fault", *(text for name in by_split for text in (name, "judged")), "what is counted", "a fault above"]
+    columns = ["fault", *(text for name in by_split for text in (name, "decided")), "what is counted", "a fault above"]
     body: list[list[CellValue]] = []
     for i, rule in enumerate(RULES):
         cells: list[CellValue] = [rule.name]
         for one in by_split.values():
-            cells += [cell(one[i].share), one[i].judged]
+            cells += [cell(one[i].share), one[i].decided]
         body.append([*cells, rule.definition, rule.threshold])
     marked = (
         f"answers begin with `{marker}`, as most successes have it"

@@ -33,7 +33,7 @@ def section(run: RunData) -> Section | None:
     """pass@1 against pass@k along training, pass@k curves, and paired changes by level, from evaluations.
 
     Without evaluations: pass@k of the groups that were drawn, early and late in training. Only the first stage's roots
-    count there, as what a planner adds depends on what came back. None where nothing was judged, or nothing more than
+    count there, as what a planner adds depends on what came back. None where nothing was verified, or nothing more than
     once, and of a single evaluation that is all there is.
     """
     points = points_of(run)

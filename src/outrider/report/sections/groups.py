@@ -21,16 +21,16 @@ _TEXT = (
 def section(run: RunData) -> Section | None:
     """Kinds of groups over time and by level, coverage, problems that came back, and problems without success.
 
-    None where nothing was ever judged.
+    None where nothing was ever verified.
     """
-    if not one(query(run, "SELECT count(kind) AS judged FROM groups"))["judged"]:
+    if not one(query(run, "SELECT count(kind) AS verified FROM groups"))["verified"]:
         return None
     tables = [by_level(run), _again(run), without_success(run)]
     return Section("groups", "Solved, mixed, unsolved", _TEXT, [*kinds(run), *_coverage(run)], [t for t in tables if t])
 
 
 def kinds(run: RunData) -> list[Figure]:
-    """Shares of solved, mixed and unsolved groups along training; no figure where nothing was ever judged."""
+    """Shares of solved, mixed and unsolved groups along training; no figure where nothing was ever verified."""
     columns = query(
         run, "SELECT upto, kind, count(*) AS n FROM groups WHERE kind IS NOT NULL GROUP BY upto, kind ORDER BY upto"
     )
@@ -66,7 +66,7 @@ def by_level(run: RunData) -> TableBlock | None:
         """
         SELECT level, count(DISTINCT problem_id) AS problems, count(*) AS groups,
             avg((kind = 'solved')::INT) AS solved, avg((kind = 'mixed')::INT) AS mixed,
-            avg((kind = 'unsolved')::INT) AS unsolved, sum(successes) / sum(judged) AS success, avg(n) AS rollouts
+            avg((kind = 'unsolved')::INT) AS unsolved, sum(successes) / sum(verified) AS success, avg(n) AS rollouts
         FROM groups WHERE kind IS NOT NULL AND level IS NOT NULL AND level <> '' GROUP BY level
         ORDER BY try_cast(regexp_extract(level, '[0-9]+') AS BIGINT), level
         """,
@@ -99,7 +99,7 @@ def _again(run: RunData) -> TableBlock | None:
 def without_success(run: RunData) -> TableBlock | None:
     """Problems met more than once (in one step: at all) without any success, the most expensive first.
 
-    A timeout or an error of the verifier is not counted as a failure, since the response was not judged.
+    A timeout or an error of the verifier is not counted as a failure, since the response was not verified.
     """
     visits = 2 if split(run) == "train" else 1
     data = query(

@@ -38,7 +38,7 @@ def section(run: RunData) -> Section | None:
 def _measure(run: RunData, unit: str) -> None:
     """A relation ``measured`` of lengths; texts are read once for it."""
     what, length, source = ("VIEW", "length", "seen") if unit == "tokens" else ("TABLE", "length(text)", "with_text")
-    outcome = "CASE success WHEN 1 THEN 'correct' WHEN 0 THEN 'not correct' ELSE 'not judged' END"
+    outcome = "CASE success WHEN 1 THEN 'correct' WHEN 0 THEN 'not correct' ELSE 'not verified' END"
     run.db.execute(
         f"CREATE OR REPLACE TEMP {what} measured AS "
         f"SELECT upto, phase, {outcome} AS outcome, stop, {length} AS size FROM {source}"
@@ -169,5 +169,5 @@ _REFERENCES = {"correct": "successes of the group", "group": "whole group", "uns
 def _has_novelty(run: RunData) -> bool:
     credit = run.config.get("credit")
     chains = credit.values() if isinstance(credit, dict) else []
-    pieces = [piece for chain in chains if isinstance(chain, list) for piece in chain]
-    return any(piece == "novelty" or (isinstance(piece, dict) and "novelty" in piece) for piece in pieces)
+    links = [link for chain in chains if isinstance(chain, list) for link in chain]
+    return any(link == "novelty" or (isinstance(link, dict) and "novelty" in link) for link in links)

@@ -39,7 +39,7 @@ _GROUPS = """
 CREATE TEMP TABLE groups AS
 SELECT step, group_id, any_value(upto) AS upto, any_value(phase) AS phase,
     any_value(problem_id) AS problem_id, any_value(level) AS level,
-    count(*) AS n, count(success) AS judged, coalesce(sum(success), 0) AS successes,
+    count(*) AS n, count(success) AS verified, coalesce(sum(success), 0) AS successes,
     count(*) FILTER (outcome IN ('correct', 'incorrect', 'unparseable')) AS scorable,
     sum(tokens) + coalesce(any_value(greedy_tokens), 0) AS tokens,
     arg_min(stage, member) FILTER (success = 1) AS first_stage,
@@ -66,13 +66,13 @@ def query(run: RunData, sql: str, values: Sequence[Any] = ()) -> Columns:
     """A query over ``rollouts`` and five more relations, of the split that was drawn to learn from (or, in a dump
     without ``train``, to evaluate).
 
-    ``with_text``: its rollouts, with ``success`` (1, 0; null if never judged), ``length`` (own tokens, observed ones
+    ``with_text``: its rollouts, with ``success`` (1, 0; null if never verified), ``length`` (own tokens, observed ones
     included, and prefix), ``upto`` (last step of the bin of steps; at most ``BINS`` bins) and ``phase`` (early: first
     fifth of the steps, late: last fifth; else null). ``seen``: the same without ``text`` and ``prompt``, which is much
     faster. ``spent``: the same with the greedy rollouts of a baseline, which cost tokens and are no samples; the other
     two are without.
-    ``groups``: one row per step and group: ``n``, ``judged``, ``scorable`` (no timeout or error), ``successes``,
-    ``tokens`` (greedy ones too), ``kind`` (solved, mixed, unsolved; null if never judged), and stage, stream and
+    ``groups``: one row per step and group: ``n``, ``verified``, ``scorable`` (no timeout or error), ``successes``,
+    ``tokens`` (greedy ones too), ``kind`` (solved, mixed, unsolved; null if never verified), and stage, stream and
     context of its first success, null without one. ``bins``: steps.
     """
     try:

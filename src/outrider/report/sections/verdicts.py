@@ -17,7 +17,7 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Outcomes over time, seconds, the slowest judgements and the commonest reasons. None where nothing was judged."""
+    """Outcomes over time, seconds, the slowest verdicts and the commonest reasons. None where nothing was verified."""
     outcomes = query(
         run, "SELECT upto, outcome, count(*) AS n FROM seen WHERE outcome IS NOT NULL GROUP BY ALL ORDER BY upto"
     )
@@ -72,7 +72,7 @@ def _seconds(run: RunData) -> list[Figure]:
         return []
     names = {"median": "middle", "99 %": "high", "longest": "most"}
     lines = [series(name, columns["upto"], columns[key]) for name, key in names.items()]
-    return [Figure("verdicts-seconds", "Time to judge a rollout", "line", "step", "seconds", lines)]
+    return [Figure("verdicts-seconds", "Time to verify a rollout", "line", "step", "seconds", lines)]
 
 
 def _slowest(run: RunData) -> list[TableBlock]:
@@ -85,4 +85,4 @@ def _slowest(run: RunData) -> list[TableBlock]:
     if not len(data["seconds"]):
         return []
     columns = ["seconds", "verdict", "drawn to", "step", "rollout", "detail"]
-    return [TableBlock("verdicts-slowest", "The slowest judgements", columns, rows(data))]
+    return [TableBlock("verdicts-slowest", "The slowest verdicts", columns, rows(data))]

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def judge_calls(tested: TestedProgram, job: dict[str, Any]) -> dict[str, Any]:
-    """The result of the tests, in the form of :func:`outrider.verify.inside.unit.judge`.
+def verify_calls(tested: TestedProgram, job: dict[str, Any]) -> dict[str, Any]:
+    """The result of the tests, in the form of :func:`outrider.verify.inside.unit.verify_tests`.
 
     Args:
         tested: the program.

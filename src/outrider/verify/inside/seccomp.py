@@ -28,7 +28,7 @@ NEW_NAMESPACES = 0x7E020000
 # falls back to fork.
 CLONE_VFORK, VFORK = 0x4000, 58  # the flag; the call, which only x86-64 has
 
-# Calls against the judging process or the kernel, which no program needs. Numbers: x86-64; other machines.
+# Calls against the verifying process or the kernel, which no program needs. Numbers: x86-64; other machines.
 REFUSED = {
     "ptrace": (101, 117),
     "process_vm_readv": (310, 270),

@@ -23,7 +23,7 @@ from outrider.verify.inside.calls import (
     shown,
 )
 from outrider.verify.inside.child import end_of, fork, limit, used_up
-from outrider.verify.inside.functional import judge_calls
+from outrider.verify.inside.functional import verify_calls
 from outrider.verify.inside.namespaces import exit_at
 from outrider.verify.inside.plain import Frames, Ignoring, dumps, loads
 from outrider.verify.inside.programs import compiled, prepare_interpreter
@@ -36,7 +36,7 @@ GRACE = 0.05  # seconds between the end of a program's pipes and that of its pro
 
 
 def serve(channel: Frames, job: dict[str, Any]) -> None:
-    """Judge ``job["source"]`` by the tests that come over the channel afterwards, and send the result."""
+    """Verify ``job["source"]`` by the tests that come over the channel afterwards, and send the result."""
     limits = job["limits"]
     nothing = os.open(os.devnull, os.O_RDWR)
     (their_read, write), (read, their_write) = os.pipe(), os.pipe()
@@ -52,7 +52,7 @@ def serve(channel: Frames, job: dict[str, Any]) -> None:
     limit(resource.RLIMIT_AS, limits["memory"])
     tested = TestedProgram(Frames(read, write))
     planned = loads(channel.receive(1 << 62))
-    result = judge_calls(tested, planned["calls"]) if "calls" in planned else judge(tested, planned)
+    result = verify_calls(tested, planned["calls"]) if "calls" in planned else verify_tests(tested, planned)
     if result.get("gone"):
         time.sleep(GRACE)
         ended, status, usage = os.wait4(pid, os.WNOHANG)
@@ -65,7 +65,7 @@ def serve(channel: Frames, job: dict[str, Any]) -> None:
     channel.send(dumps(result))
 
 
-def judge(tested: TestedProgram, job: dict[str, Any]) -> dict[str, Any]:
+def verify_tests(tested: TestedProgram, job: dict[str, Any]) -> dict[str, Any]:
     """The result of the tests.
 
     Args:

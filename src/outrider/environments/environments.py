@@ -1,4 +1,4 @@
-"""The worlds of the rollouts that are being drawn."""
+"""The environments of the rollouts that are being drawn."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Key = tuple[int, int]  # a request, and a rollout of it
 
 
 class Failed(NamedTuple):
-    """A world that did not answer: it raised, hung, died or flooded. It is gone."""
+    """An environment that did not answer: it raised, hung, died or flooded. It is gone."""
 
     why: str
     hung: bool = False
 
 
-class WorldLimits(NamedTuple):
-    """What a world may take for one turn.
+class EnvironmentLimits(NamedTuple):
+    """What an environment may take for one turn.
 
     Attributes:
         seconds: of wall time, after which it has failed.
@@ -34,11 +34,11 @@ class WorldLimits(NamedTuple):
     most_bytes: int = 4096
 
 
-class Worlds(Protocol):
-    """Worlds by the key of their rollout. A question is asked at once, and answered when it is."""
+class Environments(Protocol):
+    """Environments by the key of their rollout. A question is asked at once, and answered when it is."""
 
     def begin(self, key: Key, problem: Problem, seed: int) -> None:
-        """Ask for a world; its first answer is a reply with what it says at the start."""
+        """Ask for an environment; its first answer is a reply with what it says at the start."""
         ...
 
     def act(self, key: Key, text: str) -> None:
@@ -50,15 +50,15 @@ class Worlds(Protocol):
         ...
 
     def close(self, keys: Iterable[Key]) -> None:
-        """End some worlds; those that are gone are passed over."""
+        """End some environments; those that are gone are passed over."""
         ...
 
     def end(self) -> None:
-        """End all worlds, and what they are made from; the next question starts it again."""
+        """End all environments, and what they are made from; the next question starts it again."""
         ...
 
 
-def asked(question: Callable[[], Any], limits: WorldLimits) -> Reply | Failed:
+def asked(question: Callable[[], Any], limits: EnvironmentLimits) -> Reply | Failed:
     """What an environment says, made plain and as long as it may be; whatever it raises is its failure."""
     try:
         said = question()
@@ -77,20 +77,20 @@ def asked(question: Callable[[], Any], limits: WorldLimits) -> Reply | Failed:
         return Failed(writable(f"{type(error).__name__}: {error}"[:300]))
 
 
-class WorldsHere:
-    """Worlds in this process, for environments that are trusted to return: they answer at once."""
+class LocalEnvironments:
+    """Environments in this process, for environments that are trusted to return: they answer at once."""
 
-    def __init__(self, make: Make, limits: WorldLimits) -> None:
+    def __init__(self, make: Make, limits: EnvironmentLimits) -> None:
         self._make, self._limits = make, limits
-        self._worlds: dict[Key, Environment] = {}
+        self._environments: dict[Key, Environment] = {}
         self._answers: list[tuple[Key, Reply | Failed]] = []
 
     def begin(self, key: Key, problem: Problem, seed: int) -> None:
-        world = self._worlds[key] = self._make()
-        self._ask(key, lambda: world.begin(problem, seed))
+        environment = self._environments[key] = self._make()
+        self._ask(key, lambda: environment.begin(problem, seed))
 
     def act(self, key: Key, text: str) -> None:
-        self._ask(key, lambda: self._worlds[key].step(text))
+        self._ask(key, lambda: self._environments[key].step(text))
 
     def answers(self) -> Iterator[tuple[Key, Reply | Failed]]:
         answered, self._answers = self._answers, []
@@ -98,12 +98,12 @@ class WorldsHere:
 
     def close(self, keys: Iterable[Key]) -> None:
         for key in keys:
-            if (world := self._worlds.pop(key, None)) is not None:
+            if (environment := self._environments.pop(key, None)) is not None:
                 with contextlib.suppress(Exception):
-                    world.close()
+                    environment.close()
 
     def end(self) -> None:
-        self.close(list(self._worlds))
+        self.close(list(self._environments))
         self._answers.clear()
 
     def _ask(self, key: Key, question: Callable[[], Any]) -> None:

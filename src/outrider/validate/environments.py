@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from outrider.environments.environment import Reply
-from outrider.environments.worlds import Failed, Worlds
+from outrider.environments.environments import Environments, Failed
 from outrider.record import Problem
 from outrider.tasks.turn_task import TurnTask
 
 PROBLEMS = 8  # that are played, twice each
 
 
-class WorldsCompared(NamedTuple):
+class EnvironmentsCompared(NamedTuple):
     """How many problems were played twice, those that did not go alike, a sentence for each that failed, and how many
     turns were answered each time; one that ends its rollout is not."""
 
@@ -27,7 +27,7 @@ class WorldsCompared(NamedTuple):
     def sentence(self) -> str:
         """In words.
 
-        >>> WorldsCompared(8, [], [], 16).sentence
+        >>> EnvironmentsCompared(8, [], [], 16).sentence
         'environments: 8 problems were played twice, 16 turns were answered, and the same was said to the same turns'
         """
         told = f"environments: {self.played} problems were played twice, {self.answered} turns were answered"
@@ -36,50 +36,52 @@ class WorldsCompared(NamedTuple):
         if self.otherwise:
             return (
                 f"{told}; {len(self.otherwise)} went otherwise, such as {self.otherwise[0]}: a recipe that branches "
-                "finds no world to go on in"
+                "finds no environment to go on in"
             )
         return f"{told}, and the same was said to the same turns"
 
 
-def compare_worlds(task: TurnTask, problems: Sequence[Problem]) -> WorldsCompared:
-    """Give two worlds of each problem the same turns: those of a demonstration, or examples."""
-    worlds = task.worlds()
+def compare_environments(task: TurnTask, problems: Sequence[Problem]) -> EnvironmentsCompared:
+    """Give two environments of each problem the same turns: those of a demonstration, or examples."""
+    environments = task.environments()
     try:
-        return _compared(task, worlds, problems[:PROBLEMS])
+        return _compared(task, environments, problems[:PROBLEMS])
     finally:
-        worlds.end()
+        environments.end()
 
 
-def _compared(task: TurnTask, worlds: Worlds, problems: Sequence[Problem]) -> WorldsCompared:
+def _compared(task: TurnTask, environments: Environments, problems: Sequence[Problem]) -> EnvironmentsCompared:
     otherwise, failed, answered = list[str](), list[str](), 0
     for number, problem in enumerate(problems):
         turns = task.demonstration(problem) or task.example_turns(problem)
-        one, other = (_played(worlds, (number, k), problem, turns) for k in range(2))
+        one, other = (_played(environments, (number, k), problem, turns) for k in range(2))
         answered += sum(isinstance(said, Reply) and not said.done for said in one[1:])
         if bad := [said for said in (*one, *other) if isinstance(said, Failed)]:
             failed.append(f"{problem.id} ({bad[0].why})")
         # as texts, since a score may be NaN
         elif [repr(_timeless(said)) for said in one] != [repr(_timeless(said)) for said in other]:
             otherwise.append(problem.id)
-    return WorldsCompared(len(problems), otherwise, failed, answered)
+    return EnvironmentsCompared(len(problems), otherwise, failed, answered)
 
 
-def _played(worlds: Worlds, key: tuple[int, int], problem: Problem, turns: Sequence[str]) -> list[Reply | Failed]:
-    """All that a world says."""
-    worlds.begin(key, problem, seed=0)
+def _played(
+    environments: Environments, key: tuple[int, int], problem: Problem, turns: Sequence[str]
+) -> list[Reply | Failed]:
+    """All that an environment says."""
+    environments.begin(key, problem, seed=0)
     said: list[Reply | Failed] = []
     for turn in [*turns, None]:
-        [(_, answer)] = worlds.answers()
+        [(_, answer)] = environments.answers()
         said.append(answer)
         if turn is None or isinstance(answer, Failed) or answer.done:
             break
-        worlds.act(key, turn)
-    worlds.close([key])
+        environments.act(key, turn)
+    environments.close([key])
     return said
 
 
 def _timeless(said: Reply | Failed) -> Reply | Failed:
-    """Without the seconds that a verdict took, in which alone two worlds may differ."""
+    """Without the seconds that a verdict took, in which alone two environments may differ."""
     if isinstance(said, Failed) or said.verdict is None:
         return said
     return said._replace(verdict=replace(said.verdict, seconds=0.0))

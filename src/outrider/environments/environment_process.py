@@ -1,4 +1,4 @@
-"""The process of one world, which can be killed: its side of :mod:`outrider.environments.apart`."""
+"""The process of one environment, which can be killed: its side of :mod:`outrider.environments.apart`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from outrider.environments.environment import Environment
-from outrider.environments.worlds import Failed, Make, WorldLimits, asked
+from outrider.environments.environments import EnvironmentLimits, Failed, Make, asked
 from outrider.verify.worker import limit_memory
 
 
-def run_world(made: tuple[Make, WorldLimits], channel: Connection, memory_gb: float) -> None:
+def run_environment(made: tuple[Make, EnvironmentLimits], channel: Connection, memory_gb: float) -> None:
     """Receive a problem with a seed, then texts of turns, and answer each; None ends it.
 
     An answer is this process's id, the number of the question, and a reply or a failure, behind which it ends.
@@ -24,28 +24,28 @@ def run_world(made: tuple[Make, WorldLimits], channel: Connection, memory_gb: fl
     own = os.getpid()
     os.register_at_fork(after_in_child=channel.close)  # what the environment forks must not answer for it
     limit_memory(memory_gb)
-    world: Environment | None = None
+    environment: Environment | None = None
     while (question := channel.recv()) is not None:
         number, given = question
-        if world is None:
-            answer, world = _begun(make, given, limits)
+        if environment is None:
+            answer, environment = _begun(make, given, limits)
         else:
-            answer = asked(lambda: world.step(given), limits)  # noqa: B023 - called at once
+            answer = asked(lambda: environment.step(given), limits)  # noqa: B023 - called at once
         if os.getpid() != own:
             return
         channel.send((own, number, answer))
         if isinstance(answer, Failed):
             return
-    if world is not None:
+    if environment is not None:
         with contextlib.suppress(Exception):
-            world.close()
+            environment.close()
 
 
-def _begun(make: Make, given: Any, limits: WorldLimits) -> tuple[Any, Environment | None]:
-    world: list[Environment] = []
+def _begun(make: Make, given: Any, limits: EnvironmentLimits) -> tuple[Any, Environment | None]:
+    environment: list[Environment] = []
 
     def begin() -> Any:
-        world.append(make())
-        return world[0].begin(*given)
+        environment.append(make())
+        return environment[0].begin(*given)
 
-    return asked(begin, limits), world[0] if world else None
+    return asked(begin, limits), environment[0] if environment else None

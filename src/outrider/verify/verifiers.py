@@ -1,14 +1,14 @@
-"""Every judge by the name that a recipe gives it."""
+"""Every verifier by the name that a recipe gives it."""
 
 from outrider.verify.choice import MultipleChoice
 from outrider.verify.code import Stdio, UnitTests
 from outrider.verify.function import Function
-from outrider.verify.judge import Judge
 from outrider.verify.maths import Maths
 from outrider.verify.question_answering import QuestionAnswering
 from outrider.verify.short_answer import Exact, Number
+from outrider.verify.verifier import Verifier
 
-JUDGES: dict[str, type[Judge]] = {
+VERIFIERS: dict[str, type[Verifier]] = {
     "number": Number,
     "exact": Exact,
     "math": Maths,

@@ -39,7 +39,7 @@ UNSCORABLE = float("nan")
 KILLED = -9
 
 
-class Trial:
+class ProgramCheck:
     """Tries programs within limits. The wall clock is the sandbox's share of that of a verdict.
 
     What the program did is its own fault, and incorrect. A busy machine is a timeout and a sandbox that fails an
@@ -65,7 +65,7 @@ class Trial:
         return self._caught(lambda: self._by_output(source, pairs, partial(same_token, tolerance=tolerance, case=case)))
 
     def by_calls(self, source: str, calls: Mapping[str, Any]) -> Verdict:
-        """The verdict by what a function returns, see :func:`outrider.verify.inside.functional.judge_calls`."""
+        """The verdict by what a function returns, see :func:`outrider.verify.inside.functional.verify_calls`."""
         planned = {"tests": [""] * len(calls["cases"]), "setup": 0, "calls": calls}
         return self._caught(lambda: self._by_tests(source, PRELUDE, planned))
 

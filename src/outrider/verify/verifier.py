@@ -1,4 +1,4 @@
-"""The contract of a judge: how responses to a table's problems are judged, and the fields that a row must have."""
+"""The contract of a verifier: how responses to a table's problems are verified, and the fields that a row must have."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from outrider.record import Problem, Verdict, unparseable
 from outrider.verify.thinking import UNCLOSED, answer_of
 
 
-class Judge(Options):
-    """A rule that judges. Fields are the recipe's options: ``task: {table: {…, judge: {number: {}}}}``."""
+class Verifier(Options):
+    """A rule that verifies. Fields are the recipe's options: ``task: {table: {…, verifier: {number: {}}}}``."""
+
+    old_methods: ClassVar[Mapping[str, str]] = {"judge": "verify"}
 
     pooled: ClassVar[bool] = False
     """Whether a verdict may hang, grow or run foreign code, and is made in processes that can be killed."""
@@ -32,11 +34,11 @@ class Judge(Options):
             answer: name of the field with the right answer.
 
         Raises:
-            ValueError: no response could be judged by this row, with the reason.
+            ValueError: no response could be verified by this row, with the reason.
         """
         raise NotImplementedError
 
-    def judge(self, problem: Problem, text: str, finished: bool) -> Verdict:
+    def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
         """The verdict on a response. ``finished`` is False where it was truncated by a limit.
 
         Every verifier gets what stands behind the reasoning (:mod:`outrider.verify.thinking`): a block that is not
@@ -50,7 +52,7 @@ class Judge(Options):
         raise NotImplementedError
 
     def right(self, problem: Problem) -> str | None:
-        """A response that has to be judged correct, made from the reference; None where none can be made."""
+        """A response that has to be accepted as correct, made from the reference; None where none can be made."""
         raise NotImplementedError
 
     def right_otherwise(self, problem: Problem) -> str | None:
@@ -59,31 +61,31 @@ class Judge(Options):
         return None
 
     def prepare(self) -> None:
-        """Import what takes long. Called once in each process that judges, before the first clock starts."""
+        """Import what takes long. Called once in each process that verifies, before the first clock starts."""
 
 
-class PooledJudge(Judge):
-    """A judge whose verdicts need limits: they are made in a :class:`outrider.verify.pool.VerifierPool`."""
+class PooledVerifier(Verifier):
+    """A verifier whose verdicts need limits: they are made in a :class:`outrider.verify.pool.VerifierPool`."""
 
     pooled: ClassVar[bool] = True
 
     seconds: float = Field(5.0, gt=0, description="wall-clock limit of one verdict")
-    memory_gb: float = Field(2.0, gt=0, description="GiB by which a judging process may grow")
-    workers: int = Field(1, ge=1, description="processes that judge, on each rank")
+    memory_gb: float = Field(2.0, gt=0, description="GiB by which a verifying process may grow")
+    workers: int = Field(1, ge=1, description="processes that verify, on each rank")
 
 
 class Prepared:
-    """A judge for a pool: unpickling prepares it, so that imports do not count in the time of a verdict."""
+    """A verifier for a pool: unpickling prepares it, so that imports do not count in the time of a verdict."""
 
-    def __init__(self, judge: Judge) -> None:
-        self.judge = judge
+    def __init__(self, verifier: Verifier) -> None:
+        self.verifier = verifier
 
     def __call__(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        return self.judge.judge(problem, text, finished)
+        return self.verifier.verify(problem, text, finished)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ = state
-        self.judge.prepare()
+        self.verifier.prepare()
 
 
 def text_of(fields: Mapping[str, Any], name: str) -> str:

@@ -1,4 +1,4 @@
-"""Worlds of the package ``verifiers``: episodes of an environment of others, in one process of its own interpreter."""
+"""Environments of the package ``verifiers``: episodes in one process of an interpreter of its own."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from signal import SIGKILL
 from typing import Any
 
 from outrider.environments.environment import Reply
+from outrider.environments.environments import EnvironmentLimits, Failed, Key, asked
 from outrider.environments.tool_calls import ToolTurn, read_turn
 from outrider.environments.verifiers_messages import FirstRequest, observation_of, sent, shows_the_same
 from outrider.environments.verifiers_process import MARK, Channel, kill_marked
-from outrider.environments.worlds import Failed, Key, WorldLimits, asked
 from outrider.errors import UserError
 from outrider.record import Outcome, Problem, Verdict
 from outrider.verify.processes import starting
@@ -100,7 +100,7 @@ class _Episode:
         self.answer = ""
 
 
-class VerifiersWorlds:
+class VerifiersEnvironments:
     """Episodes of one environment, side by side, as the package plays them.
 
     A problem's answer is the number of its task. What the environment shows at first has to be the prompt of the
@@ -118,7 +118,7 @@ class VerifiersWorlds:
     """
 
     def __init__(
-        self, python: str, config: Mapping[str, Any], limits: WorldLimits, memory_gb: float, success_at: float
+        self, python: str, config: Mapping[str, Any], limits: EnvironmentLimits, memory_gb: float, success_at: float
     ) -> None:
         self._python, self._config, self._limits, self._success_at = python, config, limits, success_at
         self._memory_gb = memory_gb

@@ -75,7 +75,7 @@ class Zoo(Environment):
 
 
 class FewProcesses:
-    """Makes worlds where the system starts so many processes and no more, as far as the one that forks them knows."""
+    """Makes environments where the system starts so many processes and no more, as far as their template knows."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -96,7 +96,7 @@ class FewProcesses:
 
 class Unbegun(Zoo):
     def begin(self, problem: Problem, seed: int) -> str:
-        raise ValueError(f"no world for {problem.id}")
+        raise ValueError(f"no environment for {problem.id}")
 
 
 class Waiting(Environment):

@@ -51,8 +51,8 @@ def test_the_recipe_of_the_page_trains(folder: Path) -> None:
     assert not any("environment" in rollout.stop.value for rollout in rollouts)
 
 
-def test_a_killed_run_with_worlds_in_processes_goes_on(folder: Path) -> None:
-    """To the same problems and seeds: worlds answer in any order, so the last bits of the numbers may differ."""
+def test_a_killed_run_with_environments_in_processes_goes_on(folder: Path) -> None:
+    """To the same problems and seeds: environments answer in any order, so the last bits of the numbers may differ."""
     words = ["train", "guess.yaml", "--out", "runs/guess", "train.ranks=1", "train.trackers=[]"]
     words += ["train.steps=4", "train.save_every=1", "explore.0.n=4", "train.problems=4"]
     process = begun(words, folder / "errors.txt")
@@ -121,7 +121,7 @@ def test_the_fingerprint_changes_with_the_file_of_the_class(folder: Path) -> Non
 
 def test_a_place_that_is_none_is_a_sentence() -> None:
     with pytest.raises(UserError, match="'guess' is not written module:name"):
-        load_recipe("grpo", ["task={world: {world: guess, problems: {train_data: a, heldout_data: b}}}"])
+        load_recipe("grpo", ["task={environment: {environment: guess, problems: {train_data: a, heldout_data: b}}}"])
 
 
 REWRITING = (

@@ -1,4 +1,4 @@
-"""What worlds in processes of their own leave behind, what they wait for at their end, and what a system refuses."""
+"""What environments in processes leave behind, what they wait for at their end, and what a system refuses."""
 
 from __future__ import annotations
 
@@ -9,65 +9,68 @@ import time
 from pathlib import Path
 
 import pytest
-from test_worlds import LIMITS, PROBLEM, heard
+from test_environments import LIMITS, PROBLEM, heard
 
 from child_processes import wait_until
-from outrider.environments.apart import WorldsApart
+from environment_zoo import FewProcesses, Zoo
+from outrider.environments.apart import ProcessEnvironments
 from outrider.environments.environment import Reply
-from outrider.environments.worlds import WorldLimits, WorldsHere
+from outrider.environments.environments import EnvironmentLimits, LocalEnvironments
 from outrider.errors import UserError
 from outrider.record import Problem
 from outrider.tasks.trl import Trl
-from outrider.validate.worlds import compare_worlds
+from outrider.validate.environments import compare_environments
 from outrider.verify.processes import NoMoreProcessesError, TemplateProcess
-from world_zoo import FewProcesses, Zoo
 
 
-def test_others_go_on_while_a_world_closes_what_it_holds() -> None:
-    worlds = WorldsApart(Zoo, WorldLimits(seconds=20.0))
-    worlds.begin((0, 0), Problem("p", "", "slow"), 0)
-    worlds.begin((0, 1), PROBLEM, 0)
-    heard(worlds, 2)
+def test_others_go_on_while_an_environment_closes_what_it_holds() -> None:
+    environments = ProcessEnvironments(Zoo, EnvironmentLimits(seconds=20.0))
+    environments.begin((0, 0), Problem("p", "", "slow"), 0)
+    environments.begin((0, 1), PROBLEM, 0)
+    heard(environments, 2)
     begun = time.monotonic()
-    worlds.close([(0, 0)])
-    worlds.act((0, 1), "a")
-    assert heard(worlds, 1) == {(0, 1): Reply("1:a")}
+    environments.close([(0, 0)])
+    environments.act((0, 1), "a")
+    assert heard(environments, 1) == {(0, 1): Reply("1:a")}
     assert time.monotonic() - begun < 1.4
-    worlds.close([(0, 1)])
+    environments.close([(0, 1)])
     assert time.monotonic() - begun > 1.4, "the last waits for those that still close"
-    assert not worlds._closing
-    worlds.end()
+    assert not environments._closing
+    environments.end()
 
 
 def test_one_that_never_closes_is_killed_at_its_deadline_while_others_go_on() -> None:
-    worlds = WorldsApart(Zoo, WorldLimits(seconds=1.0))
-    worlds.begin((0, 0), Problem("p", "", "hang"), 0)
-    worlds.begin((0, 1), PROBLEM, 0)
-    heard(worlds, 2)
-    [closing] = [worlds._worlds[0, 0].pid]
-    worlds.close([(0, 0)])
+    environments = ProcessEnvironments(Zoo, EnvironmentLimits(seconds=1.0))
+    environments.begin((0, 0), Problem("p", "", "hang"), 0)
+    environments.begin((0, 1), PROBLEM, 0)
+    heard(environments, 2)
+    [closing] = [environments._environments[0, 0].pid]
+    environments.close([(0, 0)])
     deadline = time.monotonic() + 20.0
     while Path(f"/proc/{closing}").exists() and time.monotonic() < deadline:
-        worlds.act((0, 1), "a")
-        heard(worlds, 1)
+        environments.act((0, 1), "a")
+        heard(environments, 1)
     assert not Path(f"/proc/{closing}").exists()
-    worlds.end()
+    environments.end()
 
 
-def test_the_end_of_worlds_is_the_end_of_all_their_processes() -> None:
-    worlds = WorldsApart(Zoo, LIMITS)
+def test_the_end_of_environments_is_the_end_of_all_their_processes() -> None:
+    environments = ProcessEnvironments(Zoo, LIMITS)
     for _ in range(2):
-        worlds.begin((0, 0), PROBLEM, 5)
-        worlds.begin((0, 1), PROBLEM, 5)
-        assert heard(worlds, 2) == {(0, 0): Reply("3>5"), (0, 1): Reply("3>5")}
-        assert worlds._template is not None
-        pids = [worlds._template.process.pid, *(world.pid for world in worlds._worlds.values())]
-        worlds.act((0, 1), "hang")
-        worlds.end()
-        worlds.end()
+        environments.begin((0, 0), PROBLEM, 5)
+        environments.begin((0, 1), PROBLEM, 5)
+        assert heard(environments, 2) == {(0, 0): Reply("3>5"), (0, 1): Reply("3>5")}
+        assert environments._template is not None
+        pids = [
+            environments._template.process.pid,
+            *(environment.pid for environment in environments._environments.values()),
+        ]
+        environments.act((0, 1), "hang")
+        environments.end()
+        environments.end()
         wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))  # noqa: B023 - called at once
-        assert list(worlds.answers()) == []
-    here = WorldsHere(Zoo, LIMITS)
+        assert list(environments.answers()) == []
+    here = LocalEnvironments(Zoo, LIMITS)
     here.begin((0, 0), PROBLEM, 5)
     here.end()
     assert list(here.answers()) == []
@@ -116,12 +119,12 @@ def trl(folder: Path) -> Trl:
     )
 
 
-def test_no_process_is_left_of_a_comparison_of_worlds(tmp_path: Path, templates: list[TemplateProcess]) -> None:
+def test_no_process_is_left_of_a_comparison_of_environments(tmp_path: Path, templates: list[TemplateProcess]) -> None:
     task = trl(tmp_path)
     problems = task.heldout(2)
     task.close()
     templates.clear()
-    assert compare_worlds(task, problems).played == 2
+    assert compare_environments(task, problems).played == 2
     assert [template.dead for template in templates] == [True]
 
 
@@ -141,30 +144,30 @@ def test_no_process_is_left_of_openings_once_all_are_known(tmp_path: Path, templ
     assert len(templates) == 3
 
 
-def test_more_worlds_than_files_are_a_sentence() -> None:
+def test_more_environments_than_files_are_a_sentence() -> None:
     """In a process with few, whatever is refused first: a channel, or the handle that goes to another process."""
     source = """
         import os, resource
-        from outrider.environments.apart import WorldsApart
-        from outrider.environments.worlds import WorldLimits
+        from outrider.environments.apart import ProcessEnvironments
+        from outrider.environments.environments import EnvironmentLimits
         from outrider.errors import UserError
         from outrider.record import Problem
-        from world_zoo import Zoo
+        from environment_zoo import Zoo
         for spare in range(4):
-            worlds = WorldsApart(Zoo, WorldLimits(seconds=30.0))
-            worlds.begin((9, 9), Problem("p", ""), 0)
-            assert len(list(worlds.answers())) == 1
+            environments = ProcessEnvironments(Zoo, EnvironmentLimits(seconds=30.0))
+            environments.begin((9, 9), Problem("p", ""), 0)
+            assert len(list(environments.answers())) == 1
             used = max(map(int, os.listdir("/dev/fd")))
             resource.setrlimit(resource.RLIMIT_NOFILE, (used + 8 + spare, 4096))
             try:
                 for k in range(100):
-                    worlds.begin((0, k), Problem("p", ""), 0)
+                    environments.begin((0, k), Problem("p", ""), 0)
             except UserError as error:
                 print(error)
             resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
-            worlds.act((9, 9), "a")
-            print(*{answer.observation for answer in dict([*worlds.answers()]).values()} - {"0"})
-            worlds.end()
+            environments.act((9, 9), "a")
+            print(*{answer.observation for answer in dict([*environments.answers()]).values()} - {"0"})
+            environments.end()
         """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(source)],
@@ -178,28 +181,30 @@ def test_more_worlds_than_files_are_a_sentence() -> None:
     assert len(sentences) == 4
     for sentence in sentences:
         assert sentence.startswith("the system starts no further process (Too many open files; open files: ulimit -n")
-        assert "lower limits.worlds" in sentence
+        assert "lower limits.max_concurrent" in sentence
 
 
 def test_a_process_that_is_refused_is_a_sentence_and_the_others_go_on() -> None:
-    worlds = WorldsApart(FewProcesses(2), WorldLimits(seconds=20.0))
-    worlds.begin((0, 0), PROBLEM, 5)
-    worlds.begin((0, 1), PROBLEM, 5)
-    heard(worlds, 2)
-    with pytest.raises(UserError, match=r"no further process \(Resource temporarily unavailable; .*limits.worlds"):
-        worlds.begin((0, 2), PROBLEM, 5)
-    worlds.act((0, 1), "a")
-    assert heard(worlds, 1) == {(0, 1): Reply("1:a")}
-    worlds.end()
+    environments = ProcessEnvironments(FewProcesses(2), EnvironmentLimits(seconds=20.0))
+    environments.begin((0, 0), PROBLEM, 5)
+    environments.begin((0, 1), PROBLEM, 5)
+    heard(environments, 2)
+    with pytest.raises(
+        UserError, match=r"no further process \(Resource temporarily unavailable; .*limits.max_concurrent"
+    ):
+        environments.begin((0, 2), PROBLEM, 5)
+    environments.act((0, 1), "a")
+    assert heard(environments, 1) == {(0, 1): Reply("1:a")}
+    environments.end()
 
 
-def test_worlds_that_still_close_make_room_for_others() -> None:
-    worlds = WorldsApart(Zoo, WorldLimits(seconds=20.0))
-    worlds.begin((0, 0), Problem("p", "", "slow"), 0)
-    worlds.begin((0, 1), PROBLEM, 0)
-    heard(worlds, 2)
-    worlds.close([(0, 0)])
-    assert worlds._closing
+def test_environments_that_still_close_make_room_for_others() -> None:
+    environments = ProcessEnvironments(Zoo, EnvironmentLimits(seconds=20.0))
+    environments.begin((0, 0), Problem("p", "", "slow"), 0)
+    environments.begin((0, 1), PROBLEM, 0)
+    heard(environments, 2)
+    environments.close([(0, 0)])
+    assert environments._closing
     with pytest.MonkeyPatch.context() as patch:
         fork, refused = TemplateProcess.fork, iter([True])
 
@@ -209,7 +214,7 @@ def test_worlds_that_still_close_make_room_for_others() -> None:
             return fork(self, channel)  # type: ignore[arg-type]
 
         patch.setattr(TemplateProcess, "fork", short)
-        worlds.begin((0, 2), PROBLEM, 0)
-    assert not worlds._closing
-    assert heard(worlds, 1) == {(0, 2): Reply("3>0")}
-    worlds.end()
+        environments.begin((0, 2), PROBLEM, 0)
+    assert not environments._closing
+    assert heard(environments, 1) == {(0, 2): Reply("3>0")}
+    environments.end()

@@ -1,0 +1,41 @@
+"""What the types of options allow at a place below them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, get_args, get_origin
+
+from pydantic import BaseModel
+
+from outrider.components import ComponentOf
+
+
+def types_at(place: Any, path: tuple[str | int, ...]) -> Iterator[Any]:
+    """Everything that the types allow at ``path`` below ``place``: models, tables of components, plain types."""
+    for here in alternatives(place):
+        if not path:
+            yield here
+            continue
+        step, rest = path[0], path[1:]
+        if isinstance(here, ComponentOf):
+            if (component := here.find(str(step))) is not None:
+                yield from types_at(component, rest)
+        elif isinstance(here, type) and issubclass(here, BaseModel):
+            if (field := here.model_fields.get(str(step))) is not None:
+                whole = (field.annotation, *field.metadata)
+                yield from types_at(Annotated[whole] if field.metadata else field.annotation, rest)
+        elif get_origin(here) in (list, tuple, dict):
+            yield from types_at(get_args(here)[-1], rest)
+
+
+def alternatives(place: Any) -> Iterator[Any]:
+    """An annotation taken apart: the members of a union, and of ``Annotated`` the table of components, if any."""
+    if get_origin(place) is Annotated:
+        base, *metadata = get_args(place)
+        tables = [m for m in metadata if isinstance(m, ComponentOf)]
+        yield from tables or alternatives(base)
+    elif isinstance(place, (ComponentOf, type)) or get_origin(place) in (list, tuple, dict):
+        yield place
+    else:
+        for member in get_args(place):
+            yield from alternatives(member)

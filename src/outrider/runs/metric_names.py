@@ -1,0 +1,22 @@
+"""Metrics that had another name in an older version; files keep the names that they were written with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_OLD = {
+    "sync/asked_again": "sync/retries",
+    "unused/keep:_not_judged": "unused/keep:_unscorable",
+    "unused/sift:_not_judged": "unused/sift:_unscorable",
+    "spent/unused/keep:_not_judged": "spent/unused/keep:_unscorable",
+    "spent/unused/sift:_not_judged": "spent/unused/sift:_unscorable",
+}
+
+
+def with_present_names(row: Mapping[str, float]) -> dict[str, float]:
+    """A line of ``metrics.jsonl`` under present names.
+
+    >>> with_present_names({"step": 1, "sync/asked_again": 2.0})
+    {'step': 1, 'sync/retries': 2.0}
+    """
+    return {_OLD.get(name, name): value for name, value in row.items()}

@@ -1,0 +1,116 @@
+"""An environment of one's own as a task: a Python class, and problems of another task."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from outrider.environments.environment import Environment, Reply
+from outrider.environments.environments import Make
+from outrider.errors import UserError
+from outrider.importing import Where, load_object, source_of
+from outrider.record import Problem, Verdict
+from outrider.tasks.turn_table import TurnTable
+from outrider.verify.thinking import TurnThinking
+from outrider.verify.verifier import Verifier
+
+
+class EnvironmentTask(TurnTable):
+    """Problems of a table, and a class derived from :class:`outrider.environments.environment.Environment`.
+
+    Where the environment ends a rollout without a verdict, the table's verifier verifies the text of the last turn.
+    Environments run in processes of their own, whose memory and time are bounded; they are no sandbox.
+
+    Raises:
+        UserError: the class is not there, cannot be imported, or is no environment.
+    """
+
+    old_keys: ClassVar[Mapping[str, str]] = {"world": "environment"}
+
+    environment: Where = Field(description="module:Class, or path/to/file.py:Class")
+    stop: list[Annotated[str, Field(min_length=1)]] = Field(
+        default_factory=list, description="texts that end a turn, beside end tokens; they stay in it"
+    )
+
+    @property
+    def name(self) -> str:
+        return f"{self.environment.rpartition(':')[2]} on {self.problems.name}"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes with the problems, and with the file of the class."""
+        load_environment(self.environment)
+        source = hashlib.blake2b(source_of(self.environment).encode(), digest_size=8).hexdigest()
+        # "world" is what this task was called at first: checkpoints hold the fingerprint, and have to stay equal to it
+        return f"world/{self.environment}/{source}/{self.problems.fingerprint}"
+
+    @property
+    def ends(self) -> Sequence[str]:
+        return self.stop
+
+    def makes(self) -> Make:
+        return MakeEnvironment(self.environment, self.problems.verifier)
+
+
+class MakeEnvironment:
+    """Makes environments of a class, which is imported where this is unpickled."""
+
+    def __init__(self, where: str, verifier: Verifier) -> None:
+        self.where, self.verifier = where, verifier
+        self._class = load_environment(where)
+
+    def __getstate__(self) -> tuple[str, Verifier]:
+        return self.where, self.verifier
+
+    def __setstate__(self, state: tuple[str, Verifier]) -> None:
+        self.where, self.verifier = state
+        self.verifier.prepare()
+        self._class = load_environment(self.where)
+
+    def __call__(self) -> Environment:
+        return VerifiedEnvironment(self._class(), self.verifier)
+
+
+class VerifiedEnvironment(Environment):
+    """An environment that leaves the last word to a verifier where it says nothing."""
+
+    def __init__(self, environment: Environment, verifier: Verifier) -> None:
+        self._environment, self._verifier = environment, verifier
+
+    def begin(self, problem: Problem, seed: int) -> str:
+        self._thinking = TurnThinking(problem, self._verifier.thinking)
+        return self._environment.begin(problem, seed)
+
+    def step(self, text: str) -> Reply:
+        problem = self._thinking.problem
+        self._thinking.split(text)
+        reply = self._environment.step(text)
+        if not reply.done or reply.verdict is not None:
+            return reply
+        verdict: Verdict = self._verifier.verify(problem, text, True)
+        return reply._replace(verdict=verdict)
+
+    def close(self) -> None:
+        self._environment.close()
+
+
+def load_environment(where: str) -> type[Environment]:
+    """The class of that name.
+
+    Raises:
+        UserError: it is not there, or is no environment.
+    """
+    found = load_object(where)
+    if not (inspect.isclass(found) and issubclass(found, Environment)):
+        raise UserError(
+            f"{where} is no environment: a class with begin and step, derived from "
+            "outrider.environments.environment.Environment"
+        )
+    if missing := sorted(getattr(found, "__abstractmethods__", ())):
+        raise UserError(f"{where} has no {missing[0]}, which an environment has")
+    return found
