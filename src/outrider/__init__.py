@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from outrider.credit import Members as Members
     from outrider.credit import RewardShaper as RewardShaper
     from outrider.credit import Shaper as Shaper
+    from outrider.environments.environment import Environment as Environment
+    from outrider.environments.environment import Reply as Reply
     from outrider.errors import UserError as UserError
     from outrider.explore import Stage as Stage
     from outrider.explore import View as View
@@ -57,6 +59,7 @@ _HOMES = {
     **dict.fromkeys(("Recipe", "list_recipes", "list_settings", "load_recipe"), "config"),
     "list_components": "config.component_list",
     **dict.fromkeys(("Baseline", "Members", "RewardShaper", "Shaper"), "credit"),
+    **dict.fromkeys(("Environment", "Reply"), "environments.environment"),
     "UserError": "errors",
     **dict.fromkeys(("Stage", "View"), "explore"),
     "Surrogate": "objective",

@@ -21,6 +21,7 @@ from outrider.api.rewards import InProcess, style_of, verifier_of
 from outrider.api.rows import table_of
 from outrider.cli import main
 from outrider.errors import UserError
+from outrider.importing import load_object
 from outrider.record import Outcome, Problem
 
 SMALL = {
@@ -158,7 +159,7 @@ def test_what_such_a_function_raises_is_an_error_and_no_zero() -> None:
     problem = Problem("p", "1+1", {"answer": "2", "fields": {}})
     for reward, detail in (
         (fails, "ValueError: the author's mistake"),
-        (lambda problem, completion: None, "TypeError"),
+        (lambda problem, completion: None, "returned None, not a number"),
     ):
         verdict = verifier_of(reward).verify(problem, "2", finished=True)
         assert verdict.outcome is Outcome.ERROR
@@ -356,6 +357,84 @@ def test_a_mistake_is_one_sentence_and_nothing_is_written(options: dict[str, Any
         outrider.train(**{"config": SMALL, "out": "a", **options})
     assert expected in str(found.value)
     assert not Path("a").exists()
+
+
+def test_several_rewards_are_a_weighted_sum_also_of_a_notebooks_functions() -> None:
+    where = f"{__name__}:contains"
+    assert verifier_of([contains, "number"], [1.0, 0.5], 0.7) == {
+        "weighted_sum": {
+            "verifiers": [{"function": {"function": where, "style": "plain"}}, "number"],
+            "weights": [1.0, 0.5],
+            "success_at": 0.7,
+        }
+    }
+    lengths = []
+
+    def brief(problem: Problem, completion: str) -> float | None:
+        lengths.append(len(completion))
+        return None if completion.startswith("1") else 0.5
+
+    data = {"data": ROWS[:20], "eval_data": ROWS[20:], "prompt": "{problem}"}
+    given = {"reward": [brief, contains], "reward_weights": [0.1, 1.0], "success_at": 1.0}
+    run = outrider.train(model="base:countdown", config=SMALL | {"explore.0.n": 4}, out="a", **data, **given)
+    assert len(lengths) > 32
+    rows = run.rollouts()
+    expected = [
+        (0.0 if t.startswith("1") else 0.05) + (o == "correct") for t, o in zip(rows.text, rows.outcome, strict=True)
+    ]
+    assert list(rows.score) == pytest.approx(expected)
+    with pytest.raises(UserError, match=r"train\.ranks asks for others"):
+        outrider.train(model="base:countdown", config=SMALL | {"train.ranks": 2}, out="b", **data, **given)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"reward": contains, "reward_weights": [1.0]}, "reward_weights is given, but reward is not a list"),
+        ({"reward": "math", "success_at": 0.5}, "success_at is of reward functions and of several rewards"),
+        ({"reward": [contains, "exact"], "reward_weights": [1.0]}, "weights has 1 numbers for 2 verifiers"),
+        ({"environment": 7}, "environment is int: give its class, or the import path of it"),
+        ({"environment": "nowhere.py:Guess"}, "no such file"),
+        ({"environment": outrider.Problem}, "is no environment"),
+    ],
+)
+def test_rewards_and_environments_that_do_not_fit_are_refused(options: dict[str, Any], expected: str) -> None:
+    with pytest.raises(UserError) as found:
+        outrider.train(model="base:countdown", data=ROWS[:20], eval_data=ROWS[20:], out="a", config=SMALL, **options)
+    assert expected in str(found.value)
+    assert not Path("a").exists()
+
+
+GUESS = """
+from outrider import Environment, Reply
+from outrider.record import correct, incorrect
+
+class Guess(Environment):
+    def begin(self, problem, seed):
+        self.gold, self.left = problem.answer, 3
+        return ""
+
+    def step(self, text):
+        self.left -= 1
+        if self.left == 0 or self.gold in text:
+            return Reply(done=True, verdict=correct(text) if self.gold in text else incorrect(text))
+        return Reply("-;")
+"""
+
+
+def test_an_environment_answers_turns_by_its_path_and_as_a_class() -> None:
+    Path("guess.py").write_text(GUESS)
+    given = {"model": "base:countdown", "data": ROWS[:20], "eval_data": ROWS[20:], "prompt": "{problem}:"}
+    config = SMALL | {"explore.0.n": 4, "task.environment.stop": [";"], "train.steps": 1}
+    runs = [
+        outrider.train(environment=environment, config=config, out=f"of-{i}", **given)
+        for i, environment in enumerate(["guess.py:Guess", load_object("guess.py:Guess")])
+    ]
+    assert all(len(run.rollouts()) == 16 for run in runs)
+    assert list(runs[0].rollouts().text) == list(runs[1].rollouts().text)
+    assert any("-;" in text for text in runs[0].rollouts().text)
+    with pytest.raises(UserError, match="this process alone has, and environments run in others"):
+        outrider.train(environment="guess.py:Guess", reward=lambda problem, completion: 1.0, out="b", **given)
 
 
 @pytest.mark.parametrize("reward", [lambda x: 1.0, lambda: 1.0])

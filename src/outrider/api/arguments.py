@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from outrider.api.models import place_of_model
-from outrider.api.rewards import verifier_of
+from outrider.api.rewards import InProcess, SumInProcess, verifier_of
 from outrider.api.rows import table_of
 from outrider.config import Recipe, load_recipe
 from outrider.errors import UserError
@@ -24,6 +25,9 @@ class RecipeArguments(TypedDict, total=False):
     eval_data: Any
     prompt: str | None
     reward: Any
+    reward_weights: Sequence[float] | None
+    success_at: float | None
+    environment: Any
     stages: Sequence[Stage | str | Mapping[str, Any]]
     config: Mapping[str, Any] | None
     out: str | Path | None
@@ -37,11 +41,10 @@ def folder_of(recipe: Recipe, out: str | Path | None) -> Path:
 def recipe_of(recipe: str | Path, **given: Unpack[RecipeArguments]) -> Recipe:
     """The recipe of a run as the arguments of :func:`train` describe it; rows and a loaded model are written."""
     changes: dict[str, Any] = {"train.ranks": 1}
-    data, eval_data, prompt, reward = (given.get(key) for key in ("data", "eval_data", "prompt", "reward"))
     out = given.get("out")
     folder = (Path("runs") if out is None else Path(out).parent) / "data"
-    if any(part is not None for part in (data, eval_data, prompt, reward)):
-        changes |= _task(data, eval_data, prompt, reward, folder)
+    if any(given.get(key) is not None for key in _OF_TASK):
+        changes["task"] = _task(given, folder)
     changes |= given.get("config") or {}
     setting, model, stages = given.get("setting"), given.get("model"), given.get("stages")
     named = None if model is None else place_of_model(model, folder)
@@ -51,11 +54,18 @@ def recipe_of(recipe: str | Path, **given: Unpack[RecipeArguments]) -> Recipe:
     return load_recipe(str(recipe), {**changes, "explore": [*made.explore, *stages]}, setting, named)
 
 
-def _task(data: Any, eval_data: Any, prompt: Any, reward: Any, folder: Path) -> dict[str, Any]:
+_OF_TASK = ("data", "eval_data", "prompt", "reward", "reward_weights", "success_at", "environment")
+
+
+def _task(given: RecipeArguments, folder: Path) -> Any:
+    data, eval_data = given.get("data"), given.get("eval_data")
+    prompt, reward, environment = given.get("prompt"), given.get("reward"), given.get("environment")
     if isinstance(data, Task):
-        if eval_data is not None or prompt is not None or reward is not None:
-            raise UserError("data is a task, which has its own held-out problems, prompts and rewards")
-        return {"task": data}
+        if others := [key for key in _OF_TASK[1:] if given.get(key) is not None]:
+            raise UserError(
+                f"{others[0]} is given, but data is a task, which has its own problems, prompts and rewards"
+            )
+        return data
     if data is None or eval_data is None:
         missing = "data" if data is None else "eval_data"
         raise UserError(f"{missing} is missing: a table has training problems (data) and held-out ones (eval_data)")
@@ -65,6 +75,29 @@ def _task(data: Any, eval_data: Any, prompt: Any, reward: Any, folder: Path) -> 
     }
     if prompt is not None:
         table["prompt"] = prompt
-    if reward is not None:
-        table["verifier"] = verifier_of(reward)
-    return {"task": {"table": table}}
+    verifier = verifier_of(reward, given.get("reward_weights"), given.get("success_at"))
+    if verifier is not None:
+        table["verifier"] = verifier
+    if environment is None:
+        return {"table": table}
+    if isinstance(verifier, InProcess | SumInProcess):
+        raise UserError(
+            "reward is a function that this process alone has, and environments run in others: put it into a module, "
+            "or let the environment give the verdict"
+        )
+    return {"environment": {"environment": _place_of(environment), "problems": table}}
+
+
+def _place_of(environment: Any) -> str:
+    """The import path of an environment's class; whether it is one is checked where it is loaded."""
+    if isinstance(environment, str):
+        return environment
+    if not isinstance(environment, type):
+        raise UserError(f"environment is {type(environment).__name__}: give its class, or the import path of it")
+    if environment.__module__ == "__main__" or "<locals>" in environment.__qualname__:
+        raise UserError(
+            f"environment {environment.__qualname__} is defined in this script or notebook, which the processes of "
+            "environments do not import: put it into a file"
+        )
+    place = getattr(sys.modules[environment.__module__], "__outrider_path__", environment.__module__)
+    return f"{place}:{environment.__qualname__}"

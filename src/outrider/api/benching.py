@@ -114,7 +114,9 @@ class BenchResult:
     def plot(self) -> Figure:
         """pass@1 against pass@k along training, and both over generated tokens."""
         from outrider.bench.picture import frontier_figure
+        from outrider.screen.notebook import show_figures
 
+        show_figures()
         return frontier_figure(self._report)
 
     def _frame(self, rows: Mapping[str, Mapping[str, Any]]) -> DataFrame:

@@ -26,7 +26,9 @@ class EvaluationResult(Evaluation):
     def plot(self) -> Figure:
         """pass@k over k, with 95 % confidence intervals."""
         from outrider.screen.curves import pass_at_k_figure
+        from outrider.screen.notebook import show_figures
 
+        show_figures()
         return pass_at_k_figure(self.to_json())
 
     def __repr__(self) -> str:

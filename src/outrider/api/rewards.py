@@ -4,34 +4,47 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
-from pydantic import PrivateAttr
+from pydantic import PrivateAttr, ValidationError
 
+from outrider.config.sentences import mistakes
 from outrider.errors import UserError
 from outrider.importing import load_object
 from outrider.record import Outcome, Problem, Verdict
-from outrider.verify.function import OTHER_STYLES, Function, RewardFunction, Style
+from outrider.verify.function import OTHER_STYLES, Function, NoRewardError, RewardFunction, Style
+from outrider.verify.weighted_sum import WeightedSum
 
 
-def verifier_of(reward: Any) -> Any:
+def verifier_of(reward: Any, weights: Sequence[float] | None = None, success_at: float | None = None) -> Any:
     """The verifier of a table, from what :func:`outrider.train` is given as ``reward``.
 
     A verifier's instance, a name and a mapping are taken as in a recipe. A function that can be imported is called in
-    processes that can be killed; any other in the run's own process.
+    processes that can be killed; any other in the run's own process. A list is a weighted sum.
+
+    Args:
+        success_at: score from which a response is correct; of a function, or of a sum.
 
     Raises:
-        UserError: it is none of these, or a function that takes something else.
+        UserError: it is none of these, or a function that takes something else; weights without a list, or
+            ``success_at`` for a verifier that decides by itself.
     """
+    at = {} if success_at is None else {"success_at": success_at}
+    if isinstance(reward, list | tuple):
+        return _weighted_sum([verifier_of(part) for part in reward], weights, at)
+    if weights is not None:
+        raise UserError("reward_weights is given, but reward is not a list of several")
     if not callable(reward) or hasattr(reward, "model_fields"):
+        if at:
+            raise UserError("success_at is of reward functions and of several rewards; a verifier decides by itself")
         return reward
     style, name = style_of(reward), getattr(reward, "__qualname__", type(reward).__name__)
     where = f"{reward.__module__}:{name}"
     if _can_be_imported(where, reward):
-        return {"function": {"function": where, "style": style}}
-    verifier = InProcess(function=f"{reward.__module__}:{name.rpartition('.')[2].strip('<>')}", style=style)
+        return {"function": {"function": where, "style": style, **at}}
+    verifier = InProcess(function=f"{reward.__module__}:{name.rpartition('.')[2].strip('<>')}", style=style, **at)
     verifier._callable = reward
     verifier.prepare()
     return verifier
@@ -48,6 +61,26 @@ def style_of(function: Callable[..., Any]) -> Style:
     return "trl" if "trl" in found else "verifiers" if found else "plain"
 
 
+def _weighted_sum(parts: list[Any], weights: Sequence[float] | None, at: dict[str, float]) -> Any:
+    given = {"verifiers": parts, "weights": None if weights is None else [*weights], **at}
+    if not any(isinstance(part, InProcess) for part in parts):
+        return {"weighted_sum": given}
+    try:
+        found = SumInProcess.model_validate(given)
+    except ValidationError as error:
+        raise UserError(f"reward: {mistakes(error, SumInProcess)[0][1]}") from None
+    for part in found.verifiers:
+        if isinstance(part, InProcess):
+            part._in_sum = True
+    return found
+
+
+class SumInProcess(WeightedSum):
+    """A weighted sum with a reward function that only this process has: called here, without a time limit."""
+
+    pooled: ClassVar[bool] = False
+
+
 class InProcess(Function):
     """A reward function that only this process has, such as one of a notebook: called here, without a time limit.
 
@@ -57,9 +90,11 @@ class InProcess(Function):
 
     pooled: ClassVar[bool] = False
     _callable: Callable[..., Any] | None = PrivateAttr(None)
+    _in_sum: bool = PrivateAttr(False)
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> InProcess:
         copied = type(self)(**self.model_dump())
+        copied._in_sum = self._in_sum
         copied._callable = self._callable  # itself: it may belong to an object that counts, or that holds a model
         return copied
 
@@ -75,6 +110,10 @@ class InProcess(Function):
     def verify_answer(self, problem: Problem, text: str, finished: bool) -> Verdict:
         try:
             return super().verify_answer(problem, text, finished)
+        except NoRewardError as error:
+            if self._in_sum:  # which leaves it out
+                raise
+            return Verdict(Outcome.ERROR, math.nan, detail=str(error))
         except Exception as error:  # noqa: BLE001  # as in the pool, where the author's mistake ends no run
             return Verdict(Outcome.ERROR, math.nan, detail=f"{type(error).__name__}: {error}")
 

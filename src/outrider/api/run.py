@@ -118,7 +118,9 @@ class Run:
     def plot(self) -> Figure:
         """The curves of the run: reward and pass@1, entropy, shares of solved groups, pass@k before and after."""
         from outrider.screen.curves import curves_figure
+        from outrider.screen.notebook import show_figures
 
+        show_figures()
         return curves_figure(self._folder.metrics(), self._folder.evaluations())
 
     def report(self, out: str | Path | None = None) -> Path:

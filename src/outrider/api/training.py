@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.api.arguments import RecipeArguments, folder_of, recipe_of
-from outrider.api.rewards import InProcess
+from outrider.api.rewards import InProcess, SumInProcess
 from outrider.api.run import Run
 from outrider.api.session import Callback, Session
 from outrider.errors import UserError
@@ -24,6 +24,9 @@ def train(
     eval_data: Any = None,
     prompt: str | None = None,
     reward: Any = None,
+    reward_weights: Sequence[float] | None = None,
+    success_at: float | None = None,
+    environment: Any = None,
     stages: Sequence[Stage | str | Mapping[str, Any]] = (),
     config: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
@@ -48,7 +51,10 @@ def train(
         prompt: the text with ``{column}`` of a row, or the name of a shipped template.
         reward: a function ``(problem, completion)`` that returns a number or a verdict, one with TRL's signature
             ``(completions, **columns)``, or a verifier as a recipe names it. A function of a notebook is called in this
-            process, without a time limit.
+            process, without a time limit. A list of several is their weighted sum.
+        reward_weights: of several rewards; 1 for each by default.
+        success_at: the score from which a response is correct, of a reward function or of several; 1 by default.
+        environment: the class that answers the turns of a rollout, or its import path; see ``docs/environments.md``.
         stages: added behind the recipe's own stages.
         config: values by dotted key, as ``{"learn.lr": 1e-6}``; what the arguments before say is written first.
         out: the run folder; ``runs/<recipe>-<seed>`` by default.
@@ -66,6 +72,9 @@ def train(
         "eval_data": eval_data,
         "prompt": prompt,
         "reward": reward,
+        "reward_weights": reward_weights,
+        "success_at": success_at,
+        "environment": environment,
         "stages": stages,
         "config": config,
         "out": out,
@@ -80,9 +89,14 @@ def train(
     from outrider.commands.train_command import train_command  # not at the top: it imports PyTorch
 
     refuse_main(made, made.train.ranks)
-    if made.train.ranks != 1 and isinstance(getattr(made.task, "verifier", None), InProcess):
+    if made.train.ranks != 1 and isinstance(_verifier(made.task), InProcess | SumInProcess):
         raise UserError(
             "reward is a function that this process alone has, and train.ranks asks for others: put it into a module"
         )
     train_command(made, place, resume, force)
     return Run(place)
+
+
+def _verifier(task: Any) -> Any:
+    """Of a table, or of the table beneath an environment."""
+    return getattr(getattr(task, "problems", task), "verifier", None)

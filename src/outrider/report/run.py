@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -228,7 +229,10 @@ def _connect() -> duckdb.DuckDBPyConnection:
     spill = Path(tempfile.gettempdir()) / f"outrider-{os.getpid()}-{next(_CONNECTIONS)}"
     threads = len(os.sched_getaffinity(0))
     db = duckdb.connect(config={"threads": threads, "memory_limit": MEMORY, "temp_directory": str(spill)})
-    return db.execute("SET enable_progress_bar = false")  # it would appear among the printed lines
+    # without ipywidgets DuckDB refuses the setting in a notebook, where it then shows no bar either
+    with suppress(duckdb.InvalidInputException):
+        db.execute("SET enable_progress_bar = false")
+    return db  # it would appear among the printed lines
 
 
 def _create_views(db: duckdb.DuckDBPyConnection, files: _Files) -> None:

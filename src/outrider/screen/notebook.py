@@ -20,10 +20,26 @@ class NotebookLine:
 
 def notebook_line() -> NotebookLine | None:
     """A new line in the cell that is being run; None outside a notebook."""
+    if _shell() is None:
+        return None
+    from IPython.display import HTML, display
+
+    return NotebookLine(display, HTML)
+
+
+def show_figures() -> None:
+    """Have a notebook draw a figure of matplotlib that a cell ends with, as it does once pyplot is imported."""
+    if (shell := _shell()) is not None:
+        from IPython.core.pylabtools import select_figure_formats
+
+        select_figure_formats(shell, {"png"})
+
+
+def _shell() -> Any:
+    """The notebook's shell; None outside a notebook."""
     if "IPython" not in sys.modules:
         return None
     from IPython import get_ipython
-    from IPython.display import HTML, display
 
     shell = get_ipython()
-    return NotebookLine(display, HTML) if shell is not None and hasattr(shell, "kernel") else None
+    return shell if hasattr(shell, "kernel") else None

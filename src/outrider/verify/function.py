@@ -30,6 +30,10 @@ OTHER_STYLES = {
 """Parameters by which a function shows that it is not a plain one."""
 
 
+class NoRewardError(TypeError):
+    """A reward function returned None: by TRL's rule it does not apply to the problem."""
+
+
 class Function(PooledVerifier):
     """Correct where a function's score reaches ``success_at``. What it raises, None and NaN are ``ERROR``, never 0.
 
@@ -143,6 +147,8 @@ class Function(PooledVerifier):
         return scores[0]
 
     def _number(self, score: Any) -> float:
+        if score is None:
+            raise NoRewardError(f"{self.function} returned None, not a number")
         if not isinstance(score, SupportsFloat):
             raise TypeError(f"{self.function} returned {_shown(score)}, not a number")
         if not math.isfinite(score):

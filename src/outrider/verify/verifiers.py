@@ -1,20 +1,7 @@
 """Every verifier by the name that a recipe gives it."""
 
-from outrider.verify.choice import MultipleChoice
-from outrider.verify.code import Stdio, UnitTests
-from outrider.verify.function import Function
-from outrider.verify.maths import Maths
-from outrider.verify.question_answering import QuestionAnswering
-from outrider.verify.short_answer import Exact, Number
+from outrider.verify.single import SINGLE
 from outrider.verify.verifier import Verifier
+from outrider.verify.weighted_sum import WeightedSum
 
-VERIFIERS: dict[str, type[Verifier]] = {
-    "number": Number,
-    "exact": Exact,
-    "math": Maths,
-    "choice": MultipleChoice,
-    "qa": QuestionAnswering,
-    "function": Function,
-    "unit_tests": UnitTests,
-    "stdio": Stdio,
-}
+VERIFIERS: dict[str, type[Verifier]] = {**SINGLE, "weighted_sum": WeightedSum}

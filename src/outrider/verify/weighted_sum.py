@@ -1,0 +1,68 @@
+"""Several verifiers with weights: the score is their weighted sum."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any
+
+from pydantic import Field, model_validator
+
+from outrider.components import ComponentOf
+from outrider.record import Outcome, Problem, Verdict
+from outrider.verify.function import NoRewardError
+from outrider.verify.single import SINGLE
+from outrider.verify.verifier import PooledVerifier, Verifier
+
+
+class WeightedSum(PooledVerifier):
+    r"""Correct where the weighted sum of several scores, :math:`\sum_i w_i s_i`, reaches ``success_at``.
+
+    Each verifier gets the response and decides by itself what stands behind the reasoning; an unparseable response
+    scores 0. A reward function that returns None does not apply to the problem and is left out of its sum, as in TRL;
+    where none applies, and where one is an *error* or a *timeout*, so is the sum. Answers for majority votes are those
+    of the first verifier. The limits of the sum hold for all of its verifiers together.
+
+    Raises:
+        UserError: not one weight for each verifier, or one that is not finite.
+    """
+
+    verifiers: list[Annotated[Verifier, ComponentOf(SINGLE, "verifier", Verifier)]] = Field(
+        min_length=1, description="verifiers, each a name or a name with its options"
+    )
+    weights: list[float] | None = Field(None, description="one for each verifier; null: 1 for all")
+    success_at: float = Field(1.0, description="weighted sum from which a response is correct")
+
+    @model_validator(mode="after")
+    def _one_for_each(self) -> WeightedSum:
+        if self.weights is not None and len(self.weights) != len(self.verifiers):
+            raise ValueError(f"weights has {len(self.weights)} numbers for {len(self.verifiers)} verifiers")
+        return self
+
+    def prepare(self) -> None:
+        for verifier in self.verifiers:
+            verifier.prepare()
+
+    def reference(self, fields: Mapping[str, Any], answer: str) -> list[Any]:
+        return [verifier.reference(fields, answer) for verifier in self.verifiers]
+
+    def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
+        total, first = 0.0, None
+        weights = self.weights or [1.0] * len(self.verifiers)
+        for verifier, weight, reference in zip(self.verifiers, weights, problem.answer, strict=True):
+            try:
+                verdict = verifier.verify(replace(problem, answer=reference), text, finished)
+            except NoRewardError:
+                continue
+            if verdict.outcome in (Outcome.TIMEOUT, Outcome.ERROR):
+                return verdict
+            first = verdict if first is None else first
+            total += weight * verdict.score
+        if first is None:
+            return Verdict(Outcome.ERROR, math.nan, detail="every reward function returned None")
+        outcome = Outcome.CORRECT if total >= self.success_at else Outcome.INCORRECT
+        return Verdict(outcome, total, answer=first.answer, detail=first.detail)
+
+    def right(self, problem: Problem) -> None:
+        return None  # a gold answer alone may miss what another verifier asks of the whole response
