@@ -206,7 +206,28 @@ def test_rewards_that_are_no_verdicts_are_refused():
         of_recipe.succeeds(np.float32([0.1, 0.0]))
 
 
+@needs_trl
+def test_rewards_are_those_of_the_recipes_verdicts(tmp_path):
+    """w-reinforce has no baseline: with 0 for a failure in place of -1 it would learn nothing from failures."""
+    recipe = load_recipe("w-reinforce", ["explore.0.n=4", "reward={incorrect: -0.3, unparseable: -0.3}"])
+    values = grpo_config(recipe)
+    rows = cases.drawn(7, 12, wrong=-0.3)
+    trainer = trained(tmp_path, rows, values, recipe=recipe)
+    expected = cases.by_outrider(recipe.credit["main"], rows)
+    assert {round(float(a_T.sum()), 6) < 0 for a_T in expected} == {True, False}
+    assert cases.largest_difference(trainer.seen, rows, expected) <= 1e-6
+    with pytest.raises(UserError, match=r"has the reward 0\.0, and rewards of verdicts are \[-0\.3, 1\.0\]"):
+        trained(tmp_path, cases.drawn(7, 12, wrong=0.0), values, recipe=recipe)
+
+
 # recipes as TRL's configuration
+
+
+def test_lengths_temperature_and_passes_are_those_of_the_recipe():
+    changes = ["explore.0.n=5", "sample.temperature=0.8", "sample.max_tokens=40", "learn.epochs=3"]
+    values = grpo_config(load_recipe("grpo", changes))
+    keys = ("num_generations", "temperature", "max_completion_length", "num_iterations")
+    assert [values[key] for key in keys] == [5, 0.8, 40, 3]
 
 
 @pytest.mark.parametrize(
@@ -283,7 +304,8 @@ def test_trl_has_the_loss_of_the_recipe_with_an_advantage_for_each_token(objecti
     values = grpo_config(load_recipe("grpo", overrides))
     keys = {"loss_type", "importance_sampling_level", "epsilon_high", "delta", "beta", "use_bias_correction_kl"}
     keys |= {"sapo_temperature_pos", "sapo_temperature_neg"}
-    options = {key: values[key] for key in keys & values.keys()} | {"epsilon_low": values.get("epsilon", 0.2)}
+    options = {"use_bias_correction_kl": True, "epsilon_low": values.get("epsilon", 0.2)}  # TRL's defaults
+    options |= {key: values[key] for key in keys & values.keys()}
     data = Scored.of(0, per_row=False)
     (their_loss, their_gradient), (our_loss, our_gradient) = by_trl(data, **options), ours(objective, data)
     assert their_loss == pytest.approx(our_loss, abs=1e-6)

@@ -53,8 +53,8 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
 
     Args:
         model, reward_funcs, args, *others, **options: those of ``GRPOTrainer``; ``args`` is required.
-        recipe: a name or a YAML file, which ``load_recipe`` reads, or a ``Recipe``. Its method has to be that of
-            ``args``: ``GRPOConfig(..., **grpo_config(recipe))``.
+        recipe: a name or a YAML file, read by ``load_recipe`` in its default setting, or a ``Recipe``. Its method has
+            to be that of ``args``: ``GRPOConfig(..., **grpo_config(recipe))``.
         chain: a credit chain, in place of a recipe; all else is as ``args`` says.
         success_at: reward from which a completion succeeds. None: rewards are those of verdicts, which are the values
             of the recipe's ``reward``, or for a chain 0 and 1, or -1 and 1.
