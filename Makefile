@@ -37,8 +37,9 @@ check: .venv/installed ## linter, formatter, type checker, file budgets, import 
 engines: .venv/installed .engines/vllm/installed .engines/skyrl/installed ## the contract suites of the optional engines, in environments of their own
 	@$(BIN)/python benchmarks/engines.py .engines/vllm/bin/python .engines/skyrl/bin/python
 
-environments: .venv/installed .engines/verifiers/installed ## the tests with the package verifiers, in an environment of its own
+environments: .venv/installed .engines/verifiers/installed .engines/trl/installed ## the tests with the packages verifiers and trl, each in an environment of its own
 	@OMP_NUM_THREADS=1 OUTRIDER_VERIFIERS_PYTHON=$(CURDIR)/.engines/verifiers/bin/python $(BIN)/python -m pytest tests/tasks/test_verifiers_task.py $(PYTEST)
+	@OMP_NUM_THREADS=1 .engines/trl/bin/python -m pytest tests/integrations/test_integrations_trl.py tests/docs/test_use_outside.py $(PYTEST)
 
 versions: .venv/installed ## the test suite with the lowest and with the newest versions that pyproject.toml admits
 	@for which in lowest newest; do \
@@ -83,6 +84,11 @@ format: .venv/installed ## let ruff sort imports, fix what it can, and format
 .engines/verifiers/installed: tools/install_verifiers.sh | .venv/installed
 	@echo "== .engines/verifiers: the package verifiers, 1 GB; a minute"
 	@rm -rf .engines/verifiers && tools/install_verifiers.sh .engines/verifiers $(BIN)/python
+	@touch $@
+
+.engines/trl/installed: tools/install_trl.sh | .venv/installed
+	@echo "== .engines/trl: Outrider with TRL, 2 GB; some minutes"
+	@rm -rf .engines/trl && tools/install_trl.sh .engines/trl $(BIN)/python
 	@touch $@
 
 .venv/docs: .venv/installed

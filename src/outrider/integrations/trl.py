@@ -1,0 +1,170 @@
+"""A recipe's credit, and its allocation where TRL has one, inside TRL's ``GRPOTrainer``.
+
+TRL's loss takes one advantage for each token, so the trainer replaces what TRL computed, over the rows of all
+processes, right after TRL has generated and scored them. Written against TRL 1.16.0 and tested on a CPU, with one
+process and with two. Never run: a GPU, vLLM, images, DeepSpeed, FSDP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from outrider.arrays import Floats
+from outrider.config import Recipe
+from outrider.credit.arrays import Described, advantages_from_arrays
+from outrider.errors import UserError
+from outrider.integrations.trl_chain import CarriedChain
+from outrider.integrations.trl_config import grpo_config
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+try:
+    from trl import GRPOTrainer
+except ImportError as error:  # said where a trainer is made, so that this module can be read without TRL
+    GRPOTrainer, _MISSING = object, f"CreditGRPOTrainer needs TRL: pip install 'trl==1.16.*' ({error})"
+else:
+    _MISSING = ""
+
+__all__ = ["CreditGRPOTrainer", "grpo_config"]
+
+
+class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
+    """TRL's ``GRPOTrainer`` with the advantages of a credit chain: float32 ``[B, T]``, one for each completion token.
+
+    ``B`` are the rows of a generation batch in this process, ``T`` is their longest completion. A group is
+    ``num_generations`` consecutive rows over all processes, and a baseline over batches takes all rows of all
+    processes. A row's reward is TRL's weighted sum. Tokens that TRL masks (padding, tool output, ``env_mask``) get 0
+    and count in no length. Log-probabilities (nats, at the sampling temperature) and entropies (nats) are those of the
+    trained model before its update; a chain that reads them costs one more forward pass for each generation batch. The
+    step of a component counts generation batches from 1.
+
+    Degenerate cases: a completion for which every reward function returned None gets 0 and changes no sibling. So does
+    a completion without a trained token, such as a truncated one with ``mask_truncated_completions``, whose reward TRL
+    itself counts in the group's mean. Equal rewards give exactly 0. ``scale_rewards`` decides only TRL's metric
+    ``frac_reward_zero_std``, since the chain scales.
+
+    Logged besides TRL's own: ``credit/unscorable``, ``credit/masked`` and ``credit/zero_advantage``, shares of all
+    rows. TRL's table of completions has a row's mean advantage over its trained tokens.
+
+    Args:
+        model, reward_funcs, args, *others, **options: those of ``GRPOTrainer``; ``args`` is required.
+        recipe: a name or a YAML file, read by ``load_recipe`` in its default setting, or a ``Recipe``. Its method has
+            to be that of ``args``: ``GRPOConfig(..., **grpo_config(recipe))``.
+        chain: a credit chain, in place of a recipe; all else is as ``args`` says.
+        success_at: reward from which a completion succeeds. None: rewards are those of verdicts, which are the values
+            of the recipe's ``reward``, or for a chain 0 and 1, or -1 and 1.
+
+    Raises:
+        UserError: TRL is missing or another one, or cannot carry the recipe or the chain with these ``args``; while
+            training, a reward is infinite, or no verdict's without ``success_at``.
+
+    Example::
+
+        recipe = load_recipe("ppl")
+        args = GRPOConfig("out", per_device_train_batch_size=256, **grpo_config(recipe))
+        CreditGRPOTrainer(model, reward, args, dataset, recipe=recipe).train()
+
+    Source: ``trl/trainer/grpo_trainer.py`` of TRL 1.16.0.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        reward_funcs: Any = None,
+        args: Any = None,
+        *others: Any,
+        recipe: str | Path | Recipe | None = None,
+        chain: Sequence[Described] | None = None,
+        success_at: float | None = None,
+        **options: Any,
+    ) -> None:
+        _refuse_other_trl()
+        if args is None:
+            raise UserError("args is None, but decides what TRL can carry: give CreditGRPOTrainer a GRPOConfig")
+        self._credit = CarriedChain.of(recipe, chain, success_at, args)
+        super().__init__(model, reward_funcs, args, *others, **options)
+        if self._credit.reads and self._is_vlm:
+            raise UserError(f"the chain reads {' and '.join(self._credit.reads)}, which only models of text give here")
+
+    def _calculate_rewards(self, *given: Any, **named: Any) -> Tensor:
+        rewards_BF: Tensor = super()._calculate_rewards(*given, **named)
+        self._rewards_BF = rewards_BF  # of all processes, which the advantages are computed from a moment later
+        return rewards_BF
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        mask_BT = output["completion_mask"]
+        if "tool_mask" in output:
+            mask_BT = mask_BT * output["tool_mask"]
+        rows, width = mask_BT.shape
+        first = self.accelerator.process_index * rows
+        output["advantages"] = self._advantages(output, mask_BT)[first : first + rows, :width]
+        return output
+
+    def _advantages(self, output: dict[str, Any], mask_BT: Tensor) -> Tensor:
+        """The advantages of the rows of all processes, padded to the longest of them; logs their row means."""
+        mode = "train" if self.model.training else "eval"
+        rewards_BF = self._rewards_BF
+        weighted_B = (rewards_BF * self.reward_weights.to(rewards_BF.device)).nansum(dim=1)
+        rewards_B = weighted_B.masked_fill(rewards_BF.isnan().all(dim=1), float("nan")).cpu().numpy()
+        size = self.num_generations if mode == "train" else self.num_generations_eval
+        batches = self.args.steps_per_generation * self.num_iterations
+        everywhere_BT = self._gathered(mask_BT)
+        advantages_BT = advantages_from_arrays(
+            self._credit.links,
+            np.arange(len(everywhere_BT)) // size,
+            rewards_B,
+            everywhere_BT,
+            success=self._credit.succeeds(rewards_B),
+            step=self.state.global_step * self.args.gradient_accumulation_steps // batches + 1,
+            **{name: self._gathered(values_BT) for name, values_BT in self._policy_numbers(output).items()},
+        )
+        self._log_credit(mode, advantages_BT, everywhere_BT, rewards_B)
+        return rewards_BF.new_tensor(advantages_BT)
+
+    def _policy_numbers(self, output: dict[str, Any]) -> dict[str, Tensor]:
+        """Log-probabilities and entropies of this process's completions, ``[B, T]``: those that the chain reads."""
+        import torch
+
+        found = {"logprobs": output["old_per_token_logps"]} if "old_per_token_logps" in output else {}
+        if not found.keys() >= set(self._credit.reads):
+            ids, mask = (torch.cat([output[f"prompt_{x}"], output[f"completion_{x}"]], dim=1) for x in ("ids", "mask"))
+            training, width = self.model.training, output["completion_ids"].shape[1]
+            rows = self.args.per_device_train_batch_size if training else self.args.per_device_eval_batch_size
+            with torch.no_grad():
+                logprobs_BT, entropies_BT, _ = self._get_per_token_logps_and_entropies(
+                    self.model, ids, mask, width, batch_size=rows, compute_entropy=True
+                )
+            found = {"logprobs": logprobs_BT, "entropies": entropies_BT}
+        return {name: found[name] for name in self._credit.reads}
+
+    def _gathered(self, values_BT: Tensor) -> Floats:
+        """The rows of all processes in their order, with zeros up to the longest."""
+        padded = self.accelerator.pad_across_processes(values_BT.float(), dim=1)
+        gathered: Floats = self.accelerator.gather(padded.contiguous()).cpu().numpy()
+        return gathered
+
+    def _log_credit(self, mode: str, advantages_BT: Floats, mask_BT: Floats, rewards_B: Floats) -> None:
+        tokens_B = mask_BT.sum(axis=1)
+        shares = {"unscorable": np.isnan(rewards_B), "masked": tokens_B == 0}
+        shares["zero_advantage"] = ~advantages_BT.any(axis=1)
+        for name, share_B in shares.items():
+            self._metrics[mode][f"credit/{name}"].append(float(share_B.mean()))
+        logged = self._logs["advantages"]
+        for _ in range(min(len(tokens_B), len(logged))):  # TRL's own numbers, of which it keeps the last ones
+            logged.pop()
+        logged.extend((advantages_BT.sum(axis=1) / np.maximum(tokens_B, 1)).tolist())
+
+
+def _refuse_other_trl() -> None:
+    """Raise UserError where TRL is missing, or lacks a method that the trainer overrides or calls."""
+    if _MISSING:
+        raise UserError(_MISSING)
+    for name in ("_calculate_rewards", "_generate_and_score_completions", "_get_per_token_logps_and_entropies"):
+        if not hasattr(GRPOTrainer, name):
+            raise UserError(f"this TRL's GRPOTrainer has no {name}, by which advantages are replaced; 1.16 has")

@@ -1,0 +1,166 @@
+"""What of a recipe TRL's GRPOTrainer can carry: its values as arguments of ``GRPOConfig``, refusals by name.
+
+Facts of TRL 1.16.0 behind the table: docs/use-outside.md. Imports neither TRL nor PyTorch.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from outrider.config import Recipe
+from outrider.errors import UserError
+from outrider.explore import STAGES, Stage, Uniform
+from outrider.objective import (
+    AGGREGATES,
+    K3,
+    KL_ESTIMATORS,
+    SURROGATES,
+    Cispo,
+    Clip,
+    Constant,
+    Sapo,
+    SequenceMean,
+    TokenMean,
+    Unclipped,
+)
+from outrider.options import Options
+
+_LOSS_TYPES = {TokenMean: "dapo", SequenceMean: "grpo", Constant: "dr_grpo"}
+_OFF = {  # what TRL could add to a recipe, at the values with which it adds nothing
+    "top_p": 1.0,
+    "top_k": 0,
+    "min_p": None,
+    "repetition_penalty": 1.0,
+    "generation_kwargs": None,
+    "scale_rewards": "none",
+    "multi_objective_aggregation": "sum_then_normalize",
+    "mask_truncated_completions": False,
+    "off_policy_mask_threshold": None,
+    "top_entropy_quantile": 1.0,
+    "entropy_coef": 0.0,
+    "use_adaptive_entropy": False,
+    "sync_ref_model": False,
+}
+
+
+def grpo_config(recipe: Recipe) -> dict[str, Any]:
+    """The arguments of TRL's ``GRPOConfig`` that are a recipe's method: ``GRPOConfig(output_dir, **grpo_config(r))``.
+
+    They hold the allocation (``num_generations``), the sampling distribution and its limit, the policy loss with its
+    denominators, the KL and the passes over a batch; whatever TRL could add on top is off. With one optimizer step for
+    each generation batch the loss is the recipe's to rounding.
+
+    Not in it are the sections that say where a method is tried, for which TRL has arguments of its own: ``model``,
+    ``policy``, ``task``, ``reward``, ``engine``, ``train``, ``evaluate``, ``seed``, and of ``learn`` all but
+    ``epochs`` and ``minibatches``.
+
+    Raises:
+        UserError: TRL cannot carry the recipe; one sentence says which key, and what would go.
+
+    >>> from outrider.config import load_recipe
+    >>> found = grpo_config(load_recipe("ppl"))
+    >>> [found[key] for key in ("num_generations", "loss_type", "epsilon", "epsilon_high", "beta")]
+    [8, 'dapo', 0.2, 0.28, 0.0]
+    """
+    _refuse_uncarried(recipe)
+    [uniform], sample, learn, kl = recipe.explore, recipe.sample, recipe.learn, recipe.objective.kl
+    assert isinstance(uniform, Uniform)
+    return _OFF | {
+        "num_generations": uniform.n,
+        "temperature": sample.temperature,
+        "max_completion_length": sample.max_tokens,
+        "num_iterations": learn.epochs,
+        "beta": kl.coef,
+        **({"use_bias_correction_kl": False} if kl.coef else {}),  # TRL's default adds the gradient of the ratio
+        **_loss(recipe),
+    }
+
+
+def refuse_other_values(recipe: Recipe, args: Any) -> None:
+    """Raise UserError for the first argument of a ``GRPOConfig`` that would train otherwise than the recipe says."""
+    for key, value in grpo_config(recipe).items():
+        if (given := getattr(args, key)) != value:
+            of = f"explore.0.n of recipe {recipe.name!r}" if key == "num_generations" else f"recipe {recipe.name!r}"
+            raise UserError(
+                f"{key} is {given!r}, but {of} has {value!r}: GRPOConfig(..., **grpo_config(recipe)) takes over "
+                "all values of a recipe, and chain=recipe.credit['main'] its credit alone"
+            )
+    if args.steps_per_generation != args.gradient_accumulation_steps:
+        raise UserError(
+            f"steps_per_generation is {args.steps_per_generation} and gradient_accumulation_steps is "
+            f"{args.gradient_accumulation_steps}, but a recipe has one optimizer step for a generation batch: set both "
+            "to the same number"
+        )
+
+
+def _refuse_uncarried(recipe: Recipe) -> None:
+    objective, learn = recipe.objective, recipe.learn
+    other = next((i for i, stage in enumerate(recipe.explore) if i or type(stage) is not Uniform), None)
+    stream = next((name for name in recipe.credit if name != "main"), None)
+    for found, sentence in (
+        (
+            other is not None,
+            f"explore.{other} is {_name(recipe.explore[other or 0])}, and TRL draws equally many completions of every "
+            "prompt at once; one uniform alone is carried, and chain=recipe.credit['main'] takes the credit alone",
+        ),
+        (stream, f"credit.{stream} is a loss stream of its own, and TRL has one; main alone is carried"),
+        (objective.streams.get("main") != 1.0, "objective.streams.main weighs the whole loss; main: 1.0 is carried"),
+        (objective.select, "objective.select chooses tokens over a whole optimizer batch; objective.select=null"),
+        (objective.correction, "objective.correction: TRL has its own, for vLLM alone; objective.correction=null"),
+        (
+            objective.entropy.bonus or objective.entropy.target is not None,
+            "objective.entropy: TRL averages its bonus over a micro-batch; objective.entropy.bonus=0 and target=null",
+        ),
+        (
+            objective.kl.coef and type(objective.kl.estimator) is not K3,
+            f"objective.kl.estimator is {_in(KL_ESTIMATORS, objective.kl.estimator)}, and TRL's is k3",
+        ),
+        (objective.kl.mask_without_signal, "objective.kl.mask_without_signal: TRL's KL pulls on every row"),
+        (objective.kl.reset_every, "objective.kl.reset_every: TRL keeps its reference; objective.kl.reset_every=null"),
+        (recipe.sample.stop, "sample.stop holds texts that end a response, and TRL ends it by tokens; sample.stop=[]"),
+        (learn.minibatches > 1, "learn.minibatches: TRL cuts a step by rows, through groups; learn.minibatches=1"),
+    ):
+        if found:
+            raise UserError(f"TRL cannot carry recipe {recipe.name!r}: {sentence}")
+
+
+def _loss(recipe: Recipe) -> dict[str, Any]:
+    surrogate, aggregate = recipe.objective.surrogate, recipe.objective.aggregate
+    if type(aggregate) not in _LOSS_TYPES or aggregate.denominator != "all":
+        raise _refused(recipe, "aggregate", f"{_in(AGGREGATES, aggregate)}: {{denominator: {aggregate.denominator}}}")
+    if isinstance(aggregate, Constant) and aggregate.length not in (None, recipe.sample.max_tokens):
+        raise _refused(recipe, "aggregate", f"constant: {{length: {aggregate.length}}}, which is not sample.max_tokens")
+    plain = {"loss_type": _LOSS_TYPES[type(aggregate)], "importance_sampling_level": "token", "delta": None}
+    if type(surrogate) is Clip and surrogate.ratio != "sequence_token":
+        # TRL's bound acts on both signs, so one below the clip's would cut positive advantages too
+        if surrogate.dual is not None and surrogate.dual < 1 + surrogate.high:
+            raise _refused(recipe, "surrogate", f"clip: {{dual: {surrogate.dual}}}, below 1 + high")
+        bounds = {"epsilon": surrogate.low, "epsilon_high": surrogate.high, "delta": surrogate.dual}
+        return plain | bounds | {"importance_sampling_level": surrogate.ratio}
+    if type(surrogate) is Unclipped and surrogate.ratio != "sequence_token":
+        bounds = {"epsilon": 1.0, "epsilon_high": math.inf}
+        return plain | bounds | {"importance_sampling_level": surrogate.ratio}
+    if type(surrogate) is Cispo and surrogate.low is None and isinstance(aggregate, TokenMean):
+        return plain | {"loss_type": "cispo", "epsilon_high": 1 + surrogate.high}  # there the bound of the weight
+    if type(surrogate) is Sapo and isinstance(aggregate, SequenceMean):
+        taus = {"sapo_temperature_pos": surrogate.tau_positive, "sapo_temperature_neg": surrogate.tau_negative}
+        return plain | {"loss_type": "sapo"} | taus
+    raise _refused(recipe, "surrogate", f"{_in(SURROGATES, surrogate)} with aggregate {_in(AGGREGATES, aggregate)}")
+
+
+def _refused(recipe: Recipe, key: str, value: str) -> UserError:
+    return UserError(
+        f"TRL cannot carry recipe {recipe.name!r}: objective.{key} is {value}; carried are clip and unclipped (ratio: "
+        "token or sequence) with every aggregate over all rows, cispo without low with token_mean, and sapo with "
+        "sequence_mean"
+    )
+
+
+def _name(stage: Stage) -> str:
+    return _in(STAGES, stage)
+
+
+def _in(table: dict[str, Any], component: Options) -> str:
+    """The name of a component in a recipe; of one from outside the name of its class."""
+    return next((name for name, kind in table.items() if type(component) is kind), type(component).__name__)
