@@ -120,3 +120,13 @@ def test_another_verifier_is_still_a_difference(run: Path, capsys: pytest.Captur
 def test_an_analysis_takes_its_task(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["analyse", "intervene", str(run), "--dry-run", "--limit", "2"]) == 0
     assert "2 train rollouts of 1 step" in capsys.readouterr().out
+
+
+def test_a_report_imports_no_component_from_outside(run: Path) -> None:
+    """Also not to find old keys in its options."""
+    Path("mine.py").write_text("open('imported', 'w').close()\n")
+    config = config_of(run)
+    config["task"] = {"mine.py:Task": {"limits": {"worlds": 3}}}
+    (run / "config.yaml").write_text(json.dumps(config))
+    assert main(["report", str(run)]) == 0
+    assert not Path("imported").exists()
