@@ -67,7 +67,7 @@ class Simulated(NamedTuple):
     gain: float
 
 
-class World:
+class Simulation:
     """Problems, and what becomes of rollouts."""
 
     def __init__(self, pool: int | None, seed: int) -> None:
@@ -130,33 +130,33 @@ def gain(rates_P: Column, noises_P: Column, prices_P: Column, counts_P: Column, 
 class Truth(Belief):
     """What is so, instead of what is believed."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, simulation: Simulation) -> None:
         super().__init__()
-        self._world = world
+        self._simulation = simulation
 
     def expected(self, problem: Problem) -> Expected:
-        rate, kind = self._world.rate(problem), LEVELS[problem.level]
+        rate, kind = self._simulation.rate(problem), LEVELS[problem.level]
         return Expected(Rate(rate * SURE, (1 - rate) * SURE), kind.tokens, kind.noise)
 
     def levels(self) -> list[Expected]:
         return [Expected(Rate(kind.a, kind.b), kind.tokens, kind.noise) for kind in LEVELS.values()]
 
 
-def knowing(world: World) -> Choose:
+def knowing(simulation: Simulation) -> Choose:
     """The same stage, by what is so."""
     stage = Choose()
-    stage._belief = Truth(world)
+    stage._belief = Truth(simulation)
     return stage
 
 
 def simulated(planner: str, pool: int | None, seed: int, steps: int = STEPS) -> Simulated:
     """Means over the steps but for the first."""
-    world, shares = World(pool, seed), []
-    stages = [knowing(world), Uniform(n=8)] if planner == KNOWS else PLANNERS[planner]()
-    explorer = Explorer(stages, ProblemStream(world.train), world, seed)  # type: ignore[arg-type]
-    for world.step in range(1, steps + 1):
-        groups, _ = explorer.explore(world.step, PROBLEMS, world.draw, (world.step - 1) / steps)
-        rates_P = np.array([world.rate(group.problem) for group in groups])
+    simulation, shares = Simulation(pool, seed), []
+    stages = [knowing(simulation), Uniform(n=8)] if planner == KNOWS else PLANNERS[planner]()
+    explorer = Explorer(stages, ProblemStream(simulation.train), simulation, seed)  # type: ignore[arg-type]
+    for simulation.step in range(1, steps + 1):
+        groups, _ = explorer.explore(simulation.step, PROBLEMS, simulation.draw, (simulation.step - 1) / steps)
+        rates_P = np.array([simulation.rate(group.problem) for group in groups])
         kinds = [LEVELS[group.problem.level] for group in groups]
         prices_P = np.array([kind.tokens for kind in kinds], np.float64)
         counts_P = np.array([group.size for group in groups], np.float64)

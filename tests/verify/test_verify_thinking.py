@@ -171,8 +171,8 @@ def test_responses_as_reasoning_models_write_them(prompt, text, right):
 
 
 def test_every_verifier_is_given_its_text_by_the_one_place_that_splits():
-    overriding = {name for name, verifier in VERIFIERS.items() if verifier.verifier is not Verifier.verifier}
-    assert overriding <= {"function"}, "a verifier with a verifier of its own does not know what reasoning is"
+    overriding = {name for name, verifier in VERIFIERS.items() if verifier.verify is not Verifier.verify}
+    assert overriding <= {"function"}, "a verifier with a verify of its own does not know what reasoning is"
 
 
 def test_a_program_in_the_reasoning_is_not_run_and_one_that_prints_marks_is():
