@@ -24,7 +24,7 @@ from _machine import RESULTS, keep
 
 from outrider.runs.folder import RunFolder
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
+sys.path += [str(Path(__file__).parents[1] / "tests"), str(Path(__file__).parents[1] / "tests" / "learn")]
 from tinker_services import PYTHON, ROWS, SkyrlServer
 
 RECIPES = ("grpo", "dars-hw", "deep-grpo", "xrpo")

@@ -22,9 +22,10 @@ from outrider.model.options import LoraOptions
 from outrider.model.tinker_service import Adam, ServiceRollout, ServiceRow, TinkerService
 from outrider.model.tiny import character_tokenizer
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from small import random_model
+sys.path += [str(Path(__file__).parents[1] / "tests"), str(Path(__file__).parents[1] / "tests" / "learn")]
 from tinker_services import PYTHON, SkyrlServer
+
+from small import random_model
 
 PROMPT = np.array([1, 5, 9, 12, 7], np.int32)
 OTHER = np.array([1, 8, 8], np.int32)

@@ -35,7 +35,7 @@ def evaluated(model: str | Path) -> Evaluation:
 
 
 def trained(name: str, before: Evaluation, folder: Path) -> dict[str, object]:
-    sys.path.append(str(Path(__file__).parents[1] / "tests"))
+    sys.path += [str(Path(__file__).parents[1] / "tests"), str(Path(__file__).parents[1] / "tests" / "integrations")]
     from trl_cases import countdown
 
     begin = time.monotonic()

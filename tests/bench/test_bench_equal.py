@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from arms import arm, before
 from numpy.random import Generator, default_rng
 
-from arms import arm, before
 from outrider.bench.crossed import difference
 from outrider.bench.equal import at_equal, at_equal_pass1
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from arms import arm, before, evaluation
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arms import arm, before, evaluation
 from outrider.bench.page import page
 from outrider.bench.rates import by_rate
 from outrider.bench.report import BenchReport

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from map_code import RESULTS, map_code, tuned
+
 from outrider.cli import main
 from outrider.config import load_recipe
 

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from map_code import RESULTS, map_code
 
 the_map, plan, runs, finished, tallies = map(map_code, ("map", "_map_plan", "_map_run", "_finished", "_map_tallies"))

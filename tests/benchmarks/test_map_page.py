@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-
 from arms import arm, before
 from map_code import RESULTS, kept, map_code, measured, rows_of
+
 from outrider.bench.report import BenchReport
 from outrider.bench.spec import Bench
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from map_code import BENCHMARKS, PENDING, RESULTS, map_code, rows_of
 
 read, rule, tables = map(map_code, ("_map_read", "_map_rule", "_map_tables"))

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from map_code import PENDING, RESULTS, map_code, measured
+
 from outrider.config import list_settings, load_recipe
 from outrider.config.load import SettingInfo
 

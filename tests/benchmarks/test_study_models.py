@@ -6,7 +6,6 @@ import importlib
 from pathlib import Path
 
 import pytest
-
 from study_code import STUDIES
 
 

@@ -7,7 +7,6 @@ import pytest
 from scipy.stats import spearmanr
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
-
 from study_code import study_code
 
 _code = study_code("_prefixes")

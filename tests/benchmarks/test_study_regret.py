@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from study_code import study_code
 
 code = study_code("_regret")

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-
 from arms import arm, before, evaluation
+
 from outrider.bench.report import BenchReport
 from outrider.bench.spec import Bench
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from study_code import study_code
 
 code = study_code("_worth")

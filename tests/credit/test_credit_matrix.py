@@ -14,8 +14,8 @@ from typing import Literal, get_args, get_origin
 
 import numpy as np
 import pytest
-
 from credit_cases import CASES, STEP, Case
+
 from outrider.credit import (
     BASELINES,
     REWARD_SHAPERS,

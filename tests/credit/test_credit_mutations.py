@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from credit_cases import CASES, Case
 from test_credit_matrix import RULES, its_example_is_as_it_was_worked_by_hand
 
-from credit_cases import CASES, Case
 from outrider.arrays import Floats
 from outrider.credit import (
     BASELINES,

@@ -14,8 +14,8 @@ from functools import cache
 
 import numpy as np
 import pytest
-
 from credit_cases import CASES, STEP, Case
+
 from outrider.credit import Link, Members
 from outrider.credit.assign import Assigned, assign
 from outrider.credit.paths import PrefixPolicy

@@ -4,18 +4,18 @@ import re
 import textwrap
 from pathlib import Path
 
+import credit_cases
 import pytest
 import test_credit_matrix
 import test_objective_matrix
+from stage_cases import Case
+from worked_steps import Worked, check_by_hand
 
-import credit_cases
 from compare.__main__ import NOT_COMPARED, TABLES
 from outrider.config import load_recipe
 from outrider.explore import Stage, Uniform
 from outrider.testing.situations import SITUATIONS
 from outrider.testing.stages import STAGE_LAWS, Life
-from stage_cases import Case
-from worked_steps import Worked, check_by_hand
 
 PAGE = Path(__file__).parents[2] / "docs/add-a-stage.md"
 

@@ -7,11 +7,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import memory_main
 import numpy as np
 import pytest
 import torch
 
-import memory_main
 from outrider.bench.child import PRELOAD
 from outrider.config import Recipe, load_recipe
 from outrider.estimate import memory as estimated

@@ -16,6 +16,8 @@ from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
 import numpy as np
 import pytest
 from pydantic import PrivateAttr, TypeAdapter
+from stage_cases import CASES, EVERY, Case
+from worked_steps import check_by_hand
 
 from outrider.components import ComponentOf
 from outrider.explore import (
@@ -67,8 +69,6 @@ from outrider.testing.stages import (
     problem_at,
     resumes,
 )
-from stage_cases import CASES, EVERY, Case
-from worked_steps import check_by_hand
 
 
 @lru_cache(maxsize=1)

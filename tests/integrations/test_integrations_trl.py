@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-
 import trl_cases as cases
+
 from outrider.config import list_recipes, load_recipe
 from outrider.credit.arrays import chain_of
 from outrider.errors import UserError

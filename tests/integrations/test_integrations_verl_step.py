@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-
 import verl_cases as cases
+
 from outrider.errors import EngineLostError, UserError
 from outrider.integrations.verl import policy_loss
 from outrider.integrations.verl_config import recipe_text

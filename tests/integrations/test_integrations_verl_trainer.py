@@ -15,12 +15,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
 import verl_cases as cases
+from verl_trainer import apart, compose, step_in_a_process, trainer_for
+
 from outrider.errors import UserError
 from outrider.integrations import verl_manager, verl_step
 from outrider.runs.folder import RunFolder
-from verl_trainer import apart, compose, step_in_a_process, trainer_for
 
 pytest.importorskip("verl")
 tq = pytest.importorskip("transfer_queue")

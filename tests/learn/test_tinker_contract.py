@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from tinker_services import ROWS, SkyrlServer, needs_skyrl
 from transformers import AutoModelForCausalLM
 
 from outrider.config import load_recipe
@@ -43,7 +44,6 @@ from outrider.train.weight_sync import WeightSync
 from policy_rows import STREAMS, ragged_rows
 from scripted_tinker import ScriptedTinker
 from small import branch_of, request
-from tinker_services import ROWS, SkyrlServer, needs_skyrl
 
 pytest.importorskip("tinker")
 RANK = 4

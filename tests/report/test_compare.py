@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain_rows import random_rows, row, run_of_rows, table
 
 from outrider.cli import main
 from outrider.measure import Evaluation, compare, evaluate
@@ -21,7 +22,6 @@ from outrider.report.comparing.cut_runs import cut_at_equal_tokens
 from outrider.report.comparing.evaluated import evaluations_of
 from outrider.report.data import RunData
 from outrider.report.run import columns, open_run
-from plain_rows import random_rows, row, run_of_rows, table
 from runs import run_of
 
 NONE = np.zeros(0, np.int32)

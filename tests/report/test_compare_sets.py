@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
 from browsing import Tab, chromium
+from plain_rows import row, run_of_rows
+
 from outrider.cli import main
 from outrider.measure.diversity import words
 from outrider.report.compare_command import comparison
@@ -21,7 +22,6 @@ from outrider.report.comparing.cut_runs import cut_at_equal_tokens
 from outrider.report.content import Figure, Section, Series
 from outrider.report.data import RunData
 from outrider.report.page import render
-from plain_rows import row, run_of_rows
 
 NAMES = ("grpo", "deep-grpo", "dars", "xrpo", "nsr")
 LETTERS = ["7", "9", "12", ""]

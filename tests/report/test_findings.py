@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
-
 import pathologies
+import pytest
+from pathologies import PATHOLOGIES, POOL, ROWS, STEPS, draft, evaluation, finish, healthy, run_of
+
 from outrider.config.load import list_recipes, load_recipe
 from outrider.report.content import Finding
 from outrider.report.data import RunData
@@ -20,7 +21,6 @@ from outrider.report.findings import CHECKS, Examined, Lacking, examine
 from outrider.report.findings.base import Z, change, level, share, wilson
 from outrider.report.findings.verifier import JUMP_WINDOW, _jumps
 from outrider.report.findings.view import by_step, splits
-from pathologies import PATHOLOGIES, POOL, ROWS, STEPS, draft, evaluation, finish, healthy, run_of
 
 RECIPES = {recipe.name for recipe in list_recipes()}
 

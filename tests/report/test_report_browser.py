@@ -6,10 +6,10 @@ import math
 from dataclasses import replace
 
 import pytest
-
 import report_sample
 from browsing import Tab, chromium
 from hostile import SHOWN, hostile
+
 from outrider.report.content import Figure, Report, Section, Series, TableBlock
 from outrider.report.page import render
 

@@ -10,6 +10,7 @@ from pkgutil import iter_modules
 from typing import Any
 
 import pytest
+from plain_rows import random_rows, row, run_of_rows
 
 from outrider.report import sections
 from outrider.report.build import SECTIONS, build
@@ -19,7 +20,6 @@ from outrider.report.findings import CHECKS
 from outrider.report.sections import (
     examples,
 )
-from plain_rows import random_rows, row, run_of_rows
 
 Rows = list[dict[str, Any]]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from plain_rows import random_rows, row, table
 
 from outrider.cli import main
 from outrider.report import report_command
@@ -14,7 +15,6 @@ from outrider.report.build import build
 from outrider.report.content import Report
 from outrider.report.data import RunData
 from outrider.report.run import gather
-from plain_rows import random_rows, row, table
 from runs import run_of
 
 DEAD = [row(step=s, problem_id=f"p{i}", member=m) for s in (1, 2, 3) for i in range(60) for m in range(4)]

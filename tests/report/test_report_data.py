@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from plain_rows import random_rows, row, run_of_rows, table
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
@@ -20,7 +21,6 @@ from outrider.record.store import RolloutStore
 from outrider.record.verdict import correct
 from outrider.report.data import RunData
 from outrider.report.run import gather, open_run
-from plain_rows import random_rows, row, run_of_rows, table
 from runs import CONFIG, run_of
 
 TOKEN_COLUMNS = ("token_ids", "logprobs", "entropies", "prompt_ids", "prefix_ids")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-
 from browsing import Tab, chromium
+from plain_rows import random_rows, run_of_rows
+
 from outrider.report.build import build
 from outrider.report.page import render
-from plain_rows import random_rows, run_of_rows
 
 
 @pytest.fixture(scope="module")

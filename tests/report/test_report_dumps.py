@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from plain_rows import row, run_of_rows
 
 import dumps
 from outrider.cli import main
 from outrider.report.kind import is_evaluation
-from plain_rows import row, run_of_rows
 
 
 def told(folder: Path) -> dict[str, object]:

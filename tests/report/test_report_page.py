@@ -12,11 +12,11 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+import report_sample
+from hostile import SHOWN, hostile
 from hypothesis import given
 from hypothesis import strategies as st
 
-import report_sample
-from hostile import SHOWN, hostile
 from outrider.report.content import Example, ExampleNode, Figure, Observed, Report, Section, Series
 from outrider.report.digits import column, number
 from outrider.report.page import forest, render

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 import pytest
+from plain_rows import row, run_of_rows
 from test_report_sections import line, table_of
 
 from outrider.report.findings import duplicates, view
 from outrider.report.sections import budget, diversity, groups, lengths, sampler
-from plain_rows import row, run_of_rows
 
 
 def test_novelty_compares_the_successes_that_it_preferred_with_their_group():

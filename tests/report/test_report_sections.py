@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from plain_rows import random_rows, row, run_of_rows
 
 from outrider.measure import evaluate
 from outrider.record import Problem
@@ -26,7 +27,6 @@ from outrider.report.sections import (
     sampler,
     verdicts,
 )
-from plain_rows import random_rows, row, run_of_rows
 
 Rows = list[dict[str, Any]]
 SEEDS = [0, 1]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from plain_rows import row, run_of_rows
 
 from outrider.measure.quality import RULES
 from outrider.record import Rollout, StopReason
@@ -15,7 +16,6 @@ from outrider.report.build import build
 from outrider.report.content import Section
 from outrider.report.run import gather, open_run
 from outrider.report.sections import entropy, faults
-from plain_rows import row, run_of_rows
 from runs import run_of
 
 U_SHAPE = np.array([2.0] * 2 + [0.5] * 16 + [1.0] * 2, np.float32)  # twenty tokens: one in each part

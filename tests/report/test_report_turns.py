@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from plain_rows import row, run_of_rows
 
 from outrider.record import Observation, Rollout, StopReason, correct, incorrect
 from outrider.record.store import RolloutStore
@@ -15,7 +16,6 @@ from outrider.report.content import Section
 from outrider.report.data import RunData
 from outrider.report.run import gather, open_run
 from outrider.report.sections import examples, lengths, turns
-from plain_rows import row, run_of_rows
 from runs import run_of
 
 

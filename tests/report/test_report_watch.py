@@ -15,10 +15,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-
 import report_sample
-import runs
 from browsing import PATIENCE, Tab, chromium
+
+import runs
 from outrider.errors import UserError
 from outrider.report.page import render
 from outrider.report.watch import Served, files_in, serving, watch

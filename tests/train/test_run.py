@@ -12,13 +12,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from small_run import SMALL, contents, recipe
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from child_processes import Started, begun, begun_by_the_interpreter
 from outrider.commands.train_command import train_command
 from outrider.errors import UserError
 from outrider.record.store import RolloutStore
-from small_run import SMALL, contents, recipe
 from unpainted import painted
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
+from small_run import SMALL, contents
 
 from child_processes import Started, begun, begun_by_the_interpreter, wait_until
 from interrupted_import import waits_for_the_end_of_the_import
 from outrider.components import ComponentOf
 from outrider.config import load_recipe
-from small_run import SMALL, contents
 
 STEPS, EVALUATED = 8, 3  # so many that none is at its end before a busy machine has sent the signal
 # Nothing but a signal saves before the end; an evaluation takes as long as a few steps.

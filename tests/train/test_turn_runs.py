@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_run import contents
 
 from child_processes import begun
 from outrider.cli import main
@@ -15,7 +16,6 @@ from outrider.model.tiny import tiny_policy
 from outrider.record.store import RolloutStore
 from outrider.runs.folder import RunFolder
 from outrider.tasks.hops import CHARACTERS
-from small_run import contents
 
 STEPS = 3
 

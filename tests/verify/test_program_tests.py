@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from programs import fenced, needs_sandbox, verdict
 
 from outrider.record import Outcome, Problem
 from outrider.verify.code import Stdio
 from outrider.verify.program_tests import read_tests
-from programs import fenced, needs_sandbox, verdict
 
 SUM = "print(sum(map(int, input().split())))"
 COUNT = "n = int(input())\nprint(n, *sorted(input().split()))"

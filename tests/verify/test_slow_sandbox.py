@@ -11,11 +11,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from programs import ECHO, SUMS, fenced, needs_sandbox, verdict
 
 from outrider.record import Outcome, Verdict
 from outrider.verify import slow_sandbox
 from outrider.verify.slow_sandbox import TICK, Watch
-from programs import ECHO, SUMS, fenced, needs_sandbox, verdict
 
 OUTER, GUEST, PROGRAM = 10, 11, 12
 SECONDS = 10

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 import pytest
+from programs import MBPP, fenced, needs_sandbox, verdict
 
 from outrider.record import Outcome
 from outrider.verify.code import Compare, Stdio
 from outrider.verify.inside.compare import same_token, same_value
-from programs import MBPP, fenced, needs_sandbox, verdict
 
 HEAD = "data = open(0).read().split()\n"
 RIGHT = [  # what the program is told, what it prints, what is expected

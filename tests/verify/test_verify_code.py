@@ -8,13 +8,13 @@ import time
 from pathlib import Path
 
 import pytest
+from programs import ECHO, MBPP, ROW, SUMS, fenced, needs_sandbox, verdict
 
 from outrider.record import Outcome, Problem
 from outrider.tasks import Table
 from outrider.verify.code import UnitTests
 from outrider.verify.program import program_of
 from outrider.verify.unit_names import plan, whole_program
-from programs import ECHO, MBPP, ROW, SUMS, fenced, needs_sandbox, verdict
 
 pytestmark = needs_sandbox
 

@@ -12,11 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from programs import ECHO, MBPP, ROW, SUMS, fenced, needs_sandbox, verdict
 
 from outrider.record import Outcome, Problem
 from outrider.verify.memory import _own_counts, memory_failures
 from outrider.verify.verifiers import VERIFIERS
-from programs import ECHO, MBPP, ROW, SUMS, fenced, needs_sandbox, verdict
 
 pytestmark = needs_sandbox
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-
 from credit_groups import PAIR, ROOTS
 
 

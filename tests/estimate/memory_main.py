@@ -6,7 +6,7 @@ import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 def measure(options: tuple[str, ...], out: Path) -> None:

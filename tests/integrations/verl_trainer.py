@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import torch
-
 import verl_cases as cases
+
 from outrider.integrations.verl import RECIPE, SURROGATE, register_loss
 from outrider.integrations.verl_config_command import verl_yaml
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from worked_steps import Worked
+
 from outrider.explore import (
     Branch,
     Choose,
@@ -32,7 +34,6 @@ from outrider.explore import (
     Vip,
 )
 from outrider.testing.stages import StageClaims
-from worked_steps import Worked
 
 Sizes = Sequence[int]
 

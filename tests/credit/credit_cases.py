@@ -28,10 +28,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-
 import credit_by_hand as hand
+import numpy as np
 from credit_groups import GREEDY, PAIR, ROOTS, SIBLINGS, TREE, worked
+
 from outrider.credit import (
     AnnealedPassK,
     Baseline,

@@ -9,12 +9,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-
 from arms import arm, before
+
 from outrider.bench.report import BenchReport
 from outrider.bench.spec import Bench
 
-BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 RESULTS = BENCHMARKS / "results" / "map"
 PENDING = ["prose", "sparse"]
 """Settings with a row in README's table whose confirmation is not committed yet: the row is the comparison's."""

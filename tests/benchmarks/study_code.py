@@ -5,7 +5,7 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
-STUDIES = Path(__file__).parent.parent / "benchmarks" / "studies"
+STUDIES = Path(__file__).parents[2] / "benchmarks" / "studies"
 
 
 def study_code(name: str) -> ModuleType:
