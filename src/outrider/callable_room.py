@@ -20,6 +20,10 @@ class _CallableRoom(ModuleType):
         return _function(self.__name__)(*arguments, **options)
 
     @property
+    def __doc__(self) -> str | None:  # type: ignore[override]  # the room's own is for who reads its file
+        return inspect.getdoc(_function(self.__name__))
+
+    @property
     def __signature__(self) -> inspect.Signature:  # for help, completion and tools
         return inspect.signature(_function(self.__name__), eval_str=False)
 

@@ -80,6 +80,11 @@ Where = Annotated[str, AfterValidator(_says_where)]
 """Where an option says that something of Python is."""
 
 
+def place_of_module(thing: Any) -> str:
+    """The module of a class or a function as an import path has it: its file, where it was loaded from one."""
+    return str(getattr(sys.modules.get(thing.__module__), "__outrider_path__", thing.__module__))
+
+
 class _MissingError(Exception):
     """There is no such file or module."""
 

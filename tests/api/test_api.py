@@ -7,6 +7,7 @@ import copy
 import inspect
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -286,6 +287,33 @@ def test_a_session_left_at_its_last_step_is_finished() -> None:
     assert (session.path / "model" / "model.safetensors").exists()
 
 
+def test_a_callback_that_ends_the_run_ends_a_loop_that_is_left_too() -> None:
+    watch = Watch(last=1)
+    with outrider.Session(config=SMALL | {"train.steps": 9}, out="a", callbacks=[watch]) as session:
+        for _ in session:
+            break
+    assert watch.seen == ["begin", (0, 4), 1, (1, 4), "end"]
+    assert (session.path / "model" / "model.safetensors").exists()
+
+
+def test_a_session_is_finished_once_and_not_inside_an_evaluation() -> None:
+    class Twice(Watch):
+        def on_step(self, session: outrider.Session, step: Any) -> bool:
+            session.finish()
+            return super().on_step(session, step)
+
+    watch = Twice(last=1)
+    outrider.train(config=SMALL, out="a", callbacks=[watch])
+    assert watch.seen.count("end") == 1
+
+    class Inside(outrider.Callback):
+        def on_evaluation(self, session: outrider.Session, step: int, evaluation: Any) -> None:
+            session.finish()
+
+    with pytest.raises(UserError, match="not for on_evaluation"):
+        outrider.train(config=SMALL, out="b", callbacks=[Inside()])
+
+
 def test_sigterm_in_a_session_saves_it_after_its_last_step(tmp_path: Path) -> None:
     code = f"""
 import os, signal, outrider
@@ -312,6 +340,14 @@ def test_a_session_is_of_one_process_and_used_in_its_block() -> None:
         outrider.Session(config=SMALL | {"train.ranks": 2}, out="a")
     with pytest.raises(UserError, match="used in its block"):
         outrider.Session(config=SMALL, out="a").save()
+    with pytest.raises(UserError, match="used in its block"):
+        [*outrider.Session(config=SMALL, out="a")]
+    with outrider.Session(config=SMALL, out="a") as session:
+        pass
+    for after in (session.save, session.evaluate, session.finish):
+        with pytest.raises(UserError, match="used in its block"):
+            after()
+    assert session.run.path == Path("a")
 
 
 class Twice(outrider.Stage):
@@ -326,6 +362,28 @@ def test_stages_are_added_behind_those_of_the_recipe() -> None:
     assert [next(iter(stage)) for stage in run.config["explore"]] == ["uniform", f"{__name__}:Twice", "rebalance"]
     assert (run.rollouts(step=1)["stage"] == "1-twice").sum() == 8
     assert run.config["components"][f"{__name__}:Twice"]["source"]
+
+
+def test_config_may_set_options_of_the_stages_that_are_added() -> None:
+    config = {"explore.1.n_max": 24, "explore.0.n": 2}
+    made = recipe_of("grpo", stages=[{"rebalance": {"n_max": 16}}], config=config)
+    assert [stage.model_dump().get("n_max") for stage in made.explore] == [None, 24]
+    assert made.explore[0].n == 2  # type: ignore[attr-defined]
+    both = recipe_of("grpo", stages=["rebalance"], config={"explore": [{"uniform": {"n": 3}}]})
+    assert len(both.explore) == 2
+    with pytest.raises(UserError, match="explore.1 is an instance of Twice; set 'n' where it is made"):
+        recipe_of("grpo", stages=[Twice()], config={"explore.1.n": 3})
+
+
+def test_a_recipe_that_is_loaded_is_trained_as_its_name_is() -> None:
+    recipe = outrider.load_recipe("dr-grpo", {"explore.0.n": 4})
+    made = recipe_of(recipe, config={"train.steps": 3})
+    assert (
+        made.resolved()
+        == outrider.load_recipe("dr-grpo", {"explore.0.n": 4, "train.steps": 3, "train.ranks": 1}).resolved()
+    )
+    with pytest.raises(UserError, match="the recipe is loaded already"):
+        recipe_of(recipe, setting="hops")
 
 
 def test_an_evaluation_is_returned() -> None:
@@ -350,6 +408,9 @@ def test_an_evaluation_is_returned() -> None:
         ({"recipe": "gropo"}, "there is no recipe 'gropo' (did you mean 'grpo'?)"),
         ({"stages": [outrider.Problem("p", "", None)]}, "explore.1: a stage is a name, or one name with its options"),
         ({"stages": ["retry"]}, "explore.1: 'retry' is not a stage"),
+        ({"stages": "rebalance"}, "stages is one stage: give a list"),
+        ({"config": ["train.steps=2"]}, "config is list: give a mapping"),
+        ({"callbacks": outrider.Callback()}, "callbacks is one callback: give a list"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_nothing_is_written(options: dict[str, Any], expected: str) -> None:
@@ -393,6 +454,10 @@ def test_several_rewards_are_a_weighted_sum_also_of_a_notebooks_functions() -> N
         ({"reward": contains, "reward_weights": [1.0]}, "reward_weights is given, but reward is not a list"),
         ({"reward": "math", "success_at": 0.5}, "success_at is of reward functions and of several rewards"),
         ({"reward": [contains, "exact"], "reward_weights": [1.0]}, "weights has 1 numbers for 2 verifiers"),
+        ({"reward": [contains], "reward_weights": 1.0}, "reward_weights is float: give a list"),
+        ({"reward": [[contains], contains]}, "reward is a list with a list inside"),
+        ({"reward": contains, "success_at": "high"}, "success_at is 'high', not a number"),
+        ({"reward": max}, "what it takes cannot be known"),
         ({"environment": 7}, "environment is int: give its class, or the import path of it"),
         ({"environment": "nowhere.py:Guess"}, "no such file"),
         ({"environment": outrider.Problem}, "is no environment"),
@@ -537,6 +602,49 @@ def test_a_class_of_a_notebook_trains() -> None:
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout == "{'__main__:Mine': {}} True\n"
+
+
+def test_a_run_is_measured_and_resumed_with_its_own_weights_and_threshold() -> None:
+    """Of reward functions that only the process that began it had."""
+    data = {"data": ROWS[:20], "eval_data": ROWS[20:], "prompt": "{problem}", "model": "base:countdown"}
+
+    def half(problem: Problem, completion: str) -> float:
+        return 0.5
+
+    for name, given in {
+        "one": {"reward": half, "success_at": 0.5},
+        "two": {"reward": [half, "exact"], "reward_weights": [0.3, 0.1], "success_at": 0.15},
+    }.items():
+        run = outrider.train(config=SMALL, out=name, **data, **given)
+        assert run.evaluations["pass@1"].iloc[-1] == 1.0
+        assert run.evaluate(reward=given["reward"]).overall.pass_at[1].value == 1.0
+        assert list(run.resume(reward=given["reward"]).metrics["step"]) == [1, 2]
+    with pytest.raises(UserError, match="the run has 2 rewards; give a list of all of them"):
+        run.evaluate(reward=half)
+    plain = outrider.train(config=SMALL, out="plain", reward="exact", **data)
+    with pytest.raises(UserError, match="the run's verifier needs none"):
+        plain.evaluate(reward=half)
+
+
+@pytest.mark.parametrize("version", ["0_1", "0_2"])
+def test_a_run_of_an_older_version_is_measured_on_its_own_problems(version: str, tmp_path: Path) -> None:
+    kept = Path(__file__).parents[1] / f"run_of_{version}"
+    if not kept.is_dir():
+        pytest.skip("no such folder")
+    shutil.copytree(kept, tmp_path / "run")
+    run = outrider.load_run(tmp_path / "run")
+    if not (tmp_path / "run" / "model" / "config.json").is_file():
+        with pytest.raises(UserError, match="holds no model yet"):
+            run.evaluate(n=1)
+        return
+    found = run.evaluate(n=1, problems=2)
+    first = run.rollouts(name="evaluate", columns=["problem_id"])["problem_id"]
+    assert {tally.problem for tally in found.tallies} <= {*first}
+
+
+def test_help_is_of_the_function() -> None:
+    assert inspect.getdoc(outrider.train) == inspect.getdoc(outrider.api.training.train)  # type: ignore[attr-defined]
+    assert "seeds" in (inspect.getdoc(outrider.bench) or "")
 
 
 PAGES = Path(__file__).parents[2]

@@ -67,6 +67,7 @@ def test_comparisons_are_those_of_the_command(tmp_path: Path) -> None:
     assert main(["compare", "grpo", "dr-grpo", "--out", "compare-c"]) == 0
     same("compare", "compare.json")
     assert found.title == "Comparison of grpo and dr-grpo"
+    assert outrider.compare(*map(outrider.load_run, ("grpo", "dr-grpo"))).title == found.title
     with pytest.raises(UserError, match="at least two runs"):
         outrider.compare("grpo")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -62,3 +64,16 @@ def test_a_notebook_runs(path: Path) -> None:
     done = TOOL.run(TOOL.notebook_of(text))
     last = [cell for cell in done.cells if cell.cell_type == "code"][-1]
     assert last.outputs
+
+
+@pytest.mark.parametrize("name", ["my_stage_and_advantage", "agents_environment"])
+def test_a_script_runs_without_a_guard(name: str, tmp_path: Path) -> None:
+    """Other processes do not import it: these two have some."""
+    for path in (ROOT / "examples").glob("*.py"):
+        text = path.read_text()
+        for pattern, smaller in SMALLER.items():
+            text = re.sub(pattern, smaller, text)
+        (tmp_path / path.name).write_text(text)
+    command = [sys.executable, f"{name}.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import sys
+import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from outrider.api.models import place_of_model
 from outrider.api.rewards import InProcess, SumInProcess, verifier_of
 from outrider.api.rows import table_of
-from outrider.config import Recipe, load_recipe
+from outrider.config import Recipe, load_options, load_recipe
 from outrider.errors import UserError
 from outrider.explore import Stage
+from outrider.importing import place_of_module
 from outrider.tasks.task import Task
 
 
@@ -38,20 +40,49 @@ def folder_of(recipe: Recipe, out: str | Path | None) -> Path:
     return Path("runs") / f"{recipe.name}-{recipe.seed}" if out is None else Path(out)
 
 
-def recipe_of(recipe: str | Path, **given: Unpack[RecipeArguments]) -> Recipe:
+def recipe_of(recipe: str | Path | Recipe, **given: Unpack[RecipeArguments]) -> Recipe:
     """The recipe of a run as the arguments of :func:`train` describe it; rows and a loaded model are written."""
-    changes: dict[str, Any] = {"train.ranks": 1}
+    config, stages, model = given.get("config") or {}, given.get("stages") or (), given.get("model")
+    if not isinstance(config, Mapping):
+        raise UserError(f"config is {type(config).__name__}: give a mapping, as {{'train.steps': 200}}")
+    if isinstance(stages, str | Mapping | Stage):
+        raise UserError("stages is one stage: give a list")
     out = given.get("out")
     folder = (Path("runs") if out is None else Path(out).parent) / "data"
-    if any(given.get(key) is not None for key in _OF_TASK):
-        changes["task"] = _task(given, folder)
-    changes |= given.get("config") or {}
-    setting, model, stages = given.get("setting"), given.get("model"), given.get("stages")
-    named = None if model is None else place_of_model(model, folder)
-    made = load_recipe(str(recipe), changes, setting, named)
-    if not stages:
-        return made
-    return load_recipe(str(recipe), {**changes, "explore": [*made.explore, *stages]}, setting, named)
+    before = set(folder.glob("*"))
+    try:
+        changes: dict[str, Any] = {"train.ranks": 1}
+        if any(given.get(key) is not None for key in _OF_TASK):
+            changes["task"] = _task(given, folder)
+        named = None if model is None else place_of_model(model, folder)
+        if not stages:
+            return _loaded(recipe, {**changes, **config}, given.get("setting"), named)
+        # the stages first: config may set an option of one, or a stream that one makes
+        explore = config.get("explore")
+        if explore is None:  # as data, so that config reaches into it
+            explore = _loaded(recipe, changes, given.get("setting"), named).resolved()["explore"]
+        rest = {key: value for key, value in config.items() if key != "explore"}
+        return _loaded(recipe, {**changes, "explore": [*explore, *stages], **rest}, given.get("setting"), named)
+    except UserError:
+        _remove(set(folder.glob("*")) - before, folder)
+        raise
+
+
+def _loaded(recipe: str | Path | Recipe, changes: dict[str, Any], setting: str | None, model: str | None) -> Recipe:
+    if not isinstance(recipe, Recipe):
+        return load_recipe(str(recipe), changes, setting, model)
+    if setting is not None:
+        raise UserError(f"setting {setting}: the recipe is loaded already; load_recipe takes its setting")
+    named = {} if model is None else {"model": model}
+    return load_options(Recipe, recipe.resolved(), {**named, **changes}, recipe.name)
+
+
+def _remove(paths: set[Path], folder: Path) -> None:
+    """What a call wrote that then found a mistake."""
+    for path in paths:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with suppress(OSError):  # others have written there
+        folder.rmdir()
 
 
 _OF_TASK = ("data", "eval_data", "prompt", "reward", "reward_weights", "success_at", "environment")
@@ -99,5 +130,4 @@ def _place_of(environment: Any) -> str:
             f"environment {environment.__qualname__} is defined in this script or notebook, which the processes of "
             "environments do not import: put it into a file"
         )
-    place = getattr(sys.modules[environment.__module__], "__outrider_path__", environment.__module__)
-    return f"{place}:{environment.__qualname__}"
+    return f"{place_of_module(environment)}:{environment.__qualname__}"

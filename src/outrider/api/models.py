@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 from pathlib import Path
@@ -37,6 +38,9 @@ def place_of_model(model: Any, folder: Path) -> str:
         digest = hashlib.blake2b(digest_size=8)
         for file in sorted(path for path in written.rglob("*") if path.is_file()):
             digest.update(str(file.relative_to(written)).encode())
+            if file.name == "tokenizer.json":
+                digest.update(_without_padding(file))
+                continue
             with file.open("rb") as content:
                 while block := content.read(1 << 24):
                     digest.update(block)
@@ -46,3 +50,9 @@ def place_of_model(model: Any, folder: Path) -> str:
     finally:
         shutil.rmtree(written, ignore_errors=True)
     return str(place)
+
+
+def _without_padding(file: Path) -> bytes:
+    """A tokenizer's file without what its last call has left there."""
+    data = json.loads(file.read_bytes())
+    return json.dumps({key: value for key, value in data.items() if key not in ("padding", "truncation")}).encode()

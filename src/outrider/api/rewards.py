@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ from pydantic import PrivateAttr, ValidationError
 
 from outrider.config.sentences import mistakes
 from outrider.errors import UserError
-from outrider.importing import load_object
+from outrider.importing import load_object, place_of_module
 from outrider.record import Outcome, Problem, Verdict
 from outrider.verify.function import OTHER_STYLES, Function, NoRewardError, RewardFunction, Style
 from outrider.verify.weighted_sum import WeightedSum
@@ -31,8 +31,12 @@ def verifier_of(reward: Any, weights: Sequence[float] | None = None, success_at:
         UserError: it is none of these, or a function that takes something else; weights without a list, or
             ``success_at`` for a verifier that decides by itself.
     """
-    at = {} if success_at is None else {"success_at": success_at}
+    if success_at is not None and not isinstance(success_at, int | float):
+        raise UserError(f"success_at is {success_at!r:.40}, not a number")
+    at = {} if success_at is None else {"success_at": float(success_at)}
     if isinstance(reward, list | tuple):
+        if any(isinstance(part, list | tuple) for part in reward):
+            raise UserError("reward is a list with a list inside: give one list of rewards")
         return _weighted_sum([verifier_of(part) for part in reward], weights, at)
     if weights is not None:
         raise UserError("reward_weights is given, but reward is not a list of several")
@@ -41,7 +45,7 @@ def verifier_of(reward: Any, weights: Sequence[float] | None = None, success_at:
             raise UserError("success_at is of reward functions and of several rewards; a verifier decides by itself")
         return reward
     style, name = style_of(reward), getattr(reward, "__qualname__", type(reward).__name__)
-    where = f"{reward.__module__}:{name}"
+    where = f"{place_of_module(reward)}:{name}"
     if _can_be_imported(where, reward):
         return {"function": {"function": where, "style": style, **at}}
     verifier = InProcess(function=f"{reward.__module__}:{name.rpartition('.')[2].strip('<>')}", style=style, **at)
@@ -50,18 +54,51 @@ def verifier_of(reward: Any, weights: Sequence[float] | None = None, success_at:
     return verifier
 
 
+def given_again(recorded: Mapping[str, Any], reward: Any) -> Any:
+    """The verifier of a run with its reward functions, which only the process that began it had.
+
+    Weights, ``success_at`` and style are the run's own.
+
+    Args:
+        recorded: the verifier in the configuration of the run.
+        reward: the function, or the list of several.
+
+    Raises:
+        UserError: the run's verifier is none of such functions, or has another number of rewards.
+    """
+    [(name, options)] = recorded.items()
+    if name.endswith(f":{InProcess.__name__}"):
+        verifier = verifier_of(reward, success_at=options["success_at"])
+        return verifier
+    if not name.endswith(f":{SumInProcess.__name__}"):
+        raise UserError("reward is given, but the run's verifier needs none: other processes find it too")
+    parts = options["verifiers"]
+    if not isinstance(reward, list | tuple) or len(reward) != len(parts):
+        raise UserError(f"reward: the run has {len(parts)} rewards; give a list of all of them, in order")
+    made = [
+        verifier_of(one) if next(iter(part)).endswith(f":{InProcess.__name__}") else part
+        for part, one in zip(parts, reward, strict=True)
+    ]
+    return _weighted_sum(made, options["weights"], {"success_at": options["success_at"]})
+
+
 def style_of(function: Callable[..., Any]) -> Style:
     """How a function wants to be called, by the names of its parameters.
 
     >>> style_of(lambda completions, **columns: [0.0]), style_of(lambda problem, completion: 1.0)
     ('trl', 'plain')
     """
-    names = inspect.signature(function).parameters
+    try:
+        names = inspect.signature(function).parameters
+    except (TypeError, ValueError) as error:
+        raise UserError(f"reward {function!r:.40}: what it takes cannot be known ({error})") from None
     found = [OTHER_STYLES[name] for name in names if name in OTHER_STYLES]
     return "trl" if "trl" in found else "verifiers" if found else "plain"
 
 
-def _weighted_sum(parts: list[Any], weights: Sequence[float] | None, at: dict[str, float]) -> Any:
+def _weighted_sum(parts: list[Any], weights: Any, at: Mapping[str, Any]) -> Any:
+    if weights is not None and not isinstance(weights, list | tuple):
+        raise UserError(f"reward_weights is {type(weights).__name__}: give a list, one number for each reward")
     given = {"verifiers": parts, "weights": None if weights is None else [*weights], **at}
     if not any(isinstance(part, InProcess) for part in parts):
         return {"weighted_sum": given}

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outrider.api.frames import pandas
-from outrider.api.rewards import verifier_of
+from outrider.api.rewards import given_again
 from outrider.config import Recipe, read_yaml, recipe_of_run
+from outrider.config.older import config_of_run
 from outrider.errors import UserError
 from outrider.runs.folder import RunFolder
 
@@ -51,6 +52,11 @@ class Run:
         """The resolved configuration, as plain data."""
         found: dict[str, Any] = read_yaml(self._folder.config.read_text("utf-8"), str(self._folder.config))
         return found
+
+    @property
+    def _present(self) -> dict[str, Any]:
+        """The configuration with the keys of this version."""
+        return config_of_run(self.config)
 
     @property
     def metrics(self) -> DataFrame:
@@ -141,7 +147,7 @@ class Run:
 
         own = {"train.ranks": self.config["train"]["ranks"]}
         if reward is not None:
-            own["task.table.verifier"] = verifier_of(reward)
+            own["task.table.verifier"] = given_again(self._present["task"]["table"]["verifier"], reward)
         return outrider.train(
             self._folder.config, config={**own, **(config or {})}, out=self.path, resume=True, force=force
         )
@@ -165,12 +171,12 @@ class Run:
         """
         from outrider.api.evaluation import evaluate
 
-        own = {"policy": self._policy, "sample": self.config["sample"], "evaluate": self.config["evaluate"]}
+        own = {"policy": self._policy, "sample": self._present["sample"], "evaluate": self._present["evaluate"]}
         given = {"evaluate.n": n, "evaluate.problems": problems}
         changes = {key: value for key, value in given.items() if value is not None}
         if reward is not None:
-            changes["task.table.verifier"] = verifier_of(reward)
-        return evaluate(self._trained(), self.config["task"], config={**own, **changes, **(config or {})})
+            changes["task.table.verifier"] = given_again(self._present["task"]["table"]["verifier"], reward)
+        return evaluate(self._trained(), self._present["task"], config={**own, **changes, **(config or {})})
 
     def generate(
         self, prompts: Sequence[str], n: int = 1, config: Mapping[str, Any] | None = None, seed: int = 0
@@ -190,7 +196,7 @@ class Run:
         from outrider.model.options import PolicyOptions
         from outrider.sample.options import SampleOptions
 
-        sample = load_options(SampleOptions, self.config["sample"], config or {}, "sample")
+        sample = load_options(SampleOptions, self._present["sample"], config or {}, "sample")
         policy = PolicyOptions.model_validate(self._policy)
         return generate(str(self._trained()), policy, sample, prompts, n, seed)
 
@@ -216,7 +222,10 @@ class Run:
         """The options of the policy, without those of training it."""
         from outrider.model.options import PolicyOptions
 
-        return {key: value for key, value in self.config["policy"].items() if key in PolicyOptions.model_fields}
+        return {key: value for key, value in self._present["policy"].items() if key in PolicyOptions.model_fields}
+
+    def __fspath__(self) -> str:
+        return str(self.path)  # so that a run is named where a path is: compare(run, other)
 
     def __repr__(self) -> str:
         steps = len(self._folder.metrics())

@@ -47,4 +47,5 @@ def score(
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(table_of(generations, Path(scratch), "generations"))
         kept = None if out is None else Path(out)
-        return score_file(place, options.task, options.problems, columns or {}, kept)[1]
+        found = score_file(place, options.task, options.problems, columns or {}, kept)[1]
+        return found._replace(notes=[note.replace(str(place), "generations") for note in found.notes])

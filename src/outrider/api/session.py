@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from outrider.api.arguments import RecipeArguments, folder_of, recipe_of
 from outrider.api.evaluation import EvaluationResult, result_of
 from outrider.api.run import Run
+from outrider.config import Recipe
 from outrider.errors import UserError
 
 if TYPE_CHECKING:
@@ -75,13 +76,15 @@ class Session:
 
     def __init__(
         self,
-        recipe: str | Path = "grpo",
+        recipe: str | Path | Recipe = "grpo",
         *,
         resume: bool = False,
         force: bool = False,
         callbacks: Sequence[Callback] = (),
         **arguments: Unpack[RecipeArguments],
     ) -> None:
+        if isinstance(callbacks, Callback):
+            raise UserError("callbacks is one callback: give a list")
         if wrong := [c for c in callbacks if not isinstance(c, Callback)]:
             raise UserError(f"callbacks: {wrong[0]!r:.60} is no outrider.Callback (an instance of a subclass)")
         self.recipe = recipe_of(recipe, **arguments)
@@ -93,7 +96,7 @@ class Session:
         self._open = ExitStack()
         self._training: TrainingRun | None = None
         self._rest: Iterator[TrainingStep] = iter(())
-        self._finished = False
+        self._finished = self._ended = self._evaluating = False
 
     def __enter__(self) -> Self:
         from outrider.commands.train_command import refuse_unfit, saved_where_stopped, training_run
@@ -102,8 +105,10 @@ class Session:
         from outrider.screen.screen import Screen
 
         def evaluated(step: int, evaluation: Evaluation) -> None:
+            self._evaluating = True
             for callback in self._callbacks:
                 callback.on_evaluation(self, step, evaluation)
+            self._evaluating = False
 
         refuse_unfit(self.recipe, self._force)
         with ExitStack() as opened:
@@ -121,23 +126,31 @@ class Session:
         return self
 
     def __iter__(self) -> Iterator[TrainingStep]:
+        _ = self._begun
+        return self._told()
+
+    def _told(self) -> Iterator[TrainingStep]:
         for step in self._rest:
-            ends = [callback.on_step(self, step) for callback in self._callbacks]
+            answers = [callback.on_step(self, step) for callback in self._callbacks]  # all of them are told
+            self._ended = any(answers)
             yield step
-            if any(ends):
+            if self._ended:
                 self.finish()
             if self._finished:
                 return
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
-        self._open.__exit__(kind, error, trace)
+        try:
+            self._open.__exit__(kind, error, trace)
+        finally:
+            self._training = None  # its folder is another's now
 
     def _left(self, kind: type[BaseException] | None, *error: object) -> None:
         """The block is left. Registered last, so what this raises is handled as what the block raises."""
         run = self._begun
         if kind is not None or self._finished:
             return
-        if run.trainer.progress >= 1.0:
+        if run.trainer.progress >= 1.0 or self._ended:
             self.finish()
         else:
             run.save_if_new()
@@ -156,6 +169,10 @@ class Session:
     def finish(self) -> None:
         """End the run after its last step: evaluate if the recipe does so at the end, save, write model and table."""
         run = self._begun
+        if self._evaluating:
+            raise UserError("session.finish() is not for on_evaluation: return True from on_step")
+        if self._finished:
+            return
         if run.trainer.progress >= 1.0:
             for _ in self._rest:  # there is no step left: what is due after the last one
                 pass
@@ -173,7 +190,7 @@ class Session:
 
     @property
     def run(self) -> Run:
-        """The run folder as it is, to read from."""
+        """The run folder as it is, to read from; also after the block."""
         return Run(self.path)
 
     @property

@@ -10,13 +10,14 @@ from outrider.api.arguments import RecipeArguments, folder_of, recipe_of
 from outrider.api.rewards import InProcess, SumInProcess
 from outrider.api.run import Run
 from outrider.api.session import Callback, Session
+from outrider.config import Recipe
 from outrider.errors import UserError
 from outrider.explore import Stage
 from outrider.plugins import refuse_main
 
 
 def train(
-    recipe: str | Path = "grpo",
+    recipe: str | Path | Recipe = "grpo",
     *,
     setting: str | None = None,
     model: Any = None,
@@ -40,7 +41,7 @@ def train(
     process unless ``config={"train.ranks": n}`` asks for more.
 
     Args:
-        recipe: a shipped recipe or a YAML file.
+        recipe: a shipped recipe, a YAML file, or a recipe of :func:`outrider.load_recipe`.
         setting: where it is tried: model, task, lengths, budget.
         model: a folder, a name on the hub, ``base:<name>``, shipped, or a pair ``(model, tokenizer)`` of transformers,
             which is written to ``data/`` beside the run folder. Without a setting the run is as where a recipe

@@ -23,6 +23,8 @@ def planned(options: Mapping[str, Any], recipes: Mapping[str, Recipe]) -> tuple[
             or the task holds out too few problems.
     """
     names = list(recipes)
+    if options.get("tune") and options["tune"].get("tokens") is None and options.get("tokens") is not None:
+        options = {**options, "tune": {**options["tune"], "tokens": options["tokens"]}}
     bench = load_options(Bench, {"recipes": names, "base": names[0], **options}, [], "bench")
     settled = {name: settle(recipe, bench) for name, recipe in recipes.items()}
     refuse_unlike(settled, bench.base)

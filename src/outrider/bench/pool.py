@@ -13,7 +13,7 @@ from outrider.bench.cell import Cell
 from outrider.bench.child import PRELOAD, run_cell
 from outrider.errors import UserError
 from outrider.measure.evaluation import Evaluation
-from outrider.processes.warm import warm_processes
+from outrider.processes.warm import warm_processes, without_main
 from outrider.runs.folder import RunFolder
 from outrider.screen.progress import Progress
 
@@ -102,7 +102,8 @@ def _start(cell: Cell, core: int) -> _Running:
     # what measures another run's policy begins anew: its checkpoint says where that lay, and holds nothing else
     arguments = (core, str(cell.recipe), cell.words, str(cell.path), str(cell.log), cell.measures is not None)
     process = warm_processes(*PRELOAD).Process(target=run_cell, args=arguments)
-    process.start()
+    with without_main():
+        process.start()
     return _Running(cell, core, process)
 
 
@@ -125,6 +126,8 @@ def _stop(running: Sequence[_Running]) -> None:
 def _last_line(cell: Cell) -> str:
     try:
         lines = cell.log.read_text("utf-8", "replace").strip().splitlines()
+    except FileNotFoundError:  # the process ended before it could write a line
+        return ""
     except OSError as error:
         raise UserError(f"{cell.log} cannot be read: {error.strerror}") from error
     return lines[-1].strip() if lines else ""

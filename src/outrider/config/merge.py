@@ -9,6 +9,8 @@ from outrider.config.places import components_at, is_component
 from outrider.config.recipe import Recipe
 from outrider.config.renamed import Renamed, with_present_keys
 from outrider.config.yaml_data import flow
+from pydantic import BaseModel
+
 from outrider.errors import UserError
 
 Path = tuple[str | int, ...]
@@ -131,6 +133,8 @@ def _index(place: Any, path: Path, step: str, origin: Origin) -> str | int:
             return int(step)
         case list():
             raise UserError(f"{origin.where}: {here} has no member {step!r}, it has {len(place)}, counted from 0")
+    if isinstance(place, BaseModel):
+        raise UserError(f"{origin.where}: {here} is an instance of {type(place).__name__}; set {step!r} where it is made")
     raise UserError(f"{origin.where}: {here} is {place!r} and has no key {step!r}")
 
 

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -27,11 +26,10 @@ from outrider.errors import UserError
 from outrider.interrupts import STOPS, Terminated, ignoring_interrupts
 from outrider.processes.cores import usable_cores
 from outrider.processes.ranks import LOST, RankLostError, Ranks, how_it_ended
-from outrider.processes.warm import warm_processes
+from outrider.processes.warm import warm_processes, without_main
 
 RankMain = Callable[..., int]
 _LEAVE_SECONDS = 30
-_MAIN = threading.Lock()
 _NOTICE_SECONDS = 30.0  # after a death, in which a process that does not wait in vain notices it by itself
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 
@@ -141,27 +139,11 @@ def _said(folder: Path, rank: int) -> str:
 def _start(processes: Sequence[BaseProcess], deaf: bool) -> None:
     """Seconds, while the server that forks them imports; ``deaf``: without a server, which hands its deafness down."""
     try:
-        with ignoring_interrupts() if deaf else nullcontext(), _without_main():
+        with ignoring_interrupts() if deaf else nullcontext(), without_main():
             for process in processes:
                 process.start()
     except EOFError as error:
         raise RankLostError("the process that the ranks are forked from died before it was ready") from error
-
-
-@contextmanager
-def _without_main() -> Iterator[None]:
-    """A block in which new processes do not import the main script, which would run it again in each of them.
-
-    multiprocessing has every new process import it, where it may hold what the process is to call. Here all of that is
-    in modules, so a script needs no ``if __name__ == "__main__"``.
-    """
-    with _MAIN:  # two trainings in two threads would put the empty one back
-        main = sys.modules["__main__"]
-        sys.modules["__main__"] = ModuleType("__main__")
-        try:
-            yield
-        finally:
-            sys.modules["__main__"] = main
 
 
 def _kill(processes: Sequence[BaseProcess]) -> None:

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
 import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext, SpawnContext
 from pathlib import Path
+from types import ModuleType
 
 from outrider.interrupts import ignoring_interrupts
 from outrider.processes.cores import usable_cores
 
 _GPUS = ("/dev/nvidiactl", "/dev/kfd")
 _LONGEST = 70  # bytes of a folder in which multiprocessing's names for a socket have room: 103 less 32
+
+
+_MAIN = threading.Lock()
 
 
 def warm_processes(*modules: str) -> ForkServerContext | SpawnContext:
@@ -41,3 +49,19 @@ def warm_ahead(module: str, ranks: int) -> None:
     if not one and "WORLD_SIZE" not in os.environ:
         with ignoring_interrupts():  # as launch has it
             warm_processes(module)
+
+
+@contextmanager
+def without_main() -> Iterator[None]:
+    """A block in which new processes do not import the main script, which would run it again in each of them.
+
+    multiprocessing has every new process import it, where it may hold what the process is to call. Here all of that is
+    in modules, so a script needs no ``if __name__ == "__main__"``.
+    """
+    with _MAIN:  # two trainings in two threads would put the empty one back
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = main

@@ -36,6 +36,8 @@ class WeightedSum(PooledVerifier):
 
     @model_validator(mode="after")
     def _one_for_each(self) -> WeightedSum:
+        if self.thinking is not None:
+            raise ValueError("thinking is an option of each verifier")
         if self.weights is not None and len(self.weights) != len(self.verifiers):
             raise ValueError(f"weights has {len(self.weights)} numbers for {len(self.verifiers)} verifiers")
         return self
