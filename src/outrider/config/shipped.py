@@ -6,7 +6,8 @@ import importlib.resources
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from outrider.config.older import config_of_run
+from outrider.config.recipe import Recipe
+from outrider.config.renamed import with_present_keys
 from outrider.config.yaml_data import read_yaml
 from outrider.errors import UserError, nearest
 
@@ -75,7 +76,7 @@ def read(kind: Kind, name_or_path: str) -> Written:
     where, text = text_of(kind, name_or_path)
     values = mapping(read_yaml(text, where), where)
     if _OF_A_RUN & values.keys():
-        values = config_of_run(values)
+        values = with_present_keys(Recipe, values)[0]
     for key in values:
         if (section := key.split(".")[0]) in _ONCE:
             raise UserError(f"{where}: {key}: {_ONCE[section]}")
