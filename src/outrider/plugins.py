@@ -6,7 +6,7 @@ A package offers components in its ``pyproject.toml``::
     retry = "my_package.retry:Retry"
 
 A recipe then names ``retry``. Without an entry point it names ``my_package.retry:Retry``, or ``my_methods.py:Retry``
-for a file. Importing either runs its code.
+for a file. Importing either runs its code. An environment is named in the same way, by its task.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any, NamedTuple, get_args
 
 from pydantic import BaseModel, Field
 
-from outrider.errors import UserError
-from outrider.importing import load_object, source_of
+from outrider.errors import UserError, nearest
+from outrider.importing import is_import_path, load_object, source_of
 from outrider.options import Options
 
 GROUP = "outrider.components"
@@ -74,6 +74,38 @@ def plugins() -> dict[str, Plugin]:
     return found
 
 
+def unknown_name(name: str, example: str) -> str:
+    """The sentence about a name that is no import path and no component of an installed package; empty for others.
+
+    Args:
+        example: an import path, as this kind of component has one.
+
+    >>> unknown_name("my_methods.py:Retry", "my_methods.py:Retry")
+    ''
+    """
+    if is_import_path(name) or name in plugins():
+        return ""
+    known = nearest(name, plugins()) if plugins() else "there is none"
+    return f"{name!r} is no import path, such as {example}, and no component of an installed package ({known})"
+
+
+def import_path_of(name: str) -> str:
+    """The import path of a component: that of an entry point of this name, or else the name itself.
+
+    Raises:
+        UserError: two packages give this name.
+    """
+    plugin = plugins().get(name)
+    if plugin is None:
+        return name
+    if plugin.clash is not None:
+        raise UserError(
+            f"{plugin.origin} and {plugin.clash.origin} both have a component {name!r}: name one by its import path, "
+            f"{plugin.where} or {plugin.clash.where}"
+        )
+    return plugin.where
+
+
 _WRITTEN: dict[type, str] = {}
 """The names by which recipes have loaded classes."""
 
@@ -88,7 +120,7 @@ def load_component(name: str, base: Any, a_noun: str) -> type[Options]:
     Raises:
         UserError: it cannot be imported, is of another kind, or has a flag or method of an older version.
     """
-    where = _where(name)
+    where = import_path_of(name)
     found = load_object(where, a_noun.partition(" ")[2])
     bases = get_args(base) if isinstance(base, UnionType) else (base,)
     if not (isinstance(found, type) and issubclass(found, bases)):
@@ -148,30 +180,13 @@ def refuse_main(options: BaseModel, processes: int) -> None:
 
 def provenance_of(cls: type) -> Provenance:
     """Where a class from outside comes from, with the distribution that holds its module and a hash of its source."""
-    where = _where(written_name(cls))
+    where = import_path_of(written_name(cls))
     try:
         text = source_of(where)
     except UserError:  # a class of a notebook, or of a function
         text = ""
     source = hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""
     return Provenance(where=where, distribution=_distribution(cls.__module__), source=source)
-
-
-def _where(name: str) -> str:
-    """The import path of a name; of a class inside a function the name itself, which nothing can import.
-
-    Raises:
-        UserError: two packages give this name.
-    """
-    plugin = plugins().get(name)
-    if plugin is None:
-        return name
-    if plugin.clash is not None:
-        raise UserError(
-            f"{plugin.origin} and {plugin.clash.origin} both have a component {name!r}: name one by its import path, "
-            f"{plugin.where} or {plugin.clash.where}"
-        )
-    return plugin.where
 
 
 @cache

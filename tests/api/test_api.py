@@ -371,7 +371,7 @@ def test_config_may_set_options_of_the_stages_that_are_added() -> None:
     assert made.explore[0].n == 2  # type: ignore[attr-defined]
     both = recipe_of("grpo", stages=["rebalance"], config={"explore": [{"uniform": {"n": 3}}]})
     assert len(both.explore) == 2
-    with pytest.raises(UserError, match="explore.1 is an instance of Twice; set 'n' where it is made"):
+    with pytest.raises(UserError, match=r"explore\.1 is an instance of Twice; set 'n' where it is made"):
         recipe_of("grpo", stages=[Twice()], config={"explore.1.n": 3})
 
 

@@ -232,6 +232,42 @@ def test_installed_packages_add_names(installed: Any, capsys: pytest.CaptureFixt
     assert "did you mean 'retry'?" in sentence("explore=[uniform,rety]")
 
 
+def with_environment(here: Path, name: str) -> list[str]:
+    (here / "numbers.jsonl").write_text('{"problem": "7>", "answer": "7"}\n')
+    (here / "held.jsonl").write_text('{"problem": "8>", "answer": "8"}\n')
+    table = "{train_data: numbers.jsonl, heldout_data: held.jsonl, prompt: '{problem}'}"
+    return [f"task={{environment: {{environment: {name}, problems: {table}}}}}"]
+
+
+def test_an_installed_package_adds_the_name_of_an_environment(
+    installed: Any, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    installed("somebody", guess="somebody:Guess", retry="somebody:Retry")
+    task = load_recipe("grpo", with_environment(here, "guess")).task
+    assert (task.environment, task.name) == ("guess", "guess on table")
+    environment = pickle.loads(pickle.dumps(task.makes()))()
+    assert environment.begin(task.train(0), 0) == ""
+    assert environment.step("3;").observation == "+;"
+    assert main(["components", "environment"]) == 0
+    told = capsys.readouterr().out
+    assert "guess  (somebody 1.2, somebody:Guess)\n    Says whether the number is larger" in told
+
+    before = task.fingerprint
+    file = here / "somebody.py"
+    file.write_text(file.read_text().replace("four times", "4 times"))
+    assert load_recipe("grpo", with_environment(here, "guess")).task.fingerprint != before
+
+
+def test_a_name_that_is_no_environment_is_a_sentence(installed: Any, here: Path) -> None:
+    installed("somebody", guess="somebody:Guess", retry="somebody:Retry")
+    assert "'gues' is no import path, such as my_env.py:Guess, and no component of an installed package (did you" in (
+        sentence(*with_environment(here, "gues"))
+    )
+    with pytest.raises(UserError, match=r"^somebody:Retry is no environment: "):
+        _ = load_recipe("grpo", with_environment(here, "retry")).task.fingerprint
+    assert "'somebody:Guess' is not a stage" in sentence("explore=[uniform,guess]")
+
+
 def test_two_packages_with_one_name_are_refused(installed: Any) -> None:
     installed("somebody", retry="somebody:Retry")
     installed("another", retry="another:Retry")

@@ -79,7 +79,7 @@ def test_the_tests_of_the_page_on_testing_pass(tmp_path, monkeypatch):
     names: dict = {}
     exec(python("testing.md"), names)
     tests = [test for name, test in names.items() if name.startswith("test_")]
-    assert len(tests) == 4
+    assert len(tests) == 5
     for test in tests:
         test()
 

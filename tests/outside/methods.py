@@ -11,11 +11,12 @@ from torch import Tensor
 
 from outrider.arrays import Floats
 from outrider.credit import Baseline, Members, Shaper
+from outrider.environments.environment import Environment, Reply
 from outrider.explore.stage import Stage
 from outrider.explore.view import View
 from outrider.objective.ratio import Marks, TokenRatios
 from outrider.objective.surrogate import Surrogate
-from outrider.record import Group, Outcome, Problem, SampleRequest, Verdict
+from outrider.record import Group, Outcome, Problem, SampleRequest, Verdict, correct, incorrect
 from outrider.verify.verifier import Verifier
 
 
@@ -78,6 +79,22 @@ class Contains(Verifier):
 
     def right(self, problem: Problem) -> str:
         return problem.answer
+
+
+class Guess(Environment):
+    """Says whether the number is larger or smaller, four times."""
+
+    def begin(self, problem: Problem, seed: int) -> str:
+        self.number, self.left = int(problem.answer), 4
+        return ""
+
+    def step(self, text: str) -> Reply:
+        guess, self.left = text.removesuffix(";"), self.left - 1
+        if guess == str(self.number) or self.left == 0:
+            return Reply(done=True, verdict=correct(guess) if guess == str(self.number) else incorrect(guess))
+        if not guess.isdecimal() or len(guess) > 9:
+            return Reply("*;", error=True)
+        return Reply("+;" if int(guess) < self.number else "-;")
 
 
 class NoStage:

@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,9 +26,9 @@ from outrider.runs.folder import RunFolder
 PAGE = (Path(__file__).parents[2] / "docs" / "environments.md").read_text()
 
 
-def block(kind: str) -> str:
-    [found] = re.findall(rf"^```{kind}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    return str(found)
+def block(kind: str, place: int = 0) -> str:
+    found = re.findall(rf"^```{kind}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    return str(found[place])
 
 
 @pytest.fixture
@@ -49,6 +50,16 @@ def test_the_recipe_of_the_page_trains(folder: Path) -> None:
     assert {"done", "length"} & {rollout.stop.value for rollout in rollouts}
     assert any(rollout.trainable_T is not None for rollout in rollouts)
     assert not any("environment" in rollout.stop.value for rollout in rollouts)
+
+
+def test_the_test_of_the_page_passes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(folder))
+    names: dict[str, Any] = {}
+    try:
+        exec(compile(block("python", 1), "environments.md", "exec"), names)
+        names["test_guess_keeps_the_laws"]()
+    finally:
+        sys.modules.pop("guess", None)
 
 
 def test_a_killed_run_with_environments_in_processes_goes_on(folder: Path) -> None:

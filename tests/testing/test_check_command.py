@@ -112,6 +112,10 @@ def test_a_broken_law_is_one_sentence_and_status_1(
         ("nowhere.py:Retry", "component 'nowhere.py:Retry': no such file"),
         ("methods.py:NoStage", "'methods.py:NoStage' is not a component: it should be a class that inherits from"),
         ("methods.py:Contains", "'methods.py:Contains' is a verifier, whose laws need rows"),
+        (
+            "methods.py:Guess",
+            "'methods.py:Guess' is an environment, whose laws need problems with turns of a policy: use ",
+        ),
         ("wrong.py:Needs", "'wrong.py:Needs' has no default for 'share': use outrider.testing.check_shaper(lambda: "),
         ("wrong.py:Refuses", "'wrong.py:Refuses' refuses its default options: "),
     ],

@@ -1,4 +1,4 @@
-"""All components that a recipe can name: the shipped ones, and those of installed packages."""
+"""All components that a recipe can name: the shipped ones, and those of installed packages, environments too."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from outrider.config.places import tables_in
 from outrider.config.recipe import Recipe
 from outrider.credit import Baseline, RewardShaper, Shaper
 from outrider.errors import UserError
-from outrider.plugins import load_component, plugins
+from outrider.plugins import Plugin, load_component, plugins
+from outrider.tasks.environment import load_environment
 
 _MARKUP = re.compile(r":\w+:`([^`]*)`")
 _CREDIT = {RewardShaper: "reward shaper", Baseline: "baseline", Shaper: "shaper"}
@@ -56,8 +57,7 @@ def _of_packages(tables: list[ComponentOf]) -> Iterator[ComponentInfo]:
     for name, plugin in plugins().items():
         fitting = [table for table in tables if table.find(name) is not None]
         if not fitting:
-            load_component(name, BaseModel, "a component")  # says why it cannot be loaded
-            raise UserError(f"{plugin.origin}: {name!r} ({plugin.where}) is of no kind that a recipe names")
+            yield _environment_info(name, plugin)
         for table in fitting:
             if name in table.table:
                 raise UserError(f"{plugin.origin} has a {table.noun} {name!r}, which is shipped with Outrider")
@@ -66,8 +66,23 @@ def _of_packages(tables: list[ComponentOf]) -> Iterator[ComponentInfo]:
             yield _info(table, name, found, plugin.origin)
 
 
+def _environment_info(name: str, plugin: Plugin) -> ComponentInfo:
+    """Of a component that fits no table, which an environment does not."""
+    try:
+        cls = load_environment(name)
+    except UserError:
+        load_component(name, BaseModel, "a component")  # says why it cannot be loaded
+        raise UserError(f"{plugin.origin}: {name!r} ({plugin.where}) is of no kind that a recipe names") from None
+    return ComponentInfo("environment", name, plugin.origin, (), plugin.where, _summary(cls))
+
+
 def _info(table: ComponentOf, name: str, cls: type[BaseModel], origin: str) -> ComponentInfo:
     kind = next((noun for base, noun in _CREDIT.items() if issubclass(cls, base)), table.noun)
+    where = f"{cls.__module__}:{cls.__qualname__}"
+    return ComponentInfo(kind, name, origin, (*cls.model_fields,), where, _summary(cls))
+
+
+def _summary(cls: type) -> str:
+    """The first paragraph of its docstring, without markup."""
     first = (inspect.getdoc(cls) or "").partition("\n\n")[0].replace("\n", " ")
-    summary = _MARKUP.sub(r"\1", first).replace("``", "")
-    return ComponentInfo(kind, name, origin, (*cls.model_fields,), f"{cls.__module__}:{cls.__qualname__}", summary)
+    return _MARKUP.sub(r"\1", first).replace("``", "")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from pydantic import BaseModel
+
 from outrider.config.places import components_at, is_component
 from outrider.config.recipe import Recipe
 from outrider.config.renamed import Renamed, with_present_keys
 from outrider.config.yaml_data import flow
-from pydantic import BaseModel
-
 from outrider.errors import UserError
 
 Path = tuple[str | int, ...]
@@ -134,7 +134,9 @@ def _index(place: Any, path: Path, step: str, origin: Origin) -> str | int:
         case list():
             raise UserError(f"{origin.where}: {here} has no member {step!r}, it has {len(place)}, counted from 0")
     if isinstance(place, BaseModel):
-        raise UserError(f"{origin.where}: {here} is an instance of {type(place).__name__}; set {step!r} where it is made")
+        raise UserError(
+            f"{origin.where}: {here} is an instance of {type(place).__name__}; set {step!r} where it is made"
+        )
     raise UserError(f"{origin.where}: {here} is {place!r} and has no key {step!r}")
 
 

@@ -15,7 +15,7 @@ class Reply(NamedTuple):
     Attributes:
         observation: what the policy reads before its next turn.
         done: whether there is no next turn; the observation is then left out.
-        verdict: of the whole rollout, with the last turn; None: there is none yet.
+        verdict: of the whole rollout, with the last turn; None: there is none yet. Its score fits its outcome.
         error: whether the turn asked for something that cannot be had: a malformed call, an unknown name. Counted.
         cut: whether the observation is the beginning of a longer one. Counted; one that is longer than any may be is
             cut off by whoever asks.
@@ -72,4 +72,4 @@ class Environment(ABC):
         """What the text of a turn does."""
 
     def close(self) -> None:  # noqa: B027 - most hold nothing
-        """Let go of what it holds."""
+        """Let go of what it holds; called after any turn."""

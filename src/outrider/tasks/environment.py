@@ -8,16 +8,23 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from outrider.environments.environment import Environment, Reply
 from outrider.environments.environments import Make
 from outrider.errors import UserError
-from outrider.importing import Where, load_object, source_of
+from outrider.importing import load_object, source_of
+from outrider.plugins import import_path_of, unknown_name
 from outrider.record import Problem, Verdict
 from outrider.tasks.turn_table import TurnTable
 from outrider.verify.thinking import TurnThinking
 from outrider.verify.verifier import Verifier
+
+
+def _named(written: str) -> str:
+    if sentence := unknown_name(written, "my_env.py:Guess"):
+        raise ValueError(sentence)
+    return written
 
 
 class EnvironmentTask(TurnTable):
@@ -32,7 +39,9 @@ class EnvironmentTask(TurnTable):
 
     old_keys: ClassVar[Mapping[str, str]] = {"world": "environment"}
 
-    environment: Where = Field(description="module:Class, or path/to/file.py:Class")
+    environment: Annotated[str, AfterValidator(_named)] = Field(
+        description="module:Class, path/to/file.py:Class, or the name by which an installed package offers it"
+    )
     stop: list[Annotated[str, Field(min_length=1)]] = Field(
         default_factory=list, description="texts that end a turn, beside end tokens; they stay in it"
     )
@@ -45,7 +54,7 @@ class EnvironmentTask(TurnTable):
     def fingerprint(self) -> str:
         """Changes with the problems, and with the file of the class."""
         load_environment(self.environment)
-        source = hashlib.blake2b(source_of(self.environment).encode(), digest_size=8).hexdigest()
+        source = hashlib.blake2b(source_of(import_path_of(self.environment)).encode(), digest_size=8).hexdigest()
         # "world" is what this task was called at first: checkpoints hold the fingerprint, and have to stay equal to it
         return f"world/{self.environment}/{source}/{self.problems.fingerprint}"
 
@@ -99,13 +108,14 @@ class VerifiedEnvironment(Environment):
         self._environment.close()
 
 
-def load_environment(where: str) -> type[Environment]:
-    """The class of that name.
+def load_environment(name: str) -> type[Environment]:
+    """The class, by import path or by the name of an entry point.
 
     Raises:
         UserError: it is not there, or is no environment.
     """
-    found = load_object(where)
+    where = import_path_of(name)
+    found = load_object(where, "environment")
     if not (inspect.isclass(found) and issubclass(found, Environment)):
         raise UserError(
             f"{where} is no environment: a class with begin and step, derived from "

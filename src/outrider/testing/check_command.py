@@ -9,12 +9,12 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from outrider.credit import Baseline, RewardShaper, Shaper
-from outrider.errors import UserError, nearest
+from outrider.environments.environment import Environment
+from outrider.errors import UserError
 from outrider.explore import Stage
-from outrider.importing import is_import_path
 from outrider.objective.surrogate import Surrogate
 from outrider.options import Options
-from outrider.plugins import load_component, plugins
+from outrider.plugins import load_component, unknown_name
 from outrider.testing.checks import LawCheck, credit_checks, loss_checks
 from outrider.testing.credit import CreditClaims
 from outrider.testing.credit_claims import CLAIMED_LAWS
@@ -24,22 +24,29 @@ from outrider.testing.situations import SITUATIONS
 from outrider.testing.stages import Life, StageClaims, stage_checks
 from outrider.verify.verifier import Verifier
 
-KINDS: dict[type[Options], tuple[str, str]] = {
+KINDS: dict[type, tuple[str, str]] = {
     Stage: ("stage", "check_stage"),
     Baseline: ("baseline", "check_baseline"),
     Shaper: ("shaper", "check_shaper"),
     RewardShaper: ("reward shaper", "check_shaper"),
     Surrogate: ("policy loss", "check_loss"),
     Verifier: ("verifier", "check_verifier"),
+    Environment: ("environment", "check_environment"),
 }
 """What a class is by its base: its name in sentences, and its function in :mod:`outrider.testing`."""
+
+NEEDS: dict[type, str] = {
+    Verifier: "rows with right and wrong responses",
+    Environment: "problems with turns of a policy",
+}
+"""What the laws of a class need that a command does not have, by its base."""
 
 
 def check_command(name: str) -> int:
     """Print ``ok`` and the name of each law that the component keeps, and a call for a test, with claims that hold.
 
     The budget of a stage is not known here. A loss whose gradient is not that of its value counts as one that detaches
-    a factor. A verifier needs rows, so it is checked from Python alone.
+    a factor. A verifier needs rows and an environment turns, so both are checked from Python alone.
 
     Returns:
         0; 1 where a law is broken, after the sentence that says which, where and how.
@@ -50,10 +57,11 @@ def check_command(name: str) -> int:
     cls = load(name)
     base = next(base for base in KINDS if issubclass(cls, base))
     noun, function = KINDS[base]
-    if base is Verifier:
+    if base in NEEDS:
+        article = "an" if noun[0] in "aeiou" else "a"
         raise UserError(
-            f"{name!r} is a verifier, whose laws need rows with right and wrong responses: use outrider.testing."
-            f"{function} in a test (docs/testing.md)"
+            f"{name!r} is {article} {noun}, whose laws need {NEEDS[base]}: use outrider.testing.{function} in a test "
+            "(docs/testing.md)"
         )
     component, claims = made(cls, name, function), dict[str, Any]()
     sys.stdout.write(f"{cls.__name__}, a {noun}, with {_options(component)}\n")
@@ -84,12 +92,10 @@ def load(name: str) -> type[Options]:
     Raises:
         UserError: it cannot be loaded, or is of no kind that has laws.
     """
-    if not is_import_path(name) and name not in plugins():
-        raise UserError(
-            f"{name!r} is no import path, such as my_methods.py:Retry, and no component of an installed package "
-            f"({nearest(name, plugins()) if plugins() else 'there is none'})"
-        )
-    return load_component(name, Stage | Baseline | Shaper | RewardShaper | Surrogate | Verifier, "a component")
+    if sentence := unknown_name(name, "my_methods.py:Retry"):
+        raise UserError(sentence)
+    known = Stage | Baseline | Shaper | RewardShaper | Surrogate | Verifier | Environment
+    return load_component(name, known, "a component")
 
 
 def made(cls: type[Options], name: str, function: str) -> Options:

@@ -7,10 +7,12 @@ from functools import partial
 from typing import Any, TypeVar
 
 from outrider.credit import Baseline, Link, RewardShaper, Shaper
+from outrider.environments.environments import Make
 from outrider.explore import Stage
 from outrider.objective.surrogate import Surrogate
 from outrider.testing.credit import CREDIT_LAWS, CreditClaims
 from outrider.testing.credit_claims import CLAIMED_LAWS
+from outrider.testing.environments import EnvironmentExample, environment_checks
 from outrider.testing.law import breaks
 from outrider.testing.losses import LOSS_LAWS, LossClaims
 from outrider.testing.stages import StageClaims, stage_checks
@@ -134,6 +136,32 @@ def check_verifier(
     if not rows:
         raise ValueError("a verifier needs at least one row: its fields, right responses and wrong responses")
     _run(verifier_checks(_made(verifier, Verifier), rows, answer, prompt))
+
+
+def check_environment(make: Make, examples: Sequence[EnvironmentExample], seconds: float = 10.0) -> None:
+    """Hold an environment to its laws, on problems with turns that a policy could take.
+
+    The laws are :data:`outrider.testing.environments.ENVIRONMENT_LAWS`. Most plays are made in processes of their own,
+    as in a run, so the class has to be in a module that can be imported.
+
+    Args:
+        make: the class, or what makes one and can be pickled.
+        examples: of each a problem, and turns; those behind the last reply are not played.
+        seconds: limit of a turn, as ``limits.seconds`` of a task.
+
+    Raises:
+        LawError: a law is broken, with its name, the example and what was found.
+        TypeError: the component is no environment.
+        ValueError: there are no examples, or one has no turns.
+
+    >>> from outrider.tasks import Hops
+    >>> task = Hops()
+    >>> examples = [(problem, task.demonstration(problem)) for problem in task.heldout(2)]
+    >>> check_environment(task.makes(), examples)
+    """
+    if not examples or not all(turns for _, turns in examples):
+        raise ValueError("an environment needs at least one example: a problem, and turns")
+    _run(environment_checks(make, examples, seconds))
 
 
 def credit_checks(claims: CreditClaims) -> Iterator[LawCheck]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from outrider.environments.environment import Reply
 from outrider.environments.environments import Environments, Failed
+from outrider.environments.play import play, timeless
 from outrider.record import Problem
 from outrider.tasks.turn_task import TurnTask
 
@@ -54,34 +54,11 @@ def _compared(task: TurnTask, environments: Environments, problems: Sequence[Pro
     otherwise, failed, answered = list[str](), list[str](), 0
     for number, problem in enumerate(problems):
         turns = task.demonstration(problem) or task.example_turns(problem)
-        one, other = (_played(environments, (number, k), problem, turns) for k in range(2))
+        one, other = (play(environments, (number, k), problem, turns) for k in range(2))
         answered += sum(isinstance(said, Reply) and not said.done for said in one[1:])
         if bad := [said for said in (*one, *other) if isinstance(said, Failed)]:
             failed.append(f"{problem.id} ({bad[0].why})")
         # as texts, since a score may be NaN
-        elif [repr(_timeless(said)) for said in one] != [repr(_timeless(said)) for said in other]:
+        elif [repr(timeless(said)) for said in one] != [repr(timeless(said)) for said in other]:
             otherwise.append(problem.id)
     return EnvironmentsCompared(len(problems), otherwise, failed, answered)
-
-
-def _played(
-    environments: Environments, key: tuple[int, int], problem: Problem, turns: Sequence[str]
-) -> list[Reply | Failed]:
-    """All that an environment says."""
-    environments.begin(key, problem, seed=0)
-    said: list[Reply | Failed] = []
-    for turn in [*turns, None]:
-        [(_, answer)] = environments.answers()
-        said.append(answer)
-        if turn is None or isinstance(answer, Failed) or answer.done:
-            break
-        environments.act(key, turn)
-    environments.close([key])
-    return said
-
-
-def _timeless(said: Reply | Failed) -> Reply | Failed:
-    """Without the seconds that a verdict took, in which alone two environments may differ."""
-    if isinstance(said, Failed) or said.verdict is None:
-        return said
-    return said._replace(verdict=replace(said.verdict, seconds=0.0))

@@ -1,0 +1,33 @@
+"""All that an environment says to given turns, so that two plays of the same turns can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from outrider.environments.environment import Reply
+from outrider.environments.environments import Environments, Failed, Key
+from outrider.record import Problem
+
+
+def play(
+    environments: Environments, key: Key, problem: Problem, turns: Sequence[str], seed: int = 0
+) -> list[Reply | Failed]:
+    """What a new environment says at its beginning and to each turn, until it is done or has failed."""
+    environments.begin(key, problem, seed)
+    said: list[Reply | Failed] = []
+    for turn in [*turns, None]:
+        [(_, answer)] = environments.answers()
+        said.append(answer)
+        if turn is None or isinstance(answer, Failed) or answer.done:
+            break
+        environments.act(key, turn)
+    environments.close([key])
+    return said
+
+
+def timeless(said: Reply | Failed) -> Reply | Failed:
+    """Without the seconds that a verdict took, which alone may differ between two plays."""
+    if isinstance(said, Failed) or said.verdict is None:
+        return said
+    return said._replace(verdict=replace(said.verdict, seconds=0.0))

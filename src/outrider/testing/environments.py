@@ -1,0 +1,245 @@
+"""The laws of an environment: replies follow from the problem, the seed and the turns, and no turn makes it fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from copy import deepcopy
+from functools import cached_property, partial
+from typing import Any
+
+from outrider.environments.apart import ProcessEnvironments
+from outrider.environments.environment import FLOOD_BYTES, Environment, Reply, flooded
+from outrider.environments.environments import EnvironmentLimits, Environments, Failed, LocalEnvironments, Make
+from outrider.environments.play import play, timeless
+from outrider.record import Problem, Verdict
+from outrider.testing.law import breaks, require, require_equal
+from outrider.verify.plain_verdict import plain_verdict
+
+EnvironmentExample = tuple[Problem, Sequence[str]]
+"""A problem, and turns of a policy."""
+
+SEED = 5  # of every environment; any other would do
+
+
+class EnvironmentPlays:
+    """An environment with its examples, which every law plays.
+
+    Args:
+        make: makes an environment; it is pickled.
+        seconds: limit of a turn, as ``limits.seconds`` of a task.
+    """
+
+    def __init__(self, make: Make, examples: Sequence[EnvironmentExample], seconds: float) -> None:
+        self.make, self.examples = make, [(problem, list(turns)) for problem, turns in examples]
+        self.limits = EnvironmentLimits(seconds, FLOOD_BYTES)
+
+    @contextmanager
+    def apart(self) -> Iterator[Environments]:
+        """Environments in processes of their own."""
+        environments = ProcessEnvironments(self.make, self.limits)
+        try:
+            yield environments
+        finally:
+            environments.end()
+
+    def played(self, environments: Environments) -> list[list[Reply]]:
+        """The replies of each example, one after the other."""
+        found = []
+        for place, (problem, turns) in enumerate(self.examples, 1):
+            with breaks(situation=f"example {place}"):
+                found.append([_answered(said) for said in play(environments, (place, 0), problem, turns, SEED)])
+        return found
+
+    @cached_property
+    def alone(self) -> list[list[Reply]]:
+        """The replies of each example in a process of its own."""
+        with self.apart() as environments:
+            return self.played(environments)
+
+
+def leaves_the_problem(plays: EnvironmentPlays) -> None:
+    """The problem stays as it is: other rollouts of its group begin with it."""
+    for place, (problem, turns) in enumerate(plays.examples, 1):
+        before = deepcopy(problem)
+        play(LocalEnvironments(plays.make, plays.limits), (place, 0), problem, turns, SEED)
+        with breaks(situation=f"example {place}"):
+            require_equal(problem.answer, before.answer, "the problem's answer after a play")
+            require_equal(problem.metadata, before.metadata, "the problem's metadata after a play")
+
+
+def gives_plain_replies(plays: EnvironmentPlays) -> None:
+    """``begin`` returns a text and ``step`` a ``Reply`` of plain values; its verdict comes with ``done``, and its score
+    fits its outcome."""
+    for place, (problem, turns) in enumerate(plays.examples, 1):
+        environment = plays.make()
+        with breaks(situation=f"example {place}"):
+            opening = environment.begin(problem, SEED)
+            require(isinstance(opening, str), f"begin returned {opening!r}, which is no text")
+            for turn in turns:
+                reply = environment.step(turn)
+                require_plain(reply, f"the reply to {turn!r}")
+                if reply.done:
+                    break
+        with suppress(Exception):  # another law
+            environment.close()
+
+
+def require_plain(reply: object, what: str) -> None:
+    """Raise :class:`outrider.testing.LawError` unless a reply holds what its fields say."""
+    require(isinstance(reply, Reply), f"{what} is {type(reply).__name__}, not a Reply")
+    assert isinstance(reply, Reply)
+    require(isinstance(reply.observation, str), f"{what} has the observation {reply.observation!r}, which is no text")
+    for name in ("done", "error", "cut"):
+        value = getattr(reply, name)
+        require(isinstance(value, bool), f"{what} has {name}={value!r}, which is no truth value")
+    flood = flooded([reply.observation], 0)
+    require(not flood, f"{what} has {flood}")
+    if reply.verdict is None:
+        return
+    require(isinstance(reply.verdict, Verdict), f"{what} has the verdict {reply.verdict!r}, which is no Verdict")
+    require(reply.done, f"{what} has a verdict, but is not done: the verdict would be lost")
+    given, plain = (
+        f"{v.outcome.value} with the score {v.score:g}" for v in (reply.verdict, plain_verdict(reply.verdict))
+    )
+    require(given == plain, f"{what} has the verdict {given}, which contradicts itself")
+
+
+def works_in_a_process(plays: EnvironmentPlays) -> None:
+    """A process of its own can import it, and it answers every turn there within the limit of time."""
+    assert plays.alone
+
+
+def says_the_same_again(plays: EnvironmentPlays) -> None:
+    """The same problem, seed and turns get the same replies in another process: branches and resumed runs rest on it.
+
+    The other process is forked from another parent, in which sets of texts have another order.
+    """
+    with plays.apart() as environments:
+        again = plays.played(environments)
+    for place, (found, expected) in enumerate(zip(again, plays.alone, strict=True), 1):
+        with breaks(situation=f"example {place}"):
+            require_same(found, expected, "a second play")
+
+
+def shares_no_state(plays: EnvironmentPlays) -> None:
+    """Environments in one process, whose turns alternate, say what each says alone; closing one changes no other."""
+    environments = LocalEnvironments(plays.make, plays.limits)
+    running = {(place, k): list(turns) for place, (_, turns) in enumerate(plays.examples) for k in range(2)}
+    found: dict[tuple[int, int], list[Reply]] = {key: [] for key in running}
+    for place, (problem, _) in enumerate(plays.examples):
+        for k in range(3):
+            environments.begin((place, k), problem, SEED)
+    environments.close([(place, 2) for place in range(len(plays.examples))])
+    asked = list(running)
+    while asked:
+        for key, said in environments.answers():
+            if key in found:
+                with breaks(situation=f"example {key[0] + 1}"):
+                    found[key].append(_answered(said))
+        over = [key for key in asked if found[key][-1].done or not running[key]]
+        environments.close(over)
+        asked = [key for key in asked if key not in over]
+        for key in asked:
+            environments.act(key, running[key].pop(0))
+    for (place, _), replies in found.items():
+        with breaks(situation=f"example {place + 1}"):
+            require_same(replies, plays.alone[place], "beside other environments")
+
+
+def require_same(found: Sequence[Reply], expected: Sequence[Reply], what: str) -> None:
+    """Raise :class:`outrider.testing.LawError` with the first reply that differs; the seconds of a verdict may."""
+    for turn, (one, other) in enumerate(zip(found, expected, strict=False)):
+        where = f"{what}: the reply to turn {turn}" if turn else f"{what}: what begin returned"
+        require_equal(_fields(one), _fields(other), where)
+
+
+def takes_odd_turns(plays: EnvironmentPlays) -> None:
+    """Whatever a policy writes is answered: no exception, no hang, no observation beyond a MiB."""
+    with plays.apart() as environments:
+        for place, (problem, turns) in enumerate(plays.examples, 1):
+            for number, (name, odd) in enumerate(odd_turns(turns).items()):
+                with breaks(situation=f"example {place}, {name}"):
+                    for said in play(environments, (place, number), problem, odd, SEED):
+                        _answered(said)
+
+
+def odd_turns(turns: Sequence[str]) -> dict[str, list[str]]:
+    """Turns that a policy should not take and does, by name.
+
+    >>> odd_turns(["3;", "7;"])["an empty turn"], odd_turns(["3;", "7;"])["every turn twice"]
+    (['', '3;', ''], ['3;', '3;', '7;', '7;'])
+    """
+    first = list(turns[:1])
+    texts = {
+        "an empty turn": "",
+        "white space": " \n\t\n",
+        "control characters": "\x00\x1b[2J\x7f\ufffd",
+        "a long turn": "a " * 50_000,
+        "a long number": "9" * 10_000,
+        "a turn without its end": "".join(first)[:-1],
+    }
+    named = {name: [text, *first, text] for name, text in texts.items()}
+    return {**named, "every turn twice": [turn for turn in turns for _ in range(2)]}
+
+
+def closes_after_any_turn(plays: EnvironmentPlays) -> None:
+    """``close`` raises nothing, after however many turns it is called."""
+    for place, (problem, turns) in enumerate(plays.examples, 1):
+        for count, reply in enumerate(plays.alone[place - 1]):
+            with breaks(situation=f"example {place}, after {count} turns"):
+                environment = plays.make()
+                environment.begin(problem, SEED)
+                for turn in turns[:count]:
+                    environment.step(turn)
+                environment.close()
+            if reply.done:
+                break
+
+
+ENVIRONMENT_LAWS: dict[str, Callable[[EnvironmentPlays], None]] = {
+    "problem unchanged": leaves_the_problem,
+    "replies": gives_plain_replies,
+    "process": works_in_a_process,
+    "replay": says_the_same_again,
+    "state apart": shares_no_state,
+    "odd turns": takes_odd_turns,
+    "close": closes_after_any_turn,
+}
+"""What every environment keeps. The first comes first since the other laws play the same problems."""
+
+
+def environment_checks(
+    make: Make, examples: Sequence[EnvironmentExample], seconds: float
+) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Each law by its name, with a function that checks the law on every example.
+
+    Raises:
+        TypeError: what is made is no environment.
+    """
+    made: Any = make()
+    if not isinstance(made, Environment):
+        raise TypeError(f"{type(made).__name__} is not an Environment")
+    plays = EnvironmentPlays(make, examples, seconds)
+    for law, rule in ENVIRONMENT_LAWS.items():
+        yield law, partial(_check, law, rule, plays, type(made).__name__)
+
+
+def _check(law: str, rule: Callable[[EnvironmentPlays], None], plays: EnvironmentPlays, component: str) -> None:
+    with breaks(law, component=component):
+        rule(plays)
+
+
+def _answered(said: Reply | Failed) -> Reply:
+    """The reply; a failure breaks the law."""
+    if isinstance(said, Failed):
+        require(False, f"it failed: {said.why}")
+    assert isinstance(said, Reply)
+    return said
+
+
+def _fields(reply: Reply) -> Mapping[str, Any]:
+    """By name, to be compared: the verdict as text, since a score may be NaN."""
+    plain = timeless(reply)
+    assert isinstance(plain, Reply)
+    return {**plain._asdict(), "verdict": repr(plain.verdict)}
