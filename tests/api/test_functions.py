@@ -208,3 +208,22 @@ def test_a_loaded_model_trains_as_its_folder_does() -> None:
     assert [path.name for path in kept.parent.glob(".model*")] == []
     with pytest.raises(UserError, match=r"model is list: give a folder, a name on the hub, or a pair"):
         outrider.train(model=[*loaded], config=config, out="of-3", **given)
+
+
+def test_a_task_is_a_name_yaml_or_a_file_of_it() -> None:
+    rows = [{"question": "4+0", "response": "4"}]
+    given = {"columns": {"problem": "question", "text": "response"}}
+    text = json.dumps({"table": {**TABLE, "verifier": "exact"}})
+    Path("task.yaml").write_text(text)
+    found = [outrider.score(rows, task, **given) for task in (json.loads(text), text, "task.yaml")]
+    assert [one.evaluation.overall.pass_at[1].value for one in found] == [1.0] * 3
+    assert not [note for one in found for note in one.notes if "/tmp" in note]
+
+
+def test_all_problems_of_a_suite_are_measured_unless_said_otherwise() -> None:
+    suite = {"table": {"prompt": "{problem}"}, "sets": {"one": {"data": "b.jsonl"}}}
+    Path("suite.yaml").write_text(json.dumps(suite))
+    config = {"sample.max_tokens": 8, "evaluate.bootstrap": 20}
+    task = {"suite": {"suite": "suite.yaml", "data": "."}}
+    assert outrider.evaluate("base:countdown", task, n=1, config=config).overall.problems == 5
+    assert outrider.evaluate("base:countdown", task, n=1, problems=2, config=config).overall.problems == 2

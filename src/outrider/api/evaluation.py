@@ -9,11 +9,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from outrider.api.task_argument import task_of
 from outrider.config import Evaluate, load_options
 from outrider.config.protocol import protocol as protocol_of
 from outrider.measure.evaluation import Evaluation
 from outrider.measure.table import as_markdown
 from outrider.plugins import refuse_main
+from outrider.tasks import Suite
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,6 +47,14 @@ def result_of(data: Mapping[str, Any]) -> EvaluationResult:
     return EvaluationResult(**{field.name: getattr(found, field.name) for field in fields(found)})
 
 
+def all_of_a_suite(options: Evaluate) -> Evaluate:
+    """The same, with all problems of a suite unless a number of them is asked for."""
+    if not isinstance(options.task, Suite) or "problems" in options.evaluate.model_fields_set:
+        return options
+    everything = options.evaluate.model_copy(update={"problems": options.task.size})
+    return options.model_copy(update={"evaluate": everything})
+
+
 def evaluate(
     model: str | Path,
     task: Any,
@@ -65,7 +75,7 @@ def evaluate(
         task: a task, or one as a recipe names it: ``"countdown"``, ``{"table": {…}}``.
         protocol: sample and count as a paper does: dr-grpo, dars, xrpo, still.
         n: samples per problem.
-        problems: held-out problems.
+        problems: held-out problems; of a suite, all unless said otherwise.
         config: values by dotted key, as ``{"sample.max_tokens": 96}``.
         ranks: processes; 0: one per core.
         out: keep rollouts, numbers and table in this folder.
@@ -76,10 +86,10 @@ def evaluate(
     from outrider.commands.evaluate_command import evaluate_command  # not at the top: it imports PyTorch
     from outrider.runs.folder import RunFolder
 
-    data = {"model": str(model), "task": task, **protocol_of(protocol)}
+    data = {"model": str(model), "task": task_of(task), **protocol_of(protocol)}
     given = {key: value for key, value in {"n": n, "problems": problems}.items() if value is not None}
     data["evaluate"] = {**data.get("evaluate", {}), **given}
-    options = load_options(Evaluate, data, config or {}, "evaluate")
+    options = all_of_a_suite(load_options(Evaluate, data, config or {}, "evaluate"))
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch) / "evaluation" if out is None else Path(out)
         refuse_main(options, ranks)

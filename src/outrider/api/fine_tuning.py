@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from outrider.api.task_argument import task_of
 from outrider.config import load_sft
 from outrider.config.sft import folder_of_sft
 from outrider.plugins import refuse_main
@@ -36,7 +37,7 @@ def sft(
     from outrider.commands.sft_command import sft_command
 
     given = {} if base is None else {"base": str(base)}
-    options = load_sft(task, {**given, **(config or {})})
+    options = load_sft(task_of(task), {**given, **(config or {})})
     refuse_main(options, 1)
     folder = folder_of_sft(options) if out is None else Path(out)
     threads = torch.get_num_threads()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outrider.api.rows import table_of
+from outrider.api.task_argument import task_of
 from outrider.config import load_options
 from outrider.config.score import Score
 from outrider.plugins import refuse_main
@@ -41,7 +42,7 @@ def score(
     """
     from outrider.score.score_command import score_file  # not at the top: it imports pyarrow and DuckDB
 
-    data = {"task": task} if problems is None else {"task": task, "problems": problems}
+    data = {"task": task_of(task)} | ({} if problems is None else {"problems": problems})
     options = load_options(Score, data, [], "score")
     refuse_main(options, 1)
     with tempfile.TemporaryDirectory() as scratch:

@@ -32,23 +32,15 @@ def add_to(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Put the evaluation together and run it, or show it."""
+    from outrider.api.evaluation import all_of_a_suite
     from outrider.config import Evaluate, load_options
     from outrider.config.protocol import protocol
-    from outrider.tasks import Suite
 
     data = {"model": arguments.model, "task": task_options(arguments), **protocol(arguments.protocol)}
     short = {"n": arguments.n, "problems": arguments.problems}
     given = {key: value for key, value in short.items() if value is not None}
     data["evaluate"] = {**data.get("evaluate", {}), **given}
-    evaluation = load_options(Evaluate, data, arguments.overrides, "evaluate")
-    task = evaluation.task
-    if (
-        arguments.suite is not None
-        and isinstance(task, Suite)
-        and "problems" not in evaluation.evaluate.model_fields_set
-    ):
-        everything = {"problems": task.size}
-        evaluation = evaluation.model_copy(update={"evaluate": evaluation.evaluate.model_copy(update=everything)})
+    evaluation = all_of_a_suite(load_options(Evaluate, data, arguments.overrides, "evaluate"))
     if arguments.dry_run:
         print_yaml(evaluation.model_dump(mode="json"))
         return _check(evaluation)

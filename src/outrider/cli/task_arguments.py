@@ -22,13 +22,10 @@ def task_options(arguments: argparse.Namespace) -> Any:
     Raises:
         UserError: ``--task`` is no YAML, or ``--data`` stands without ``--suite``.
     """
-    from outrider.config import read_yaml, text_of
+    from outrider.api.task_argument import task_of
 
     if arguments.suite is not None:
         return {"suite": {"suite": arguments.suite, "data": arguments.data}}
     if arguments.data is not None:
         raise UserError("--data is the folder of a suite's files; a table names its own (--task)")
-    if arguments.task.endswith((".yaml", ".yml")):
-        file, text = text_of("recipe", arguments.task)
-        return read_yaml(text, file)
-    return read_yaml(arguments.task, f"--task {arguments.task}")
+    return task_of(arguments.task, "--task")
