@@ -70,6 +70,17 @@ def source_of(where: str) -> str:
     return "\n".join(file.read_text("utf-8", "replace") for file in files if file.is_file())
 
 
+def text_without_import(where: str) -> str:
+    """The text of the file that an import path names, which is not run; empty where there is none."""
+    place = where.rpartition(":")[0]
+    try:
+        spec = None if place.endswith(".py") else importlib.util.find_spec(place)
+        file = Path(place).expanduser() if place.endswith(".py") else Path((spec and spec.origin) or "")
+        return file.read_text("utf-8", "replace") if file.suffix == ".py" else ""
+    except (ImportError, ValueError, OSError):  # said where the function is loaded
+        return ""
+
+
 def _says_where(written: str) -> str:
     if not is_import_path(written):
         raise ValueError(f"{written!r} is not written module:name or path/to/file.py:name")

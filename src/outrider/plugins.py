@@ -16,7 +16,7 @@ import hashlib
 import sys
 from functools import cache
 from types import UnionType
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, Protocol, get_args, runtime_checkable
 
 from pydantic import BaseModel, Field
 
@@ -59,6 +59,15 @@ class Provenance(Options):
     where: str = Field(description="import path")
     distribution: str = Field("", description="installed package and its version; empty for a file")
     source: str = Field("", description="hash of the text of its file; empty where there is none")
+
+
+@runtime_checkable
+class CallsFunctions(Protocol):
+    """Options that name functions from outside, such as a reward function."""
+
+    def sources(self) -> dict[str, str]:
+        """The text of the file of each, by import path; empty where there is none."""
+        ...
 
 
 @cache
@@ -151,6 +160,8 @@ def provenances_in(value: Any) -> dict[str, Provenance]:
         nested = hasattr(sys.modules.get(cls.__module__), "__outrider_path__") and cls not in _WRITTEN
         if isinstance(value, Options) and not cls.__module__.startswith("outrider.") and not nested:
             found[written_name(cls)] = provenance_of(cls)
+        if isinstance(value, CallsFunctions):
+            found |= {where: _of_function(where, text) for where, text in value.sources().items()}
         for key in cls.model_fields:
             found |= provenances_in(getattr(value, key))
     elif isinstance(value, dict):
@@ -185,8 +196,18 @@ def provenance_of(cls: type) -> Provenance:
         text = source_of(where)
     except UserError:  # a class of a notebook, or of a function
         text = ""
-    source = hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""
-    return Provenance(where=where, distribution=_distribution(cls.__module__), source=source)
+    return Provenance(where=where, distribution=_distribution(cls.__module__), source=_hash(text))
+
+
+def _of_function(where: str, text: str) -> Provenance:
+    place = where.rpartition(":")[0]
+    return Provenance(
+        where=where, distribution="" if place.endswith(".py") else _distribution(place), source=_hash(text)
+    )
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""
 
 
 @cache

@@ -189,6 +189,23 @@ def test_a_run_whose_component_is_gone_goes_on_by_force_alone() -> None:
     assert len(outrider.train(config=config | {"train.steps": 2}, out="a", resume=True, force=True).metrics) == 2
 
 
+def test_a_run_whose_reward_function_changed_goes_on_by_force_alone() -> None:
+    given = {"data": ROWS[:20], "eval_data": ROWS[20:], "prompt": "{problem}", "model": "base:countdown"}
+    config = SMALL | {"train.steps": 1, "task.table.verifier": {"function": {"function": "mine.py:reward"}}}
+    Path("mine.py").write_text("def reward(problem, completion):\n    return 1.0\n")
+    run = outrider.train(config=config, out="a", **given)
+    assert run.config["components"]["mine.py:reward"]["source"]
+    assert len(outrider.train(config=config, out="a", resume=True, **given).metrics) == 1
+    Path("mine.py").write_text("def reward(problem, completion):\n    return 0.0\n")
+    with pytest.raises(UserError, match=r"begun otherwise \(components.mine.py:reward.source: "):
+        outrider.train(config=config, out="a", resume=True, **given)
+    outrider.train(config=config, out="a", resume=True, force=True, **given)
+
+    here = outrider.train(config=SMALL | {"train.steps": 1}, out="b", reward=lambda problem, completion: 1.0, **given)
+    with pytest.raises(UserError, match=r"begun otherwise \(components."):
+        here.resume(reward=lambda problem, completion: 0.0)
+
+
 STAGE = """
 from outrider import Stage
 

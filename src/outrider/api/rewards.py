@@ -144,6 +144,12 @@ class InProcess(Function):
             part.check_plain()
         return [part]
 
+    def sources(self) -> dict[str, str]:
+        try:
+            return {self.function: inspect.getsource(inspect.unwrap(self._callable or self.verify))}
+        except (TypeError, OSError):  # an object, or typed at a prompt
+            return {self.function: ""}
+
     def verify_answer(self, problem: Problem, text: str, finished: bool) -> Verdict:
         try:
             return super().verify_answer(problem, text, finished)

@@ -14,7 +14,7 @@ from typing import Any, Literal, SupportsFloat
 from pydantic import Field, field_validator, model_validator
 
 from outrider.errors import UserError, nearest
-from outrider.importing import Where, load_object
+from outrider.importing import Where, load_object, text_without_import
 from outrider.record import Outcome, Problem, Verdict
 from outrider.verify.verifier import PooledVerifier, text_of
 
@@ -82,6 +82,9 @@ class Function(PooledVerifier):
 
     def prepare(self) -> None:
         _ = self._parts
+
+    def sources(self) -> dict[str, str]:
+        return {self.function: text_without_import(self.function)}
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> dict[str, Any]:
         kept = {"answer": fields.get(answer), "fields": dict(fields)}
