@@ -89,7 +89,7 @@ class Guess(Environment):
         return ""
 
     def step(self, text: str) -> Reply:
-        guess, self.left = text.removesuffix(";"), self.left - 1
+        guess, self.left = text.rstrip(";,"), self.left - 1
         if guess == str(self.number) or self.left == 0:
             return Reply(done=True, verdict=correct(guess) if guess == str(self.number) else incorrect(guess))
         if not guess.isdecimal() or len(guess) > 9:
