@@ -82,14 +82,15 @@ objective:
   surrogate: plain
 sample: {max_tokens: 24}
 """
+# the same run as that of the game, by instances
 INSTANCES = """
 import outrider
 from outside_methods.components import Contains, Guess, Half, Median, Plain, Retry
 
 config = {"credit.main": [Median(), Half(share=0.25)], "objective.surrogate": Plain()}
-config |= {"objective.aggregate": "constant", "task.environment.stop": [","]}
-config |= {"explore.0.n": 3, "train.problems": 4, "train.steps": 1, "train.trackers": []}
-config |= {"evaluate.problems": 2, "evaluate.n": 2, "evaluate.bootstrap": 20, "sample.max_tokens": 24}
+config |= {"objective.aggregate": "constant", "task.environment.stop": [","], "explore.0.n": 3, "sample.max_tokens": 24}
+config |= {f"train.{key}": value for key, value in {"problems": 4, "steps": 3, "tokens": None, "trackers": []}.items()}
+config |= {f"evaluate.{key}": value for key, value in {"problems": 2, "n": 2, "bootstrap": 20}.items()}
 outrider.train(
     "grpo", model="base:countdown", data="sums.jsonl", eval_data="heldout.jsonl", prompt=":{problem}=",
     environment=Guess, reward=Contains(), stages=[Retry(n=2)], config=config, out="instances",
@@ -214,25 +215,26 @@ def test_the_installed_package_is_what_is_imported(elsewhere: Path) -> None:
     assert found.startswith(str(elsewhere))
 
 
-def killed_and_resumed(place: Path, recipe: str) -> tuple[list[dict[str, float]], list[dict[str, float]]]:
-    """The metrics of a run, and those of the same run that was killed and resumed."""
-    words = ["train", recipe, "--out"]
-    whole, killed = command(place, *words, f"{recipe}-whole"), command(place, *words, f"{recipe}-killed")
-    while not [*(place / f"{recipe}-killed" / "checkpoints").glob("step-*1")] and killed.poll() is None:
+def resumed(place: Path, recipe: str) -> list[dict[str, float]]:
+    """The metrics of a run that was killed and resumed."""
+    words = ["train", recipe, "--out", f"{recipe}-killed"]
+    killed, run = command(place, *words), place / f"{recipe}-killed"
+    while not [*(run / "checkpoints").glob("step-*1")] and killed.poll() is None:
         time.sleep(0.005)
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
-    assert 1 <= len(metrics(place / f"{recipe}-killed")) < 3
-    finished(whole)
-    ran(place, *words, f"{recipe}-killed", "--resume")
-    return metrics(place / f"{recipe}-whole"), metrics(place / f"{recipe}-killed")
+    assert 1 <= len(metrics(run)) < 3
+    ran(place, *words, "--resume")
+    return metrics(run)
 
 
 def test_its_components_train_are_killed_and_resumed(elsewhere: Path) -> None:
-    whole, resumed = killed_and_resumed(elsewhere, "mine.yaml")
-    assert len(whole) == 3
-    assert any(row["spent/1-retry/rollouts"] for row in whole)
-    assert resumed == whole
+    uninterrupted = command(elsewhere, "train", "mine.yaml", "--out", "mine.yaml-whole")
+    rows = resumed(elsewhere, "mine.yaml")
+    finished(uninterrupted)
+    assert len(rows) == 3
+    assert any(row["spent/1-retry/rollouts"] for row in rows)
+    assert rows == metrics(elsewhere / "mine.yaml-whole")
     weights = [(elsewhere / f"mine.yaml-{run}/model/model.safetensors").read_bytes() for run in ("whole", "killed")]
     assert weights[0] == weights[1]
 
@@ -250,22 +252,19 @@ def test_its_components_train_are_killed_and_resumed(elsewhere: Path) -> None:
     assert "add --force" in said
 
 
-def test_its_environment_trains_is_killed_and_resumed(elsewhere: Path) -> None:
+def test_its_environment_trains_by_names_and_instances_and_is_resumed(elsewhere: Path) -> None:
     """Environments answer in any order, so the last bits of sums may differ."""
-    whole, resumed = killed_and_resumed(elsewhere, "game.yaml")
-    assert len(resumed) == 3
-    for row, expected in zip(resumed, whole, strict=True):
-        assert row == pytest.approx(expected, rel=1e-4, abs=1e-4, nan_ok=True)
-    assert any(row["spent/1-retry/rollouts"] for row in whole)
-    assert all(row["observed_tokens"] for row in whole)
-    assert any(row["learn/grad_norm"] for row in whole)
-
-
-def test_instances_train(elsewhere: Path) -> None:
     (elsewhere / "instances.py").write_text(INSTANCES)
-    finished(python(elsewhere, "instances.py"))
-    [row] = metrics(elsewhere / "instances")
-    assert row["observed_tokens"] > 0
+    instances = python(elsewhere, "instances.py")
+    rows = resumed(elsewhere, "game.yaml")
+    finished(instances)
+    whole = metrics(elsewhere / "instances")
+    assert len(rows) == 3
+    for row, expected in zip(rows, whole, strict=True):
+        assert row == pytest.approx(expected, rel=1e-4, abs=1e-4, nan_ok=True)
+    assert any(row["spent/1-retry/rollouts"] for row in rows)
+    assert all(row["observed_tokens"] for row in rows)
+    assert any(row["learn/grad_norm"] for row in rows)
     named = yaml.safe_load((elsewhere / "instances" / "config.yaml").read_text())["components"]
     assert {name.rpartition(":")[2] for name in named} == {"Retry", "Median", "Half", "Plain", "Contains"}
     assert {component["distribution"] for component in named.values()} == {"outside-methods 1.2"}

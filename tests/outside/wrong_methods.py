@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from torch import Tensor
 
 from outrider.arrays import Floats
 from outrider.credit import Baseline, Members, Shaper
@@ -18,6 +17,9 @@ from outrider.objective.ratio import Marks, TokenRatios
 from outrider.objective.surrogate import Surrogate
 from outrider.record import Group, Outcome, Problem, SampleRequest, Verdict
 from outrider.verify.verifier import Verifier
+
+if TYPE_CHECKING:  # the processes of environments and verifiers need no torch
+    from torch import Tensor
 
 
 class Greedy(Stage):
