@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from pydantic import Field, PrivateAttr
-from torch import Tensor
 
 from outrider.arrays import Floats
 from outrider.credit import Baseline, Members, Shaper
@@ -18,6 +17,9 @@ from outrider.objective.ratio import Marks, TokenRatios
 from outrider.objective.surrogate import Surrogate
 from outrider.record import Group, Outcome, Problem, SampleRequest, Verdict, correct, incorrect
 from outrider.verify.verifier import Verifier
+
+if TYPE_CHECKING:  # the processes of environments and verifiers need no torch
+    from torch import Tensor
 
 
 class Retry(Stage):
@@ -89,7 +91,7 @@ class Guess(Environment):
         return ""
 
     def step(self, text: str) -> Reply:
-        guess, self.left = text.removesuffix(";"), self.left - 1
+        guess, self.left = text.rstrip(";,"), self.left - 1
         if guess == str(self.number) or self.left == 0:
             return Reply(done=True, verdict=correct(guess) if guess == str(self.number) else incorrect(guess))
         if not guess.isdecimal() or len(guess) > 9:

@@ -35,7 +35,7 @@ class EnvironmentPlays:
         self.limits = EnvironmentLimits(seconds, FLOOD_BYTES)
 
     @contextmanager
-    def apart(self) -> Iterator[Environments]:
+    def processes(self) -> Iterator[Environments]:
         """Environments in processes of their own."""
         environments = ProcessEnvironments(self.make, self.limits)
         try:
@@ -52,10 +52,25 @@ class EnvironmentPlays:
         return found
 
     @cached_property
+    def apart(self) -> tuple[list[list[Reply]], dict[str, list[Reply | Failed]]]:
+        """What is said in processes of one parent: to each example, and to odd turns by the name of the situation."""
+        with self.processes() as environments:
+            return self.played(environments), self._to_odd_turns(environments)
+
+    def _to_odd_turns(self, environments: Environments) -> dict[str, list[Reply | Failed]]:
+        """Up to the first failure: each turn that hangs takes its limit of time."""
+        found: dict[str, list[Reply | Failed]] = {}
+        for place, (problem, turns) in enumerate(self.examples, 1):
+            for number, (name, odd) in enumerate(odd_turns(turns).items()):
+                said = found[f"example {place}, {name}"] = play(environments, (place, number), problem, odd, SEED)
+                if isinstance(said[-1], Failed):
+                    return found
+        return found
+
+    @property
     def alone(self) -> list[list[Reply]]:
         """The replies of each example in a process of its own."""
-        with self.apart() as environments:
-            return self.played(environments)
+        return self.apart[0]
 
 
 def leaves_the_problem(plays: EnvironmentPlays) -> None:
@@ -115,7 +130,7 @@ def says_the_same_again(plays: EnvironmentPlays) -> None:
 
     The other process is forked from another parent, in which sets of texts have another order.
     """
-    with plays.apart() as environments:
+    with plays.processes() as environments:
         again = plays.played(environments)
     for place, (found, expected) in enumerate(zip(again, plays.alone, strict=True), 1):
         with breaks(situation=f"example {place}"):
@@ -156,12 +171,10 @@ def require_same(found: Sequence[Reply], expected: Sequence[Reply], what: str) -
 
 def takes_odd_turns(plays: EnvironmentPlays) -> None:
     """Whatever a policy writes is answered: no exception, no hang, no observation beyond a MiB."""
-    with plays.apart() as environments:
-        for place, (problem, turns) in enumerate(plays.examples, 1):
-            for number, (name, odd) in enumerate(odd_turns(turns).items()):
-                with breaks(situation=f"example {place}, {name}"):
-                    for said in play(environments, (place, number), problem, odd, SEED):
-                        _answered(said)
+    for situation, said in plays.apart[1].items():
+        with breaks(situation=situation):
+            for answer in said:
+                _answered(answer)
 
 
 def odd_turns(turns: Sequence[str]) -> dict[str, list[str]]:
