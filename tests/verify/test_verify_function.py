@@ -146,7 +146,7 @@ def pool(file):
 
 
 WRONG = {
-    "None": "TypeError: {says} returned None, not a number",
+    "None": "NoRewardError: {says} returned None, not a number",
     "nan": "ValueError: {says} returned nan, not a finite number",
     "inf": "ValueError: {says} returned inf, not a finite number",
     "text": "TypeError: {says} returned '1' of type str, not a number",
