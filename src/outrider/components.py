@@ -90,6 +90,8 @@ class ComponentOf:
         return copied.model_copy(deep=True)
 
     def _spelled_out(self, value: Any) -> tuple[str, Any]:
+        if isinstance(value, type):
+            raise self._error(f"{value.__name__} is a class: make an instance, {value.__name__}()")
         if isinstance(value, str):
             value = {value: {}}
         if not isinstance(value, dict) or len(value) != 1:

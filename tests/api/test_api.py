@@ -425,6 +425,8 @@ def test_an_evaluation_is_returned() -> None:
         ({"recipe": "gropo"}, "there is no recipe 'gropo' (did you mean 'grpo'?)"),
         ({"stages": [outrider.Problem("p", "", None)]}, "explore.1: a stage is a name, or one name with its options"),
         ({"stages": ["retry"]}, "explore.1: 'retry' is not a stage"),
+        ({"stages": [outrider.Stage]}, "explore.1: Stage is a class: make an instance, Stage()"),
+        ({"model": "base:countdown"}, "task is missing: give data=…, or setting='countdown'"),
         ({"stages": "rebalance"}, "stages is one stage: give a list"),
         ({"config": ["train.steps=2"]}, "config is list: give a mapping"),
         ({"callbacks": outrider.Callback()}, "callbacks is one callback: give a list"),

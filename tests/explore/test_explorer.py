@@ -100,6 +100,18 @@ def test_a_new_problem_joins_and_a_request_for_nothing_vanishes() -> None:
     assert [(g.problem.id, g.size) for g in groups] == [("p0", 0), ("p99", 2)]
 
 
+class Endless(Stage):
+    """Its author forgot that a plan is asked for again."""
+
+    def plan(self, view: View) -> list[SampleRequest]:
+        return [SampleRequest(g.problem, n=1) for g in view.groups]
+
+
+def test_a_stage_whose_plan_is_never_empty_ends_with_a_sentence() -> None:
+    with pytest.raises(UserError, match=r"explore\.1: Endless has asked for rollouts in 1000 rounds of step 3"):
+        explorer(Uniform(n=1), Endless()).explore(3, 1, lambda requests: [rollout(r, 0, tokens=1) for r in requests])
+
+
 def test_a_recipes_stages_stay_as_they_are_written() -> None:
     """The explorer works on copies, so what a stage has learned is not in the recipe."""
     stage = Doubling()

@@ -63,8 +63,10 @@ def recipe_of(recipe: str | Path | Recipe, **given: Unpack[RecipeArguments]) -> 
             explore = _loaded(recipe, changes, given.get("setting"), named).resolved()["explore"]
         rest = {key: value for key, value in config.items() if key != "explore"}
         return _loaded(recipe, {**changes, "explore": [*explore, *stages], **rest}, given.get("setting"), named)
-    except UserError:
+    except UserError as error:
         _remove(set(folder.glob("*")) - before, folder)
+        if str(error).endswith("task is missing"):
+            raise UserError(f"{error}: give data=…, or setting='countdown' (a model alone brings no task)") from None
         raise
 
 

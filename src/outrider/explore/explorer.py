@@ -16,6 +16,9 @@ from outrider.record import Group, Prefix, Problem, Rollout, SampleRequest, grou
 from outrider.record.turns import observed
 
 T = TypeVar("T")
+
+MOST_ROUNDS = 1000
+"""Rounds of one stage in a step, of which the shipped ones have a few: a plan that is never empty would not end."""
 Draw = Callable[[Sequence[SampleRequest]], list[Rollout]]
 Broadcast = Callable[[Callable[[], T]], T]
 
@@ -80,6 +83,8 @@ class Explorer:
         groups = {p.id: Group(p, group_id(step, p)) for p in taken}
         for index in range(len(self.stages)):
             for round in itertools.count():
+                if round == MOST_ROUNDS:
+                    raise UserError(_endless(type(self.stages[index]).__name__, index, step))
                 plan: _Plan = self._share(self._planner(index, groups, step, round, progress))
                 if not plan.requests:
                     break
@@ -216,3 +221,10 @@ def _without(group: Group, dropped: Mapping[str, str]) -> Group:
         return group
     marked = (r.left_out(dropped[r.id]) if r.id in dropped else r for r in group.rollouts)
     return replace(group, rollouts=tuple(marked))
+
+
+def _endless(stage: str, index: int, step: int) -> str:
+    return (
+        f"explore.{index}: {stage} has asked for rollouts in {MOST_ROUNDS} rounds of step {step} and asks for more; a "
+        "stage ends with an empty plan, as by `if view.round > 0: return []`"
+    )
