@@ -131,7 +131,7 @@ def test_the_fingerprint_changes_with_the_file_of_the_class(folder: Path) -> Non
 
 
 def test_a_place_that_is_none_is_a_sentence() -> None:
-    with pytest.raises(UserError, match="'guess' is not written module:name"):
+    with pytest.raises(UserError, match="'guess' is no import path"):
         load_recipe("grpo", ["task={environment: {environment: guess, problems: {train_data: a, heldout_data: b}}}"])
 
 

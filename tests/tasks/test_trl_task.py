@@ -28,7 +28,7 @@ from outrider.runs.folder import RunFolder
 from outrider.tasks.trl import Trl
 from outrider.validate.environments import compare_environments
 
-ZOO = str(Path(__file__).parents[1].joinpath("tool_zoo.py"))
+ZOO = str(Path(__file__).with_name("tool_zoo.py"))
 SHOWS_TOOLS = (
     "{% if tools %}[tools]{% for t in tools %}{{ t | tojson }}{% endfor %}[/tools]\n{% endif %}"
     "{% for m in messages %}"

@@ -16,7 +16,7 @@ def components_at(path: tuple[str | int, ...]) -> Mapping[str, type[BaseModel]]:
     """The shipped components, by name, that a recipe may have at this place; empty where it has none.
 
     >>> sorted(components_at(("task",)))[:2], components_at(("learn", "lr"))
-    (['countdown', 'gym'], {})
+    (['countdown', 'environment'], {})
     """
     return next((place.table for place in types_at(Recipe, path) if isinstance(place, ComponentOf)), {})
 
