@@ -98,7 +98,8 @@ def test_validations_are_those_of_the_command() -> None:
     )
     assert main(["validate", json.dumps(task), "--out", "validate-c"]) == 0
     same("validate", "validate.json", "validate.md")
-    Path("a.jsonl").write_text(Path("a.jsonl").read_text() + '{"problem": "9+9"}\n')
+    Path("bad.jsonl").write_text(Path("a.jsonl").read_text() + '{"problem": "9+9"}\n')  # the others read a.jsonl
+    task["table"]["train_data"] = "bad.jsonl"
     assert not outrider.validate(task).passes
 
 
