@@ -640,6 +640,8 @@ def test_a_run_is_measured_and_resumed_with_its_own_weights_and_threshold() -> N
         assert list(run.resume(reward=given["reward"]).metrics["step"]) == [1, 2]
     with pytest.raises(UserError, match="the run has 2 rewards; give a list of all of them"):
         run.evaluate(reward=half)
+    with pytest.raises(UserError, match="the run's verifier needs none"):
+        outrider.train(config=SMALL | {"train.steps": 1}, out="countdown").evaluate(reward=half)
     plain = outrider.train(config=SMALL, out="plain", reward="exact", **data)
     with pytest.raises(UserError, match="the run's verifier needs none"):
         plain.evaluate(reward=half)

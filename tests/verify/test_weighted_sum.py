@@ -64,7 +64,8 @@ def test_success_is_decided_by_the_sum(file: str) -> None:
 def test_a_function_that_returns_none_is_left_out_and_not_zero(file: str) -> None:
     made = WeightedSum.model_validate({"verifiers": [function(file, "of_maths", "trl"), "exact"], "weights": [3, 1]})
     assert asked(made, "7", kind="maths").score == 4
-    assert asked(made, "7", kind="code").score == 1
+    left = asked(made, "7", kind="code")
+    assert (left.score, left.detail) == (1, "1 of 2 rewards returned None")
     alone = WeightedSum.model_validate({"verifiers": [function(file, "of_maths", "trl")]})
     verdict = asked(alone, "7", kind="code")
     assert verdict.outcome is Outcome.ERROR

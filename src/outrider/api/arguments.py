@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from outrider.api.models import place_of_model
+from outrider.api.models import name_of_model, write_model
 from outrider.api.rewards import InProcess, SumInProcess, verifier_of
-from outrider.api.rows import table_of
+from outrider.api.rows import file_of, write_rows
 from outrider.config import Recipe, load_options, load_recipe
 from outrider.errors import UserError
 from outrider.explore import Stage
@@ -47,27 +45,32 @@ def recipe_of(recipe: str | Path | Recipe, **given: Unpack[RecipeArguments]) -> 
         raise UserError(f"config is {type(config).__name__}: give a mapping, as {{'train.steps': 200}}")
     if isinstance(stages, str | Mapping | Stage):
         raise UserError("stages is one stage: give a list")
-    out = given.get("out")
+    out, setting = given.get("out"), given.get("setting")
     folder = (Path("runs") if out is None else Path(out).parent) / "data"
-    before = set(folder.glob("*"))
-    try:
-        changes: dict[str, Any] = {"train.ranks": 1}
-        if any(given.get(key) is not None for key in _OF_TASK):
-            changes["task"] = _task(given, folder)
-        named = None if model is None else place_of_model(model, folder)
+    rows: dict[Path, bytes] = {}
+    changes: dict[str, Any] = {"train.ranks": 1}
+    if any(given.get(key) is not None for key in _OF_TASK):
+        changes["task"] = _task(given, folder, rows)
+
+    def made(named: str | None) -> Recipe:
         if not stages:
-            return _loaded(recipe, {**changes, **config}, given.get("setting"), named)
+            return _loaded(recipe, {**changes, **config}, setting, named)
         # the stages first: config may set an option of one, or a stream that one makes
         explore = config.get("explore")
         if explore is None:  # as data, so that config reaches into it
-            explore = _loaded(recipe, changes, given.get("setting"), named).resolved()["explore"]
+            explore = _loaded(recipe, changes, setting, named).resolved()["explore"]
         rest = {key: value for key, value in config.items() if key != "explore"}
-        return _loaded(recipe, {**changes, "explore": [*explore, *stages], **rest}, given.get("setting"), named)
+        return _loaded(recipe, {**changes, "explore": [*explore, *stages], **rest}, setting, named)
+
+    try:  # before anything is written: a mistake leaves no file
+        found = made(None if model is None else name_of_model(model))
     except UserError as error:
-        _remove(set(folder.glob("*")) - before, folder)
         if str(error).endswith("task is missing"):
             raise UserError(f"{error}: give data=…, or setting='countdown' (a model alone brings no task)") from None
         raise
+    for path, content in rows.items():
+        write_rows(path, content)
+    return made(write_model(model, folder)) if isinstance(model, tuple) else found
 
 
 def _loaded(recipe: str | Path | Recipe, changes: dict[str, Any], setting: str | None, model: str | None) -> Recipe:
@@ -79,18 +82,11 @@ def _loaded(recipe: str | Path | Recipe, changes: dict[str, Any], setting: str |
     return load_options(Recipe, recipe.resolved(), {**named, **changes}, recipe.name)
 
 
-def _remove(paths: set[Path], folder: Path) -> None:
-    """What a call wrote that then found a mistake."""
-    for path in paths:
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-    with suppress(OSError):  # others have written there
-        folder.rmdir()
-
-
 _OF_TASK = ("data", "eval_data", "prompt", "reward", "reward_weights", "success_at", "environment")
 
 
-def _task(given: RecipeArguments, folder: Path) -> Any:
+def _task(given: RecipeArguments, folder: Path, rows: dict[Path, bytes]) -> Any:
+    """The task as data; rows that are held in memory are added to ``rows``, by their file."""
     data, eval_data = given.get("data"), given.get("eval_data")
     prompt, reward, environment = given.get("prompt"), given.get("reward"), given.get("environment")
     if isinstance(data, Task):
@@ -102,10 +98,13 @@ def _task(given: RecipeArguments, folder: Path) -> Any:
     if data is None or eval_data is None:
         missing = "data" if data is None else "eval_data"
         raise UserError(f"{missing} is missing: a table has training problems (data) and held-out ones (eval_data)")
-    table: dict[str, Any] = {
-        "train_data": table_of(data, folder, "data"),
-        "heldout_data": table_of(eval_data, folder, "eval_data"),
-    }
+    table: dict[str, Any] = {}
+    for key, name, part in (("train_data", "data", data), ("heldout_data", "eval_data", eval_data)):
+        if isinstance(part, str | Path):
+            table[key] = str(part)
+        else:
+            path, content = file_of(part, folder, name)
+            rows[path], table[key] = content, str(path)
     if prompt is not None:
         table["prompt"] = prompt
     verifier = verifier_of(reward, given.get("reward_weights"), given.get("success_at"))

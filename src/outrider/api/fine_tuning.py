@@ -9,7 +9,6 @@ from typing import Any
 from outrider.api.task_argument import task_of
 from outrider.config import load_sft
 from outrider.config.sft import folder_of_sft
-from outrider.plugins import refuse_main
 
 
 def sft(
@@ -38,7 +37,6 @@ def sft(
 
     given = {} if base is None else {"base": str(base)}
     options = load_sft(task_of(task), {**given, **(config or {})})
-    refuse_main(options, 1)
     folder = folder_of_sft(options) if out is None else Path(out)
     threads = torch.get_num_threads()
     try:

@@ -12,13 +12,8 @@ from typing import Any
 from outrider.errors import UserError
 
 
-def place_of_model(model: Any, folder: Path) -> str:
-    """The name of a model: ``model`` itself where it is a name or a path, else a folder with its weights.
-
-    The folder is named by its content, so the same weights are the same folder in a resumed run.
-
-    Args:
-        model: a name, a path, or a pair of a model and a tokenizer of transformers.
+def name_of_model(model: Any) -> str:
+    """A name or a path as text; of a pair of a model and a tokenizer a word that stands for its folder.
 
     Raises:
         UserError: it is none of these.
@@ -30,6 +25,14 @@ def place_of_model(model: Any, folder: Path) -> str:
             f"model is {type(model).__name__}: give a folder, a name on the hub, or a pair (model, tokenizer) of "
             "transformers"
         )
+    return "a loaded model"
+
+
+def write_model(model: tuple[Any, Any], folder: Path) -> str:
+    """Write a model and its tokenizer, and return their folder.
+
+    It is named by its content, so the same weights are the same folder in a resumed run.
+    """
     written = folder / f".model-{os.getpid()}"
     shutil.rmtree(written, ignore_errors=True)
     try:
@@ -45,8 +48,11 @@ def place_of_model(model: Any, folder: Path) -> str:
                 while block := content.read(1 << 24):
                     digest.update(block)
         place = folder / f"model-{digest.hexdigest()}"
-        if not place.exists():
+        try:
             written.rename(place)
+        except OSError:  # it is there, by an earlier run or one at the same time
+            if not place.is_dir():
+                raise
     finally:
         shutil.rmtree(written, ignore_errors=True)
     return str(place)

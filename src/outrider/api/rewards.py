@@ -54,22 +54,26 @@ def verifier_of(reward: Any, weights: Sequence[float] | None = None, success_at:
     return verifier
 
 
-def given_again(recorded: Mapping[str, Any], reward: Any) -> Any:
-    """The verifier of a run with its reward functions, which only the process that began it had.
+def given_again(task: Mapping[str, Any], reward: Any) -> dict[str, Any]:
+    """The change of a run's configuration by its reward functions, which only the process that began it had.
 
-    Weights, ``success_at`` and style are the run's own.
+    Weights and ``success_at`` are the run's own.
 
     Args:
-        recorded: the verifier in the configuration of the run.
+        task: in the configuration of the run.
         reward: the function, or the list of several.
 
     Raises:
         UserError: the run's verifier is none of such functions, or has another number of rewards.
     """
-    [(name, options)] = recorded.items()
+    recorded = (task.get("table") or {}).get("verifier")
+    [(name, options)] = recorded.items() if isinstance(recorded, Mapping) else [("", {})]
+    return {"task.table.verifier": _given_again(name, options, reward)}
+
+
+def _given_again(name: str, options: Mapping[str, Any], reward: Any) -> Any:
     if name.endswith(f":{InProcess.__name__}"):
-        verifier = verifier_of(reward, success_at=options["success_at"])
-        return verifier
+        return verifier_of(reward, success_at=options["success_at"])
     if not name.endswith(f":{SumInProcess.__name__}"):
         raise UserError("reward is given, but the run's verifier needs none: other processes find it too")
     parts = options["verifiers"]
@@ -146,8 +150,8 @@ class InProcess(Function):
 
     def sources(self) -> dict[str, str]:
         try:
-            return {self.function: inspect.getsource(inspect.unwrap(self._callable or self.verify))}
-        except (TypeError, OSError):  # an object, or typed at a prompt
+            return {self.function: inspect.getsource(inspect.unwrap(self._callable))}  # type: ignore[arg-type]
+        except (TypeError, OSError):  # of a run that is read, an object, or typed at a prompt
             return {self.function: ""}
 
     def verify_answer(self, problem: Problem, text: str, finished: bool) -> Verdict:

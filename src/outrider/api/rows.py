@@ -26,15 +26,25 @@ def table_of(data: Any, folder: Path, name: str) -> str:
     """
     if isinstance(data, str | Path):
         return str(data)
+    path, content = file_of(data, folder, name)
+    write_rows(path, content)
+    return str(path)
+
+
+def file_of(data: Any, folder: Path, name: str) -> tuple[Path, bytes]:
+    """The file of rows that are held in memory, and its content; nothing is written. Raises as :func:`table_of`."""
     rows = list(_rows(data, name))
     if not rows:
         raise UserError(f"{name} has no rows")
     content = b"".join(_line(row, i, name) for i, row in enumerate(rows))
-    path = folder / f"{hashlib.blake2b(content, digest_size=8).hexdigest()}.jsonl"
+    return folder / f"{hashlib.blake2b(content, digest_size=8).hexdigest()}.jsonl", content
+
+
+def write_rows(path: Path, content: bytes) -> None:
+    """Write a file of rows unless it is there, which its name says then."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, content)
-    return str(path)
 
 
 def _rows(data: Any, name: str) -> Iterable[Mapping[str, Any]]:

@@ -145,9 +145,9 @@ class Run:
         """
         import outrider
 
-        own = {"train.ranks": self.config["train"]["ranks"]}
+        own: dict[str, Any] = {"train.ranks": self.config["train"]["ranks"]}
         if reward is not None:
-            own["task.table.verifier"] = given_again(self._present["task"]["table"]["verifier"], reward)
+            own |= given_again(self._present["task"], reward)
         return outrider.train(
             self._folder.config, config={**own, **(config or {})}, out=self.path, resume=True, force=force
         )
@@ -175,7 +175,7 @@ class Run:
         given = {"evaluate.n": n, "evaluate.problems": problems}
         changes = {key: value for key, value in given.items() if value is not None}
         if reward is not None:
-            changes["task.table.verifier"] = given_again(self._present["task"]["table"]["verifier"], reward)
+            changes |= given_again(self._present["task"], reward)
         return evaluate(self._trained(), self._present["task"], config={**own, **changes, **(config or {})})
 
     def generate(

@@ -11,7 +11,6 @@ from outrider.api.rows import table_of
 from outrider.api.task_argument import task_of
 from outrider.config import load_options
 from outrider.config.score import Score
-from outrider.plugins import refuse_main
 
 if TYPE_CHECKING:
     from outrider.score.score import Scored
@@ -44,7 +43,6 @@ def score(
 
     data = {"task": task_of(task)} | ({} if problems is None else {"problems": problems})
     options = load_options(Score, data, [], "score")
-    refuse_main(options, 1)
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(table_of(generations, Path(scratch), "generations"))
         kept = None if out is None else Path(out)

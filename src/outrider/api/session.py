@@ -106,12 +106,15 @@ class Session:
 
         def evaluated(step: int, evaluation: Evaluation) -> None:
             self._evaluating = True
-            for callback in self._callbacks:
-                callback.on_evaluation(self, step, evaluation)
-            self._evaluating = False
+            try:
+                for callback in self._callbacks:
+                    callback.on_evaluation(self, step, evaluation)
+            finally:
+                self._evaluating = False
 
         refuse_unfit(self.recipe, self._force)
         with ExitStack() as opened:
+            opened.callback(self._forget)  # called last
             opened.enter_context(threads_of_a_rank())
             screen = Screen(self.recipe, self.path, shown=True, evaluated=evaluated)
             self._training = run = training_run(Ranks(), self.recipe, screen, self.path)
@@ -140,10 +143,11 @@ class Session:
                 return
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
-        try:
-            self._open.__exit__(kind, error, trace)
-        finally:
-            self._training = None  # its folder is another's now
+        self._open.__exit__(kind, error, trace)
+
+    def _forget(self) -> None:
+        """The run is closed, and its folder another's now."""
+        self._training = None
 
     def _left(self, kind: type[BaseException] | None, *error: object) -> None:
         """The block is left. Registered last, so what this raises is handled as what the block raises."""

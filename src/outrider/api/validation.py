@@ -10,7 +10,6 @@ from outrider.config import Recipe, Validate, load_options, load_recipe, read_ya
 from outrider.errors import UserError
 from outrider.importing import is_import_path
 from outrider.model.options import PolicyOptions
-from outrider.plugins import refuse_main
 from outrider.tasks import OLD_TASKS, TASKS
 
 if TYPE_CHECKING:
@@ -45,7 +44,6 @@ def validate(
     if model is not None:
         data["model"] = str(model)
     options = load_options(Validate, data, config or {}, "validate")
-    refuse_main(options, 1)
     return check_task(options, None if out is None else Path(out))
 
 

@@ -50,12 +50,13 @@ class WeightedSum(PooledVerifier):
         return [verifier.reference(fields, answer) for verifier in self.verifiers]
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        total, first = 0.0, None
+        total, first, left = 0.0, None, 0
         weights = self.weights or [1.0] * len(self.verifiers)
         for verifier, weight, reference in zip(self.verifiers, weights, problem.answer, strict=True):
             try:
                 verdict = verifier.verify(replace(problem, answer=reference), text, finished)
             except NoRewardError:
+                left += 1
                 continue
             if verdict.outcome in (Outcome.TIMEOUT, Outcome.ERROR):
                 return verdict
@@ -64,7 +65,9 @@ class WeightedSum(PooledVerifier):
         if first is None:
             return Verdict(Outcome.ERROR, math.nan, detail="every reward function returned None")
         outcome = Outcome.CORRECT if total >= self.success_at else Outcome.INCORRECT
-        return Verdict(outcome, total, answer=first.answer, detail=first.detail)
+        counted = [f"{left} of {len(self.verifiers)} rewards returned None"] if left else []
+        detail = "; ".join([*filter(None, [first.detail]), *counted])
+        return Verdict(outcome, total, answer=first.answer, detail=detail)
 
     def right(self, problem: Problem) -> None:
         return None  # a gold answer alone may miss what another verifier asks of the whole response
