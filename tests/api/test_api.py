@@ -439,6 +439,17 @@ def test_a_mistake_is_one_sentence_and_nothing_is_written(options: dict[str, Any
     assert not Path("a").exists()
 
 
+def test_a_mistake_in_config_leaves_no_rows_behind() -> None:
+    given = {"data": ROWS[:20], "eval_data": ROWS[20:], "model": "base:countdown"}
+    with pytest.raises(UserError, match="not a key"):
+        outrider.train(config={"learn.lrr": 1}, out="x/a", **given)
+    assert not Path("x").exists()
+    kept = Path(table_of(ROWS[:20], Path("x/data"), "data"))  # of another run, in the folder that they share
+    with pytest.raises(UserError, match="not a key"):
+        outrider.train(config={"learn.lrr": 1}, out="x/a", **given)
+    assert [*Path("x/data").iterdir()] == [kept]
+
+
 def test_several_rewards_are_a_weighted_sum_also_of_a_notebooks_functions() -> None:
     where = f"{__name__}:contains"
     assert verifier_of([contains, "number"], [1.0, 0.5], 0.7) == {
