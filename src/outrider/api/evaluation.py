@@ -13,7 +13,6 @@ from outrider.api.task_argument import task_of
 from outrider.config import Evaluate, load_options
 from outrider.config.protocol import protocol as protocol_of
 from outrider.measure.evaluation import Evaluation
-from outrider.measure.table import as_markdown
 from outrider.plugins import refuse_main
 from outrider.tasks import Suite
 
@@ -38,6 +37,8 @@ class EvaluationResult(Evaluation):
         return f"EvaluationResult({self.overall.problems} problems, {numbers})"
 
     def _repr_html_(self) -> str:
+        from outrider.measure.table import as_markdown  # not at the top: a dry run needs no rich
+
         return f"<pre>{html.escape(as_markdown(self))}</pre>"
 
 
