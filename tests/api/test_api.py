@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -102,6 +103,8 @@ def test_a_run_is_read_as_frames(run: outrider.Run) -> None:
     assert "correct" not in set(both[1]["outcome"])
     assert list(run.rollouts(columns=["text", "reward"], correct=False).columns) == ["text", "reward"]
     assert len(run.rollouts()) == 32
+    with pytest.raises(UserError, match=r"holds no train rollouts of step 9 \(there are: 1 to 2\)"):
+        run.rollouts(step=9)
 
 
 def test_a_run_shows_itself(run: outrider.Run) -> None:
@@ -498,6 +501,36 @@ def test_rewards_and_environments_that_do_not_fit_are_refused(options: dict[str,
         outrider.train(model="base:countdown", data=ROWS[:20], eval_data=ROWS[20:], out="a", config=SMALL, **options)
     assert expected in str(found.value)
     assert not Path("a").exists()
+
+
+@pytest.mark.parametrize(
+    ("reward", "expected"),
+    [
+        (lambda problem, completion: completion.nothing, "AttributeError: 'str' object has no attribute 'nothing'"),
+        (lambda problem, completion: None, "returned None, not a number"),
+        (lambda problem, completion: float("nan"), "returned nan, not a finite number"),
+        (lambda problem, completion: "1", "returned '1' of type str, not a number"),
+        (lambda completions, **columns: [1.0, 0.0], "not a list with the score of one completion"),
+        (lambda completions, **columns: np.ones(1), "not a list with the score of one completion"),
+        (lambda completions, answers, **columns: [1.0], "no field 'answers' (did you mean 'answer'?)"),
+    ],
+)
+def test_a_reward_that_fails_on_every_problem_is_refused_before_the_run_begins(reward: Any, expected: str) -> None:
+    with pytest.raises(UserError) as found:
+        outrider.train(
+            model="base:countdown", data=ROWS[:20], eval_data=ROWS[20:], reward=reward, out="a", config=SMALL
+        )
+    assert expected in str(found.value)
+    assert not Path("a").exists()
+
+
+def test_a_reward_that_fails_on_some_problems_trains() -> None:
+    def reward(problem: Problem, completion: str) -> float | None:
+        return None if problem.answer["answer"] == "4" else 1.0
+
+    data = {"model": "base:countdown", "data": ROWS[:20], "eval_data": ROWS[20:], "prompt": "{problem}"}
+    config = SMALL | {"train.steps": 1, "train.problems": 20}
+    assert outrider.train(reward=reward, config=config, out="a", **data).metrics["verdict/error"][0] > 0
 
 
 GUESS = """

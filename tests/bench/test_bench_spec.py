@@ -53,7 +53,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ([*TWO, "--tokens", "0"], "bench: tokens is 0, but should be at least 1"),
         ([*TWO, "--points", "0"], "bench: points is 0, but should be at least 1"),
         ([*TWO, "--base", "drgrpo"], "bench: base is 'drgrpo', which is not compared (did you mean 'dr-grpo'?)"),
-        ([*TWO, "--at-once", "0"], "--at-once is 0, but should be from 1 to "),
+        ([*TWO, "--at-once", "0"], "at_once is 0, but should be from 1 to "),
         (
             [*TWO, "other.yaml"],
             "other is measured otherwise than grpo: sample.max_tokens is 50, not 96; set it for all",

@@ -168,19 +168,19 @@ def test_sft_starts_from_the_base_models_own_settings(called, capsys):
         (["train", "grpo", "seed"], "an override is written key=value, as in train.steps=200, not 'seed'"),
         (
             ["train", "grpo", "--setting", "cuontdown"],
-            "--setting cuontdown: no shipped setting, nor one of grpo.yaml (did you mean 'countdown'?)",
+            "setting cuontdown: no shipped setting, nor one of grpo.yaml (did you mean 'countdown'?)",
         ),
         (
             ["train", "grpo", "profile=gsm8k-0.5b"],
-            "profile=gsm8k-0.5b: a recipe's setting (once: its profile) is chosen by --setting gsm8k-0.5b",
+            "profile=gsm8k-0.5b: a recipe's setting (once: its profile) is chosen by --setting gsm8k-0.5b (setting= in Python)",
         ),
         (
             ["validate", "grpo", "profile=null"],
-            "profile=null: a recipe's setting (once: its profile) is chosen by --setting paper",
+            "profile=null: a recipe's setting (once: its profile) is chosen by --setting paper (setting= in Python)",
         ),
         (
             ["validate", "countdown", "--setting", "paper"],
-            "--setting paper: countdown is a task already; a setting is for a recipe",
+            "setting paper: countdown is a task already; a setting is for a recipe",
         ),
         (
             ["evaluate", "m", "--task", "cuontdown"],

@@ -178,7 +178,7 @@ def sentence(*arguments, **options):
             "x.yaml, line 8: write the value of *c out, aliases are not read",
         ),
         # settings
-        ("  small:", "  smal:", "--setting small: no shipped setting, nor one of x.yaml (did you mean 'smal'?)"),
+        ("  small:", "  smal:", "setting small: no shipped setting, nor one of x.yaml (did you mean 'smal'?)"),
         ("betas", "bettas", "x.yaml: settings.small.learn.bettas is not a key (did you mean 'betas'?)"),
         ("lr: 0.01", "lr: 0", "x.yaml: settings.small.learn.lr is 0, but should be greater than 0"),
         ("  small:", "  small: 3\n  other:", "x.yaml: settings.small must be a mapping of keys to values"),

@@ -206,9 +206,9 @@ def test_a_setting_of_ones_own_serves_every_recipe(write):
     ("text", "setting", "said"),
     [
         ("model: m\n", "gsm8k-0.5b", "mine.yaml: it names its model (m), so it is a whole run and takes no setting"),
-        ("seed: 3\n", "gsm8k", "--setting gsm8k: no shipped setting, nor one of mine.yaml (did you mean 'gsm8k-7b'?)"),
+        ("seed: 3\n", "gsm8k", "setting gsm8k: no shipped setting, nor one of mine.yaml (did you mean 'gsm8k-7b'?)"),
         ("seed: 3\n", "./none.yaml", "there is no setting file ./none.yaml (known: countdown, "),
-        ("seed: 3\n", "released", "--setting released: no shipped setting, nor one of mine.yaml (known: countdown, "),
+        ("seed: 3\n", "released", "setting released: no shipped setting, nor one of mine.yaml (known: countdown, "),
         ("settings: {gsm8k-0.6b: {seed: 3}}\n", None, "mine.yaml: settings.gsm8k-0.6b is no shipped setting (did"),
         ("seed: 3\n", "broken.yaml", "broken.yaml: learn.lrr is not a key (did you mean 'lr'?)"),
         ("seed: 3\n", "empty.yaml", "empty.yaml is empty"),

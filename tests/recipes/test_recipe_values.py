@@ -212,7 +212,7 @@ def test_clip_cov_is_the_authors_own_script():
 
 @pytest.mark.parametrize("name", ["cispo", "clip-higher", "forking-tokens", "greso", "prorl"])
 def test_what_only_builds_on_dapo_has_no_released_script(name):
-    with pytest.raises(UserError, match="--setting released: no shipped setting"):
+    with pytest.raises(UserError, match="setting released: no shipped setting"):
         own(name, "released")
 
 

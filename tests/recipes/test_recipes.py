@@ -143,7 +143,7 @@ def test_the_comparators_of_dars_as_released_keep_their_one_pass(name, n):
 
 
 def test_what_nobody_has_released_has_no_such_setting():
-    with pytest.raises(UserError, match="--setting released: no shipped setting"):
+    with pytest.raises(UserError, match="setting released: no shipped setting"):
         load_recipe("dars-pivots", setting="released")
 
 
@@ -164,7 +164,7 @@ def test_an_inherited_setting_is_changed_in_places_or_left_behind(tmp_path):
     assert [stage.n for stage in load_recipe(str(own), setting="released").explore] == [4]  # said after what it extends
     with pytest.raises(
         UserError,
-        match=r"--setting old: no shipped setting, nor one of \S+ \(known: countdown, .*mine, .*paper, .*released.*\)",
+        match=r"setting old: no shipped setting, nor one of \S+ \(known: countdown, .*mine, .*paper, .*released.*\)",
     ):
         load_recipe(str(own), setting="old")
 

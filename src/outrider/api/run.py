@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,21 +97,21 @@ class Run:
             columns: of ``rollouts/*.parquet``; None: all.
 
         Raises:
-            UserError: a file is damaged, or there are none of that name.
+            UserError: a file is damaged, or there are none of that name or step.
             ValueError: an unknown column.
         """
-        import pyarrow.compute as pc
-
         frame = pandas().DataFrame
-        names = self._folder.rollouts.names()
+        store = self._folder.rollouts
+        names = store.names()
         if name not in names:
             raise UserError(f"{self.path} holds no {name} rollouts (there are: {', '.join(names) or 'none'})")
-        wanted = None if columns is None or correct is None else [*dict.fromkeys([*columns, "outcome"])]
-        table = self._folder.rollouts.table(wanted or columns, name, step)
-        if correct is not None:
-            found = pc.fill_null(pc.equal(table["outcome"], "correct"), False)
-            table = table.filter(found if correct else pc.invert(found))
-        return frame(table.select(columns).to_pydict() if columns is not None else table.to_pydict())
+        steps = store.steps(name)
+        if step is not None and step not in steps:
+            raise UserError(
+                f"{self.path} holds no {name} rollouts of step {step} (there are: {steps[0]} to {steps[-1]})"
+            )
+        table = store.table(columns, name, step, None if correct is None else partial(_that_are, correct))
+        return frame(table.to_pydict())
 
     @property
     def findings(self) -> list[Finding]:
@@ -241,6 +242,14 @@ class Run:
         text = html.escape(table.read_text("utf-8")) if table.is_file() else ""
         picture = base64.b64encode(image.getvalue()).decode()
         return f'<p>{html.escape(repr(self))}</p><img src="data:image/png;base64,{picture}"><pre>{text}</pre>'
+
+
+def _that_are(correct: bool, outcomes: Any) -> Any:
+    """Which verdicts are correct, or are not; rollouts without a verdict are not."""
+    import pyarrow.compute as pc
+
+    found = pc.fill_null(pc.equal(outcomes, "correct"), False)
+    return found if correct else pc.invert(found)
 
 
 def load_run(path: str | Path) -> Run:

@@ -56,7 +56,7 @@ def task_data(text: str, setting: str | None) -> dict[str, Any]:
     if (task := _task(text)) is None:
         return _of_recipe(load_recipe(text, setting=setting))
     if setting is not None:
-        raise UserError(f"--setting {setting}: {text} is a task already; a setting is for a recipe")
+        raise UserError(f"setting {setting}: {text} is a task already; a setting is for a recipe")
     return {"task": task}
 
 

@@ -36,7 +36,7 @@ def run_bench(bench: Bench, recipes: Mapping[str, Recipe], out: Path, at_once: i
     """
     cores = usable_cores()
     if at_once is not None and not 1 <= at_once <= len(cores):
-        raise UserError(f"--at-once is {at_once}, but should be from 1 to {len(cores)}, the cores of this machine")
+        raise UserError(f"at_once is {at_once}, but should be from 1 to {len(cores)}, the cores of this machine")
     refuse_another(bench, recipes, out)
     with lock_folder(out):
         begin(bench, recipes, out)

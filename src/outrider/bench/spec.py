@@ -142,7 +142,9 @@ def load_recipes(
     for key, value, override in changes_of(overrides):
         for written in _keys(key, value):
             if written in _OWN:
-                raise UserError(f"{override}: {written} is set by the bench; use {_OWN[written]}")
+                raise UserError(
+                    f"{override}: {written} is set by the bench; use {_OWN[written]} (in Python the argument of this name)"
+                )
     recipes: dict[str, Recipe] = {}
     for name in names:
         recipe = load_recipe(name, overrides, setting) if isinstance(name, str) else _changed(name, overrides, setting)

@@ -49,7 +49,7 @@ def steps_of(recipes: Sequence[Written], setting: str | None) -> list[Step]:
         if file is None and name not in own:
             hint = nearest(name, {*shipped("setting"), *own})
             if name == setting:  # given with the command, not by a file
-                raise UserError(f"--setting {name}: no shipped setting, nor one of {recipes[-1].where} ({hint})")
+                raise UserError(f"setting {name}: no shipped setting, nor one of {recipes[-1].where} ({hint})")
             raise UserError(f"{recipes[-1].where}: there is no setting {name!r} ({hint})")
         if file is not None and models:
             where, model = models[-1]

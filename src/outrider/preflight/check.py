@@ -9,6 +9,7 @@ from outrider.config import Recipe
 from outrider.errors import UserError
 from outrider.explore.stream import ProblemStream
 from outrider.model.options import PolicyOptions
+from outrider.preflight.verifier import failing_verifier
 from outrider.record import Problem
 from outrider.tasks.heldout import HeldoutRange, heldout_problems
 from outrider.tasks.task import Task, counts_of
@@ -71,6 +72,8 @@ def preflight(task: Task, wanted: Wanted, model: str | None, policy: PolicyOptio
         prompts = None if model is None else _prompts(model, policy)
     except UserError as error:
         return Preflight([str(error)], [])
+    if why := failing_verifier(task, train or heldout):
+        refused.append(why)
     different = len({problem.id for problem in train})
     if wanted.per_step is not None and different < wanted.per_step:
         refused.append(

@@ -179,8 +179,16 @@ class RolloutStore:
                     rollouts += _rollouts(table)
         return rollouts
 
-    def table(self, columns: Sequence[str] | None = None, name: str = "train", step: int | None = None) -> pa.Table:
+    def table(
+        self,
+        columns: Sequence[str] | None = None,
+        name: str = "train",
+        step: int | None = None,
+        keep: Callable[[pa.ChunkedArray], pa.ChunkedArray] | None = None,
+    ) -> pa.Table:
         """All steps, or one, as one table with nothing but ``columns`` (None: all); without files, no rows.
+
+        ``keep`` selects rows by their ``outcome``, file by file, so that memory holds one file and what was kept.
 
         Raises:
             UserError: as in :meth:`read`.
@@ -194,7 +202,11 @@ class RolloutStore:
         # the one file by its name: a long run has many, and looking at all for each step would take minutes
         one = self.folder / f"{name}-{step or 0:08d}.parquet"
         files = [path for path, _ in self._named(name)] if step is None else [one] if one.exists() else []
-        return pa.concat_tables([empty, *(_load(path, wanted) for path in files)])
+        if keep is None:
+            return pa.concat_tables([empty, *(_load(path, wanted) for path in files)])
+        with_outcome = [*dict.fromkeys([*wanted, "outcome"])]
+        read = (_load(path, with_outcome) for path in files)
+        return pa.concat_tables([empty, *(t.filter(keep(t["outcome"])).select(list(wanted)) for t in read)])
 
     def set_aside(self, after_step: int, into: Path) -> list[Path]:
         """Move the files of all steps later than ``after_step``, of every name, into another folder.

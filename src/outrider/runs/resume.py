@@ -53,7 +53,7 @@ class Resumer:
         if differences and not force:
             raise UserError(
                 f"{self._out} was begun otherwise ({'; '.join(differences)}); resume it with the same settings, "
-                "or add --force to go on with the new ones"
+                "or add --force (force=True in Python) to go on with the new ones"
             )
         checkpoint = self._whole(folder, newest, force)
         self._notices += differences
@@ -76,8 +76,8 @@ class Resumer:
             return checkpoint
         if not force:
             raise UserError(
-                f"{self._out}: {gap.sentence}, and no checkpoint is from before step {gap.step}; add --force to go on "
-                f"after step {newest.step} with the gap"
+                f"{self._out}: {gap.sentence}, and no checkpoint is from before step {gap.step}; add --force (force=True in "
+                f"Python) to go on after step {newest.step} with the gap"
             )
         return newest
 
