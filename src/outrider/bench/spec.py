@@ -143,7 +143,8 @@ def load_recipes(
         for written in _keys(key, value):
             if written in _OWN:
                 raise UserError(
-                    f"{override}: {written} is set by the bench; use {_OWN[written]} (in Python the argument of this name)"
+                    f"{override}: {written} is set by the bench; use {_OWN[written]} (in Python the argument "
+                    "of this name)"
                 )
     recipes: dict[str, Recipe] = {}
     for name in names:

@@ -15,7 +15,7 @@ Kind = Literal["recipe", "setting"]
 
 _PACKAGE = importlib.resources.files("outrider")
 _ONCE = {  # keys of 0.1
-    "profile": "a setting is chosen by --setting NAME (setting= in Python), and a recipe that names its model needs none",
+    "profile": "a setting is chosen by --setting NAME (setting= in Python); a recipe that names its model needs none",
     "profiles": "they are settings now: settings: {NAME: …}",
     "setting": "a setting is chosen by --setting NAME (setting= in Python)",
 }

@@ -76,8 +76,8 @@ class Resumer:
             return checkpoint
         if not force:
             raise UserError(
-                f"{self._out}: {gap.sentence}, and no checkpoint is from before step {gap.step}; add --force (force=True in "
-                f"Python) to go on after step {newest.step} with the gap"
+                f"{self._out}: {gap.sentence}, and no checkpoint is from before step {gap.step}; add --force "
+                f"(force=True in Python) to go on after step {newest.step} with the gap"
             )
         return newest
 

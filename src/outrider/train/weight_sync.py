@@ -121,7 +121,8 @@ class WeightSync:
                 raise UserError("the model's log-probabilities of a prompt are not finite: its weights are damaged")
             raise UserError(
                 f"step {version}: the policy has diverged, since its log-probabilities of a prompt are not finite "
-                "after the update; the last checkpoint is from before (lower learn.lr, and resume with --force, force=True in Python)"
+                "after the update; the last checkpoint is from before (lower learn.lr, and resume with --force, "
+                "in Python force=True)"
             )
 
     def _probe(self) -> dict[Copy, Probe]:
