@@ -39,6 +39,21 @@ class Needs(Shaper):
     share: float = Field(description="factor")
 
 
+class Late(Stage):
+    after: int = Field(10_000, description="step")
+
+    def plan(self, view):
+        early = view.round or view.step < self.after
+        return [] if early else [SampleRequest(g.problem, n=2) for g in view.groups if not g.dropped]
+
+
+class Long(Shaper):
+    above: int = Field(100, description="tokens")
+
+    def shape(self, advantages_GT, members, step):
+        return [a_T * (0.5 if len(a_T) > self.above else 1.0) for a_T in advantages_GT]
+
+
 class Refuses(Shaper):
     share: float = Field(2.0, le=1, description="factor", validate_default=True)
 """
@@ -90,6 +105,27 @@ def test_a_good_component_has_a_line_for_each_law(
 
 
 @pytest.mark.parametrize(
+    ("name", "warning", "option"),
+    [
+        ("wrong.py:Late", "it asked for no rollouts in any of 12 situations", "after=1"),
+        ("wrong.py:Long", "it changed no advantage of the 18 groups (up to 6 tokens a response)", "above=2"),
+    ],
+)
+def test_a_component_that_did_nothing_is_warned_of_until_an_option_lets_it(
+    name: str, warning: str, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", name]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    key = option.partition("=")[0]
+    assert last.startswith(f"warning: {warning}")
+    assert last.endswith(f"as in {key}=…")
+    assert main(["check", name, option]) == 0
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last.startswith("for a test: ")
+    assert f"(lambda: {name.partition(':')[2]}({option})" in last
+
+
+@pytest.mark.parametrize(
     ("name", "law", "sentence"),
     [
         ("wrong.py:Forgetful", "budget", "Forgetful breaks 'resume' in 'even groups': killed and resumed after step 3"),
@@ -116,8 +152,11 @@ def test_a_broken_law_is_one_sentence_and_status_1(
             "methods.py:Guess",
             "'methods.py:Guess' is an environment, whose laws need problems with turns of a policy: use ",
         ),
-        ("wrong.py:Needs", "'wrong.py:Needs' has no default for 'share': use outrider.testing.check_shaper(lambda: "),
-        ("wrong.py:Refuses", "'wrong.py:Refuses' refuses its default options: "),
+        (
+            "wrong.py:Needs",
+            "'wrong.py:Needs' has no default for 'share': add share=…, or call outrider.testing.check_s",
+        ),
+        ("wrong.py:Refuses", "wrong.py:Refuses: share is 2.0, but should be at most 1"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_status_2(name: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:

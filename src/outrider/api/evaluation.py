@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from outrider.api.models import name_of_model, write_model
 from outrider.api.task_argument import task_of
 from outrider.config import Evaluate, load_options
 from outrider.config.protocol import protocol as protocol_of
@@ -57,7 +58,7 @@ def all_of_a_suite(options: Evaluate) -> Evaluate:
 
 
 def evaluate(
-    model: str | Path,
+    model: Any,
     task: Any,
     *,
     protocol: str | None = None,
@@ -72,7 +73,8 @@ def evaluate(
     The command ``outrider evaluate`` calls the same code.
 
     Args:
-        model: a folder, a name on the hub, or ``base:<name>``.
+        model: a folder, a name on the hub, ``base:<name>``, or a pair ``(model, tokenizer)`` of transformers, which is
+            written to ``data/`` beside ``out``.
         task: a task, or one as a recipe names it: ``"countdown"``, ``{"table": {…}}``.
         protocol: sample and count as a paper does: dr-grpo, dars, xrpo, still.
         n: samples per problem.
@@ -83,16 +85,24 @@ def evaluate(
 
     Raises:
         UserError: a mistake in an argument; ``out`` is not empty.
+
+    >>> found = evaluate("base:countdown", "countdown", n=2, problems=2)  # doctest: +ELLIPSIS, +NORMALIZE_WHITESPACE
+    base:countdown on held-out countdown ...
+    >>> found.overall.problems, sorted(found.overall.pass_at)
+    (2, [1, 2])
     """
     from outrider.commands.evaluate_command import evaluate_command  # not at the top: it imports PyTorch
     from outrider.runs.folder import RunFolder
 
-    data = {"model": str(model), "task": task_of(task), **protocol_of(protocol)}
+    data = {"model": name_of_model(model), "task": task_of(task), **protocol_of(protocol)}
     given = {key: value for key, value in {"n": n, "problems": problems}.items() if value is not None}
     data["evaluate"] = {**data.get("evaluate", {}), **given}
     options = all_of_a_suite(load_options(Evaluate, data, config or {}, "evaluate"))
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch) / "evaluation" if out is None else Path(out)
         refuse_main(options, ranks)
+        if isinstance(model, tuple):
+            written = write_model(model, Path(scratch) if out is None else place.parent / "data")
+            options = options.model_copy(update={"model": written})
         evaluate_command(options, place, ranks)
         return result_of(RunFolder(place).evaluations()[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from outrider.cli.arguments import Commands
+from outrider.cli.arguments import Commands, add_overrides
 
 
 def add_to(commands: Commands) -> None:
@@ -13,11 +13,12 @@ def add_to(commands: Commands) -> None:
         "check", help="hold a component of your own to the laws", description=__doc__, allow_abbrev=False
     )
     parser.add_argument("component", metavar="COMPONENT", help="import path of a class, as in my_methods.py:Retry")
+    add_overrides(parser, "n=4")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check the component with its default options."""
+    """Check the component with these options."""
     from outrider.testing.check_command import check_command
 
-    return check_command(arguments.component)
+    return check_command(arguments.component, arguments.overrides)

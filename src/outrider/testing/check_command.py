@@ -1,13 +1,15 @@
-"""``outrider check``: hold a component with its default options to the laws, one line a law."""
+"""``outrider check``: hold a component to the laws, one line a law."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, cast
 
-from pydantic import ValidationError
+import numpy as np
 
+from outrider.config import load_options
 from outrider.credit import Baseline, RewardShaper, Shaper
 from outrider.environments.environment import Environment
 from outrider.errors import UserError
@@ -16,8 +18,9 @@ from outrider.objective.surrogate import Surrogate
 from outrider.options import Options
 from outrider.plugins import load_component, unknown_name
 from outrider.testing.checks import LawCheck, credit_checks, loss_checks
-from outrider.testing.credit import CreditClaims
+from outrider.testing.credit import CreditClaims, alone, chains
 from outrider.testing.credit_claims import CLAIMED_LAWS
+from outrider.testing.credit_groups import GROUPS
 from outrider.testing.law import LawError
 from outrider.testing.losses import LossClaims
 from outrider.testing.situations import SITUATIONS
@@ -42,17 +45,21 @@ NEEDS: dict[type, str] = {
 """What the laws of a class need that a command does not have, by its base."""
 
 
-def check_command(name: str) -> int:
+def check_command(name: str, options: Sequence[str] = ()) -> int:
     """Print ``ok`` and the name of each law that the component keeps, and a call for a test, with claims that hold.
 
     The budget of a stage is not known here. A loss whose gradient is not that of its value counts as one that detaches
-    a factor. A verifier needs rows and an environment turns, so both are checked from Python alone.
+    a factor. A verifier needs rows and an environment turns, so both are checked from Python alone. A component that
+    did nothing in any of the small inputs keeps every law: a last line says so.
+
+    Args:
+        options: of the component, as ``n=4``; the others have their defaults.
 
     Returns:
         0; 1 where a law is broken, after the sentence that says which, where and how.
 
     Raises:
-        UserError: the component cannot be loaded, is of no kind that has laws, or has an option without a default.
+        UserError: the component cannot be loaded, is of no kind that has laws, or does not take the options.
     """
     cls = load(name)
     base = next(base for base in KINDS if issubclass(cls, base))
@@ -63,13 +70,15 @@ def check_command(name: str) -> int:
             f"{name!r} is {article} {noun}, whose laws need {NEEDS[base]}: use outrider.testing.{function} in a test "
             "(docs/testing.md)"
         )
-    component, claims = made(cls, name, function), dict[str, Any]()
+    make, claims, idle = partial(made, cls, name, function, options), dict[str, Any](), ""
+    component = make()
     sys.stdout.write(f"{cls.__name__}, a {noun}, with {_options(component)}\n")
     try:
         if isinstance(component, Stage):
-            make = cast(type[Stage], cls)
-            claims = kept_stage_claims(make)
-            _told(stage_checks(StageClaims(make, **claims)))
+            stage = cast(Callable[[], Stage], make)
+            claims = kept_stage_claims(stage)
+            _told(stage_checks(StageClaims(stage, **claims)))
+            idle = idle_stage(StageClaims(stage, **claims))
         elif isinstance(component, Surrogate):
             smooth = _keeps(loss_checks(LossClaims(component)), "finite differences")
             claims = {} if smooth else {"stops_gradient": True}
@@ -78,11 +87,15 @@ def check_command(name: str) -> int:
             assert isinstance(component, Baseline | Shaper | RewardShaper)
             claims = kept_claims(component)
             _told(credit_checks(CreditClaims(component)), CLAIMED_LAWS)
+            idle = idle_credit(component)
     except LawError as error:
         sys.stdout.write(f"{error}\n")
         return 1
     words = "".join(f", {claim}={value}" for claim, value in claims.items())
-    sys.stdout.write(f"for a test: outrider.testing.{function}({cls.__name__}{words})\n")
+    given = f"lambda: {cls.__name__}({', '.join(options)})" if options else cls.__name__
+    sys.stdout.write(f"for a test: outrider.testing.{function}({given}{words})\n")
+    if idle:
+        sys.stdout.write(f"warning: {idle}; choose options with which it does, as in {_example(cls)}\n")
     return 0
 
 
@@ -98,23 +111,54 @@ def load(name: str) -> type[Options]:
     return load_component(name, known, "a component")
 
 
-def made(cls: type[Options], name: str, function: str) -> Options:
-    """An instance with default options.
+def made(cls: type[Options], name: str, function: str, options: Sequence[str]) -> Options:
+    """An instance with these options.
 
     Raises:
-        UserError: an option has no default, or the defaults are refused.
+        UserError: an option without a default is not given, or the options are refused.
     """
-    required = [key for key, option in cls.model_fields.items() if option.is_required()]
+    given = [option.partition("=")[0] for option in options]
+    required = [key for key, option in cls.model_fields.items() if option.is_required() and key not in given]
     if required:
-        call = f"outrider.testing.{function}(lambda: {cls.__name__}({', '.join(f'{key}=…' for key in required)}))"
-        raise UserError(f"{name!r} has no default for {', '.join(map(repr, required))}: use {call} in a test")
-    try:
-        return cls()
-    except ValidationError as error:
-        raise UserError(f"{name!r} refuses its default options: {error.errors()[0]['msg']}") from None
+        raise UserError(
+            f"{name!r} has no default for {', '.join(map(repr, required))}: add "
+            f"{' '.join(f'{key}=…' for key in required)}, or call outrider.testing.{function} in a test"
+        )
+    return load_options(cls, {}, options, name)
 
 
-def kept_stage_claims(make: type[Stage]) -> dict[str, Any]:
+def idle_stage(claims: StageClaims) -> str:
+    """That a stage asked for nothing in any situation, in a sentence; empty where it did, or where it leaves groups out."""
+    if type(claims.make()).drop is not Stage.drop or any(any(Life(claims, a).run.plans) for a in SITUATIONS.values()):
+        return ""
+    return f"it asked for no rollouts in any of {len(SITUATIONS)} situations, so what it asks for was not checked"
+
+
+def idle_credit(component: Baseline | Shaper | RewardShaper) -> str:
+    """That a shaper changed no advantage of any group, in a sentence; empty where it did, and for a baseline."""
+    for chain in [] if isinstance(component, Baseline) else chains(component):
+        without = [link for link in chain if link is not component]
+        for group in GROUPS:
+            both = zip(alone(chain, group), alone(without, group), strict=True)
+            if not all(np.array_equal(a_T, b_T) for a_T, b_T in both):
+                return ""
+    if isinstance(component, Baseline):
+        return ""
+    most = max(int(tokens) for group in GROUPS for tokens in group.tokens_G)
+    return f"it changed no advantage of the {len(GROUPS)} groups (up to {most} tokens a response), so what it changes was not checked"
+
+
+def _example(cls: type[Options]) -> str:
+    """How its first option is given.
+
+    >>> from outrider.explore import Uniform
+    >>> _example(Uniform)
+    'n=…'
+    """
+    return f"{next(iter(cls.model_fields), 'key')}=…"
+
+
+def kept_stage_claims(make: Callable[[], Stage]) -> dict[str, Any]:
     """What a stage needs to claim, as arguments of its check: ``first`` where it asks for nothing behind another stage,
     but does as the first of a recipe; ``single`` where only then its reasons keep their law.
 
@@ -129,7 +173,9 @@ def kept_stage_claims(make: type[Stage]) -> dict[str, Any]:
         return {}
     if not any(behind.run.plans) and any(alone.run.plans):
         claims["first"] = True
-    if make.drop is not Stage.drop and not _keeps(stage_checks(StageClaims(make, **claims)), "requests", "reasons"):
+    if type(make()).drop is not Stage.drop and not _keeps(
+        stage_checks(StageClaims(make, **claims)), "requests", "reasons"
+    ):
         claims["single"] = True
     return claims
 
