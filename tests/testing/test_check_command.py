@@ -154,7 +154,7 @@ def test_a_broken_law_is_one_sentence_and_status_1(
         ),
         (
             "wrong.py:Needs",
-            "'wrong.py:Needs' has no default for 'share': add share=…, or call outrider.testing.check_s",
+            "'wrong.py:Needs' has no default for 'share': add share=…, or call outrider",
         ),
         ("wrong.py:Refuses", "wrong.py:Refuses: share is 2.0, but should be at most 1"),
     ],

@@ -128,7 +128,7 @@ def made(cls: type[Options], name: str, function: str, options: Sequence[str]) -
 
 
 def idle_stage(claims: StageClaims) -> str:
-    """That a stage asked for nothing in any situation, in a sentence; empty where it did, or where it leaves groups out."""
+    """That a stage asked for nothing in any situation; empty where it did, or where it leaves groups out."""
     if type(claims.make()).drop is not Stage.drop or any(any(Life(claims, a).run.plans) for a in SITUATIONS.values()):
         return ""
     return f"it asked for no rollouts in any of {len(SITUATIONS)} situations, so what it asks for was not checked"
@@ -145,7 +145,8 @@ def idle_credit(component: Baseline | Shaper | RewardShaper) -> str:
     if isinstance(component, Baseline):
         return ""
     most = max(int(tokens) for group in GROUPS for tokens in group.tokens_G)
-    return f"it changed no advantage of the {len(GROUPS)} groups (up to {most} tokens a response), so what it changes was not checked"
+    groups = f"the {len(GROUPS)} groups (up to {most} tokens a response)"
+    return f"it changed no advantage of {groups}, so what it changes was not checked"
 
 
 def _example(cls: type[Options]) -> str:
