@@ -576,6 +576,12 @@ def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
         outrider.load_run(tmp_path)
 
 
+def test_stages_that_ask_for_no_rollout_end_the_run() -> None:
+    Path("mine.py").write_text(STAGE)
+    with pytest.raises(UserError, match="step 1: no stage of explore asked for a rollout; the first one samples"):
+        outrider.train(config=SMALL | {"explore": ["mine.py:Idle"]}, out="a")
+
+
 def test_a_table_in_memory_is_a_file_named_by_its_content(tmp_path: Path) -> None:
     one, two = (table_of(rows, tmp_path, "data") for rows in (ROWS, pd.DataFrame(ROWS)))
     assert one == two

@@ -130,6 +130,10 @@ class Trainer:
         step = self.counters.step + 1
         with self.clock.phase("explore"), self.stop.allowed():
             explored, planned = self.explorer.explore(step, self.recipe.train.problems, self.collect, self.progress)
+        if not any(group.size for group in explored):  # a budget of tokens would never be spent
+            raise UserError(
+                f"step {step}: no stage of explore asked for a rollout; the first one samples, as uniform does"
+            )
         with self.clock.phase("credit"):
             kept, prefix = self.all_rows, self.recipe.objective.prefix
             rows, groups = assign(explored, self.recipe.credit, step, kept, self.encode, prefix, self.token_texts)
