@@ -737,14 +737,12 @@ def test_the_page_runs() -> None:
 
 
 def test_the_readme_runs() -> None:
-    """With a model and a budget of this test's."""
+    """With a budget of this test's."""
     (block,) = blocks("README.md")
-    chat = '"policy.chat": True, "train.steps": 200'
-    changes = {"./Qwen2.5-0.5B-Instruct": "base:countdown", chat: '"train.steps": 10', "boxed": "{problem}"}
-    for said, here in changes.items():
-        assert said in block
-        block = block.replace(said, here)
-    names: dict[str, Any] = {"train_rows": ROWS[:20], "test_rows": ROWS[20:], "reward": contains}
-    names["SMALL"] = SMALL | {"learn.minibatches": 1}
-    exec(block.replace("config=config", "config=SMALL | config"), names)
-    assert len(names["run"].metrics) == 10
+    budget = 'config={"train.tokens": 200_000}'
+    assert budget in block
+    names: dict[str, Any] = {"SMALL": SMALL | {"train.steps": 10, "explore.0.n": 2}}
+    exec(block.replace(budget, "config=SMALL"), names)
+    run = names["run"]
+    assert len(run.metrics) == 10
+    assert (run.rollouts()["stage"] == "1-retry").any()
