@@ -13,7 +13,9 @@ from worked_steps import Worked, check_by_hand
 
 from compare.__main__ import NOT_COMPARED, TABLES
 from outrider.config import load_recipe
-from outrider.explore import Stage, Uniform
+from outrider.credit import Members
+from outrider.explore import Stage, Uniform, View
+from outrider.testing.credit import CreditClaims
 from outrider.testing.situations import SITUATIONS
 from outrider.testing.stages import STAGE_LAWS, Life
 
@@ -78,6 +80,20 @@ def test_the_stage_of_the_page_keeps_every_law(case, situation) -> None:
     life = Life(case.claims, situation)
     for law in STAGE_LAWS.values():
         law(life)
+
+
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [
+        ("add-a-stage.md", View.__dataclass_fields__),
+        ("add-a-piece.md", Members.__dataclass_fields__),
+        ("testing.md", CreditClaims._fields[1:]),
+    ],
+)
+def test_a_table_names_every_field(page, names) -> None:
+    rows = [line.split("|")[1] for line in (PAGE.parent / page).read_text().splitlines() if line.startswith("| `")]
+    told = {name.partition("(")[0] for row in rows for name in re.findall(r"`([^`]+)`", row)}
+    assert not set(names) - told
 
 
 def test_the_page_of_the_comparison_has_every_line_of_it() -> None:
