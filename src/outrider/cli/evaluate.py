@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 def add_to(commands: Commands) -> None:
     """Declare the command."""
     parser = commands.add_parser("evaluate", help="measure a model on a task", description=__doc__, allow_abbrev=False)
-    parser.add_argument("model", metavar="MODEL", help="base:<name> is shipped; else a folder or a name on the hub")
+    parser.add_argument(
+        "model", metavar="MODEL", help="base:<name> is shipped; else a folder, a GGUF file, or a name on the hub"
+    )
     add_task(parser)
     parser.add_argument(
         "--protocol", metavar="NAME", help="sample and count as a paper does: dr-grpo, dars, xrpo, still"

@@ -11,7 +11,9 @@ from outrider.cli.arguments import Commands
 def add_to(commands: Commands) -> None:
     """Declare the command."""
     parser = commands.add_parser("serve", help="start a vLLM server", description=__doc__, allow_abbrev=False)
-    parser.add_argument("model", metavar="MODEL", help="base:<name> is shipped; else a folder or a name on the hub")
+    parser.add_argument(
+        "model", metavar="MODEL", help="base:<name> is shipped; else a folder, a GGUF file, or a name on the hub"
+    )
     parser.add_argument(
         "--port", type=int, default=8000, metavar="N", help="of 127.0.0.1, unless vLLM is told else (8000)"
     )

@@ -14,7 +14,10 @@ from outrider.sample.options import SampleOptions
 class Evaluate(Options):
     """A model, a task, and how to sample and count."""
 
-    model: str = Field(min_length=1, description="base:<name> is shipped; else a folder or a name on the hub")
+    model: str = Field(
+        min_length=1,
+        description="base:<name> is shipped; else a folder, a GGUF file, package:<name>, or a name on the hub",
+    )
     policy: PolicyOptions = Field(default_factory=PolicyOptions)
     task: AnyTask
     sample: SampleOptions = Field(default_factory=SampleOptions)

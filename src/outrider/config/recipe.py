@@ -76,7 +76,10 @@ class Recipe(Options):
     )
     paper: str = Field("", description="where the method is from")
     summary: str = Field("", description="one sentence for `outrider recipes`")
-    model: str = Field(min_length=1, description="base:<name> is shipped; else a folder or a name on the hub")
+    model: str = Field(
+        min_length=1,
+        description="base:<name> is shipped; else a folder, a GGUF file, package:<name>, or a name on the hub",
+    )
     policy: TrainedPolicyOptions = Field(default_factory=TrainedPolicyOptions)
     seed: int = Field(0, ge=0, description="master seed of every draw; the order of problems is the task's own seed")
     task: AnyTask = Field(description="where problems come from, and how answers are verified")

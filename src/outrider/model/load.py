@@ -6,8 +6,8 @@ import json
 import os
 import shutil
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -23,7 +23,6 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
-from transformers.utils import logging
 
 from outrider.errors import UserError
 from outrider.model.chat import chat_of, observation_text, prompt_end, refuse_other_calls
@@ -34,6 +33,7 @@ from outrider.model.nucleus import branching_of
 from outrider.model.options import PolicyOptions, TrainedPolicyOptions
 from outrider.model.places import looks_local
 from outrider.model.probe import step_attention
+from outrider.model.quiet import without_bars
 from outrider.model.tokenizer import first_line, open_tokenizer
 from outrider.record import Ids, Problem, Rollout
 from outrider.record.disk import disk_refused
@@ -191,7 +191,7 @@ def _weights(name: str, folder: str, dtype: torch.dtype) -> PreTrainedModel:
     info: dict[str, Any]
     try:
         quiet = looks_local(folder)  # a download takes long, and its bar says how long
-        with _without_bars() if quiet else nullcontext():
+        with without_bars() if quiet else nullcontext():
             model, info = AutoModelForCausalLM.from_pretrained(  # type: ignore[misc]  # what the stub does not know
                 folder, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True
             )
@@ -237,7 +237,7 @@ def save_policy(policy: Policy, folder: Path, about: Mapping[str, Any]) -> None:
     part = folder.with_name(f".{folder.name}.part")
     try:
         shutil.rmtree(part, ignore_errors=True)
-        with _without_bars():
+        with without_bars():
             _write_weights(policy, part)
         policy.tokenizer.save_pretrained(part)
         (part / "outrider.json").write_text(json.dumps(about, indent=1) + "\n")
@@ -300,15 +300,3 @@ def _lengths(whole: PretrainedConfig) -> list[int]:
         int(stated),
         *(int(k["original_max_position_embeddings"]) for k in kinds if k.get("rope_type") == "longrope"),
     ]
-
-
-@contextmanager
-def _without_bars() -> Iterator[None]:
-    """Transformers draws a bar for all weights read or written, on every rank, across the progress of a run."""
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()

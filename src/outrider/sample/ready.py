@@ -11,6 +11,7 @@ from outrider.errors import UserError
 from outrider.model.attention import use_own, use_plans
 from outrider.model.compute import ComputePath
 from outrider.model.device import placement
+from outrider.model.gguf_file import precision_of
 from outrider.model.load import Policy, unused_context
 from outrider.sample.fused import supports
 from outrider.sample.self_check import SelfCheck, SelfCheckResult, amplified_logits
@@ -107,7 +108,8 @@ def _sentence(
         if not path.keeps:
             parts.append("nothing is kept between turns, since going on from it gives other numbers")
         parts += [f"an attention window of {window:,} tokens was not looked beyond" for window in check.beyond]
-    return "; ".join([*parts, *failed, *filter(None, [unused_context(model)])])
+    about = [unused_context(model), precision_of(str(model.config._name_or_path))]
+    return "; ".join([*parts, *failed, *filter(None, about)])
 
 
 def _first_line(error: Exception) -> str:
