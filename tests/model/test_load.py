@@ -283,3 +283,41 @@ def test_a_system_prompt_that_loses_something_is_refused() -> None:
     ):
         with pytest.raises(UserError, match=f"problem 'p': the tokenizer has no token for {lost} of its prompt"):
             policy._replace(options=options).encode(problem)
+
+
+THINKS = (
+    "{% for m in messages %}({{ m.content }}){% endfor %}{% if add_generation_prompt %}"
+    "{% if enable_thinking is defined and not enable_thinking %}-{% else %}+{% endif %}{{ mark }}{% endif %}"
+)
+
+
+def test_arguments_of_the_chat_template_reach_it_wherever_it_is_applied(tmp_path: Path) -> None:
+    policy = tiny_policy(0)
+    policy.tokenizer.chat_template = THINKS
+    save_policy(policy, tmp_path / "m", {})
+    for arguments, end in (
+        ({}, "+"),
+        ({"enable_thinking": False}, "-"),
+        ({"enable_thinking": False, "mark": "="}, "-="),
+    ):
+        opened = load_policy(str(tmp_path / "m"), PolicyOptions(chat=True, chat_template=arguments))
+        assert "".join(opened.token_texts(opened.encode(Problem("p", "3")))) == f"(3){end}"
+        assert opened.prompt_end == f"){end}"
+        assert "".join(opened.token_texts(opened.observation("4"))).endswith(f"(4){end}")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("enable_thinkin", "did you mean 'enable_thinking'?"),
+        ("tokenize", "known: enable_thinking, mark"),
+        ("messages", "known: enable_thinking, mark"),
+    ],
+)
+def test_an_argument_that_the_chat_template_does_not_read_is_refused(tmp_path: Path, name: str, hint: str) -> None:
+    policy = tiny_policy(0)
+    policy.tokenizer.chat_template = THINKS
+    save_policy(policy, tmp_path / "m", {})
+    with pytest.raises(UserError) as found:
+        load_policy(str(tmp_path / "m"), PolicyOptions(chat=True, chat_template={name: False}))
+    assert str(found.value) == f"policy.chat_template: the template does not read {name!r} ({hint})"

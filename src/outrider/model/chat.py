@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
+from jinja2 import Environment
+from jinja2.meta import find_undeclared_variables
 from transformers import PreTrainedTokenizerBase
 
-from outrider.errors import UserError
+from outrider.errors import UserError, nearest
 from outrider.model.options import PolicyOptions
 from outrider.record import Problem
 
 _ANSWER = "OUTRIDER-ANSWER"  # stands for a turn of the policy, to find what a template writes behind it
+_NONE: Mapping[str, Any] = MappingProxyType({})
+
+Arguments = Mapping[str, Any]
+"""Of a chat template, by name; see ``PolicyOptions.chat_template``."""
 
 
-def observation_text(tokenizer: PreTrainedTokenizerBase, text: str, last: str) -> str:
+def refuse_unread(tokenizer: PreTrainedTokenizerBase, arguments: Arguments) -> None:
+    """Raise UserError for an argument that the chat template does not read, so that it would change nothing."""
+    templates = tokenizer.chat_template
+    texts = templates.values() if isinstance(templates, dict) else [templates or ""]
+    named = {"messages", *inspect.signature(tokenizer.apply_chat_template).parameters}  # which are set for it
+    read = {name for text in texts for name in find_undeclared_variables(Environment().parse(text))} - named
+    for name in arguments:
+        if name not in read:
+            known = sorted(read - {*tokenizer.special_tokens_map})
+            raise UserError(f"policy.chat_template: the template does not read {name!r} ({nearest(name, known)})")
+
+
+def observation_text(tokenizer: PreTrainedTokenizerBase, text: str, last: str, arguments: Arguments = _NONE) -> str:
     """What a chat template writes between a turn of the policy and the next one, when the user says a text there.
 
     Only what is new is written: a template may show earlier turns otherwise than they were sampled (Qwen3's leaves
@@ -28,31 +49,35 @@ def observation_text(tokenizer: PreTrainedTokenizerBase, text: str, last: str) -
     """
     turns = [("user", "?"), ("assistant", _ANSWER), ("user", text)]
     messages = [{"role": role, "content": content} for role, content in turns]
-    written = str(tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
+    written = str(tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False, **arguments))
     _, found, after = written.partition(_ANSWER)  # the first: an observation may hold anything
     if not found:
         raise UserError("the chat template does not show the turns of the assistant, so no observation can follow one")
     return after.removeprefix(last) if last else after
 
 
-def prompt_end(tokenizer: PreTrainedTokenizerBase, system: str | None) -> str:
+def prompt_end(tokenizer: PreTrainedTokenizerBase, options: PolicyOptions) -> str:
     """What a chat template writes behind the last message of the user, where the policy's turn begins.
 
     Templates of reasoning models begin a block of thinking there, which the response has to close.
     """
-    before = [] if system is None else [{"role": "system", "content": system}]
+    before = [] if options.system is None else [{"role": "system", "content": options.system}]
     asked = [*before, {"role": "user", "content": _ANSWER}]
-    written = str(tokenizer.apply_chat_template(asked, add_generation_prompt=True, tokenize=False))
+    arguments: dict[str, Any] = {**options.chat_template}
+    written = str(tokenizer.apply_chat_template(asked, add_generation_prompt=True, tokenize=False, **arguments))
     return written.rpartition(_ANSWER)[2]
 
 
-def refuse_other_calls(tokenizer: PreTrainedTokenizerBase, tools: list[dict[str, Any]]) -> None:
+def refuse_other_calls(
+    tokenizer: PreTrainedTokenizerBase, tools: list[dict[str, Any]], arguments: Arguments = _NONE
+) -> None:
     """Raise UserError where a chat template does not show tools, or writes calls and answers in another form than
     :mod:`outrider.environments.tool_calls`, as which they are read and answered."""
 
     def written(*messages: dict[str, Any], shown: bool = False) -> str:
         asked = [{"role": "user", "content": "?"}, *messages]
-        return str(tokenizer.apply_chat_template(asked, tools=tools if shown else None, tokenize=False))  # type: ignore[arg-type]
+        given: Any = {"tools": tools if shown else None, **arguments}
+        return str(tokenizer.apply_chat_template(asked, tokenize=False, **given))
 
     if written() == written(shown=True):
         raise UserError("this model's chat template has no place for tools")

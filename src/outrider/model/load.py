@@ -86,13 +86,14 @@ class Policy(NamedTuple):
             UserError: as :func:`outrider.model.chat.observation_text`.
         """
         if self.options.chat:
-            text = observation_text(self.tokenizer, text, "" if last is None else self.token_texts(np.array([last]))[0])
+            end = "" if last is None else self.token_texts(np.array([last]))[0]
+            text = observation_text(self.tokenizer, text, end, self.options.chat_template)
         return np.array(self.tokenizer(text, add_special_tokens=False)["input_ids"], np.int32)
 
     @property
     def prompt_end(self) -> str | None:
         """The end of every prompt, where a chat template writes it (:func:`outrider.model.chat.prompt_end`)."""
-        return prompt_end(self.tokenizer, self.options.system) if self.options.chat else None
+        return prompt_end(self.tokenizer, self.options) if self.options.chat else None
 
     def token_texts(self, ids: Ids) -> list[str]:
         """The text of each token on its own; a part of a character reads as the replacement sign."""
@@ -127,10 +128,9 @@ class Policy(NamedTuple):
     def _chat(self, turns: list[dict[str, Any]], problem: Problem) -> Mapping[str, Any]:
         tools: list[Any] = [dict(tool) for tool in problem.tools]
         if tools:
-            refuse_other_calls(self.tokenizer, tools)
-        encoded = self.tokenizer.apply_chat_template(
-            turns, tools=tools or None, add_generation_prompt=True, return_dict=True
-        )
+            refuse_other_calls(self.tokenizer, tools, self.options.chat_template)
+        given: dict[str, Any] = {"tools": tools or None, **self.options.chat_template}
+        encoded = self.tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_dict=True, **given)
         return encoded  # type: ignore[return-value]  # the stub knows every kind of answer
 
 

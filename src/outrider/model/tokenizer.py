@@ -8,6 +8,7 @@ from typing import NamedTuple
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from outrider.errors import UserError
+from outrider.model.chat import refuse_unread
 from outrider.model.lora import ADAPTER, base_of
 from outrider.model.options import PolicyOptions
 from outrider.model.places import looks_local, model_folder
@@ -28,7 +29,8 @@ def open_tokenizer(name: str, options: PolicyOptions) -> OpenedTokenizer:
 
     Raises:
         UserError: the folder is missing, is no model, or has no tokenizer; a hub name cannot be reached; the tokenizer
-            ends no sequence, or has no chat template where ``options`` ask for one.
+            ends no sequence, or has no chat template where ``options`` ask for one, or one that does not read an
+            argument of theirs.
     """
     folder = model_folder(name)
     path = Path(folder)
@@ -46,6 +48,7 @@ def open_tokenizer(name: str, options: PolicyOptions) -> OpenedTokenizer:
         raise UserError(f"model {name!r}: its tokenizer has no end-of-sequence token, so no response could end")
     if options.chat and not tokenizer.chat_template:
         raise UserError(f"model {name!r}: its tokenizer has no chat template, which policy.chat=true would apply")
+    refuse_unread(tokenizer, options.chat_template)
     base = base_of(path) if adapter else folder
     if adapter and not looks_local(base):
         _refuse_unreachable(base)
