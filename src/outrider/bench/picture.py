@@ -43,13 +43,21 @@ def frontier_figure(report: BenchReport) -> Figure:
     figure.legend(*plane.get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)  # hides none
     for axes, quantity in ((ones, "pass@1"), (many, largest)):
         axes.set_title(loc="left", label=quantity)
-        axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1e6:g}M" if x >= 1e5 else f"{x:,.0f}")
+        axes.xaxis.set_major_formatter(_millions if axes.get_xlim()[1] >= 2e5 else _whole)  # one unit along an axis
     many.set_xlabel("generated tokens")
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(color="#EEEEEE", linewidth=0.8)
         axes.set_axisbelow(True)
     return figure
+
+
+def _millions(x: float, _: int | None) -> str:
+    return f"{x / 1e6:g}M"
+
+
+def _whole(x: float, _: int | None) -> str:
+    return f"{x:,.0f}"
 
 
 def _frontier(
@@ -63,8 +71,9 @@ def _frontier(
     if arm is not report.base:
         one, many = (report.against_base(arm, q) for q in ("pass@1", largest))
         across, up = ((e.low - e.value, e.high - e.value) for e in (one, many))  # NaN draws nothing
-        axes.hlines(y[-1], x[-1] + across[0], x[-1] + across[1], color=style["color"], linewidth=1.2)
-        axes.vlines(x[-1], y[-1] + up[0], y[-1] + up[1], color=style["color"], linewidth=1.2)
+        # no pass rate is beyond 0 or 1, whatever the interval of a difference of few seeds
+        axes.hlines(y[-1], *np.clip(x[-1] + np.array(across), 0, 1), color=style["color"], linewidth=1.2)
+        axes.vlines(x[-1], *np.clip(y[-1] + np.array(up), 0, 1), color=style["color"], linewidth=1.2)
     if len(arm.seeds) > 1:
         ends = [[estimate(arm.only([seed]).end.measured(q)).value for q in ("pass@1", largest)] for seed in arm.seeds]
         axes.plot(*np.array(ends).T, ".", color=style["color"], alpha=0.5, markersize=5, zorder=2)
