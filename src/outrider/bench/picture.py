@@ -52,11 +52,11 @@ def frontier_figure(report: BenchReport) -> Figure:
     return figure
 
 
-def _millions(x: float, _: int | None) -> str:
+def _millions(x: float, _: float) -> str:
     return f"{x / 1e6:g}M"
 
 
-def _whole(x: float, _: int | None) -> str:
+def _whole(x: float, _: float) -> str:
     return f"{x:,.0f}"
 
 
