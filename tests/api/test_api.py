@@ -107,11 +107,12 @@ def test_a_run_is_read_as_frames(run: outrider.Run) -> None:
         run.rollouts(step=9)
 
 
-def test_a_run_shows_itself(run: outrider.Run) -> None:
+def test_a_run_shows_itself(run: outrider.Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert repr(run) == f"Run({str(run.path)!r}, 2 steps, 2 evaluations)"
     assert len(run.plot().axes) >= 4
     assert run._repr_html_().startswith("<p>Run(")
     assert run.report().read_text().lower().startswith("<!doctype html>")
+    assert capsys.readouterr().out == ""
     model, tokenizer = run.model()
     assert model.config.vocab_size >= len(tokenizer)
     assert run.recipe.name == "grpo"

@@ -132,10 +132,10 @@ class Run:
 
     def report(self, out: str | Path | None = None) -> Path:
         """Write ``report.html`` into a folder, that of the run by default, and return its place."""
-        from outrider.report.report_command import report_command
+        from outrider.api.reporting import report
 
         folder = self.path if out is None else Path(out)
-        report_command(self.path, folder)
+        report(self.path, out=folder)
         return folder / "report.html"
 
     def resume(self, config: Mapping[str, Any] | None = None, force: bool = False, reward: Any = None) -> Run:
