@@ -64,13 +64,20 @@ def test_some_sets_alone_and_options_over_all_tables(folder):
         ({"suite": "nowhere.yaml"}, "suite nowhere.yaml: cannot be read"),
         ({"data": "/nowhere"}, r"/nowhere/one.jsonl: no such file"),
         ({"data": None, "sets": ["two"]}, "set 'two' is not on the hub"),
-        ({"table": {"promt": "x"}}, "set 'one': .*"),
+        ({"table": {"promt": "x"}}, r"set 'one': promt: unknown key \(did you mean 'prompt'\?\)"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(folder, options, sentence):
     with pytest.raises(UserError, match=sentence) as caught:
         suite(folder, **options).heldout(1)
     assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_key_of_a_suites_file_is_named_with_the_nearest(folder):
+    file = folder / "suite.yaml"
+    file.write_text(file.read_text().replace("hub_fields", "hub_field"))
+    with pytest.raises(UserError, match=r"sets.one.hub_field: unknown key \(did you mean 'hub_fields'\?\)"):
+        suite(folder).heldout(1)
 
 
 def test_the_same_problem_twice_in_a_set_is_refused(folder):

@@ -155,7 +155,7 @@ class Suite(Task):
         try:
             return Table(heldout_data=self._source(name), **options)
         except (ValidationError, TypeError) as error:
-            reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+            reason = _mistake(error, Table) if isinstance(error, ValidationError) else str(error)
             raise UserError(f"suite {self.suite!r}, set {name!r}: {reason}") from error
 
     def _source(self, name: str) -> str:
@@ -211,5 +211,14 @@ def _read(name: str) -> SuiteFile:
     except yaml.YAMLError as error:
         raise UserError(f"suite {name}: not YAML ({' '.join(str(error).split())})") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        raise UserError(f"suite {name}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        raise UserError(f"suite {name}: {_mistake(error, SuiteFile, TestSet)}") from error
+
+
+def _mistake(error: ValidationError, *known: type[Options]) -> str:
+    """The first mistake, with its place; of an unknown key the nearest of those that there are."""
+    first = error.errors()[0]
+    place = ".".join(map(str, first["loc"]))
+    if first["type"] == "extra_forbidden":
+        keys = {key for cls in known for key in cls.model_fields}
+        return f"{place}: unknown key ({nearest(str(first['loc'][-1]), keys)})"
+    return f"{place}: {first['msg']}" if place else str(first["msg"])
