@@ -61,9 +61,11 @@ NAMES = {
 }
 
 
-def written(file: Path, source: LlamaForCausalLM, quantised: bool = False) -> Path:
-    """The model as llama.cpp writes it."""
-    writer = gguf.GGUFWriter(str(file), "llama")
+def written(
+    file: Path, source: LlamaForCausalLM, quantised: bool = False, without: str = "", architecture: str = "llama"
+) -> Path:
+    """The model as llama.cpp writes it, or without one tensor, or labelled as another architecture."""
+    writer = gguf.GGUFWriter(str(file), architecture)
     writer.add_block_count(SHAPE["num_hidden_layers"])
     writer.add_context_length(SHAPE["max_position_embeddings"])
     writer.add_embedding_length(SHAPE["hidden_size"])
@@ -83,6 +85,8 @@ def written(file: Path, source: LlamaForCausalLM, quantised: bool = False) -> Pa
     state = {name: tensor.numpy() for name, tensor in source.state_dict().items()}
 
     def add(name: str, weight: np.ndarray) -> None:
+        if name == without:
+            return
         if quantised and weight.ndim == 2:
             kind = gguf.GGMLQuantizationType.Q8_0
             writer.add_tensor(name, gguf.quantize(weight, kind), raw_dtype=kind)
@@ -125,13 +129,13 @@ def test_its_model_is_the_one_that_was_written(tmp_path: Path, quantised: bool, 
     assert "".join(policy.token_texts(policy.encode(Problem("p", "the same", "")))) == "<s>the same<e><s>"
     kind, bits = ("Q8_0", "8.6") if quantised else ("F32", "32.0")
     said = precision_of(model_folder(name))
-    assert said == f"weights of tiny.gguf: {kind}, {bits} bits each, computed with as float32"
+    assert said == f"weights from tiny.gguf ({kind}, {bits} bits per weight), converted to float32"
 
 
 def test_it_is_made_once_and_what_a_run_exports_is_an_ordinary_folder(tmp_path: Path, cache: Path) -> None:
     name = str(written(tmp_path / "tiny.gguf", model()))
     policy = load_policy(name)
-    (folder,) = cache.iterdir()
+    (folder,) = (entry for entry in cache.iterdir() if entry.suffix != ".lock")
     before = (folder / "model.safetensors").stat().st_mtime_ns
     assert model_folder(name) == str(folder)
     assert (local_config(name) or {})["num_hidden_layers"] == 2
@@ -179,7 +183,15 @@ def test_what_is_no_model_is_named(tmp_path: Path, cache: Path) -> None:
     (tmp_path / "cut.gguf").write_bytes(whole[: len(whole) // 2])
     (tmp_path / "text.gguf").write_bytes(b"no model")
     (tmp_path / "big-00001-of-00002.gguf").write_bytes(whole)
+    written(tmp_path / "gap.gguf", model(), without="blk.1.ffn_up.weight")
+    written(tmp_path / "norm.gguf", model(), without="output_norm.weight")
+    for other in ("gemma3", "phi3", "mamba", "clip"):
+        written(tmp_path / f"{other}.gguf", model(), architecture=other)
+        with pytest.raises(UserError, match=f"model '.*{other}.gguf': "):
+            load_policy(str(tmp_path / f"{other}.gguf"))
     for name, said in (
+        ("gap", "gap.gguf lacks weights: no model.layers.1.mlp.up_proj.weight"),
+        ("norm", "norm.gguf lacks weights: no model.norm.weight"),
         ("cut", "cannot be read as a model ("),
         ("text", "cannot be read as a model ("),
         ("absent", "no such file"),
@@ -189,4 +201,27 @@ def test_what_is_no_model_is_named(tmp_path: Path, cache: Path) -> None:
             load_policy(str(tmp_path / f"{name}.gguf"))
         assert said in str(found.value)
         assert str(found.value).count("\n") == 0
-    assert not cache.exists() or not [*cache.iterdir()]
+    assert not [entry for entry in cache.iterdir() if entry.suffix != ".lock"]
+
+
+def test_files_beside_it_change_nothing(tmp_path: Path, cache: Path) -> None:
+    """Transformers would take another model's tokenizer and settings from the folder of the file."""
+    source = model()
+    base = Path(model_folder("base:countdown"))
+    (tmp_path / "mixed").mkdir()
+    for name in ("tokenizer.json", "tokenizer_config.json", "generation_config.json"):
+        (tmp_path / "mixed" / name).write_bytes((base / name).read_bytes())
+    (tmp_path / "mixed" / "adapter_config.json").write_text('{"base_model_name_or_path": "some/where"}')
+    policy = load_policy(str(written(tmp_path / "mixed" / "tiny.gguf", source)))
+    assert policy.tokenizer("the")["input_ids"] == [259]
+    assert policy.tokenizer.eos_token_id == 1
+    assert [entry.name for entry in cache.iterdir() if entry.suffix != ".lock"] == [
+        Path(policy.model.name_or_path).name
+    ]
+
+
+def test_a_folder_that_is_called_like_a_file_is_a_folder_and_best_of_n_is_no_part(tmp_path: Path) -> None:
+    folder = tmp_path / "model.gguf"
+    save_policy(load_policy("base:countdown"), folder, {})
+    assert model_folder(str(folder)) == str(folder)
+    assert Path(model_folder(str(written(tmp_path / "best-of-n.GGUF", model())))).is_dir()

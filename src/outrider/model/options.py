@@ -23,7 +23,7 @@ class PolicyOptions(Options):
 
     chat: bool = Field(False, description="apply the tokenizer's chat template to the prompt")
     system: str | None = Field(None, description="the system message; null: what the template does without one")
-    chat_template: dict[str, bool | int | float | str] = Field(
+    chat_template_kwargs: dict[str, bool | int | float | str] = Field(
         default_factory=dict, description="arguments of the chat template, such as {enable_thinking: false}"
     )
     dtype: Literal["float32", "bfloat16"] = Field("float32", description="of matrix products; trained weights: float32")
@@ -35,8 +35,8 @@ class PolicyOptions(Options):
     def _system_needs_chat(self) -> PolicyOptions:
         if self.system is not None and not self.chat:
             raise ValueError("system is a message of the chat template, which chat=true applies")
-        if self.chat_template and not self.chat:
-            raise ValueError("chat_template has arguments of the chat template, which chat=true applies")
+        if self.chat_template_kwargs and not self.chat:
+            raise ValueError("chat_template_kwargs are arguments of the chat template, which chat=true applies")
         return self
 
 

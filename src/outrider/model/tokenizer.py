@@ -48,7 +48,7 @@ def open_tokenizer(name: str, options: PolicyOptions) -> OpenedTokenizer:
         raise UserError(f"model {name!r}: its tokenizer has no end-of-sequence token, so no response could end")
     if options.chat and not tokenizer.chat_template:
         raise UserError(f"model {name!r}: its tokenizer has no chat template, which policy.chat=true would apply")
-    refuse_unread(tokenizer, options.chat_template)
+    refuse_unread(tokenizer, options.chat_template_kwargs)
     base = base_of(path) if adapter else folder
     if adapter and not looks_local(base):
         _refuse_unreachable(base)
