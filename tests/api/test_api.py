@@ -525,6 +525,19 @@ def test_a_reward_that_fails_on_every_problem_is_refused_before_the_run_begins(r
     assert not Path("a").exists()
 
 
+def test_a_reward_that_reads_one_form_of_a_response_trains() -> None:
+    """A worked solution, or a gold answer that is a number: each of the others fails."""
+    data = {"model": "base:countdown", "prompt": "{problem}"}
+    config = SMALL | {"train.steps": 1, "task.table.solution": "solution"}
+    rows = [row | {"answer": int(row["answer"]), "solution": f"so #### {row['answer']}"} for row in ROWS]
+    for name, reward in (
+        ("number", lambda problem, completion: int(completion) == problem.answer["answer"]),
+        ("marks", lambda problem, completion: float(completion.split("####")[1]) > 0),
+    ):
+        run = outrider.train(reward=reward, data=rows[:20], eval_data=rows[20:], config=config, out=name, **data)
+        assert len(run.metrics) == 1
+
+
 def test_a_reward_that_fails_on_some_problems_trains() -> None:
     def reward(problem: Problem, completion: str) -> float | None:
         return None if problem.answer["answer"] == "4" else 1.0
@@ -577,10 +590,14 @@ def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
         outrider.load_run(tmp_path)
 
 
-def test_stages_that_ask_for_no_rollout_end_the_run() -> None:
+def test_three_steps_without_a_rollout_end_the_run_saved() -> None:
     Path("mine.py").write_text(STAGE)
-    with pytest.raises(UserError, match="step 1: no stage of explore asked for a rollout; the first one samples"):
-        outrider.train(config=SMALL | {"explore": ["mine.py:Idle"]}, out="a")
+    config = SMALL | {"explore": ["mine.py:Idle"], "train.steps": 5, "train.save_every": 100}
+    with pytest.raises(UserError, match="step 3: no stage asked for a rollout in 3 steps in a row; the run is stopped"):
+        outrider.train(config=config, out="a")
+    assert len(outrider.load_run("a").metrics) == 3
+    assert Path("a/checkpoints/step-00000003").is_dir()
+    assert len(outrider.train(config=SMALL | {"explore": ["mine.py:Idle"]}, out="b").metrics) == 2
 
 
 def test_a_table_in_memory_is_a_file_named_by_its_content(tmp_path: Path) -> None:

@@ -14,22 +14,27 @@ _FAILED = (Outcome.ERROR, Outcome.TIMEOUT)
 
 
 def failing_verifier(task: Task, problems: Sequence[Problem]) -> str:
-    """Why no response can be verified, in a sentence; empty where one of ``PROBES`` problems got a verdict.
+    """Why no response can be verified, in a sentence; empty where any response to one of ``PROBES`` problems can.
 
+    A problem is tried with its worked solution, its gold answer and its prompt as the response, as far as it has them.
     Verifiers that Outrider ships are not called: their tests do that. An environment gives its own verdicts.
     """
     if not isinstance(task, Table) or not problems or not provenances_in(task.verifier):
         return ""
-    verdicts = task.verify_all([(problem, _response(task, problem), True) for problem in problems[:PROBES]])
+    tried = problems[:PROBES]
+    items = [(problem, response, True) for problem in tried for response in _responses(task, problem)]
+    verdicts = task.verify_all(items)
     if any(verdict.outcome not in _FAILED for verdict in verdicts):
         return ""
     return (
-        f"task.table.verifier fails on each of {len(verdicts)} problems, given the gold answer as the response: "
-        f"{verdicts[0].detail}"
+        f"task.table.verifier fails on every response to {len(tried)} problems: {verdicts[0].detail} (the response was "
+        f"{items[0][1]!r:.60})"
     )
 
 
-def _response(task: Task, problem: Problem) -> str:
-    """A right response, the gold answer, or where a problem has neither its prompt."""
+def _responses(task: Task, problem: Problem) -> list[str]:
+    """What a response may look like, the likeliest first."""
     answer = problem.answer.get("answer") if isinstance(problem.answer, Mapping) else problem.answer
-    return right_response(task, problem) or (answer if isinstance(answer, str) else "") or problem.prompt
+    gold = str(answer) if isinstance(answer, str | int | float) else ""
+    found = [right_response(task, problem), problem.metadata.get("solution"), gold, problem.prompt]
+    return [*dict.fromkeys(response for response in found if response)]

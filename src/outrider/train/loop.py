@@ -24,6 +24,7 @@ from outrider.train.metrics import step_metrics
 from outrider.train.weight_sync import WeightSync
 
 MOST_NONFINITE = 3
+MOST_EMPTY = 3  # steps in a row without a rollout: a budget of tokens would never be spent
 
 
 @dataclass(slots=True)
@@ -86,13 +87,14 @@ class Trainer:
     stop: SafeStop = field(default_factory=SafeStop)
     snapshot: bytes = b""
     _lost: EngineLostError | None = None
+    _empty: int = 0
 
     def steps(self, watch: Watcher) -> Iterator[TrainingStep]:
         """Steps until a limit is reached, each given when it is on record; what is due after it comes before the next.
 
         Raises:
             EngineLostError: nothing is left that samples or trains; the state is that after the last update.
-            UserError: three updates in a row were not finite; the state before them is saved.
+            UserError: three updates in a row were not finite, or three steps had no rollout; the state is saved.
             Terminated: the run has to stop; :meth:`state` gives the state after its last step.
         """
         every = self.recipe.train
@@ -116,9 +118,15 @@ class Trainer:
                 raise self._lost
             if self.counters.owes_evaluation:
                 self._evaluate(watch)
-            stop = self.counters.nonfinite >= MOST_NONFINITE
-            if step % every.save_every == 0 or done or stop:
+            self._empty = 0 if any(group.size for group in groups) else self._empty + 1
+            stop, idle = self.counters.nonfinite >= MOST_NONFINITE, self._empty >= MOST_EMPTY
+            if step % every.save_every == 0 or done or stop or idle:
                 watch.save(step)
+            if idle and not done:
+                raise UserError(
+                    f"step {step}: no stage asked for a rollout in {MOST_EMPTY} steps in a row; the run is stopped and "
+                    "saved (explore: the first stage samples, as uniform does)"
+                )
             if stop:
                 raise UserError(
                     f"step {step}: loss or gradient was not finite in {MOST_NONFINITE} steps in a row; the run is "
@@ -130,10 +138,6 @@ class Trainer:
         step = self.counters.step + 1
         with self.clock.phase("explore"), self.stop.allowed():
             explored, planned = self.explorer.explore(step, self.recipe.train.problems, self.collect, self.progress)
-        if not any(group.size for group in explored):  # a budget of tokens would never be spent
-            raise UserError(
-                f"step {step}: no stage of explore asked for a rollout; the first one samples, as uniform does"
-            )
         with self.clock.phase("credit"):
             kept, prefix = self.all_rows, self.recipe.objective.prefix
             rows, groups = assign(explored, self.recipe.credit, step, kept, self.encode, prefix, self.token_texts)
