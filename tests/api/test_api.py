@@ -25,6 +25,7 @@ from outrider.cli import main
 from outrider.errors import UserError
 from outrider.importing import load_object
 from outrider.record import Outcome, Problem
+from outrider.testing import check_stage
 
 SMALL = {
     "train.problems": 4,
@@ -761,6 +762,7 @@ def test_the_readme_runs() -> None:
     assert budget in block
     names: dict[str, Any] = {"SMALL": SMALL | {"train.steps": 10, "explore.0.n": 2}}
     exec(block.replace(budget, "config=SMALL"), names)
+    check_stage(names["Retry"])
     run = names["run"]
     assert len(run.metrics) == 10
     assert (run.rollouts()["stage"] == "1-retry").any()

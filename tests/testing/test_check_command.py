@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from outrider.cli import main
+from outrider.importing import load_object
 
 METHODS = Path(__file__).parent.parent / "outside" / "methods.py"
 WRONG = """
@@ -45,6 +46,25 @@ class Late(Stage):
     def plan(self, view):
         early = view.round or view.step < self.after
         return [] if early else [SampleRequest(g.problem, n=2) for g in view.groups if not g.dropped]
+
+
+class Dropper(Stage):
+    above: int = Field(10_000, description="successes")
+
+    def plan(self, view):
+        return []
+
+    def drop(self, groups):
+        return {g.id: "dropper: many" for g in groups if g.size and not g.dropped and g.successes > self.above}
+
+
+class Mapped(Shaper):
+    weights: dict[str, float] = Field({"a": 2.0}, description="factors")
+    mode: str = Field("a", description="which")
+    on: bool = Field(True, description="at all")
+
+    def shape(self, advantages_GT, members, step):
+        return [a_T * (self.weights[self.mode] if self.on else 1.0) for a_T in advantages_GT]
 
 
 class Long(Shaper):
@@ -107,8 +127,9 @@ def test_a_good_component_has_a_line_for_each_law(
 @pytest.mark.parametrize(
     ("name", "warning", "option"),
     [
-        ("wrong.py:Late", "it asked for no rollouts in any of 12 situations", "after=1"),
-        ("wrong.py:Long", "it changed no advantage of the 18 groups (up to 6 tokens a response)", "above=2"),
+        ("wrong.py:Late", "it asked for no rollout and left none out in 12 situations", "after=1"),
+        ("wrong.py:Dropper", "it asked for no rollout and left none out in 12 situations", "above=1"),
+        ("wrong.py:Long", "it changed no advantage of 18 groups (step 250, up to 6 tokens a response)", "above=2"),
     ],
 )
 def test_a_component_that_did_nothing_is_warned_of_until_an_option_lets_it(
@@ -123,6 +144,16 @@ def test_a_component_that_did_nothing_is_warned_of_until_an_option_lets_it(
     *_, last = capsys.readouterr().out.splitlines()
     assert last.startswith("for a test: ")
     assert f"(lambda: {name.partition(':')[2]}({option})" in last
+
+
+def test_the_call_for_a_test_is_python(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "wrong.py:Mapped", "mode=b", "on=true", "weights={b: 3.0}"]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    call = last.partition("lambda: ")[2].partition("), ")[0] + ")"
+    Mapped = load_object("wrong.py:Mapped")
+    assert eval(call, {"Mapped": Mapped}) == Mapped(mode="b", on=True, weights={"b": 3.0})  # noqa: S307 - what is printed
+    assert main(["check", "wrong.py:Needs", "share.x=1"]) == 2
+    assert "no default" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ class Run:
         steps = store.steps(name)
         if step is not None and step not in steps:
             raise UserError(
-                f"{self.path} holds no {name} rollouts of step {step} (there are: {steps[0]} to {steps[-1]})"
+                f"{self.path} holds no {name} rollouts of step {step!r} (there are: {steps[0]} to {steps[-1]})"
             )
         table = store.table(columns, name, step, None if correct is None else partial(_that_are, correct))
         return frame(table.to_pydict())

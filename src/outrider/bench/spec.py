@@ -16,17 +16,17 @@ from outrider.options import Options
 
 FIRST_TUNING_SEED = 1000  # apart from the seeds that are compared, or the choice would flatter its own table
 
-_OWN = {  # keys that a bench sets, and the option for each
-    "seed": "--seeds and --first-seed",
-    "train.tokens": "--tokens",
-    "train.steps": "--steps",
-    "train.seconds": "--seconds",
-    "train.evaluate_at": "--points",
-    "train.evaluate_every": "--points",
-    "train.ranks": "--at-once",
-    "evaluate.before": "--points",
-    "evaluate.after": "--points",
-    "evaluate.skip": "--tune-problems or --untouched-skip",
+_OWN = {  # keys that a bench sets, and the option for each, with that of Python
+    "seed": "--seeds and --first-seed (seeds=, first_seed=)",
+    "train.tokens": "--tokens (tokens=)",
+    "train.steps": "--steps (steps=)",
+    "train.seconds": "--seconds (seconds=)",
+    "train.evaluate_at": "--points (points=)",
+    "train.evaluate_every": "--points (points=)",
+    "train.ranks": "--at-once (at_once=)",
+    "evaluate.before": "--points (points=)",
+    "evaluate.after": "--points (points=)",
+    "evaluate.skip": "--tune-problems or --untouched-skip (tune=, untouched=)",
 }
 
 
@@ -142,10 +142,7 @@ def load_recipes(
     for key, value, override in changes_of(overrides):
         for written in _keys(key, value):
             if written in _OWN:
-                raise UserError(
-                    f"{override}: {written} is set by the bench; use {_OWN[written]} (in Python the argument "
-                    "of this name)"
-                )
+                raise UserError(f"{override}: {written} is set by the bench; use {_OWN[written]}")
     recipes: dict[str, Recipe] = {}
     for name in names:
         recipe = load_recipe(name, overrides, setting) if isinstance(name, str) else _changed(name, overrides, setting)

@@ -17,8 +17,9 @@ from outrider.explore import Stage
 from outrider.objective.surrogate import Surrogate
 from outrider.options import Options
 from outrider.plugins import load_component, unknown_name
+from outrider.record import Group, Problem
 from outrider.testing.checks import LawCheck, credit_checks, loss_checks
-from outrider.testing.credit import CreditClaims, alone, chains
+from outrider.testing.credit import STEP, CreditClaims, alone, chains
 from outrider.testing.credit_claims import CLAIMED_LAWS
 from outrider.testing.credit_groups import GROUPS
 from outrider.testing.law import LawError
@@ -92,10 +93,10 @@ def check_command(name: str, options: Sequence[str] = ()) -> int:
         sys.stdout.write(f"{error}\n")
         return 1
     words = "".join(f", {claim}={value}" for claim, value in claims.items())
-    given = f"lambda: {cls.__name__}({', '.join(options)})" if options else cls.__name__
+    given = f"lambda: {_call(component)}" if component.model_fields_set else cls.__name__
     sys.stdout.write(f"for a test: outrider.testing.{function}({given}{words})\n")
     if idle:
-        sys.stdout.write(f"warning: {idle}; choose options with which it does, as in {_example(cls)}\n")
+        sys.stdout.write(f"warning: {idle}{_advice(cls)}\n")
     return 0
 
 
@@ -117,7 +118,7 @@ def made(cls: type[Options], name: str, function: str, options: Sequence[str]) -
     Raises:
         UserError: an option without a default is not given, or the options are refused.
     """
-    given = [option.partition("=")[0] for option in options]
+    given = [option.partition("=")[0].partition(".")[0] for option in options]
     required = [key for key, option in cls.model_fields.items() if option.is_required() and key not in given]
     if required:
         raise UserError(
@@ -128,14 +129,24 @@ def made(cls: type[Options], name: str, function: str, options: Sequence[str]) -
 
 
 def idle_stage(claims: StageClaims) -> str:
-    """That a stage asked for nothing in any situation; empty where it did, or where it leaves groups out."""
-    if type(claims.make()).drop is not Stage.drop or any(any(Life(claims, a).run.plans) for a in SITUATIONS.values()):
-        return ""
-    return f"it asked for no rollouts in any of {len(SITUATIONS)} situations, so what it asks for was not checked"
+    """The warning for a stage that neither asked for a rollout nor left one out in any situation; else empty."""
+    theirs = _reasons_before()
+    for around in SITUATIONS.values():
+        life = Life(claims, around)
+        reasons = {r.unused for groups in life.groups for group in groups for r in group.rollouts if r.unused}
+        if any(life.run.plans) or reasons - theirs:
+            return ""
+    return f"it asked for no rollout and left none out in {len(SITUATIONS)} situations, so its rules were not checked"
+
+
+def _reasons_before() -> set[str]:
+    """Reasons for which the stages before it leave rollouts out."""
+    groups = [Group(Problem(str(i), ""), str(i)) for i in range(64)]
+    return {reason for around in SITUATIONS.values() for reason in around.before().drop(groups).values()}
 
 
 def idle_credit(component: Baseline | Shaper | RewardShaper) -> str:
-    """That a shaper changed no advantage of any group, in a sentence; empty where it did, and for a baseline."""
+    """The warning for a shaper that changed no advantage of any group; else empty, and for a baseline."""
     for chain in [] if isinstance(component, Baseline) else chains(component):
         without = [link for link in chain if link is not component]
         for group in GROUPS:
@@ -145,18 +156,30 @@ def idle_credit(component: Baseline | Shaper | RewardShaper) -> str:
     if isinstance(component, Baseline):
         return ""
     most = max(int(tokens) for group in GROUPS for tokens in group.tokens_G)
-    groups = f"the {len(GROUPS)} groups (up to {most} tokens a response)"
+    groups = f"{len(GROUPS)} groups (step {STEP}, up to {most} tokens a response)"
     return f"it changed no advantage of {groups}, so what it changes was not checked"
 
 
-def _example(cls: type[Options]) -> str:
-    """How its first option is given.
+def _advice(cls: type[Options]) -> str:
+    """How an option is given, where there is one.
 
     >>> from outrider.explore import Uniform
-    >>> _example(Uniform)
-    'n=…'
+    >>> _advice(Uniform)
+    '; choose options with which it acts, as in n=…'
     """
-    return f"{next(iter(cls.model_fields), 'key')}=…"
+    option = next(iter(cls.model_fields), "")
+    return f"; choose options with which it acts, as in {option}=…" if option else ""
+
+
+def _call(component: Options) -> str:
+    """Python that makes the component again.
+
+    >>> from outrider.explore import Uniform
+    >>> _call(Uniform(n=4))
+    'Uniform(n=4)'
+    """
+    plain = component.model_dump(mode="json", include=component.model_fields_set)
+    return f"{type(component).__name__}({', '.join(f'{key}={value!r}' for key, value in plain.items())})"
 
 
 def kept_stage_claims(make: Callable[[], Stage]) -> dict[str, Any]:
