@@ -9,7 +9,7 @@ same. Profiles were written on top of the paper's values, which say nothing of a
 that is built on it, so where after says it (and before does not) those two values are typed as before has them.
 
 Keys that after has renamed are compared under their present names, as after reads a run of before; their number is
-printed. So are keys that only after has, with their values: an option that is new.
+printed. An option that only after has is a difference unless ``--new KEY`` names it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 RESOLVE = """
@@ -80,6 +80,7 @@ def main() -> int:
     parser.add_argument("before")
     parser.add_argument("after", nargs="?", default="HEAD")
     parser.add_argument("--work-tree", action="store_true", help="AFTER is this work tree, committed or not")
+    parser.add_argument("--new", nargs="+", default=[], metavar="KEY", help="options that only AFTER has")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         trees = [checkout(arguments.before, Path(scratch) / "before")]
@@ -89,18 +90,17 @@ def main() -> int:
         answer = resolved(Path.cwd() if arguments.work_tree else trees[1], before)
         for tree in trees:
             subprocess.run(["git", "worktree", "remove", "--force", tree], check=True)
-    differences, renamed, typed, new = 0, 0, [], Counter[str]()
+    differences, renamed, typed = 0, 0, []
     for recipe, configurations in answer["before"].items():
         for name, (configuration, keys) in configurations.items():
             renamed += len(keys)
             other = answer["found"].get(recipe, {}).get(name, {"refused": "not there"})
             typed += [f"{recipe} {name}"] if other.pop("typed", None) else []
-            new.update(added(configuration, other))
-            for line in different(configuration, other):
+            for line in different(configuration, other, arguments.new):
                 print(f"{recipe}, {name}: {line}")
                 differences += 1
     print(f"keys with another name now: {renamed}")
-    print(f"keys that only after has: {', '.join(f'{key} ({n} times)' for key, n in new.items()) or 'none'}")
+    print(f"options that only after has: {', '.join(arguments.new) or 'none'}")
     print(f"with a GPU's two values typed back: {', '.join(typed) or 'none'}")
     print(f"{sum(map(len, before.values()))} configurations of {len(before)} recipes, {differences} differences")
     return int(bool(differences))
@@ -124,22 +124,14 @@ def resolved(tree: Path, before: dict) -> dict:
     return json.loads(done.stdout)
 
 
-def different(before: dict, after: dict) -> list[str]:
-    """Where two configurations differ, as dotted keys with both values; their order counts."""
+def different(before: dict, after: dict, new: Sequence[str] = ()) -> list[str]:
+    """Where two configurations differ, as dotted keys with both values, but for ``new`` ones; their order counts."""
     one, other = (flat({k: v for k, v in c.items() if k not in ORIGINS}) for c in (before, after))
     if "refused" in after:
         return [after["refused"]]
-    new = {line.partition(":")[0] for line in added(before, after)}
     keys = [k for k in {**one, **other} if k not in new]
     lines = [f"{k}: {one.get(k)} -> {other.get(k)}" for k in keys if one.get(k) != other.get(k)]
-    return lines or ([] if list(one) == [k for k in other if k in one] else ["another order"])
-
-
-def added(before: dict, after: dict) -> list[str]:
-    """Keys that only after has, with their values, of mappings that before has too."""
-    one, other = flat(before), flat(after)
-    inside = {key.rpartition(".")[0] for key in one}
-    return [f"{k}: {other[k]}" for k in other if k not in one and k not in ORIGINS and k.rpartition(".")[0] in inside]
+    return lines or ([] if list(one) == [k for k in other if k not in new] else ["another order"])
 
 
 def flat(data: object, prefix: str = "") -> dict[str, str]:
