@@ -301,6 +301,12 @@ def test_the_picture_draws_every_recipe(tmp_path: Path) -> None:
     assert len(ends) == 9  # told apart by colour and shape
     for axes in panels:
         assert len(axes.lines) == 9 * 3  # the mean and two seeds
+        labels = [axes.xaxis.get_major_formatter()(tokens, 0) for tokens in (50.0, 150.0)]
+        assert labels == ["50", "150"]
+    for bars in plane.collections:  # the intervals of differences of two seeds are wider than any rate
+        (line,) = bars.get_segments()
+        assert (line >= 0).all()
+        assert (line[:, 0] <= 1).all()
 
 
 def test_spending_is_what_the_rollouts_of_all_steps_say() -> None:
