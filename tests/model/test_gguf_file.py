@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from outrider.errors import UserError
@@ -18,6 +19,8 @@ from outrider.model.places import local_config, model_folder
 from outrider.record import Problem
 
 gguf = pytest.importorskip("gguf", reason="needs the package gguf")
+if tuple(map(int, transformers.__version__.split(".")[:2])) < (5, 23):
+    pytest.skip("the extra gguf needs transformers 5.23", allow_module_level=True)
 
 SHAPE = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "max_position_embeddings": 128}
 HEADS = {"num_attention_heads": 4, "num_key_value_heads": 2}

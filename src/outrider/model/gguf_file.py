@@ -23,6 +23,7 @@ from outrider.record.disk import disk_refused
 PACKAGE = "package:"
 SOURCE = "gguf.json"
 """In a folder that was converted: where its numbers come from."""
+_PROBE = "The 3 apples cost $1.20.\nIs one 0.40?"
 _PART = re.compile(r"-\d{5}-of-\d{5}$")
 
 
@@ -130,6 +131,7 @@ def _convert(name: str, file: Path, place: Path) -> None:
         with without_bars():
             tokenizer.save_pretrained(part)
             model.save_pretrained(part, max_shard_size="2GB")
+        _refuse_unreadable(name, part)
         (part / SOURCE).write_text(json.dumps(_about(file)) + "\n", "utf-8")
         shutil.rmtree(place, ignore_errors=True)  # without SOURCE it is not whole
         part.rename(place)
@@ -164,6 +166,18 @@ def _read(name: str, file: Path) -> tuple[Any, Any]:
         del model.config.quantization_config
     model.hf_quantizer = None  # its numbers are float32 now, and may be written
     return tokenizer, model
+
+
+def _refuse_unreadable(name: str, folder: Path) -> None:
+    """Try the tokenizer as a run will load it: that of some files works under some versions of transformers alone."""
+    from transformers import AutoTokenizer, __version__
+
+    try:
+        ids = AutoTokenizer.from_pretrained(folder)(_PROBE)["input_ids"]
+    except Exception as error:
+        raise UserError(f"model {name!r}: transformers {__version__} cannot use its tokenizer ({error})") from error
+    if not ids:
+        raise UserError(f"model {name!r}: its tokenizer makes no tokens of {_PROBE!r}")
 
 
 def _about(file: Path) -> dict[str, Any]:
