@@ -146,7 +146,7 @@ def _read(name: str, file: Path) -> tuple[Any, Any]:
         from transformers import AutoModelForCausalLM, AutoTokenizer
     except ModuleNotFoundError as error:
         raise UserError(f"model {name!r}: a GGUF file needs {error.name}: pip install 'outrider[gguf]'") from None
-    from outrider.model.load import lacking_weights
+    from outrider.model.lacking import lacking_weights
     from outrider.model.quiet import without_bars
 
     with tempfile.TemporaryDirectory() as alone:  # of files beside it transformers would take tokenizer and settings

@@ -28,6 +28,7 @@ from outrider.errors import UserError
 from outrider.model.chat import chat_of, observation_text, prompt_end, refuse_other_calls
 from outrider.model.compute import PACKED, ComputePath
 from outrider.model.device import placement
+from outrider.model.lacking import lacking_weights
 from outrider.model.lora import add_adapter, merged, save_adapter, with_adapter
 from outrider.model.nucleus import branching_of
 from outrider.model.options import PolicyOptions, TrainedPolicyOptions
@@ -200,17 +201,6 @@ def _weights(name: str, folder: str, dtype: torch.dtype) -> PreTrainedModel:
     if lacking := lacking_weights(info):
         raise UserError(f"model {name!r}: its weights are not those of its config.json: {lacking}")
     return model
-
-
-def lacking_weights(info: Mapping[str, Any]) -> str:
-    """Which weights transformers drew at random, by what it says of a loading; empty where it drew none."""
-    lacking = [f"no {key}" for key in sorted(info["missing_keys"])]
-    lacking += [
-        f"{key} of shape {list(there)} instead of {list(needed)}"
-        for key, there, needed in sorted(info["mismatched_keys"])
-    ]
-    more = f" and {len(lacking) - 3} more like this" if len(lacking) > 3 else ""
-    return f"{', '.join(lacking[:3])}{more}"
 
 
 def _shape_of(place: str, device: torch.device) -> PreTrainedModel:

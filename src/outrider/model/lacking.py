@@ -1,0 +1,17 @@
+"""Weights that a model's files lack, which transformers draws at random."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def lacking_weights(info: Mapping[str, Any]) -> str:
+    """Which weights transformers drew at random, by what it says of a loading; empty where it drew none."""
+    lacking = [f"no {key}" for key in sorted(info["missing_keys"])]
+    lacking += [
+        f"{key} of shape {list(there)} instead of {list(needed)}"
+        for key, there, needed in sorted(info["mismatched_keys"])
+    ]
+    more = f" and {len(lacking) - 3} more like this" if len(lacking) > 3 else ""
+    return f"{', '.join(lacking[:3])}{more}"
