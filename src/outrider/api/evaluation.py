@@ -86,7 +86,9 @@ def evaluate(
     Raises:
         UserError: a mistake in an argument; ``out`` is not empty.
 
-    >>> found = evaluate("base:countdown", "countdown", n=2, problems=2)  # doctest: +ELLIPSIS, +NORMALIZE_WHITESPACE
+    >>> import outrider
+    >>> few = {"n": 2, "problems": 2}
+    >>> found = outrider.evaluate("base:countdown", "countdown", **few)  # doctest: +ELLIPSIS, +NORMALIZE_WHITESPACE
     base:countdown on held-out countdown ...
     >>> found.overall.problems, sorted(found.overall.pass_at)
     (2, [1, 2])

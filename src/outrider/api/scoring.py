@@ -39,12 +39,14 @@ def score(
     Raises:
         UserError: a mistake in an argument; nothing can be read, or no generation is of a problem of the task.
 
+    >>> import outrider, tempfile
+    >>> from pathlib import Path
     >>> rows = [{"question": "1+1", "response": "so 2"}, {"question": "1+1", "response": "3"}]
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     table = Path(folder) / "gold.jsonl"
     ...     _ = table.write_text('{"problem": "1+1", "answer": "2"}')
     ...     task = {"table": {"heldout_data": str(table), "prompt": "{problem}", "verifier": "number"}}
-    ...     found = score(rows, task, columns={"problem": "question", "text": "response"})
+    ...     found = outrider.score(rows, task, columns={"problem": "question", "text": "response"})
     >>> found.evaluation.overall.pass_at[1].value
     0.5
     """

@@ -66,9 +66,9 @@ def train(
     Raises:
         UserError: a mistake in an argument, named by the key of the recipe that it means.
 
-    >>> import tempfile
+    >>> import outrider, tempfile
     >>> small = {"train.problems": 2, "train.tokens": None, "train.steps": 1, "evaluate.problems": 2, "evaluate.n": 2}
-    >>> run = train("grpo", config=small, out=tempfile.mkdtemp())  # doctest: +ELLIPSIS, +NORMALIZE_WHITESPACE
+    >>> run = outrider.train("grpo", config=small, out=tempfile.mkdtemp())  # doctest: +ELLIPSIS, +NORMALIZE_WHITESPACE
     grpo on held-out countdown ...
     >>> len(run.metrics), len(run.rollouts()), len(run.evaluations)  # 2 problems of 8 rollouts; before and after
     (1, 16, 2)
