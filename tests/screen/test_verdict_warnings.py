@@ -78,7 +78,9 @@ def test_nothing_verified_is_nothing_to_say():
 
 
 def test_it_is_on_the_screen_and_in_the_folder(tmp_path: Path, capsys):
-    (tmp_path / "broken.py").write_text("def score(problem, completion):\n    raise KeyError('the grader is broken')\n")
+    # not before the run, where it is tried with the prompt: it would be refused
+    lines = "    if completion == problem.prompt:\n        return 0.0\n    raise KeyError('the grader is broken')\n"
+    (tmp_path / "broken.py").write_text(f"def score(problem, completion):\n{lines}")
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"problem": f"{i}+1"}) + "\n" for i in range(4)))
     verifier = {"function": {"function": f"{tmp_path}/broken.py:score"}}
     table = {
