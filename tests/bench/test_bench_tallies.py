@@ -19,7 +19,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("tallies") / "bench"
-    few = ["train.problems=4", "evaluate.problems=6", "evaluate.n=4", "sample.max_tokens=40", "evaluate.bootstrap=100"]
+    few = ["train.problems=4", "evaluate.problems=6", "evaluate.n=4", "sample.max_tokens=40"]
     words = ["bench", "grpo", "dars-hw", "--steps", "2", "--seeds", "2", "--points", "2", "--untouched", "5", *few]
     assert main([*words, "--out", str(out)]) == 0
     return out

@@ -66,13 +66,14 @@ def test_a_notebook_runs(path: Path) -> None:
     assert last.outputs
 
 
-def test_a_script_runs_without_a_guard(tmp_path: Path) -> None:
-    """Other processes do not import it: this one has some."""
+@pytest.mark.parametrize("name", ["my_stage_and_advantage", "agents_environment"])
+def test_a_script_runs_without_a_guard(name: str, tmp_path: Path) -> None:
+    """Other processes do not import it: these two have some."""
     for path in (ROOT / "examples").glob("*.py"):
         text = path.read_text()
         for pattern, smaller in SMALLER.items():
             text = re.sub(pattern, smaller, text)
         (tmp_path / path.name).write_text(text)
-    command = [sys.executable, "agents_environment.py"]
+    command = [sys.executable, f"{name}.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -69,7 +69,7 @@ def _models_of(distribution: metadata.Distribution) -> list[Path]:
 def folder_of_gguf(name: str) -> str:
     """The Hugging Face folder of a GGUF model: converted at first use, and kept in a cache by the file's content.
 
-    Weights are float32, which holds every number of the file exactly. The cache is ``$OUTRIDER_CACHE``, else
+    Weights are float32, as the package gguf dequantises them. The cache is ``$OUTRIDER_CACHE``, else
     ``outrider`` in ``$XDG_CACHE_HOME`` or ``~/.cache``. Where several processes ask, one converts and the others wait.
 
     Raises:
