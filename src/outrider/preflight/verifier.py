@@ -24,7 +24,7 @@ def failing_verifier(task: Task, problems: Sequence[Problem]) -> str:
     tried = problems[:PROBES]
     items = [(problem, response, True) for problem in tried for response in _responses(task, problem)]
     verdicts = task.verify_all(items)
-    if any(verdict.outcome not in _FAILED for verdict in verdicts):
+    if not verdicts or any(verdict.outcome not in _FAILED for verdict in verdicts):
         return ""
     return (
         f"task.table.verifier fails on every response to {len(tried)} problems: {verdicts[0].detail} (the response was "
