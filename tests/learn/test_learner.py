@@ -209,7 +209,8 @@ def test_a_batch_of_3072_problems_for_several_epochs_fits_into_bounded_memory() 
     tracemalloc.stop()
     assert metrics["updates"] == 2.0  # one optimizer batch an epoch
     assert max(sizes) <= 2048
-    assert sum(sizes) == 3 * sum(row.length for row in batch)  # old log-probabilities, and two epochs
+    # old log-probabilities, and two epochs; the context, of one token, once in each pass
+    assert sum(sizes) == 3 * sum(len(row.token_ids) for row in batch) + len(sizes)
     assert peak < 2000 * len(batch)  # NumPy and Python: a few small arrays a row, none for an epoch
 
 
@@ -236,16 +237,45 @@ def test_imitation_learns_what_it_is_shown() -> None:
     assert losses[-1] < 0.05 < 1.0 < losses[0]
 
 
-@given(st.lists(st.integers(1, 50), max_size=40), st.integers(1, 80), st.integers(1, 5))
-def test_cuts_keep_every_row_once(lengths: list[int], budget: int, parts: int) -> None:
-    made = [imitation_row(np.zeros(1, np.int32), np.zeros(n, np.int32)) for n in lengths]
-    for cut in (micro_batches(made, budget), split_by_tokens(made, parts)):
+def computed(part: list[WeightedRow], shares: bool = True) -> int:
+    """Tokens of a micro-batch, with each context once where they are shared."""
+    contexts = {row.context_ids.tobytes() if shares else id(row): len(row.context_ids) for row in part}
+    return sum(contexts.values()) + sum(len(row.token_ids) for row in part)
+
+
+CUTS = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 50)), max_size=40)
+
+
+def rows_of(drawn: list[tuple[int, int]]) -> list[WeightedRow]:
+    """Rows of a few contexts, of 1 to 31 tokens."""
+    return [imitation_row(np.full(1 + 10 * c, c, np.int32), np.zeros(n, np.int32)) for c, n in drawn]
+
+
+@given(CUTS, st.integers(1, 80), st.integers(1, 5), st.booleans())
+def test_cuts_keep_every_row_once(drawn: list[tuple[int, int]], budget: int, parts: int, shares: bool) -> None:
+    made = rows_of(drawn)
+    micros, split = micro_batches(made, budget, shares), split_by_tokens(made, parts, shares)
+    for cut in (micros, split):
         assert sorted(id(row) for part in cut for row in part) == sorted(map(id, made))
-    for part in micro_batches(made, budget):
-        assert part
-        assert len(part) == 1 or sum(row.length for row in part) <= budget
-    loads = [sum(row.length for row in part) for part in split_by_tokens(made, parts)]
-    assert max(loads) - min(loads) <= max((row.length for row in made), default=0)
+    assert all(part and (len(part) == 1 or computed(part, shares) <= budget) for part in micros)
+    assert len(split) == parts
+
+
+@given(CUTS, st.integers(1, 5))
+def test_no_rank_computes_more_than_longest_first_would_give_it(drawn: list[tuple[int, int]], parts: int) -> None:
+    made = rows_of(drawn)
+    alone = [computed(part, shares=False) for part in split_by_tokens(made, parts, shares=False)]
+    assert max(alone) - min(alone) <= max((row.length for row in made), default=0)
+    naive = split_by_tokens(made, parts, shares=False)
+    assert max(map(computed, split_by_tokens(made, parts))) <= max(map(computed, naive))
+
+
+def test_siblings_stay_together_where_their_prompt_is_long() -> None:
+    """4 prompts of 31 tokens with 8 responses of 10 on 2 ranks: each rank computes 2 prompts, not 4."""
+    made = [imitation_row(np.full(31, c, np.int32), np.zeros(10, np.int32)) for _ in range(8) for c in range(4)]
+    assert [computed(part) for part in split_by_tokens(made, 2)] == [2 * 31 + 16 * 10] * 2
+    assert [computed(part) for part in micro_batches(made, 111)] == [31 + 8 * 10] * 4
+    assert len(micro_batches(made, 111, shares=False)) == 16  # two rows of 41 tokens each
 
 
 def test_optimizer_batches_hold_whole_groups_and_lose_none() -> None:

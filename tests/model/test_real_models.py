@@ -6,9 +6,7 @@ import copy
 import json
 import sys
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import peft
@@ -24,7 +22,6 @@ from outrider.config import Evaluate, Recipe, load_options, load_recipe
 from outrider.errors import UserError
 from outrider.learn.local import LocalLearner
 from outrider.learn.options import LearnOptions
-from outrider.model import attention
 from outrider.model.attention import Packed, use_plans
 from outrider.model.load import Policy, load_policy, save_policy
 from outrider.model.lora import merged
@@ -186,7 +183,7 @@ def learner_of(policy: Policy, dtype: torch.dtype = torch.float32, **options: ob
 
 
 def gradient(learner: LocalLearner) -> torch.Tensor:
-    learner._accumulate(learner.loss.prepare(rows()))
+    learner._accumulate([learner.loss.prepare(rows())])
     return torch.cat([p.grad.reshape(-1) for p in learner.parameters])
 
 
@@ -255,37 +252,6 @@ def test_recomputed_layers_run_twice_and_give_the_same_gradient(
     LocalSampler(Policy(learner.model, policy().tokenizer), SampleOptions(max_tokens=4)).sample(
         [request("p", [5, 6], n=2)]
     )
-
-
-def test_packed_attention_is_the_same_through_the_call_of_flash_attention(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel needs a GPU; what it is called with is checked by a stand-in that attends sequence by sequence."""
-
-    def varlen(q, k, v, *, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, softmax_scale, causal, window_size):
-        assert causal
-        assert cu_seqlens_q is cu_seqlens_k
-        assert cu_seqlens_q.dtype == torch.int32
-        assert cu_seqlens_q[-1] == len(q)
-        assert max_seqlen_q == max_seqlen_k == cu_seqlens_q.diff().max()
-        out = torch.empty_like(q)
-        for start, end in pairwise(cu_seqlens_q.tolist()):
-            keys, values = (x[start:end].repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
-            at = torch.arange(end - start)
-            gap = at[:, None] - at
-            left = window_size[0] if window_size[0] >= 0 else len(at)
-            scores = torch.einsum("qhd,khd->hqk", q[start:end], keys) * softmax_scale
-            weights = scores.masked_fill((gap < 0) | (gap > left), float("-inf")).softmax(-1)
-            out[start:end] = torch.einsum("hqk,khd->qhd", weights, values)
-        return out
-
-    torch.manual_seed(0)
-    plan = Packed([3, 7, 1, 5], torch.device("cpu"))
-    q, k, v = (torch.randn(1, heads, 16, 8) for heads in (4, 2, 2))
-    for window in (None, 3):
-        want = plan.attend(0, q, k, v, 0.3, window)
-        with monkeypatch.context() as patch:
-            patch.setitem(sys.modules, "flash_attn", SimpleNamespace(flash_attn_varlen_func=varlen))
-            patch.setattr(attention, "attention_on", lambda device, dtype: "flash_attention_2")
-            assert torch.allclose(plan.attend(0, q, k, v, 0.3, window), want, atol=1e-6)
 
 
 # Runs.

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
+from outrider.model.packing import Packable, context_of
 from outrider.record.row import WeightedRow
 
+_WORTH = 0.1
+"""Share of all tokens that sharing contexts has to save before rows are ordered for it."""
 
-class HasLength(Protocol):
-    """Anything that takes up tokens."""
-
-    @property
-    def length(self) -> int: ...
-
-
-Sized = TypeVar("Sized", bound=HasLength)
+Sized = TypeVar("Sized", bound=Packable)
 
 
 def cut_by_group(rows: Sequence[WeightedRow], parts: int) -> list[list[WeightedRow]]:
@@ -37,27 +33,77 @@ def cut_by_group(rows: Sequence[WeightedRow], parts: int) -> list[list[WeightedR
     return [[row for g in cut for row in ordered[g]] for cut in cuts if len(cut)]
 
 
-def micro_batches(rows: Sequence[Sized], tokens: int) -> list[list[Sized]]:
-    """Rows sorted by length and filled into micro-batches of at most ``tokens``; a longer row gets one of its own."""
-    batches: list[list[Sized]] = []
-    room = 0
-    # rows of like length waste little padding in attention; sorted is stable, so equal lengths keep their order
+def micro_batches(rows: Sequence[Sized], tokens: int, shares: bool = True) -> list[list[Sized]]:
+    """Rows filled into micro-batches that compute at most ``tokens`` tokens; a longer row gets one of its own.
+
+    Args:
+        shares: whether a micro-batch computes a context once for all rows that begin with it, as packed rows do
+            (:mod:`outrider.model.packing`).
+    """
+    return _filled(_ordered(rows, shares), tokens, shares)
+
+
+def split_by_tokens(rows: Sequence[Sized], parts: int, shares: bool = True) -> list[list[Sized]]:
+    """Rows over ranks, so that the rank with the most tokens to compute has few. Every rank gets the same split.
+
+    The better one of two: longest row first, each to the rank with the fewest tokens so far (ties go to the lowest
+    rank), which computes a context on nearly every rank; and rows of one context after the other, cut in as many runs
+    as there are ranks, which computes all but a few contexts once.
+    """
+    loads = [0] * parts
+    longest_first: list[list[Sized]] = [[] for _ in range(parts)]
+    for row in sorted(rows, key=lambda r: -r.length):
+        rank = loads.index(min(loads))
+        longest_first[rank].append(row)
+        loads[rank] += row.length
+    if parts == 1 or not shares or not rows:
+        return longest_first
+    in_runs = _runs(_by_context(rows), parts)
+    return min(longest_first, in_runs, key=lambda split: max(_computed(part) for part in split))
+
+
+def _ordered(rows: Sequence[Sized], shares: bool) -> list[Sized]:
+    """By length, which wastes little padding in attention, unless sharing contexts saves more than that would."""
+    if shares and sum(row.length for row in rows) - _computed(rows) >= _WORTH * sum(row.length for row in rows):
+        return _by_context(rows)
+    return sorted(rows, key=lambda r: r.length)  # stable, so equal lengths keep their order
+
+
+def _by_context(rows: Sequence[Sized]) -> list[Sized]:
+    """Rows of one context after another, shortest first; contexts by their longest row."""
+    contexts: dict[bytes, list[Sized]] = {}
     for row in sorted(rows, key=lambda r: r.length):
-        if row.length > room:
+        contexts.setdefault(context_of(row), []).append(row)
+    return [row for alike in sorted(contexts.values(), key=lambda alike: alike[-1].length) for row in alike]
+
+
+def _runs(rows: Sequence[Sized], parts: int) -> list[list[Sized]]:
+    """Rows in order, cut into at most ``parts`` runs of which the largest is as small as can be; then empty ones."""
+    low, high = max(row.length for row in rows), sum(row.length for row in rows)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if len(_filled(rows, middle, shares=True)) <= parts else (middle + 1, high)
+    runs = _filled(rows, low, shares=True)
+    return runs + [[] for _ in range(parts - len(runs))]
+
+
+def _filled(rows: Sequence[Sized], tokens: int, shares: bool) -> list[list[Sized]]:
+    """Rows in order, cut wherever the next one would make more than ``tokens`` tokens to compute."""
+    batches: list[list[Sized]] = []
+    room, contexts = 0, set[bytes]()
+    for row in rows:
+        context = context_of(row)
+        more = len(row.token_ids) if shares and context in contexts else row.length
+        if more > room:
             batches.append([])
-            room = tokens
+            room, contexts, more = tokens, set(), row.length
         batches[-1].append(row)
-        room -= row.length
+        room -= more
+        contexts.add(context)
     return batches
 
 
-def split_by_tokens(rows: Sequence[Sized], parts: int) -> list[list[Sized]]:
-    """Rows over ranks: longest first, each to the rank with the fewest tokens so far. Ties go to the lowest rank."""
-    loads = [0] * parts
-    split: list[list[Sized]] = [[] for _ in range(parts)]
-    # every rank runs this on all rows and gets the same split
-    for row in sorted(rows, key=lambda r: -r.length):
-        rank = loads.index(min(loads))
-        split[rank].append(row)
-        loads[rank] += row.length
-    return split
+def _computed(rows: Sequence[Sized]) -> int:
+    """Tokens that are computed where each context is computed once."""
+    contexts = {context_of(row): len(row.context_ids) for row in rows}
+    return sum(contexts.values()) + sum(len(row.token_ids) for row in rows)

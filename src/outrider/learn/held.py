@@ -13,8 +13,9 @@ from transformers import PreTrainedModel
 from outrider.learn.checkpoint_files import CheckpointFiles, WholeFiles
 from outrider.learn.processes import Processes
 from outrider.model.compute import ComputePath
-from outrider.model.forward import Packable, own_statistics
+from outrider.model.forward import own_statistics
 from outrider.model.head import TokenStatistics
+from outrider.model.packing import Packable
 
 
 class HeldModel(Protocol):

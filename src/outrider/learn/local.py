@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from outrider.learn.batching import micro_batches, split_by_tokens
+from outrider.learn.batching import Sized, micro_batches, split_by_tokens
 from outrider.learn.checkpoint_files import Training, trained_in
 from outrider.learn.deterministic import deterministic_algorithms
 from outrider.learn.held import HeldModel, WholeModel
@@ -28,6 +28,7 @@ from outrider.model.load import Policy, save_policy
 from outrider.model.lora import write_adapter
 from outrider.model.weights_file import write_weights
 from outrider.objective.tokens import TokenBatch
+from outrider.record import Ids
 from outrider.record.row import WeightedRow
 
 Hold = Callable[[PreTrainedModel, ComputePath, Processes, torch.dtype], HeldModel]
@@ -105,7 +106,7 @@ class LocalLearner:
         slots = [Slot(row, int(end) - len(row.token_ids)) for row, end in zip(rows, ends, strict=True)]
         # zeros where another rank computes, so that the sum over ranks is the whole
         values_N = torch.zeros(int(ends[-1]) if len(ends) else 0, dtype=_wide(self.model))
-        micros = micro_batches(split_by_tokens(slots, self.ranks.size)[self.ranks.rank], self.options.micro_tokens)
+        micros = self._micro_batches(slots)
         computed = self._passes([[slot.row for slot in micro] for micro in micros], which)
         for micro, values in zip(micros, computed, strict=True):
             parts = values.cpu().split([len(slot.row.token_ids) for slot in micro])
@@ -204,7 +205,7 @@ class LocalLearner:
             return result | {"skipped_no_signal": 1.0}  # a gradient of zeros would let AdamW's momentum move weights
         self.optimizer.zero_grad(set_to_none=False)
         with deterministic_algorithms(self.options.deterministic):
-            result |= self._accumulate(split_by_tokens(trained, self.ranks.size)[self.ranks.rank])
+            result |= self._accumulate(self._micro_batches(trained))
         # after the sum over ranks, so that every rank takes the same decision
         norm = self.held.finish_gradients(math.inf if self.options.clip_norm is None else self.options.clip_norm)
         if not (math.isfinite(norm) and math.isfinite(result["loss"])):
@@ -216,13 +217,18 @@ class LocalLearner:
         self.optimizer_steps += 1
         return result | {"grad_norm": norm, "learning_rate": rate, "updates": 1.0}
 
-    def _accumulate(self, share: Sequence[WeightedRow]) -> dict[str, float]:
+    def _micro_batches(self, rows: Sequence[Sized]) -> list[list[Sized]]:
+        """This rank's share of the rows."""
+        shares = self.path.name != "plain"
+        share = split_by_tokens(rows, self.ranks.size, shares)[self.ranks.rank]
+        return micro_batches(share, self.options.micro_tokens, shares)
+
+    def _accumulate(self, micros: Sequence[Sequence[WeightedRow]]) -> dict[str, float]:
         """Gradients of this rank's rows, and the sums of the diagnostics over all ranks."""
         for parameter in self.parameters:
             if parameter.grad is None:  # a rank without rows has the same gradients to add as the others
                 parameter.grad = torch.zeros_like(parameter)
         sums: dict[str, Tensor] = {}
-        micros = micro_batches(share, self.options.micro_tokens)
         references = self._reference_logprobs(micros)
         for nothing in self.held.idle(len(micros)):
             nothing.backward()
@@ -249,6 +255,14 @@ class Slot(NamedTuple):
 
     row: WeightedRow
     start: int
+
+    @property
+    def context_ids(self) -> Ids:
+        return self.row.context_ids
+
+    @property
+    def token_ids(self) -> Ids:
+        return self.row.token_ids
 
     @property
     def length(self) -> int:

@@ -24,8 +24,9 @@ from outrider.learn.recompute import layers_of
 from outrider.learn.sharded_files import ShardedFiles
 from outrider.model.compute import ComputePath
 from outrider.model.device import placement
-from outrider.model.forward import Packable, own_statistics
+from outrider.model.forward import own_statistics
 from outrider.model.head import TokenStatistics
+from outrider.model.packing import Packable
 from outrider.record.row import imitation_row
 
 _NOTHING = imitation_row(np.zeros(1, np.int32), np.zeros(1, np.int32))

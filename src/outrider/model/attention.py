@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -17,6 +18,7 @@ from transformers import AttentionInterface, PreTrainedModel
 
 from outrider.errors import UserError
 from outrider.model.device import attention_on
+from outrider.model.packing import Packing
 
 NAME = "outrider"
 
@@ -98,27 +100,31 @@ AttentionInterface.register(NAME, _attend)
 
 
 class Packed:
-    """Causal attention over sequences packed end to end, ``[1, H, T, D]``. Only attention pads them.
+    """Causal attention over packed sequences, ``[1, H, T, D]``. It alone pads them and repeats shared contexts."""
 
-    Args:
-        lengths: tokens of each sequence, in order; they sum to T.
-    """
-
-    def __init__(self, lengths: list[int], device: torch.device) -> None:
-        self.rows, self.width = len(lengths), max(lengths)
-        lengths_B = torch.tensor(lengths, device=device)
-        self._ends_B = lengths_B.cumsum(0)
-        starts_B = self._ends_B - lengths_B
-        row_T = torch.repeat_interleave(torch.arange(self.rows, device=device), lengths_B, output_size=sum(lengths))
-        # each sequence counts from 0, or its rotary embedding would depend on what is packed before it
-        self.positions_T = torch.arange(len(row_T), device=device) - starts_B[row_T]
-        self._cells_T = row_T * self.width + self.positions_T  # where each token lies in the padded ``[B * L]``
+    def __init__(self, packing: Packing, device: torch.device) -> None:
+        lengths = np.array(packing.lengths)
+        self.rows, self.width = len(lengths), int(lengths.max())
+        ends_B = lengths.cumsum()
+        self._ends_B = torch.from_numpy(ends_B).to(device)
+        at_E = np.arange(ends_B[-1])
+        cells_E = at_E + np.repeat(np.arange(self.rows) * self.width - (ends_B - lengths), lengths)
+        # where each token of each sequence lies in the padded ``[B * L]``
+        self._cells_E = self._cells_T = torch.from_numpy(cells_E).to(device)
+        # None where nothing is shared, so that every token is in one sequence and E = T
+        self._places_E: Tensor | None = None
+        self._firsts_T: Tensor | None = None
+        if packing.shares:
+            self._places_E = torch.from_numpy(packing.places_E).to(device)
+            # a token that several sequences have is taken from the first of them; all give the same
+            self._firsts_T = torch.from_numpy(np.unique(packing.places_E, return_index=True)[1]).to(device)
+            self._cells_T = self._cells_E[self._firsts_T]
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
         if attention_on(q.device, q.dtype) == "flash_attention_2":
             return self._attend_unpadded(q, k, v, scale, window)
         gqa = k.shape[1] != q.shape[1]
-        q, k, v = (self._pad(x) for x in (q, k, v))
+        q, k, v = (self._pad(self._repeated(x)) for x in (q, k, v))
         # Padding is on the right, so a causal token never sees it, and no mask is needed: with is_causal alone PyTorch
         # may choose its fast kernels.
         if window is None or window >= self.width:
@@ -136,8 +142,8 @@ class Packed:
         from flash_attn import flash_attn_varlen_func  # type: ignore[import-not-found]  # only where there is a GPU
 
         bounds = F.pad(self._ends_B, (1, 0)).int()  # where each sequence begins, and where the last one ends
-        out_THD: Tensor = flash_attn_varlen_func(
-            *(x[0].transpose(0, 1).contiguous() for x in (q, k, v)),
+        out_EHD: Tensor = flash_attn_varlen_func(
+            *(self._repeated(x).contiguous() for x in (q, k, v)),
             cu_seqlens_q=bounds,
             cu_seqlens_k=bounds,
             max_seqlen_q=self.width,
@@ -146,10 +152,14 @@ class Packed:
             causal=True,
             window_size=(-1, -1) if window is None else (window - 1, 0),  # tokens to the left, without the token itself
         )
-        return out_THD[None]
+        return (out_EHD if self._firsts_T is None else out_EHD.index_select(0, self._firsts_T))[None]
 
-    def _pad(self, x: Tensor) -> Tensor:
-        """``[1, H, T, D]`` to ``[B, H, L, D]``, with zeros after the end of a sequence."""
-        flat_T = x[0].transpose(0, 1)
-        padded = flat_T.new_zeros(self.rows * self.width, *flat_T.shape[1:]).index_copy(0, self._cells_T, flat_T)
-        return padded.view(self.rows, self.width, *flat_T.shape[1:]).transpose(1, 2)
+    def _repeated(self, x: Tensor) -> Tensor:
+        """``[1, H, T, D]`` to ``[E, H, D]``: a shared context once for each of its sequences."""
+        x_THD = x[0].transpose(0, 1)
+        return x_THD if self._places_E is None else x_THD.index_select(0, self._places_E)
+
+    def _pad(self, x_EHD: Tensor) -> Tensor:
+        """``[E, H, D]`` to ``[B, H, L, D]``, with zeros after the end of a sequence."""
+        padded = x_EHD.new_zeros(self.rows * self.width, *x_EHD.shape[1:]).index_copy(0, self._cells_E, x_EHD)
+        return padded.view(self.rows, self.width, *x_EHD.shape[1:]).transpose(1, 2)

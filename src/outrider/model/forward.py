@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from inspect import signature
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,21 +16,11 @@ from outrider.model.attention import Packed
 from outrider.model.compute import ComputePath
 from outrider.model.device import products_in
 from outrider.model.head import TokenStatistics, logit_statistics, token_statistics
+from outrider.model.packing import Packable, pack
 from outrider.record import Ids
 
 MOST_LOGITS = 1 << 28
 """In one part of a plain forward pass: 1 GB in float32, of which the backward pass holds a few copies."""
-
-
-class Packable(Protocol):
-    """A sequence: ``context_ids`` first, then ``token_ids``, whose log-probabilities are computed."""
-
-    @property
-    def context_ids(self) -> Ids: ...
-    @property
-    def token_ids(self) -> Ids: ...
-    @property
-    def length(self) -> int: ...
 
 
 class Continuation(NamedTuple):
@@ -120,14 +110,12 @@ def own_hidden(model: PreTrainedModel, rows: Sequence[Packable]) -> tuple[Tensor
     The model's attention must be routed through plans. A row needs at least one token of context.
     """
     device = next(model.parameters()).device
-    ids = np.concatenate([part for row in rows for part in (row.context_ids, row.token_ids)])
-    ids_T = torch.from_numpy(ids.astype(np.int64)).to(device)
-    plan = Packed([row.length for row in rows], device)
-    # the hidden state *before* an own token predicts it
-    starts = np.cumsum([0] + [row.length for row in rows[:-1]]) + [len(row.context_ids) for row in rows]
-    at = np.concatenate([start + np.arange(len(row.token_ids)) for start, row in zip(starts, rows, strict=True)])
-    at_N = torch.from_numpy(at.astype(np.int64)).to(device)
+    packing = pack(rows)
+    ids_T, positions_T, before_N, own_N = (
+        torch.from_numpy(each).to(device)
+        for each in (packing.ids_T, packing.positions_T, packing.before_N, packing.own_N)
+    )
     hidden_TH = model.get_decoder()(
-        input_ids=ids_T[None], position_ids=plan.positions_T[None], plan=plan, use_cache=False
+        input_ids=ids_T[None], position_ids=positions_T[None], plan=Packed(packing, device), use_cache=False
     ).last_hidden_state[0]
-    return hidden_TH.index_select(0, at_N - 1), ids_T[at_N]
+    return hidden_TH.index_select(0, before_N), ids_T[own_N]

@@ -1,0 +1,92 @@
+"""Which tokens a forward pass over several sequences computes: all of them end to end, a shared context once.
+
+The siblings of a group begin with the same prompt, and the branches of a pivot with the same prefix. What a causal
+model computes at a place depends on the tokens before it alone, so a context's hidden states, keys and values are the
+same for every sequence that begins with it. Imports no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outrider.record import Ids
+
+Indices = NDArray[np.int64]
+
+
+class Packable(Protocol):
+    """A sequence: ``context_ids`` first, then ``token_ids``, whose log-probabilities are computed."""
+
+    @property
+    def context_ids(self) -> Ids: ...
+    @property
+    def token_ids(self) -> Ids: ...
+    @property
+    def length(self) -> int: ...
+
+
+class Packing(NamedTuple):
+    """``T`` tokens that are computed, for sequences of ``E`` tokens and ``N`` own tokens in all.
+
+    Attributes:
+        ids_T: the tokens.
+        positions_T: of each in its sequence; every sequence counts from 0, or its rotary embedding would depend on
+            what is packed before it.
+        lengths: of each sequence, context and own tokens.
+        places_E: where the tokens of each sequence lie among ``T``, sequence after sequence.
+        before_N: the place before each own token, whose hidden state predicts it.
+        own_N: the place of each own token.
+    """
+
+    ids_T: Indices
+    positions_T: Indices
+    lengths: list[int]
+    places_E: Indices
+    before_N: Indices
+    own_N: Indices
+
+    @property
+    def shares(self) -> bool:
+        """Whether a context is computed for more than one sequence."""
+        return len(self.places_E) > len(self.ids_T)
+
+
+def context_of(row: Packable) -> bytes:
+    """What makes the contexts of two rows the same context: their tokens."""
+    return row.context_ids.tobytes()
+
+
+def pack(rows: Sequence[Packable]) -> Packing:
+    """Lay rows end to end, in order; a context that came before is not laid again.
+
+    Only whole contexts are shared: of two contexts where one begins with the other, both are laid.
+
+    >>> row = type("Row", (), {"context_ids": np.array([7, 8]), "token_ids": np.array([5])})
+    >>> packing = pack([row, row])
+    >>> packing.ids_T.tolist(), packing.places_E.tolist(), packing.before_N.tolist()
+    ([7, 8, 5, 5], [0, 1, 2, 0, 1, 3], [1, 1])
+    """
+    starts: dict[bytes, int] = {}
+    laid: list[Any] = []
+    positions, places, before, own = ([] for _ in range(4))  # type: list[Any], list[Any], list[Any], list[Any]
+    total = 0
+    for row in rows:
+        context, tokens = len(row.context_ids), len(row.token_ids)
+        if (start := starts.get(context_of(row))) is None:
+            start = starts[context_of(row)] = total
+            laid.append(row.context_ids)
+            positions.append(np.arange(context))
+            total += context
+        laid.append(row.token_ids)
+        positions.append(context + np.arange(tokens))
+        mine = total + np.arange(tokens)
+        total += tokens
+        places += [start + np.arange(context), mine]
+        before += [[start + context - 1][:tokens], mine[:-1]]
+        own.append(mine)
+    whole = [np.concatenate(parts).astype(np.int64) for parts in (laid, positions, places, before, own)]
+    return Packing(whole[0], whole[1], [len(r.context_ids) + len(r.token_ids) for r in rows], *whole[2:])
