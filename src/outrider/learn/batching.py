@@ -10,6 +10,10 @@ import numpy as np
 from outrider.model.packing import Packable, context_of
 from outrider.record.row import WeightedRow
 
+_REPEATED = 4
+"""Attention repeats a shared context for each row. Its queries, keys and values are at most this part of a token's
+activations: a quarter of them with SmolLM2-135M's widths, a seventh with Qwen2.5-1.5B's."""
+
 _WORTH = 0.1
 """Share of all tokens that sharing contexts has to save before rows are ordered for it."""
 
@@ -34,11 +38,11 @@ def cut_by_group(rows: Sequence[WeightedRow], parts: int) -> list[list[WeightedR
 
 
 def micro_batches(rows: Sequence[Sized], tokens: int, shares: bool = True) -> list[list[Sized]]:
-    """Rows filled into micro-batches that compute at most ``tokens`` tokens; a longer row gets one of its own.
+    """Rows filled into micro-batches of at most ``tokens`` tokens; a longer row gets one of its own.
 
     Args:
         shares: whether a micro-batch computes a context once for all rows that begin with it, as packed rows do
-            (:mod:`outrider.model.packing`).
+            (:mod:`outrider.model.packing`). Each further row then counts a quarter of its context, for attention.
     """
     return _filled(_ordered(rows, shares), tokens, shares)
 
@@ -59,12 +63,12 @@ def split_by_tokens(rows: Sequence[Sized], parts: int, shares: bool = True) -> l
     if parts == 1 or not shares or not rows:
         return longest_first
     in_runs = _runs(_by_context(rows), parts)
-    return min(longest_first, in_runs, key=lambda split: max(_computed(part) for part in split))
+    return min(longest_first, in_runs, key=lambda split: max(_load(part) for part in split))
 
 
 def _ordered(rows: Sequence[Sized], shares: bool) -> list[Sized]:
     """By length, which wastes little padding in attention, unless sharing contexts saves more than that would."""
-    if shares and sum(row.length for row in rows) - _computed(rows) >= _WORTH * sum(row.length for row in rows):
+    if shares and sum(row.length for row in rows) - _load(rows) >= _WORTH * sum(row.length for row in rows):
         return _by_context(rows)
     return sorted(rows, key=lambda r: r.length)  # stable, so equal lengths keep their order
 
@@ -93,7 +97,7 @@ def _filled(rows: Sequence[Sized], tokens: int, shares: bool) -> list[list[Sized
     room, contexts = 0, set[bytes]()
     for row in rows:
         context = context_of(row)
-        more = len(row.token_ids) if shares and context in contexts else row.length
+        more = _again(row) if shares and context in contexts else row.length
         if more > room:
             batches.append([])
             room, contexts, more = tokens, set(), row.length
@@ -103,7 +107,12 @@ def _filled(rows: Sequence[Sized], tokens: int, shares: bool) -> list[list[Sized
     return batches
 
 
-def _computed(rows: Sequence[Sized]) -> int:
-    """Tokens that are computed where each context is computed once."""
-    contexts = {context_of(row): len(row.context_ids) for row in rows}
-    return sum(contexts.values()) + sum(len(row.token_ids) for row in rows)
+def _load(rows: Sequence[Sized]) -> int:
+    """What rows cost in one pass, in tokens, where each context is computed once."""
+    firsts = {context_of(row): row for row in rows}
+    return sum(_again(row) for row in rows) + sum(row.length - _again(row) for row in firsts.values())
+
+
+def _again(row: Packable) -> int:
+    """What a row costs whose context is in the pass already, in tokens."""
+    return len(row.token_ids) + len(row.context_ids) // _REPEATED
