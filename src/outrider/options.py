@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from outrider.errors import UserError
+
+Auto = Literal["auto"]
+"""The value of an option that is chosen by the memory there is (:mod:`outrider.estimate.auto`)."""
+AUTO: Auto = "auto"
 
 
 class Options(BaseModel):

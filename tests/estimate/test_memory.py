@@ -50,7 +50,9 @@ def test_parameters_are_counted_exactly(family: str, tied: bool) -> None:
             assert 3 * shape.layers * sum(a + b for a, b in shape.adapted(targets)) == trained
 
 
-def kept_bytes(family: str, dtype: str, layers: int, recomputed: bool, adapter: bool) -> tuple[float, DecoderShape]:
+def kept_bytes(
+    family: str, dtype: str, layers: int, recomputed: bool, adapter: bool, shared: bool = False
+) -> tuple[float, DecoderShape]:
     """Bytes that autograd keeps for each token, weights and their copies left out; and the model's shape."""
     model = random_model(family, hidden_size=64, intermediate_size=160, num_hidden_layers=layers, head_dim=16)
     if adapter:
@@ -60,7 +62,8 @@ def kept_bytes(family: str, dtype: str, layers: int, recomputed: bool, adapter: 
     if recomputed:
         recompute_layers(model)
     ids = np.arange(32, dtype=np.int32) % 30
-    rows = [replace(row([1.0] * 32), context_ids=ids[:8], token_ids=ids) for _ in range(8)]
+    contexts = [ids[:8] if shared else (ids[:8] + i) % 30 for i in range(8)]
+    rows = [replace(row([1.0] * 32), context_ids=context, token_ids=ids) for context in contexts]
     weights = {tuple(p.shape) for p in model.parameters()} | {tuple(p.shape[::-1]) for p in model.parameters()}
     storages: dict[int, tuple[int, torch.Tensor]] = {}
 
@@ -73,7 +76,9 @@ def kept_bytes(family: str, dtype: str, layers: int, recomputed: bool, adapter: 
         own_hidden(model, rows)
     shape = shape_of(model.config.to_dict())
     assert shape is not None
-    return sum(size for size, _ in storages.values()) / (8 * 40), shape
+    # as a micro-batch counts: a context that is shared, and for each other row a quarter of it
+    tokens = 8 * 32 + 8 + 7 * 2 if shared else 8 * 40
+    return sum(size for size, _ in storages.values()) / tokens, shape
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -84,6 +89,14 @@ def test_activations_are_what_autograd_keeps(family: str, dtype: str, adapter: b
     four, _ = kept_bytes(family, dtype, 4, False, adapter)
     told = activations(shape, 4 if dtype == "float32" else 2, adapter)
     assert told == pytest.approx((four - two) / 2, rel=0.03)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_shared_context_takes_no_more_than_a_micro_batch_counts_for_it(dtype: str) -> None:
+    two, shape = kept_bytes("qwen2", dtype, 2, False, False, shared=True)
+    four, _ = kept_bytes("qwen2", dtype, 4, False, False, shared=True)
+    told = activations(shape, 4 if dtype == "float32" else 2, False)
+    assert 0.8 * told < (four - two) / 2 < 1.03 * told
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -99,7 +99,8 @@ class Session:
         self._finished = self._ended = self._evaluating = False
 
     def __enter__(self) -> Self:
-        from outrider.commands.train_command import refuse_unfit, saved_where_stopped, training_run
+        from outrider.commands.train_command import chosen_for, refuse_unfit, saved_where_stopped, training_run
+        from outrider.estimate.auto import with_values
         from outrider.processes.launch import threads_of_a_rank
         from outrider.processes.ranks import Ranks
         from outrider.screen.screen import Screen
@@ -112,12 +113,14 @@ class Session:
             finally:
                 self._evaluating = False
 
+        chosen = chosen_for(self.recipe, self.path, self._resume)
+        self.recipe = with_values(self.recipe, chosen.values)
         refuse_unfit(self.recipe, self._force)
         with ExitStack() as opened:
             opened.callback(self._forget)  # called last
             opened.enter_context(threads_of_a_rank())
             screen = Screen(self.recipe, self.path, shown=True, evaluated=evaluated)
-            self._training = run = training_run(Ranks(), self.recipe, screen, self.path)
+            self._training = run = training_run(Ranks(), self.recipe, screen, self.path, chosen.sentence)
             opened.enter_context(saved_where_stopped(run))
             run.begin(self._resume, self._force)
             opened.enter_context(run.recorder.screen)

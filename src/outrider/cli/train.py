@@ -36,9 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     recipe = load_recipe(arguments.recipe, arguments.overrides, arguments.setting)
     if arguments.dry_run:
-        print_yaml(recipe.resolved())
-        _print_estimate(recipe)
-        return _check(recipe, arguments.force)
+        return _dry_run(recipe, arguments.force)
     out = folder_of(recipe, arguments.out)
     from outrider.processes.warm import warm_ahead
 
@@ -47,6 +45,17 @@ def run(arguments: argparse.Namespace) -> int:
         from outrider.commands.train_command import train_command
 
     return train_command(recipe, out=out, resume=arguments.resume, force=arguments.force)
+
+
+def _dry_run(recipe: Recipe, force: bool) -> int:
+    from outrider.estimate.auto import choose, with_values
+    from outrider.model.places import local_config
+
+    print_yaml(recipe.resolved())
+    chosen = choose(recipe, local_config(recipe.model))
+    recipe = with_values(recipe, chosen.values)
+    _print_estimate(recipe, chosen.sentence)
+    return _check(recipe, force)
 
 
 def _check(recipe: Recipe, force: bool) -> int:
@@ -67,14 +76,15 @@ def _check(recipe: Recipe, force: bool) -> int:
     return status
 
 
-def _print_estimate(recipe: Recipe) -> None:
+def _print_estimate(recipe: Recipe, sizes: str | None) -> None:
     """What the run will take, as comments, so that what is printed is a recipe still."""
     from outrider.estimate.estimate import estimate
     from outrider.model.places import local_config
     from outrider.preflight.recipe_warnings import recipe_warnings
     from outrider.screen.trackers import missing_trackers
 
+    lines = [*filter(None, [sizes]), *estimate(recipe, local_config(recipe.model))]
     warnings = [
         f"warning: {warning}" for warning in [*recipe_warnings(recipe), *missing_trackers(recipe.train.trackers)]
     ]
-    sys.stdout.writelines(f"# {line}\n" for line in [*estimate(recipe, local_config(recipe.model)), *warnings])
+    sys.stdout.writelines(f"# {line}\n" for line in [*lines, *warnings])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from outrider.config import Recipe
+from outrider.config import Recipe, read_yaml, recipe_of_run
 from outrider.errors import EngineLostError, UserError
+from outrider.estimate.auto import AutoValues, choose, with_values
 from outrider.estimate.estimate import lacking
 from outrider.interrupts import SafeStop, Terminated
 from outrider.model.places import local_config
@@ -17,6 +18,7 @@ from outrider.processes.clock import Clock
 from outrider.processes.launch import launch
 from outrider.processes.other_launcher import started_by_another
 from outrider.processes.ranks import RankLostError, Ranks
+from outrider.runs.folder import RunFolder
 from outrider.screen.screen import Screen
 from outrider.screen.trackers import missing_trackers
 from outrider.train.build import build, reference_of
@@ -33,9 +35,22 @@ def train_command(recipe: Recipe, out: Path, resume: bool = False, force: bool =
         UserError: a mistake that the user can correct; see the bad-input table in the docs.
         Terminated: SIGTERM came; the run is saved as it was after its last step.
     """
+    chosen = chosen_for(recipe, out, resume)
+    recipe = with_values(recipe, chosen.values)
     refuse_unfit(recipe, force)
     started_by_another(recipe.train.ranks)  # which it then is
-    return launch(processes_of(recipe), _train, recipe, out, resume, force, hint=f"{RESUME} from the last checkpoint")
+    hint = f"{RESUME} from the last checkpoint"
+    return launch(processes_of(recipe), _train, recipe, out, resume, force, chosen, hint=hint)
+
+
+def chosen_for(recipe: Recipe, out: Path, resume: bool) -> AutoValues:
+    """Values for what is ``auto`` in a recipe; of a run that is resumed, those that it was begun with."""
+    recorded = None
+    if resume:
+        with suppress(UserError, OSError):  # a folder that cannot be resumed is refused by what opens it
+            file = RunFolder(out).config
+            recorded = recipe_of_run(read_yaml(file.read_text(encoding="utf-8"), str(file)) or {})
+    return choose(recipe, local_config(recipe.model), recorded)
 
 
 def refuse_unfit(recipe: Recipe, force: bool) -> None:
@@ -54,8 +69,8 @@ def _preflight(recipe: Recipe) -> list[str]:
     return preflight(recipe.task, wanted_by(recipe), recipe.model, recipe.policy).refuse()
 
 
-def training_run(ranks: Ranks, recipe: Recipe, screen: Screen, out: Path) -> TrainingRun:
-    """The run of a recipe with its parts, not begun yet.
+def training_run(ranks: Ranks, recipe: Recipe, screen: Screen, out: Path, sizes: str | None = None) -> TrainingRun:
+    """The run of a recipe with its parts, not begun yet; ``sizes`` says what ``auto`` has become.
 
     Raises:
         UserError: the table, the model or the recipe cannot be used.
@@ -66,7 +81,8 @@ def training_run(ranks: Ranks, recipe: Recipe, screen: Screen, out: Path) -> Tra
     reference = reference_of(recipe, policy) if ranks.main else ""  # before the learner, which may shard the model
     trainer = build(recipe, policy, ranks, clock)
     trainer.explorer.prepare()
-    return TrainingRun(trainer, policy, path_sentence, ranks, screen, out, reference, found)
+    computed = [path_sentence] if sizes is None else [path_sentence, sizes]
+    return TrainingRun(trainer, policy, computed, ranks, screen, out, reference, found)
 
 
 @contextmanager
@@ -100,8 +116,10 @@ def saved_where_stopped(run: TrainingRun) -> Iterator[None]:
             run.close()
 
 
-def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool) -> int:
-    run = training_run(ranks, recipe, Screen(recipe, out, ranks.main), out)
+def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool, chosen: AutoValues) -> int:
+    # of rank 0 for all: under torchrun each chose for its own machine
+    recipe = with_values(recipe, ranks.from_main(lambda: chosen.values))
+    run = training_run(ranks, recipe, Screen(recipe, out, ranks.main), out, chosen.sentence)
     with saved_where_stopped(run):
         run.begin(resume, force)
         with run.recorder.screen:

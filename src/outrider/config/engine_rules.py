@@ -100,7 +100,7 @@ def _refuse_tinker(recipe: Carried) -> None:
             f"learn.weight_decay is {learn.weight_decay}; a Tinker service may leave it out, and SkyRL's JAX backend "
             "decays the adapters of all its users: learn.weight_decay=0"
         )
-    if learn.gradient_checkpointing:
+    if learn.recomputes:
         raise ValueError("learn.gradient_checkpointing is the affair of the Tinker service: leave it false")
     if learn.deterministic:
         raise ValueError("learn.deterministic is the affair of the Tinker service: leave it false")

@@ -28,6 +28,10 @@ _KINDS = {
 }
 
 
+_AUTO = ("literal['auto']",)
+"""How pydantic names that side of ``Auto | …`` in the place of an error."""
+
+
 def parse(cls: type[Model], data: dict[str, Any], file: str, origins: Origins) -> Model:
     """Parse data that was read from ``file`` and then changed; ``origins`` are the places of all writes, in order.
 
@@ -55,7 +59,16 @@ def parse(cls: type[Model], data: dict[str, Any], file: str, origins: Origins) -
 def mistakes(error: ValidationError, cls: type[BaseModel]) -> list[tuple[Path, str]]:
     """The place and the sentence of each mistake; of what is missing last, since it may be there mistyped."""
     errors = sorted(error.errors(include_url=False), key=lambda one: one["type"] == "missing")
-    return [(one["loc"], _sentence(one, cls)) for one in errors]
+    # a value that is neither auto nor what it is otherwise makes an error for each, and is one mistake
+    either = {one["loc"][:-1] for one in errors if one["loc"][-1:] == _AUTO}
+    found: list[tuple[Path, str]] = []
+    for one in errors:
+        if one["loc"][:-1] not in either:
+            found.append((one["loc"], _sentence(one, cls)))
+        elif one["loc"][-1:] != _AUTO:
+            place = one["loc"][:-1]
+            found.append((place, f"{_sentence({**one, 'loc': place}, cls)}, or auto"))
+    return found
 
 
 def _origin(path: Path, origins: Origins) -> Origin | None:

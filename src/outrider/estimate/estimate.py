@@ -139,7 +139,7 @@ def _vllm(recipe: Recipe, engine: Vllm, shape: DecoderShape, processes: int) -> 
     rows = min(engine.in_flight * processes, asked) if engine.servers else asked
     weights = number_bytes(recipe) * shape.parameters / GIB
     stored = keys_and_values(recipe, shape, rows * wave(recipe, shape)[1]) / GIB
-    inside = f"vLLM takes {engine.memory:g} of that memory beside this, and needs of it"
+    inside = f"vLLM takes {engine.share:g} of that memory beside this, and needs of it"
     each = "each vLLM server, beside this" if engine.servers else inside
     return (
         f"{each}: weights {weights:.2f} in {recipe.policy.dtype}, and {stored:.2f} for keys and values of the "

@@ -53,7 +53,7 @@ def needed(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices)
 def vllm_share(recipe: Recipe) -> float:
     """Of a GPU's memory, or of a host's for all processes together, that vLLM takes in the run's own processes."""
     sampler = recipe.engine.sampler
-    return sampler.memory if isinstance(sampler, Vllm) and not sampler.servers else 0.0
+    return sampler.share if isinstance(sampler, Vllm) and not sampler.servers else 0.0
 
 
 def verdict(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) -> str:
@@ -106,14 +106,14 @@ def least(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) 
 
 
 def _recomputed(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Remedy]:
-    if not setup.recipe.learn.gradient_checkpointing:
+    if not setup.recipe.learn.recomputes:
         yield _option("learn.gradient_checkpointing=true", "learn", gradient_checkpointing=True)
 
 
 def _smaller_passes(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Remedy]:
     """Halves, down to the longest row, which is a pass of its own in any case."""
     least = wave(setup.recipe, shape)[1]
-    for tokens in _halves(setup.recipe.learn.micro_tokens, least):
+    for tokens in _halves(setup.recipe.learn.tokens_of_a_pass, least):
         yield _option(f"learn.micro_tokens={tokens}", "learn", micro_tokens=tokens)
 
 

@@ -155,7 +155,7 @@ def number_bytes(recipe: Recipe) -> int:
 def wave(recipe: Recipe, shape: DecoderShape) -> tuple[int, int]:
     """Rows that are decoded together at most, and tokens of the longest."""
     rollouts, unbounded = most_rollouts(recipe.explore, recipe.train.problems)
-    rows = recipe.sample.rows if unbounded else min(recipe.sample.rows, rollouts)
+    rows = recipe.sample.most_rows if unbounded else min(recipe.sample.most_rows, rollouts)
     return rows, min(recipe.sample.max_tokens + PROMPT, shape.context)
 
 
@@ -203,7 +203,7 @@ def _learning(recipe: Recipe, shape: DecoderShape, layout: Layout) -> dict[str, 
     """Of the moment that takes most: the head's backward pass, with all layers behind it, or that of a layer."""
     low, adapter = number_bytes(recipe), recipe.policy.lora is not None
     longest = wave(recipe, shape)[1]
-    tokens = max(recipe.learn.micro_tokens, longest)
+    tokens = max(recipe.learn.tokens_of_a_pass, longest)
     own = tokens * min(recipe.sample.max_tokens, longest) // longest  # the others need no logits
     layer = activations(shape, low, adapter) * tokens
     shares = layout.sharded and layout.processes > 1
@@ -211,7 +211,7 @@ def _learning(recipe: Recipe, shape: DecoderShape, layout: Layout) -> dict[str, 
     copies = low * shape.layer_products if low == 2 and not adapter and not shares else 0
     gathered = {"gathered layers": _gathered(shape, low, adapter) if shares else 0}
     head = _head(shape, low, adapter, own, CHUNK * (GPU_CHUNKS if layout.gpu else 1))
-    if not recipe.learn.gradient_checkpointing:
+    if not recipe.learn.recomputes:
         all_layers = {"activations": shape.layers * layer, "products' copies": shape.layers * copies}
         return all_layers | {"head": head} | gathered
     kept = shape.layers * 4 * shape.width * tokens

@@ -226,14 +226,14 @@ def _running(recipe: Recipe) -> dict[str, Any]:
     once = train.steps if evaluate.after else -1
     return {
         "actor_rollout_ref.model.path": model_folder(recipe.model),
-        "actor_rollout_ref.model.enable_gradient_checkpointing": recipe.learn.gradient_checkpointing,
+        "actor_rollout_ref.model.enable_gradient_checkpointing": recipe.learn.recomputes,
         f"{_ACTOR}.fsdp_config.dtype": recipe.policy.dtype,
         f"{_ROLLOUT}.dtype": recipe.policy.dtype,
         f"{_ROLLOUT}.tensor_model_parallel_size": 1,
         "data.max_prompt_length": prompt,
         "data.dataloader_num_workers": 0,
         f"{_ACTOR}.use_dynamic_bsz": True,
-        f"{_ACTOR}.ppo_max_token_len_per_gpu": max(recipe.learn.micro_tokens, prompt + recipe.sample.max_tokens),
+        f"{_ACTOR}.ppo_max_token_len_per_gpu": max(recipe.learn.tokens_of_a_pass, prompt + recipe.sample.max_tokens),
         f"{_ROLLOUT}.val_kwargs.n": evaluate.n,
         f"{_ROLLOUT}.val_kwargs.temperature": recipe.sample.temperature,
         f"{_ROLLOUT}.val_kwargs.do_sample": True,

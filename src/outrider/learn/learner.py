@@ -55,10 +55,11 @@ class Loss(Protocol):
 
 
 class Updated(NamedTuple):
-    """What a step's updates were like, and the groups whose every optimizer batch was not finite."""
+    """What a step's updates were like, the groups whose every optimizer batch was not finite, and sentences to say."""
 
     metrics: dict[str, float]
     lost_groups: frozenset[str]
+    notices: Sequence[str] = ()
 
 
 class Learner(Protocol):

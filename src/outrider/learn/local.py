@@ -19,6 +19,7 @@ from outrider.learn.checkpoint_files import Training, trained_in
 from outrider.learn.deterministic import deterministic_algorithms
 from outrider.learn.held import HeldModel, WholeModel
 from outrider.learn.learner import Loss, PolicyWriter, Updated, refuse_modes, updates
+from outrider.learn.memory_guard import Passes, memory_limit, ran_out
 from outrider.learn.options import LearnOptions
 from outrider.learn.processes import OneProcess, Processes
 from outrider.learn.recompute import recompute_layers
@@ -64,7 +65,7 @@ class LocalLearner:
     ) -> None:
         self.model, self.options, self.loss = model, options, loss
         self.ranks, self.dtype, self.path = ranks or OneProcess(), dtype, path
-        if options.gradient_checkpointing:
+        if options.recomputes:
             recompute_layers(model)
         self.held = hold(model, path, self.ranks, dtype)
         self.parameters = self.held.parameters
@@ -72,10 +73,14 @@ class LocalLearner:
         self.reference = [p.detach().clone() for p in self.parameters] if loss.needs.reference else []
         self.optimizer = self._new_optimizer()
         self.steps = self.optimizer_steps = 0
+        self.passes = Passes(options.tokens_of_a_pass, options.recomputes)
 
     def update(self, rows: Sequence[WeightedRow], progress: float = 0.0) -> Updated:
+        before = self.passes
         with self.ranks.linked():
             updated = updates(rows, self.options, self.loss, self.logprobs, self._optimizer_step, progress)
+        if self.passes != before:
+            updated = updated._replace(notices=[f"memory ran out in the backward pass: going on with {self.passes}"])
         self.steps += 1
         if self.loss.needs.reset_every and self.steps % self.loss.needs.reset_every == 0:
             self.reset_reference()
@@ -165,6 +170,7 @@ class LocalLearner:
             UserError: the disk refuses.
         """
         counts = {"optimizer_steps": self.optimizer_steps, "steps": self.steps, "loss": self.loss.state_dict()}
+        counts["passes"] = [*self.passes]
         self.held.files.save(folder, self._training(counts))
 
     def load(self, folder: Path) -> None:
@@ -179,6 +185,8 @@ class LocalLearner:
             group.update(weight_decay=decay, betas=self.options.betas)
         self.optimizer_steps, self.steps = counts["optimizer_steps"], counts["steps"]
         self.loss.load_state_dict(counts["loss"])
+        if "passes" in counts and Passes(*counts["passes"]).tokens < self.passes.tokens:  # not in older checkpoints
+            self._take(Passes(*counts["passes"]))
 
     def _training(self, counts: dict[str, Any]) -> Training:
         trained = trained_in(self.model)
@@ -203,9 +211,8 @@ class LocalLearner:
         result = {"rows_skipped": float(len(rows) - len(trained))}
         if not trained:
             return result | {"skipped_no_signal": 1.0}  # a gradient of zeros would let AdamW's momentum move weights
-        self.optimizer.zero_grad(set_to_none=False)
         with deterministic_algorithms(self.options.deterministic):
-            result |= self._accumulate(self._micro_batches(trained))
+            result |= self._gradients(trained)
         # after the sum over ranks, so that every rank takes the same decision
         norm = self.held.finish_gradients(math.inf if self.options.clip_norm is None else self.options.clip_norm)
         if not (math.isfinite(norm) and math.isfinite(result["loss"])):
@@ -221,14 +228,54 @@ class LocalLearner:
         """This rank's share of the rows."""
         shares = self.path.name != "plain"
         share = split_by_tokens(rows, self.ranks.size, shares)[self.ranks.rank]
-        return micro_batches(share, self.options.micro_tokens, shares)
+        return micro_batches(share, self.passes.tokens, shares)
+
+    def _gradients(self, rows: Sequence[WeightedRow]) -> dict[str, float]:
+        """Gradients of this rank's share, and the sums of the diagnostics over all ranks; where memory runs out on a
+        rank, all begin again with smaller passes.
+
+        Raises:
+            UserError: memory does not hold the longest row alone.
+        """
+        while True:
+            self.optimizer.zero_grad(set_to_none=False)
+            sums = self._accumulate(self._micro_batches(rows))
+            if not sums.pop("ran_out"):
+                return sums
+            if self.model.device.type == "cuda":
+                torch.cuda.empty_cache()
+            lengths = [row.length for row in rows]
+            self._take(self.passes.smaller(min(self.passes.tokens, sum(lengths)), max(lengths)))
+
+    def _take(self, passes: Passes) -> None:
+        if passes.recomputed and not self.passes.recomputed:
+            recompute_layers(self.model)
+        self.passes = passes
 
     def _accumulate(self, micros: Sequence[Sequence[WeightedRow]]) -> dict[str, float]:
-        """Gradients of this rank's rows, and the sums of the diagnostics over all ranks."""
+        """Gradients of this rank's rows, and the sums of the diagnostics over all ranks; ``ran_out`` counts ranks whose
+        memory did not hold a pass."""
+        sums: dict[str, Tensor] = {}
+        out = 0.0
+        try:
+            with memory_limit(self.model.device, self.ranks.size):
+                self._backward(micros, sums)
+        except (RuntimeError, MemoryError) as error:
+            # ranks that share a model wait for each other inside of a pass, so there it ends the run
+            if not (self.whole and ran_out(error)):
+                raise
+            out = 1.0
+        # by their names, since a rank without rows has no sums
+        names = ["loss", *self.loss.needs.diagnostics] if self.ranks.size > 1 else [*sums]
+        none = torch.zeros((), dtype=torch.float64, device=self.model.device)
+        packed = torch.stack([none + out, *(sums.get(name, none) for name in names)]).cpu()
+        return dict(zip(["ran_out", *names], self.ranks.sum_(packed).tolist(), strict=True))
+
+    def _backward(self, micros: Sequence[Sequence[WeightedRow]], sums: dict[str, Tensor]) -> None:
+        """Add the gradients of micro-batches, and their diagnostics to ``sums``."""
         for parameter in self.parameters:
             if parameter.grad is None:  # a rank without rows has the same gradients to add as the others
                 parameter.grad = torch.zeros_like(parameter)
-        sums: dict[str, Tensor] = {}
         references = self._reference_logprobs(micros)
         for nothing in self.held.idle(len(micros)):
             nothing.backward()
@@ -240,11 +287,6 @@ class LocalLearner:
             for name, value in (diagnostics | {"loss": loss.detach()}).items():
                 # in float64, for sums of many small terms; on its device, since each reading waits for it
                 sums[name] = sums.get(name, torch.zeros_like(value, dtype=torch.float64)) + value.double()
-        # by their names, since a rank without rows has no sums
-        names = ["loss", *self.loss.needs.diagnostics] if self.ranks.size > 1 else [*sums]
-        none = torch.zeros_like(next(iter(sums.values()), torch.zeros((), dtype=torch.float64)))
-        packed = torch.stack([sums.get(name, none) for name in names]).cpu()
-        return dict(zip(names, self.ranks.sum_(packed).tolist(), strict=True))
 
     def _forward(self, rows: Sequence[WeightedRow], top: int = 0) -> TokenStatistics:
         return self.held.statistics(rows, rows[0].mode.temperature, top)

@@ -10,7 +10,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from outrider.model.options import ServiceOptions
-from outrider.options import Options
+from outrider.options import AUTO, Auto, Options
+
+MICRO_TOKENS = 16_384
 
 
 class LearnOptions(Options):
@@ -34,9 +36,13 @@ class LearnOptions(Options):
     clip_norm: float | None = Field(1.0, gt=0, description="largest gradient norm; null: any")
     minibatches: int = Field(1, ge=1, description="optimizer batches per step, cut by problems")
     epochs: int = Field(1, ge=1, description="passes over a step's rollouts")
-    micro_tokens: int = Field(16_384, ge=1, description="most tokens of one forward and backward pass")
+    micro_tokens: Auto | Annotated[int, Field(ge=1)] = Field(
+        AUTO, description="most tokens of one forward and backward pass; auto: by the memory there is, at most 16384"
+    )
     deterministic: bool = Field(False, description="on a GPU: gradients the same to the last bit each time, slower")
-    gradient_checkpointing: bool = Field(False, description="keep each layer's input alone, and compute the rest twice")
+    gradient_checkpointing: Auto | bool = Field(
+        AUTO, description="keep each layer's input alone, and compute the rest twice; auto: where memory asks for it"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -54,6 +60,16 @@ class LearnOptions(Options):
                 f"{warmup!r} does not say of what: '20 steps' of the loop, or '320 updates' of the optimizer"
             )
         return warmup
+
+    @property
+    def tokens_of_a_pass(self) -> int:
+        """``micro_tokens`` as a number; what it is at most where nobody has chosen."""
+        return MICRO_TOKENS if self.micro_tokens == AUTO else self.micro_tokens
+
+    @property
+    def recomputes(self) -> bool:
+        """Whether activations are computed twice; not where nobody has chosen."""
+        return self.gradient_checkpointing is True
 
     def warm(self, steps: int, updates: int) -> float:
         """The share of the learning rate that the warm-up allows after so many steps and updates."""

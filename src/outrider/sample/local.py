@@ -64,7 +64,7 @@ class LocalSampler:
     @contextmanager
     def keeping(self) -> Iterator[Kept]:
         """As :class:`outrider.sample.sampler.Keeping`; at most ``options.rows`` rollouts are kept."""
-        self._kept = Kept(self.options.rows if self._keeps else 0)
+        self._kept = Kept(self.options.most_rows if self._keeps else 0)
         try:
             yield self._kept
         finally:
@@ -80,7 +80,7 @@ class LocalSampler:
             for wave in self._waves(requests, chosen, params):
                 self.prefilled_tokens += wave.new_tokens
                 sampled = decode_wave(
-                    self.decoder, wave, params, self.stops, self.options.rows, self.device, self._kept
+                    self.decoder, wave, params, self.stops, self.options.most_rows, self.device, self._kept
                 )
                 members = [(row.request, row.sibling) for row in wave.flat()]
                 tokens_of_member.update(zip(members, sampled, strict=True))
@@ -107,7 +107,7 @@ class LocalSampler:
         wave = Wave([], [], [])
         # neighbours in length need the least padding; the sort is stable, so waves do not depend on chance
         for ids, rows in sorted(contexts.values(), key=lambda item: -self._new_tokens(*item)):
-            full = sum(map(len, wave.rows)) + len(rows) > self.options.rows
+            full = sum(map(len, wave.rows)) + len(rows) > self.options.most_rows
             if wave.rows and (full or not self.decoder.batchable([*wave.contexts, ids])):
                 yield wave
                 wave = Wave([], [], [])

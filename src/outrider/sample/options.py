@@ -6,10 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from outrider.options import Options
+from outrider.options import AUTO, Auto, Options
 from outrider.record import SamplingParams
 
 FUSED_FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
+ROWS, SHARE = 256, 0.5
 
 
 class SampleOptions(Options):
@@ -22,10 +23,17 @@ class SampleOptions(Options):
     stop: list[Annotated[str, Field(min_length=1)]] = Field(
         default_factory=list, description="texts that end a response, beside its end tokens; they stay in it"
     )
-    rows: int = Field(256, ge=1, description="responses decoded together on one rank")
+    rows: Auto | Annotated[int, Field(ge=1)] = Field(
+        AUTO, description="responses decoded together on one rank; auto: by the memory there is"
+    )
     path: Literal["auto", "fused", "packed", "plain"] = Field(
         "auto", description="what computes the policy; auto: the first of the three that computes what the model does"
     )
+
+    @property
+    def most_rows(self) -> int:
+        """``rows`` as a number, where nobody has chosen too."""
+        return ROWS if self.rows == AUTO else self.rows
 
     def params(self) -> SamplingParams:
         return SamplingParams(self.temperature, self.top_p, self.top_k, self.max_tokens)
@@ -50,13 +58,19 @@ class Vllm(SamplerEngine):
         default_factory=list, description="addresses, such as http://127.0.0.1:8000; none: in the run's own processes"
     )
     folder: str | None = Field(None, description="where weights are handed over; null: this machine's temporary files")
-    memory: float = Field(
-        0.5, gt=0, le=1, description="without servers: the share of a GPU's memory for vLLM, its weights included"
+    memory: Auto | Annotated[float, Field(gt=0, le=1)] = Field(
+        AUTO,
+        description="without servers: the share of a GPU's memory for vLLM, its weights included; auto: what it needs",
     )
     in_flight: int = Field(64, ge=1, description="with servers: requests to one at a time, of each process of the run")
     seconds: float = Field(
         600.0, gt=0, description="with servers: after which an answer counts as lost, and the server too"
     )
+
+    @property
+    def share(self) -> float:
+        """``memory`` as a number, where nobody has chosen too."""
+        return SHARE if self.memory == AUTO else self.memory
 
     @model_validator(mode="after")
     def _of_one_kind(self) -> Vllm:

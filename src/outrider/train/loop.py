@@ -86,6 +86,7 @@ class Trainer:
     counters: Counters = field(default_factory=Counters)
     stop: SafeStop = field(default_factory=SafeStop)
     snapshot: bytes = b""
+    notices: Sequence[str] = ()
     _lost: EngineLostError | None = None
     _empty: int = 0
 
@@ -144,7 +145,7 @@ class Trainer:
         self.snapshot = b""  # an update under way: until it is done there is no state to save
         with self.clock.phase("learn"):
             # before the counters move: the learning rate is that of the share spent before this step
-            learned, lost_groups = self.learner.update(rows, self.progress)
+            learned, lost_groups, self.notices = self.learner.update(rows, self.progress)
         self.counters.step = step
         self.counters.tokens += sum(group.generated_tokens for group in groups)
         lost = learned.get("skipped_nonfinite") and not learned.get("updates")

@@ -31,6 +31,7 @@ class TrainingRun:
     """A trainer with its folder on disk. Rank 0 writes; the others follow the same steps without a folder.
 
     Args:
+        computed: sentences about how, to be said at the start.
         reference: of :func:`outrider.train.build.reference_of`, on rank 0.
         warnings: to be said at the start, beside those of the recipe.
     """
@@ -39,7 +40,7 @@ class TrainingRun:
         self,
         trainer: Trainer,
         policy: Policy,
-        path_sentence: str,
+        computed: Sequence[str],
         ranks: Ranks,
         screen: Screen,
         out: Path,
@@ -51,7 +52,7 @@ class TrainingRun:
         self.recorder = Recorder(screen)
         self.checkpoints = Checkpoints(out / "checkpoints", self.recipe.train.keep)
         self._policy, self._learner, self._collect = policy, trainer.learner, trainer.collect
-        self._path_sentence, self._warnings, self._counted = path_sentence, warnings, ""
+        self._computed, self._warnings, self._counted = computed, warnings, ""
         here = policy.model.device.type != "meta"
         self._placement = placement(self.recipe.policy.dtype) if here else None
         self._engine = str(self._placement or "a service")
@@ -77,7 +78,7 @@ class TrainingRun:
         self.trainer.sync_weights(step)
         if self.recorder.folder is not None:
             self.recorder.track(self.recorder.folder, self.recipe, step)
-            self._say(f"computing on {self._engine}", self._path_sentence)
+            self._say(f"computing on {self._engine}", *self._computed)
             self._say_counts()
             of_recipe = recipe_warnings(self.recipe, len(self.evaluator.problems), self.ranks.cores)
             self._say(*(f"warning: {sentence}" for sentence in [*of_recipe, *self._warnings]))
@@ -101,7 +102,7 @@ class TrainingRun:
         self, step: int, groups: Sequence[Group], metrics: Mapping[str, float], seconds: Mapping[str, float]
     ) -> None:
         """Put a step on disk and on the screen."""
-        notices = self._collect.notices()
+        notices = [*self.trainer.notices, *self._collect.notices()]
         self.recorder.stepped(step, groups, metrics, seconds, self.trainer.counters.seconds, notices)
 
     def evaluate(self, step: int) -> None:

@@ -1,0 +1,219 @@
+"""The options that are ``auto``: the fastest values that fit the memory there is, by the formula of the estimate.
+
+Memory while it samples and memory while it learns are never taken at once, so each phase is sized by itself:
+
+- ``sample.rows``: the most of 1,024 and its halves down to 16.
+- ``learn.gradient_checkpointing`` and ``learn.micro_tokens``: passes of 16,384 tokens, or 4,096 on a CPU, whose
+  activations stay nearer to its cache, and halves down to 2,048 with all activations kept; then with activations
+  recomputed, which takes a third more time; then smaller passes.
+- ``engine.sampler.memory`` of vLLM in the run's own processes: what its weights, the keys and values of a step and its
+  own buffers need, at most what the learner leaves.
+- ``train.ranks=0`` on a CPU starts fewer processes than there are cores where nothing else fits.
+
+A tenth of the memory stays free, for what the estimate leaves out; where that is too much, all of it counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from outrider.config import Recipe
+from outrider.estimate.decoder_shape import DecoderShape, shape_of
+from outrider.estimate.estimate import layout_of
+from outrider.estimate.fits import GIB, Setup, needed
+from outrider.estimate.memory import keys_and_values, most_rollouts, number_bytes, wave
+from outrider.learn.options import MICRO_TOKENS, Tinker
+from outrider.options import AUTO
+from outrider.processes.devices import Devices, find_devices
+from outrider.sample.options import ROWS, SHARE, Vllm
+
+_MOST_ROWS = 1024
+_CPU_TOKENS = 4096
+_FEWEST_ROWS = 16
+_FEWEST_TOKENS = 2048
+"""Smaller passes cost more time than recomputing activations in larger ones."""
+_FREE = 0.1
+_VLLM_BUFFERS = 3 * GIB
+"""Of vLLM beside weights, keys and values: its profile run, CUDA graphs and libraries. An assumption."""
+
+Dotted = dict[str, Any]
+"""Dotted keys with their values."""
+
+
+class AutoValues(NamedTuple):
+    """Values for the options of a recipe that are ``auto``, and one sentence about them; None without any.
+
+    Attributes:
+        values: by dotted key; for :func:`with_values`.
+    """
+
+    values: Dotted
+    sentence: str | None
+
+
+def auto_keys(recipe: Recipe) -> list[str]:
+    """The options of a recipe that are ``auto``."""
+    found: Dotted = {
+        "sample.rows": recipe.sample.rows,
+        "learn.micro_tokens": recipe.learn.micro_tokens,
+        "learn.gradient_checkpointing": recipe.learn.gradient_checkpointing,
+    }
+    if isinstance(recipe.engine.sampler, Vllm):
+        found["engine.sampler.memory"] = recipe.engine.sampler.memory
+    return [key for key, value in found.items() if value == AUTO]
+
+
+def choose(
+    recipe: Recipe,
+    config: Mapping[str, Any] | None,
+    recorded: Recipe | None = None,
+    devices: Devices | None = None,
+) -> AutoValues:
+    """A value for every option of the recipe that is ``auto``.
+
+    Args:
+        config: the model's config.json; None where it is not on this machine.
+        recorded: what the run that is resumed was trained with, whose values are kept.
+        devices: what there is, where it is not to be looked up.
+
+    Where no values fit, the smallest are taken, so that the refusal that follows names what else would have to change.
+    Where the model or the memory is not known, they are 256 rows, passes of 16,384 tokens and nothing recomputed.
+    """
+    keys = auto_keys(recipe)
+    if not keys:
+        return AutoValues({}, None)
+    if recorded is not None:
+        kept = {key: value for key in keys if (value := _value(recorded, key)) not in (None, AUTO)}
+        if not recipe.train.ranks and recorded.train.ranks:
+            kept["train.ranks"] = recorded.train.ranks
+        return AutoValues(_defaults(keys) | kept, None)
+    devices = devices or find_devices()
+    shape = None if config is None or isinstance(recipe.engine.learner, Tinker) else shape_of(config)
+    if config is None or shape is None or devices is None:
+        return AutoValues(_defaults(keys), None)
+    model_type = str(config.get("model_type"))
+
+    def need(values: Dotted) -> int:
+        changed = with_values(recipe, values)
+        return needed(Setup(changed, layout_of(changed, devices)), shape, model_type, devices)
+
+    values = _fastest(_Room(recipe, keys, shape, devices, need))
+    words = ", ".join(f"{key}={str(value).lower()}" for key, value in values.items())
+    there = f"{devices.size / GIB:.1f} GiB of {devices.name}"
+    return AutoValues(values, f"auto: {words} (about {need(values) / GIB:.1f} of the {there})")
+
+
+def with_values(recipe: Recipe, values: Mapping[str, Any]) -> Recipe:
+    """The recipe with other values for dotted keys, which are valid."""
+    for key, value in values.items():
+        recipe = _with(recipe, key.split("."), value)
+    return recipe
+
+
+def _with(options: Any, names: list[str], value: Any) -> Any:
+    first, *rest = names
+    return options.model_copy(update={first: _with(getattr(options, first), rest, value) if rest else value})
+
+
+def _value(recipe: Recipe, key: str) -> Any:
+    found: Any = recipe
+    for name in key.split("."):
+        found = getattr(found, name, None)
+    return found
+
+
+def _defaults(keys: list[str]) -> Dotted:
+    """Where nothing is known of the model or of the memory."""
+    every = {
+        "sample.rows": ROWS,
+        "learn.micro_tokens": MICRO_TOKENS,
+        "learn.gradient_checkpointing": False,
+        "engine.sampler.memory": SHARE,
+    }
+    return {key: every[key] for key in keys}
+
+
+class _Room(NamedTuple):
+    """What the values are chosen for; ``need`` says how many bytes the recipe takes with some of them."""
+
+    recipe: Recipe
+    keys: list[str]
+    shape: DecoderShape
+    devices: Devices
+    need: Callable[[Dotted], int]
+
+
+def _fastest(room: _Room) -> Dotted:
+    """The first that fits: with some memory to spare, then with none; with all processes, then with fewer."""
+    smallest: list[Dotted] = []
+    for free in (_FREE, 0.0):
+        for ranks in _ranks(room):
+            found, fits = _fastest_in(room, ranks, int((1 - free) * room.devices.size))
+            if fits:
+                return found
+            smallest.append(found)
+    return smallest[0]
+
+
+def _fastest_in(room: _Room, ranks: Dotted, size: int) -> tuple[Dotted, bool]:
+    """The fastest values with these processes that need at most ``size`` bytes, and True; else the smallest, False."""
+
+    def fits(values: Dotted) -> bool:
+        return room.need(values) <= size
+
+    learning, rows = list(_learning(room)), list(_rows(room))
+    fixed = ranks | _vllm_share(room, 0.25)
+    # each with the smallest of the other phase, so that it alone decides
+    waves = next((w for w in rows if fits(fixed | w | learning[-1])), rows[-1])
+    passes = next((p for p in learning if fits(fixed | waves | p)), learning[-1])
+    values = waves | passes | fixed
+    if not fits(values):
+        return values, False
+    larger = (values | _vllm_share(room, part) for part in (1.0, 0.75, 0.5))
+    return next(filter(fits, larger), values), True
+
+
+def _ranks(room: _Room) -> Iterator[Dotted]:
+    """As many processes as it says; on a CPU also fewer, where it says none."""
+    yield {}
+    open_ = room.devices.host and not room.recipe.train.ranks
+    processes = layout_of(room.recipe, room.devices).processes if open_ else 1
+    while (processes := processes // 2) >= 1:
+        yield {"train.ranks": processes}
+
+
+def _rows(room: _Room) -> Iterator[Dotted]:
+    if "sample.rows" not in room.keys:
+        yield {}
+        return
+    rows = _MOST_ROWS
+    while rows >= _FEWEST_ROWS:
+        yield {"sample.rows": rows}
+        rows //= 2
+
+
+def _learning(room: _Room) -> Iterator[Dotted]:
+    """From the fastest to the one that takes the least memory; a pass is never shorter than the longest row."""
+    most = _CPU_TOKENS if room.devices.host else MICRO_TOKENS
+    longest = min(wave(room.recipe, room.shape)[1], most)
+    sizes = [most >> i for i in range(15) if most >> i >= longest]
+    sized = "learn.micro_tokens" in room.keys
+    every: list[Dotted] = [{"learn.micro_tokens": n} for n in sizes] if sized else [{}]
+    if "learn.gradient_checkpointing" not in room.keys:
+        yield from every
+        return
+    large = [{"learn.micro_tokens": n} for n in sizes if n >= min(_FEWEST_TOKENS, sizes[0])] if sized else every
+    for recomputed, passes in ((False, large), (True, every)):
+        yield from ({"learn.gradient_checkpointing": recomputed} | size for size in passes)
+
+
+def _vllm_share(room: _Room, part: float) -> Dotted:
+    """The share of a device for vLLM that holds the keys and values of such a part of a step."""
+    if "engine.sampler.memory" not in room.keys:
+        return {}
+    recipe, shape = room.recipe, room.shape
+    rollouts, _ = most_rollouts(recipe.explore, recipe.train.problems)
+    stored = keys_and_values(recipe, shape, rollouts * wave(recipe, shape)[1])
+    need = number_bytes(recipe) * shape.parameters + part * stored + _VLLM_BUFFERS
+    return {"engine.sampler.memory": min(0.9, max(0.05, round(need / room.devices.size + 0.005, 2)))}

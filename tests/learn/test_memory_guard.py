@@ -1,0 +1,142 @@
+"""A pass that memory does not hold is made smaller, and the step goes on."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from outrider.errors import UserError
+from outrider.learn import memory_guard
+from outrider.learn.local import LocalLearner
+from outrider.learn.memory_guard import Passes, available, memory_limit, ran_out
+from outrider.learn.options import LearnOptions
+from outrider.model.attention import use_plans
+from outrider.objective.policy_loss import ImitationLoss
+from outrider.record.row import WeightedRow, imitation_row
+from small import random_model
+
+MIB = 2**20
+WIDE = {"hidden_size": 256, "intermediate_size": 2048, "max_position_embeddings": 512}
+LENGTH = 200
+
+
+def wide_learner(micro_tokens: int = 32_768, **options: object) -> LocalLearner:
+    """Its activations take about 80 kB for a token."""
+    model = random_model("llama", **WIDE)
+    use_plans(model)
+    return LocalLearner(model, LearnOptions(micro_tokens=micro_tokens, lr=1e-5, **options), ImitationLoss())
+
+
+def long_rows(n: int = 96) -> list[WeightedRow]:
+    rng = np.random.default_rng(0)
+    return [
+        imitation_row(rng.integers(3, 32, 2).astype(np.int32), rng.integers(3, 32, LENGTH - 2).astype(np.int32))
+        for _ in range(n)
+    ]
+
+
+def leave(free: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Say that so many bytes are available. On Linux nothing else is: what was freed is given back first."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).malloc_trim(0)
+    monkeypatch.setattr(memory_guard, "available", lambda: free)
+
+
+def gradient(learner: LocalLearner) -> torch.Tensor:
+    return torch.cat([p.grad.reshape(-1) for p in learner.parameters])
+
+
+def test_a_pass_that_memory_does_not_hold_is_halved_and_the_gradient_is_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """19,200 tokens take about 1.5 GB; the allocator itself refuses them."""
+    want = wide_learner(micro_tokens=2400)
+    want.update(long_rows())
+    ours = wide_learner()
+    leave(160 * MIB, monkeypatch)
+    updated = ours.update(long_rows())
+    assert updated.metrics["updates"] == 1.0
+    assert LENGTH <= ours.passes.tokens < 19_200
+    assert updated.notices == [f"memory ran out in the backward pass: going on with {ours.passes}"]
+    torch.testing.assert_close(gradient(ours), gradient(want), rtol=1e-4, atol=1e-7)
+    assert ours.update(long_rows()).notices == ()  # said once
+
+
+def test_what_no_pass_can_hold_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    learner = wide_learner()
+    leave(1, monkeypatch)
+    long = imitation_row(np.full(30_000, 5, np.int32), np.array([6], np.int32))
+    with pytest.raises(UserError, match="memory does not hold a pass of 30001 tokens"):
+        learner.update([long, *long_rows(2)])
+
+
+def test_smaller_passes_are_kept_in_a_checkpoint(tmp_path: Path) -> None:
+    learner = wide_learner()
+    learner.update(long_rows(1))
+    learner._take(Passes(500, True))
+    learner.save(tmp_path)
+    resumed, larger = wide_learner(), wide_learner(micro_tokens=300)
+    for one in (resumed, larger):
+        one.load(tmp_path)
+    assert resumed.passes == Passes(500, True)
+    assert larger.passes == Passes(300, False)  # the options ask for less already
+
+
+def test_passes_shrink_to_the_longest_row_and_are_then_recomputed() -> None:
+    passes, seen = Passes(1000, False), []
+    for _ in range(3):
+        passes = passes.smaller(passes.tokens, longest=300)
+        seen.append((passes.tokens, passes.recomputed))
+    assert seen == [(500, False), (300, False), (300, True)]
+    with pytest.raises(UserError):
+        passes.smaller(300, longest=300)
+
+
+def test_only_errors_of_memory_count() -> None:
+    assert ran_out(MemoryError())
+    assert ran_out(torch.OutOfMemoryError("CUDA out of memory."))
+    assert not ran_out(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+    with pytest.raises(RuntimeError) as raised, memory_limit(torch.device("cpu"), 1):
+        torch.empty(1 << 50, dtype=torch.uint8)
+    assert ran_out(raised.value)
+
+
+def test_the_limit_ends_with_its_block() -> None:
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    with memory_limit(torch.device("cpu"), 2):
+        inside = resource.getrlimit(resource.RLIMIT_DATA)
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
+    assert inside != before or available() is None
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"proc/meminfo": "MemTotal: 9 kB\nMemAvailable: 5 kB\nSwapFree: 2 kB\n"}, 7 * 1024),
+        ({"proc/meminfo": "MemAvailable: 5 kB\n"}, 5 * 1024),
+        ({"proc/meminfo": "MemTotal: 9 kB\n"}, None),
+        ({}, None),
+        (
+            {
+                "proc/meminfo": "MemAvailable: 5 kB\n",
+                "sys/fs/cgroup/memory.max": "3000",
+                "sys/fs/cgroup/memory.current": "1500",
+                "sys/fs/cgroup/memory.stat": "anon 1000\ninactive_file 500\n",
+            },
+            2000,
+        ),
+        ({"proc/meminfo": "MemAvailable: 5 kB\n", "sys/fs/cgroup/memory.max": "max"}, 5 * 1024),
+    ],
+)
+def test_available_memory_is_that_of_the_container(tmp_path: Path, files: dict[str, str], expected: int | None) -> None:
+    for name, text in files.items():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    assert available(tmp_path) == expected
