@@ -11,7 +11,8 @@ from outrider.errors import EngineLostError, UserError
 from outrider.estimate.auto import AutoValues, choose, with_values
 from outrider.estimate.estimate import lacking
 from outrider.interrupts import SafeStop, Terminated
-from outrider.model.places import local_config
+from outrider.learn.options import Tinker
+from outrider.model.places import hub_config, local_config
 from outrider.preflight.check import preflight, wanted_by
 from outrider.processes.agreed_stop import AgreedStop
 from outrider.processes.clock import Clock
@@ -50,7 +51,10 @@ def chosen_for(recipe: Recipe, out: Path, resume: bool) -> AutoValues:
         with suppress(UserError, OSError):  # a folder that cannot be resumed is refused by what opens it
             file = RunFolder(out).config
             recorded = recipe_of_run(read_yaml(file.read_text(encoding="utf-8"), str(file)) or {})
-    return choose(recipe, local_config(recipe.model), recorded)
+    config = local_config(recipe.model)
+    if config is None and not isinstance(recipe.engine.learner, Tinker):
+        config = hub_config(recipe.model)  # the weights follow
+    return choose(recipe, config, recorded)
 
 
 def refuse_unfit(recipe: Recipe, force: bool) -> None:

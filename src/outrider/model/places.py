@@ -35,6 +35,20 @@ def looks_local(folder: str) -> bool:
     return Path(folder).exists() or folder.startswith((".", "/", "~")) or folder.count("/") != 1
 
 
+def hub_config(name: str) -> dict[str, Any] | None:
+    """The config.json of a model on the hub, which is downloaded where it is not here; None where it cannot be had."""
+    folder = model_folder(name)
+    if looks_local(folder):
+        return None
+    from huggingface_hub import hf_hub_download
+
+    try:
+        hf_hub_download(folder, "config.json")
+    except (OSError, ValueError):  # what loads the model says why
+        return None
+    return local_config(name)
+
+
 def local_config(name: str) -> dict[str, Any] | None:
     """A model's config.json: of a shipped base, of a folder, or of what the hub's cache on this machine holds.
 
