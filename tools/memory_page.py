@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from outrider.config import Recipe, load_recipe
+from outrider.estimate.auto import choose, with_values
 from outrider.estimate.decoder_shape import DecoderShape, shape_of
+from outrider.estimate.estimate import layout_of
 from outrider.estimate.fits import GIB, Setup, needed
 from outrider.estimate.memory import Layout, memory
+from outrider.model.places import local_config
 from outrider.processes.devices import Devices
 
 ROOT = Path(__file__).parents[1]
@@ -26,11 +29,15 @@ CARDS = (24, 40, 80)  # GiB
 ONE, SHARES = Layout(gpu=True), Layout(8, sharded=True, gpu=True)
 
 MODELS = {  # hidden_size, intermediate_size, num_hidden_layers, attention and key-value heads, vocab_size, tied
+    "30M": (288, 768, 15, 9, 3, 49_152, True),
+    "135M": (576, 1536, 30, 9, 3, 49_152, True),
     "0.5B": (896, 4864, 24, 14, 2, 151_936, True),
     "1.5B": (1536, 8960, 28, 12, 2, 151_936, True),
+    "3B": (2048, 11_008, 36, 16, 2, 151_936, True),
     "7B": (3584, 18_944, 28, 28, 4, 152_064, False),
     "32B": (5120, 27_648, 64, 40, 8, 152_064, False),
 }
+PAGE_MODELS = ("0.5B", "1.5B", "7B", "32B")
 SETTING = ["policy.dtype=bfloat16", "sample.max_tokens=1024", "sample.rows=256", "train.problems=64", "explore.0.n=8"]
 SETTING += ["learn.micro_tokens=16384", "objective.kl=0"]
 SERVERS = ["engine={learner: fsdp2, sampler: {vllm: {servers: ['http://127.0.0.1:8000']}}}"]
@@ -38,11 +45,29 @@ ADAPTER = "policy.lora={rank: 16}"
 RECOMPUTED = "learn.gradient_checkpointing=true"
 
 
+AUTO_SETTING = ["sample.max_tokens=512", "train.problems=64", "explore.0.n=8", "objective.kl=0"]
+MACHINES = {
+    "a CPU, 8 GiB": Devices(1, 8 * GIB, "", host=True),
+    "a CPU, 24 GiB": Devices(1, 24 * GIB, "", host=True),
+    "a card of 24 GiB": Devices(1, 24 * GIB, "", host=False),
+    "a card of 80 GiB": Devices(1, 80 * GIB, "", host=False),
+}
+
+
 def config_of(name: str) -> dict[str, Any]:
     """What the estimate reads of a model's config.json."""
     keys = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads")
     sizes = dict(zip((*keys, "vocab_size", "tie_word_embeddings"), MODELS[name], strict=True))
     return sizes | {"model_type": KIND, "max_position_embeddings": 32_768}
+
+
+AUTO_MODELS = {
+    "`base:countdown`, 0.4 M": local_config("base:countdown") or {},
+    "`base:prose`, 1.5 M": local_config("base:prose") or {},
+    "half of its layers and width": config_of("30M") | {"model_type": "llama"},
+    "SmolLM2-135M": config_of("135M") | {"model_type": "llama"},
+    **{f"Qwen2.5 {name}": config_of(name) for name in ("0.5B", "1.5B", "3B", "7B")},
+}
 
 
 def shape(name: str) -> DecoderShape:
@@ -54,7 +79,7 @@ def shape(name: str) -> DecoderShape:
 
 def cases() -> Iterator[tuple[str, str, str, list[str]]]:
     """Model, what is trained, what is kept of the layers, and the options that say so."""
-    for name in MODELS:
+    for name in PAGE_MODELS:
         for trained, chosen in (("all", []), ("adapter", [ADAPTER])):
             for layers, kept in (("kept", []), ("recomputed", [RECOMPUTED])):
                 yield name, trained, layers, [*SETTING, *chosen, *kept]
@@ -93,9 +118,31 @@ def measured() -> str:
     return _lines(rows)
 
 
+def chosen() -> str:
+    """What ``auto`` becomes: rows, tokens of a pass, whether layers are recomputed, and the GiB that are needed."""
+    rows = [["model", *MACHINES], ["---"] * (len(MACHINES) + 1)]
+    for name, config in AUTO_MODELS.items():
+        rows.append([name, *(_chosen(config, devices) for devices in MACHINES.values())])
+    return _lines(rows)
+
+
+def _chosen(config: Mapping[str, Any], devices: Devices) -> str:
+    recipe = load_recipe(
+        "dr-grpo", [*AUTO_SETTING, *(["train.ranks=1"] if devices.host else ["policy.dtype=bfloat16"])]
+    )
+    recipe = with_values(recipe, choose(recipe, config, devices=devices).values)
+    sizes = shape_of(config)
+    assert sizes is not None
+    need = needed(Setup(recipe, layout_of(recipe, devices)), sizes, str(config["model_type"]), devices)
+    if need > devices.size:
+        return "does not fit"
+    recomputed = ", recomputed" if recipe.learn.recomputes else ""
+    return f"{recipe.sample.rows}; {recipe.learn.micro_tokens}{recomputed}; {_gib(need)}"
+
+
 def blocks() -> Mapping[str, str]:
     """The text between each pair of marks of the page."""
-    return {"one": table(ONE), "eight": table(SHARES), "measured": measured()}
+    return {"auto": chosen(), "one": table(ONE), "eight": table(SHARES), "measured": measured()}
 
 
 def page(old: str) -> str:

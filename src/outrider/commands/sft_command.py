@@ -13,11 +13,13 @@ from rich.console import Console
 from transformers import Qwen2Tokenizer
 
 import outrider
-from outrider.config import Sft
+from outrider.config import Sft, load_recipe
 from outrider.errors import UserError
+from outrider.estimate.auto import choose, with_values
 from outrider.learn.local import LocalLearner
 from outrider.learn.sft import fine_tune, imitating
 from outrider.model.load import Policy, context_length, load_policy, save_policy
+from outrider.model.places import local_config
 from outrider.model.tiny import CHARACTERS, character_tokenizer, subword_tokenizer, untrained
 from outrider.runs.checkpoint import Checkpoints
 from outrider.sample.ready import ready
@@ -47,7 +49,7 @@ def sft_command(sft: Sft, out: Path) -> int:
         raise UserError(f"task {sft.task.name!r} has no worked solutions to learn from (metadata 'solution')")
     # the same sums, and so the same weights, on machines with any number of cores
     torch.set_num_threads(1)
-    policy = _begun(sft)
+    policy, sft = _begun(sft), _sized(sft)
     holds = f"its context, {context_length(policy.model)}"
     learner, losses = imitating(policy, sft), _Losses()
     unfinished = Checkpoints(out.with_name(f"{out.name}.unfinished"), keep=2)
@@ -113,6 +115,23 @@ def _begun(sft: Sft) -> Policy:
         Console(stderr=True).print(sentence)
         return policy
     return untrained(sft.seed, _tokenizer(sft), sft.model)
+
+
+def _sized(sft: Sft) -> Sft:
+    """With passes that the memory holds, for a base that there is; a new model is small, and has the default's.
+
+    A step takes the memory of one of a policy gradient without KL.
+    """
+    if sft.base is None:
+        return sft
+    learn = {key: getattr(sft.learn, key) for key in ("micro_tokens", "gradient_checkpointing")}
+    values = {f"learn.{key}": value for key, value in learn.items()}
+    recipe = load_recipe("dr-grpo", {"model": sft.base, "train.ranks": 1, "sample.rows": 1, **values})
+    chosen = choose(recipe, local_config(sft.base))
+    if chosen.sentence is not None:
+        Console(stderr=True).print(chosen.sentence)
+    sized = with_values(recipe, chosen.values).learn
+    return sft.model_copy(update={"learn": sft.learn.model_copy(update={key: getattr(sized, key) for key in learn})})
 
 
 def _tokenizer(sft: Sft) -> Qwen2Tokenizer:
