@@ -99,6 +99,7 @@ class Session:
         self._finished = self._ended = self._evaluating = False
 
     def __enter__(self) -> Self:
+        from outrider.commands.make_base import make_base
         from outrider.commands.train_command import chosen_for, refuse_unfit, saved_where_stopped, training_run
         from outrider.estimate.auto import with_values
         from outrider.processes.launch import threads_of_a_rank
@@ -113,6 +114,7 @@ class Session:
             finally:
                 self._evaluating = False
 
+        make_base(self.recipe.model)
         chosen = chosen_for(self.recipe, self.path, self._resume)
         self.recipe = with_values(self.recipe, chosen.values)
         refuse_unfit(self.recipe, self._force)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from outrider.commands.make_base import make_base
 from outrider.config import Evaluate
 from outrider.credit.reward import RewardOptions
 from outrider.measure.table import as_markdown, as_table
@@ -35,6 +36,7 @@ def evaluate_command(options: Evaluate, out: Path | None, processes: int = 0) ->
     Raises:
         UserError: the model or the task cannot be loaded, it holds out nothing, or ``out`` is not empty.
     """
+    make_base(options.model)
     return launch(processes, _evaluate, options, out)
 
 

@@ -21,6 +21,7 @@ from outrider.learn.sft import fine_tune, imitating
 from outrider.model.load import Policy, context_length, load_policy, save_policy
 from outrider.model.places import local_config
 from outrider.model.tiny import CHARACTERS, character_tokenizer, subword_tokenizer, untrained
+from outrider.processes.cores import usable_cores
 from outrider.runs.checkpoint import Checkpoints
 from outrider.sample.ready import ready
 from outrider.screen.progress import Progress
@@ -33,7 +34,7 @@ SAVE_EVERY = 100  # steps; of the shipped bases a save takes as long as a fifth 
 
 
 def sft_command(sft: Sft, out: Path) -> int:
-    """Train a new model, or one that there is, on one thread, write it to ``out`` with its settings, return 0.
+    """Train a model, write it to ``out`` with its settings, return 0: a new one on one thread, another on all cores.
 
     What was cut off goes on from the folder beside it, ``OUT.unfinished``, as if it had never stopped.
 
@@ -47,8 +48,8 @@ def sft_command(sft: Sft, out: Path) -> int:
     shown = sft.task.demonstration(first) if isinstance(sft.task, TurnTask) else first.metadata.get("solution")
     if shown is None:
         raise UserError(f"task {sft.task.name!r} has no worked solutions to learn from (metadata 'solution')")
-    # the same sums, and so the same weights, on machines with any number of cores
-    torch.set_num_threads(1)
+    # of a new model the same sums, and so the same weights, on machines with any number of cores
+    torch.set_num_threads(1 if sft.base is None else len(usable_cores()))
     policy, sft = _begun(sft), _sized(sft)
     holds = f"its context, {context_length(policy.model)}"
     learner, losses = imitating(policy, sft), _Losses()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from outrider.commands.make_base import make_base
 from outrider.config import Recipe, read_yaml, recipe_of_run
 from outrider.errors import EngineLostError, UserError
 from outrider.estimate.auto import AutoValues, choose, with_values
@@ -36,6 +37,7 @@ def train_command(recipe: Recipe, out: Path, resume: bool = False, force: bool =
         UserError: a mistake that the user can correct; see the bad-input table in the docs.
         Terminated: SIGTERM came; the run is saved as it was after its last step.
     """
+    make_base(recipe.model)
     chosen = chosen_for(recipe, out, resume)
     recipe = with_values(recipe, chosen.values)
     refuse_unfit(recipe, force)

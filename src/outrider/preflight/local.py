@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+from outrider.model.made_base import made_base
 from outrider.model.options import PolicyOptions
 from outrider.model.places import local_config, looks_local, model_folder
 from outrider.preflight.check import Preflight, Wanted, preflight
@@ -31,6 +32,9 @@ def _without_tokenizer(model: str) -> str:
     """Why a dry run does not read the tokenizer of a model; empty where it does."""
     if find_spec("torch") is None:
         return "torch is not installed"
+    base = made_base(model)
+    if base is not None and not base.made:
+        return f"the model {model} is made on first use"
     here = looks_local(model_folder(model)) or local_config(model) is not None
     return "" if here else f"the model {model} is not on this machine"
 

@@ -1,0 +1,51 @@
+"""Making a base that ships as instructions, before the first command that uses it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from rich.console import Console
+
+from outrider.config import read_yaml
+from outrider.errors import UserError
+from outrider.model.made_base import MadeBase, made_base, making
+from outrider.model.places import model_folder
+
+
+def make_base(model: str) -> None:
+    """Make the base that a model's name means, unless it is there or is no such base.
+
+    What was cut off goes on where it was.
+
+    Raises:
+        UserError: what it is made from is not installed, or ``outrider sft`` ends with an error, which it has said.
+    """
+    base = made_base(model)
+    if base is None or base.made:
+        return
+    with making(base):
+        if not base.made:  # another process may have made it meanwhile
+            _make(model, base)
+
+
+def _make(model: str, base: MadeBase) -> None:
+    settings = read_yaml(base.settings, model)
+    try:
+        model_folder(settings["base"])
+    except UserError as error:
+        raise UserError(f"{model}: {error}; pip install 'outrider[{model.partition(':')[2]}]'") from error
+    Console(stderr=True).print(
+        f"{model} is made once, from {settings['base']} and {settings['steps'] * settings['problems']:,} worked "
+        f"solutions, and kept in {base.folder}",
+        soft_wrap=True,
+        markup=False,
+        highlight=False,
+    )
+    values = [f"{key}={json.dumps(value)}" for key, value in settings.items() if key != "task"]
+    command = [sys.executable, "-m", "outrider", "sft", json.dumps(settings["task"]), *values]
+    # a process of its own: what training took goes back to the system before the run begins
+    status = subprocess.run([*command, "--out", str(base.folder)], stdout=sys.stderr, check=False).returncode
+    if status:
+        raise UserError(f"{model} could not be made: outrider sft ended with status {status}")
