@@ -156,7 +156,7 @@ def run(asked: argparse.Namespace) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = parser.add_subparsers(dest="command")
     joined = commands.add_parser("join")
     joined.add_argument("pieces", nargs="+", type=Path)
     joined.add_argument("--to", type=Path, required=True)
@@ -175,6 +175,8 @@ def main() -> int:
         join(asked.pieces, asked.to)
     elif asked.command == "run":
         return run(asked)
+    elif asked.command is None:
+        print("runs of an hour and more on a GPU: skipped (--help says how they are asked for)")
     else:
         FOLDER.mkdir(parents=True, exist_ok=True)
         (FOLDER / "page.md").write_text(page(), encoding="utf-8")
