@@ -10,8 +10,8 @@ import pytest
 from map_code import PENDING, RESULTS, map_code, measured
 
 from outrider.config import list_settings, load_recipe
-from outrider.estimate.auto import choose, with_values
 from outrider.config.load import SettingInfo
+from outrider.estimate.auto import choose, with_values
 
 plan, read, rule = map(map_code, ("_map_plan", "_map_read", "_map_rule"))
 SETTINGS = read.done(RESULTS)
