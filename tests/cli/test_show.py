@@ -18,7 +18,7 @@ import outrider
 from outrider.cli import main
 from outrider.model.tiny import character_tokenizer
 from outrider.record import Observation, incorrect
-from outrider.screen.show_command import rollout_table
+from outrider.screen.show_command import rollouts_to_read
 from runs import python, rollout, run_of
 
 
@@ -43,12 +43,12 @@ def test_what_was_observed_is_told_apart_also_before_a_branch() -> None:
         rollout(1), parent=parent.id, prefix_text="1+2=", text="4>5", observations=(Observation(1, 1, 1, 2),)
     )
     last = replace(rollout(2), parent=branch.id, prefix_text="1+2=4>", text="6")
-    output = text_of(rollout_table([parent, branch, last], 5))
+    output = text_of(rollouts_to_read([parent, branch, last], 5))
     assert "3 of 3 rollouts; «…» was observed" in output
     assert "1+«2=»3 " in output
     assert "1+«2=»4«>»5 " in output
     assert "1+«2=»4«>»6 " in output
-    assert "«" not in text_of(rollout_table([rollout(0)], 5))
+    assert "«" not in text_of(rollouts_to_read([rollout(0)], 5))
 
 
 def test_rollouts_are_shown_with_their_verdict_and_harmless_text() -> None:
@@ -62,14 +62,14 @@ def test_rollouts_are_shown_with_their_verdict_and_harmless_text() -> None:
         unused="unscorable",
         prompt_ids=ids_of("1 2 3 4>8:"),
     )
-    output = text_of(rollout_table([wrong], 5, TOKENIZER))
+    output = text_of(rollouts_to_read([wrong], 5, TOKENIZER))
     for part in (
         *("1 of 1 rollouts", "1 2 3 4>8:", r"1+2=3;\x1b[2J3+4=8 [bold]", "incorrect", "3+4 is 7"),
         *("reward NaN, advantage -0.25", "2 tokens, stop", "unused: unscorable"),
     ):
         assert part in output
     assert "\x1b" not in output
-    bare = text_of(rollout_table([rollout(0)], 5))
+    bare = text_of(rollouts_to_read([rollout(0)], 5))
     assert "no verdict" in bare
     assert "reward —" in bare
     assert "advantage" not in bare
@@ -78,7 +78,7 @@ def test_rollouts_are_shown_with_their_verdict_and_harmless_text() -> None:
 @given(total=st.integers(0, 40), n=st.integers(0, 12))
 def test_shown_rollouts_are_spread_over_all(total: int, n: int) -> None:
     many = [replace(rollout(0), problem_id=f"problem-{i}.") for i in range(total)]
-    output = text_of(rollout_table(many, n))
+    output = text_of(rollouts_to_read(many, n))
     found = [i for i in range(total) if f"problem-{i}." in output]
     assert len(found) == min(n, total)
     gaps = np.diff([*found, total])
@@ -143,3 +143,18 @@ def test_showing_needs_no_torch(tmp_path: Path) -> None:
     program = "import sys; from outrider.cli import main; main(['show', sys.argv[1]]); print('torch' in sys.modules)"
     output, errors = python(program, tmp_path / "run").communicate()
     assert output.endswith("\nFalse\n"), errors
+
+
+def test_prose_is_read_at_full_width_and_a_problem_once_for_its_siblings() -> None:
+    """A prompt of several lines in a column of a table would be a tower of words."""
+    prompt = "Q: 1 2 3\n" + "4 5 6 7 8 9 " * 8
+    long = [
+        replace(rollout(i), problem_id="a", text=f"\n1+{i}=" + "2" * 100, prompt_ids=ids_of(prompt)) for i in range(2)
+    ]
+    other = replace(rollout(2), problem_id="b", text="1", prompt_ids=ids_of("3>3:"), verdict=incorrect(), reward=0.5)
+    lines = [line.rstrip() for line in text_of(rollouts_to_read([*long, other], 5, TOKENIZER), width=80).splitlines()]
+    assert lines[0] == "3 of 3 rollouts"
+    assert sum(set(line) == {"─"} for line in lines) == 2  # one rule for each problem
+    assert max(map(len, lines)) == 80
+    assert [line[:4] for line in lines if line.startswith("1+")] == ["1+0=", "1+1="]
+    assert lines[-2].startswith("incorrect · reward 0.5 · ")

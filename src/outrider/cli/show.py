@@ -24,6 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the table."""
     if arguments.n < 1:
         raise UserError(f"--n is {arguments.n}, but should be at least 1")
+    from outrider.model.places import model_folder
     from outrider.screen.show_command import show_command
 
-    return show_command(arguments.run_folder, arguments.step, arguments.n, arguments.name)
+    return show_command(arguments.run_folder, arguments.step, arguments.n, arguments.name, model_folder)

@@ -1,22 +1,27 @@
-"""Rollouts as a table to read: responses with their verdicts, rewards and advantages."""
+"""Rollouts to read: responses with their verdicts, rewards and advantages; a table, or blocks where texts are long."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
+from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 from tokenizers import Tokenizer
 
+from outrider.config import read_yaml
 from outrider.errors import UserError, nearest
 from outrider.record import Outcome, Rollout
 from outrider.runs.folder import RunFolder
 
 _LONGEST = 400
 _VERDICT = 28
+_PROSE = 60  # characters; a table's columns would fold a longer text into a tower
 _COLOURS = {
     Outcome.CORRECT: "green",
     Outcome.INCORRECT: "red",
@@ -26,10 +31,13 @@ _COLOURS = {
 }
 
 
-def show_command(run: Path, step: int | None, n: int, name: str) -> int:
+def show_command(run: Path, step: int | None, n: int, name: str, locate: Callable[[str], str]) -> int:
     """Print ``n`` rollouts of one step (None: the last) that a run drew for ``name``, and return 0.
 
-    Problems are shown by their prompts once the run has exported its model, and its tokenizer with it; before, by id.
+    Problems are shown by their prompts, or by their ids where there is no tokenizer on this machine.
+
+    Args:
+        locate: the folder of a model by its name.
 
     Raises:
         UserError: there is no run, or it has no such rollouts.
@@ -44,42 +52,95 @@ def show_command(run: Path, step: int | None, n: int, name: str) -> int:
         close = min(steps, key=lambda known: abs(known - step))
         raise UserError(f"{run} holds no {name} rollouts of step {step}; the nearest is step {close}")
     rollouts = folder.rollouts.read(step, name)
-    file = folder.model / "tokenizer.json"
-    # the tokenizer's own file, since transformers takes seconds to import
-    tokenizer = Tokenizer.from_file(str(file)) if file.is_file() else None
-    table = rollout_table(rollouts, n, tokenizer)
-    table.title = f"{name}, step {step}: {table.title}"
-    Console().print(table)
+    tokenizer = _tokenizer(folder, locate)
+    Console().print(rollouts_to_read(rollouts, n, tokenizer, f"{name}, step {step}: "))
     return 0
 
 
-def rollout_table(rollouts: Sequence[Rollout], n: int, tokenizer: Tokenizer | None = None) -> Table:
-    """At most ``n`` rollouts, evenly spread over those given, as a table for ``rich.print``.
-
-    The prefix of a branch is dim, its own tokens are not; «…» is what an environment said. Long texts are cut, saying
-    by how much; characters that would command the terminal are shown as escapes. No reward is a dash, no advantage is
-    left out, NaN is ``NaN``.
+def rollouts_to_read(
+    rollouts: Sequence[Rollout], n: int, tokenizer: Tokenizer | None = None, source: str = ""
+) -> Group:
+    """At most ``n`` rollouts, evenly spread over those given, for ``rich.print``: a table, or blocks of long texts.
 
     Args:
         rollouts: in any order; none make an empty table.
-        n: how many rows at most.
+        n: how many at most.
         tokenizer: of the run; without it a problem is shown by its id.
+        source: begins the title.
     """
-    shown = [rollouts[i * len(rollouts) // n] for i in range(n)] if len(rollouts) > n else rollouts
+    shown = _Shown.of(rollouts, n, tokenizer)
+    return Group(Text(source + shown.title, "italic"), _blocks(shown) if shown.longest > _PROSE else _table(shown))
+
+
+def _tokenizer(folder: RunFolder, locate: Callable[[str], str]) -> Tokenizer | None:
+    """Of the exported model, or of what the run began with if that is on this machine."""
+    files = [folder.model / "tokenizer.json"]
+    with suppress(UserError, OSError):
+        config = read_yaml(folder.config.read_text("utf-8"), str(folder.config)) or {}
+        files.append(Path(locate(str(config.get("model")))) / "tokenizer.json")
+    # the tokenizer's own file, since transformers takes seconds to import
+    return next((Tokenizer.from_file(str(file)) for file in files if file.is_file()), None)
+
+
+class _Shown(NamedTuple):
+    """The texts of some rollouts.
+
+    The prefix of a branch is dim, its own tokens are not; «…» is what an environment said. Long texts are cut, saying
+    by how much; characters that would command the terminal are shown as escapes.
+    """
+
+    title: str
+    rows: list[tuple[str, Text, Rollout]]
+
+    @classmethod
+    def of(cls, rollouts: Sequence[Rollout], n: int, tokenizer: Tokenizer | None = None) -> _Shown:
+        """At most ``n``, evenly spread over those given; problems by their ids without a tokenizer."""
+        shown = [rollouts[i * len(rollouts) // n] for i in range(n)] if len(rollouts) > n else rollouts
+        title = f"{len(shown)} of {len(rollouts)} rollouts"
+        if any(rollout.observations for rollout in rollouts):
+            title += "; «…» was observed"
+        by_id = {rollout.id: rollout for rollout in rollouts}
+        rows = []
+        for r in shown:
+            problem = r.problem_id if tokenizer is None else tokenizer.decode(r.prompt_ids.tolist())
+            prefix, own = _marked(r.prefix_text, _before(r, by_id)), _marked(r.text, _own(r))
+            rows.append((_visible(problem.strip()), Text.assemble((_visible(prefix), "dim"), _visible(own)), r))
+        return cls(title, rows)
+
+    @property
+    def longest(self) -> int:
+        """Characters of the longest text; a line break counts as many."""
+        texts = [text for problem, response, _ in self.rows for text in (problem, response.plain.strip())]
+        return max((len(text) + _PROSE * text.count("\n") for text in texts), default=0)
+
+
+def _table(shown: _Shown) -> Table:
+    """A row for each rollout. No reward is a dash, no advantage is left out, NaN is ``NaN``."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=True, expand=True)
-    table.title = f"{len(shown)} of {len(rollouts)} rollouts"
-    by_id = {rollout.id: rollout for rollout in rollouts}
-    if any(rollout.observations for rollout in rollouts):
-        table.title += "; «…» was observed"
     table.add_column("problem", ratio=2, overflow="fold")
     table.add_column("response", ratio=5, overflow="fold")
     table.add_column("verdict", width=_VERDICT, overflow="fold")
-    for r in shown:
-        problem = _visible(r.problem_id if tokenizer is None else tokenizer.decode(r.prompt_ids.tolist()))
-        prefix, own = _marked(r.prefix_text, _before(r, by_id)), _marked(r.text, _own(r))
-        response = Text.assemble((_visible(prefix), "dim"), _visible(own))
-        table.add_row(Text(problem), response, _verdict(r))
+    for problem, response, rollout in shown.rows:
+        table.add_row(Text(problem), response, _verdict(rollout, "\n"))
     return table
+
+
+def _blocks(shown: _Shown) -> Group:
+    """A block for each rollout, as wide as the terminal: its problem where it is another one, response, verdict."""
+    blocks: list[RenderableType] = []
+    before = None
+    for problem, response, rollout in shown.rows:
+        if problem != before:
+            blocks += [Rule(style="dim"), Text(problem, "cyan"), Text()]
+        before = problem
+        blocks += [_stripped(response), _verdict(rollout, " · "), Text()]
+    return Group(*blocks)
+
+
+def _stripped(response: Text) -> Text:
+    """Without the space that most responses begin with."""
+    text = response.plain
+    return response[len(text) - len(text.lstrip()) : max(len(text.rstrip()), 1)] if text.strip() else response
 
 
 def _marked(text: str, spans: Sequence[tuple[int, int]]) -> str:
@@ -110,22 +171,22 @@ def _before(rollout: Rollout, by_id: Mapping[str, Rollout]) -> list[tuple[int, i
     return [span for span in spans if span[1] <= len(rollout.prefix_text)]
 
 
-def _verdict(rollout: Rollout) -> Text:
+def _verdict(rollout: Rollout, between: str) -> Text:
     text = Text()
     if rollout.verdict is None:
         text.append("no verdict", "dim")
     else:
         text.append(rollout.verdict.outcome.value, _COLOURS[rollout.verdict.outcome])
-    text.append(f"\nreward {_number(rollout.reward)}")
+    text.append(f"{between}reward {_number(rollout.reward)}")
     if rollout.advantage is not None:
         text.append(f", advantage {_number(rollout.advantage)}")
-    text.append(f"\n{len(rollout.token_ids)} tokens, {rollout.stop.value}")
+    text.append(f"{between}{len(rollout.token_ids)} tokens, {rollout.stop.value}")
     if rollout.verdict is not None and rollout.verdict.detail:
-        text.append("\n" + _visible(rollout.verdict.detail), "dim")
+        text.append(between + _visible(rollout.verdict.detail), "dim")
     if rollout.replayed:
-        text.append(f"\nreplayed: {_visible(rollout.context.exemplars[0])}", "dim")
+        text.append(f"{between}replayed: {_visible(rollout.context.exemplars[0])}", "dim")
     if rollout.unused:
-        text.append(f"\nunused: {_visible(rollout.unused)}", "dim")
+        text.append(f"{between}unused: {_visible(rollout.unused)}", "dim")
     return text
 
 
