@@ -2,7 +2,7 @@
 time goes.
 
 A random model of SmolLM2-135M's shape (30 layers, width 576, 49,152 tokens), 8 prompts of 60 tokens with 8 responses
-of 48 tokens each. Aims: 2.5 times ``generate``, and 45 % of the operations that the machine's square matrix product
+of 32 tokens each. Aims: 2.5 times ``generate``, and 45 % of the operations that the machine's square matrix product
 reaches, measured in the same minutes. ``operations``: share of the time by the profiler, of the largest ones.
 """
 
@@ -22,7 +22,7 @@ from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
 from outrider.sample.ready import ready
 
-PROMPTS, EACH, PROMPT, TOKENS, PAIRS = 8, 8, 60, 48, 5
+PROMPTS, EACH, PROMPT, TOKENS, PAIRS = 8, 8, 60, 32, 3
 SHAPE = {
     "vocab_size": 49_152,
     "hidden_size": 576,

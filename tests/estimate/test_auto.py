@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from outrider.cli import main
-from outrider.config import Recipe, load_recipe
+from outrider.config import Recipe, load_recipe, recipe_of_run
+from outrider.errors import UserError
 from outrider.estimate import auto
 from outrider.estimate.auto import auto_keys, choose, with_values
 from outrider.estimate.decoder_shape import shape_of
@@ -160,3 +161,14 @@ def test_a_resumed_run_keeps_what_it_was_begun_with(tmp_path: Path, capsys: pyte
     kept = (tmp_path / "run" / "config.yaml").read_text()
     assert "micro_tokens: 512" in kept
     assert "rows: 1024" in kept
+
+
+def test_the_share_of_servers_elsewhere_is_not_chosen_and_older_runs_with_them_are_read() -> None:
+    asked = recipe("engine.sampler={vllm: {servers: ['http://127.0.0.1:1']}}")
+    found = with_values(asked, choose(asked, MODELS["0.5B"], devices=MACHINES["card of 80 GiB"]).values)
+    data = found.resolved()
+    assert recipe_of_run(data).engine == found.engine
+    data["engine"]["sampler"]["vllm"]["memory"] = 0.5  # the default of 0.2, which a run's configuration states
+    assert recipe_of_run(data).engine.sampler.share == 0.5  # type: ignore[union-attr]
+    with pytest.raises(UserError, match="memory is for vLLM in the run's own processes"):
+        recipe("engine.sampler={vllm: {servers: ['http://127.0.0.1:1'], memory: 0.4}}")

@@ -59,7 +59,7 @@ def auto_keys(recipe: Recipe) -> list[str]:
         "learn.micro_tokens": recipe.learn.micro_tokens,
         "learn.gradient_checkpointing": recipe.learn.gradient_checkpointing,
     }
-    if isinstance(recipe.engine.sampler, Vllm):
+    if isinstance(recipe.engine.sampler, Vllm) and not recipe.engine.sampler.servers:
         found["engine.sampler.memory"] = recipe.engine.sampler.memory
     return [key for key, value in found.items() if value == AUTO]
 

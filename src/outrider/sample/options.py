@@ -78,8 +78,10 @@ class Vllm(SamplerEngine):
         if twice := next((place for place in places if places.count(place) > 1), ""):
             raise ValueError(f"servers names {twice} twice, and a server takes its share of the requests once")
         foreign = ("memory",) if self.servers else ("in_flight", "seconds")
-        # a run's own recipe states every default, so only other values were meant
-        meant = [name for name in foreign if getattr(self, name) != type(self).model_fields[name].default]
+        # a run's own recipe states every default, also that of an older version, so only other values were meant
+        older: dict[str, float] = {"memory": SHARE}
+        defaults = {name: (type(self).model_fields[name].default, older.get(name)) for name in foreign}
+        meant = [name for name in foreign if getattr(self, name) not in defaults[name]]
         if meant and self.servers:
             raise ValueError(f"{meant[0]} is for vLLM in the run's own processes, and servers names others")
         if meant:
