@@ -133,7 +133,7 @@ def _chosen(config: Mapping[str, Any], devices: Devices) -> str:
     recipe = with_values(recipe, choose(recipe, config, devices=devices).values)
     sizes = shape_of(config)
     assert sizes is not None
-    need = needed(Setup(recipe, layout_of(recipe, devices)), sizes, str(config["model_type"]), devices)
+    need = needed(Setup(recipe, layout_of(recipe, devices)), sizes, str(config["model_type"]), devices, evaluating=True)
     if need > devices.size:
         return "does not fit"
     recomputed = ", recomputed" if recipe.learn.recomputes else ""

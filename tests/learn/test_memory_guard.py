@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from outrider.errors import UserError
-from outrider.learn import memory_guard
 from outrider.learn.local import LocalLearner
 from outrider.learn.memory_guard import Passes, available, memory_limit, ran_out
 from outrider.learn.options import LearnOptions
@@ -45,7 +44,7 @@ def leave(free: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Say that so many bytes are available. On Linux nothing else is: what was freed is given back first."""
     if sys.platform == "linux":
         ctypes.CDLL(None).malloc_trim(0)
-    monkeypatch.setattr(memory_guard, "available", lambda: free)
+    monkeypatch.setattr("outrider.learn.local.available", lambda: free)
 
 
 def gradient(learner: LocalLearner) -> torch.Tensor:
@@ -81,13 +80,18 @@ def test_what_no_pass_can_hold_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_smaller_passes_are_kept_in_a_checkpoint(tmp_path: Path) -> None:
     learner = wide_learner()
     learner.update(long_rows(1))
-    learner._take(Passes(500, True))
-    learner.save(tmp_path)
-    resumed, larger = wide_learner(), wide_learner(micro_tokens=300)
-    for one in (resumed, larger):
-        one.load(tmp_path)
-    assert resumed.passes == Passes(500, True)
-    assert larger.passes == Passes(300, False)  # the options ask for less already
+    whole, smaller = tmp_path / "whole", tmp_path / "smaller"
+    for folder in (whole, smaller):
+        folder.mkdir()
+        learner.save(folder)
+        learner._take(Passes(32_768, True))  # as large as before, recomputed
+    resumed, untouched, other = wide_learner(), wide_learner(), wide_learner(micro_tokens=300)
+    resumed.load(smaller)
+    untouched.load(whole)
+    other.load(smaller)
+    assert resumed.passes == Passes(32_768, True)
+    assert untouched.passes == Passes(32_768, False)
+    assert other.passes == Passes(300, False)  # the options win
 
 
 def test_passes_shrink_to_the_longest_row_and_are_then_recomputed() -> None:
@@ -104,7 +108,7 @@ def test_only_errors_of_memory_count() -> None:
     assert ran_out(MemoryError())
     assert ran_out(torch.OutOfMemoryError("CUDA out of memory."))
     assert not ran_out(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
-    with pytest.raises(RuntimeError) as raised, memory_limit(torch.device("cpu"), 1):
+    with pytest.raises(RuntimeError) as raised, memory_limit(available()):
         torch.empty(1 << 50, dtype=torch.uint8)
     assert ran_out(raised.value)
 
@@ -112,7 +116,7 @@ def test_only_errors_of_memory_count() -> None:
 def test_the_limit_ends_with_its_block() -> None:
     resource = pytest.importorskip("resource")
     before = resource.getrlimit(resource.RLIMIT_DATA)
-    with memory_limit(torch.device("cpu"), 2):
+    with memory_limit(available()):
         inside = resource.getrlimit(resource.RLIMIT_DATA)
     assert resource.getrlimit(resource.RLIMIT_DATA) == before
     assert inside != before or available() is None
@@ -153,7 +157,7 @@ def test_all_ranks_begin_again_where_one_ran_out() -> None:
 
         def sum_(self, values: torch.Tensor) -> torch.Tensor:
             self.asked += 1
-            if self.asked == 1:  # the first sum of the update: how many ran out, then the diagnostics
+            if self.asked == 2:  # after what is free: how many ran out, then the diagnostics
                 values[0] += 1
             return values
 

@@ -30,6 +30,7 @@ from outrider.tasks.turn_task import TurnTask
 from outrider.train.loop import MOST_NONFINITE
 
 _TEXTS = 4000  # problems whose texts a tokenizer is learnt from
+_SAVE_A_BASE_EVERY = 10  # steps, of which one takes many seconds
 SAVE_EVERY = 100  # steps; of the shipped bases a save takes as long as a fifth of a step
 
 
@@ -53,6 +54,7 @@ def sft_command(sft: Sft, out: Path) -> int:
     policy, sft = _begun(sft), _sized(sft)
     holds = f"its context, {context_length(policy.model)}"
     learner, losses = imitating(policy, sft), _Losses()
+    save_every = SAVE_EVERY if sft.base is None else _SAVE_A_BASE_EVERY
     unfinished = Checkpoints(out.with_name(f"{out.name}.unfinished"), keep=2)
     done = _gone_on(unfinished, sft, learner, losses)
     with Progress(sft.steps, "steps") as progress:
@@ -61,7 +63,7 @@ def sft_command(sft: Sft, out: Path) -> int:
 
         def report(step: int, metrics: dict[str, float]) -> None:
             losses.add(step, metrics)
-            if (step + 1) % SAVE_EVERY == 0 and step + 1 < sft.steps:
+            if (step + 1) % save_every == 0 and step + 1 < sft.steps:
                 state = {"settings": sft.model_dump(mode="json"), "losses": losses.state_dict()}
                 unfinished.save(step + 1, state, learner.save)
             progress.advance(1)

@@ -2,7 +2,7 @@
 
 Memory while it samples and memory while it learns are never taken at once, so each phase is sized by itself:
 
-- ``sample.rows``: the most of 1,024 and its halves down to 16.
+- ``sample.rows``: the most of 1,024 and its halves.
 - ``learn.gradient_checkpointing`` and ``learn.micro_tokens``: passes of 16,384 tokens, or 4,096 on a CPU, whose
   activations stay nearer to its cache, and halves down to 2,048 with all activations kept; then with activations
   recomputed, which takes a third more time; then smaller passes.
@@ -26,11 +26,11 @@ from outrider.estimate.memory import keys_and_values, most_rollouts, number_byte
 from outrider.learn.options import MICRO_TOKENS, Tinker
 from outrider.options import AUTO
 from outrider.processes.devices import Devices, find_devices
+from outrider.processes.other_launcher import started_by_another
 from outrider.sample.options import ROWS, SHARE, Vllm
 
 _MOST_ROWS = 1024
 _CPU_TOKENS = 4096
-_FEWEST_ROWS = 16
 _FEWEST_TOKENS = 2048
 """Smaller passes cost more time than recomputing activations in larger ones."""
 _FREE = 0.1
@@ -96,7 +96,7 @@ def choose(
 
     def need(values: Dotted) -> int:
         changed = with_values(recipe, values)
-        return needed(Setup(changed, layout_of(changed, devices)), shape, model_type, devices)
+        return needed(Setup(changed, layout_of(changed, devices)), shape, model_type, devices, evaluating=True)
 
     values = _fastest(_Room(recipe, keys, shape, devices, need))
     words = ", ".join(f"{key}={str(value).lower()}" for key, value in values.items())
@@ -177,7 +177,7 @@ def _fastest_in(room: _Room, ranks: Dotted, size: int) -> tuple[Dotted, bool]:
 def _ranks(room: _Room) -> Iterator[Dotted]:
     """As many processes as it says; on a CPU also fewer, where it says none."""
     yield {}
-    open_ = room.devices.host and not room.recipe.train.ranks
+    open_ = room.devices.host and not room.recipe.train.ranks and started_by_another(0) is None
     processes = layout_of(room.recipe, room.devices).processes if open_ else 1
     while (processes := processes // 2) >= 1:
         yield {"train.ranks": processes}
@@ -188,7 +188,7 @@ def _rows(room: _Room) -> Iterator[Dotted]:
         yield {}
         return
     rows = _MOST_ROWS
-    while rows >= _FEWEST_ROWS:
+    while rows >= 1:
         yield {"sample.rows": rows}
         rows //= 2
 
@@ -197,7 +197,7 @@ def _learning(room: _Room) -> Iterator[Dotted]:
     """From the fastest to the one that takes the least memory; a pass is never shorter than the longest row."""
     most = _CPU_TOKENS if room.devices.host else MICRO_TOKENS
     longest = min(wave(room.recipe, room.shape)[1], most)
-    sizes = [most >> i for i in range(15) if most >> i >= longest]
+    sizes = [size for i in range(15) if (size := most >> i) > longest] + [longest]
     sized = "learn.micro_tokens" in room.keys
     every: list[Dotted] = [{"learn.micro_tokens": n} for n in sizes] if sized else [{}]
     if "learn.gradient_checkpointing" not in room.keys:

@@ -44,11 +44,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from outrider.config import Recipe
+from outrider.config.train import EvaluateOptions
 from outrider.estimate.decoder_shape import DecoderShape
 from outrider.explore import Bounds, Stage
 from outrider.explore.bounds import bounds_of
 from outrider.sample.options import FUSED_FAMILIES, LocalSampling
 from outrider.tasks.turn_task import TurnTask
+
+CHUNK_OF_EVALUATION = 100
+"""Problems that an evaluation samples at once, as in :mod:`outrider.train.evaluate`."""
 
 PROMPT = 512
 """Tokens of a prompt where none has been seen: a long problem with a template."""
@@ -116,8 +120,10 @@ def most_rollouts(stages: Sequence[Stage], problems: int) -> tuple[int, list[str
     return most, []
 
 
-def memory(recipe: Recipe, shape: DecoderShape, model_type: str, layout: Layout = ALONE) -> Memory:
-    """Bytes by part, as the module says."""
+def memory(
+    recipe: Recipe, shape: DecoderShape, model_type: str, layout: Layout = ALONE, evaluating: bool = False
+) -> Memory:
+    """Bytes by part, as the module says; of the steps alone, unless ``evaluating``."""
     whole, trained, low = shape.parameters, trained_parameters(recipe, shape), number_bytes(recipe)
     lora = recipe.policy.lora is not None
     shared = {
@@ -130,7 +136,7 @@ def memory(recipe: Recipe, shape: DecoderShape, model_type: str, layout: Layout 
     shared = {part: layout.share(size) for part, size in shared.items()}
     local = isinstance(recipe.engine.sampler, LocalSampling)
     copied = {"sampler's copy": _sampler_copy(recipe, shape, model_type)} if local else {}
-    phases = {"samples": _sampling(recipe, shape)} if local else {}
+    phases = {"samples": _sampling(recipe, shape, evaluating)} if local else {}
     phases["learns"] = _learning(recipe, shape, layout)
     if layout.processes > 1 and not layout.sharded:
         phases["adds gradients"] = {"summed gradients": 4 * trained}
@@ -152,11 +158,19 @@ def number_bytes(recipe: Recipe) -> int:
     return 2 if recipe.policy.dtype == "bfloat16" else 4
 
 
-def wave(recipe: Recipe, shape: DecoderShape) -> tuple[int, int]:
-    """Rows that are decoded together at most, and tokens of the longest."""
+def wave(recipe: Recipe, shape: DecoderShape, evaluating: bool = False) -> tuple[int, int]:
+    """Rows that are decoded together at most in a step, or in evaluations as well, and tokens of the longest."""
     rollouts, unbounded = most_rollouts(recipe.explore, recipe.train.problems)
-    rows = recipe.sample.most_rows if unbounded else min(recipe.sample.most_rows, rollouts)
+    at_once = max(rollouts, evaluated_at_once(recipe.evaluate)) if evaluating else rollouts
+    rows = recipe.sample.most_rows if unbounded else min(recipe.sample.most_rows, at_once)
     return rows, min(recipe.sample.max_tokens + PROMPT, shape.context)
+
+
+def evaluated_at_once(evaluate: EvaluateOptions) -> int:
+    """The most responses that an evaluation asks for in one call: samples of a hundred problems, or greedy ones."""
+    if not (evaluate.before or evaluate.after):
+        return 0
+    return max(min(evaluate.problems, CHUNK_OF_EVALUATION) * evaluate.n, evaluate.problems * evaluate.greedy)
 
 
 def keys_and_values(recipe: Recipe, shape: DecoderShape, tokens: int) -> int:
@@ -185,8 +199,8 @@ def _sampler_copy(recipe: Recipe, shape: DecoderShape, model_type: str) -> int:
     return 4 * (shape.layers * products + shape.head)
 
 
-def _sampling(recipe: Recipe, shape: DecoderShape) -> dict[str, int]:
-    rows, longest = wave(recipe, shape)
+def _sampling(recipe: Recipe, shape: DecoderShape, evaluating: bool) -> dict[str, int]:
+    rows, longest = wave(recipe, shape, evaluating)
     rollouts, _ = most_rollouts(recipe.explore, recipe.train.problems)
     contexts = min(rows, -(-rows * recipe.train.problems // max(rollouts, 1))) * min(PROMPT, longest)
     turns = isinstance(recipe.task, TurnTask)

@@ -19,7 +19,7 @@ from outrider.learn.checkpoint_files import Training, trained_in
 from outrider.learn.deterministic import deterministic_algorithms
 from outrider.learn.held import HeldModel, WholeModel
 from outrider.learn.learner import Loss, PolicyWriter, Updated, refuse_modes, updates
-from outrider.learn.memory_guard import Passes, memory_limit, ran_out
+from outrider.learn.memory_guard import Passes, available, memory_limit, ran_out
 from outrider.learn.options import LearnOptions
 from outrider.learn.processes import OneProcess, Processes
 from outrider.learn.recompute import recompute_layers
@@ -73,7 +73,7 @@ class LocalLearner:
         self.reference = [p.detach().clone() for p in self.parameters] if loss.needs.reference else []
         self.optimizer = self._new_optimizer()
         self.steps = self.optimizer_steps = 0
-        self.passes = Passes(options.tokens_of_a_pass, options.recomputes)
+        self.passes = self._asked = Passes(options.tokens_of_a_pass, options.recomputes)
 
     def update(self, rows: Sequence[WeightedRow], progress: float = 0.0) -> Updated:
         before = self.passes
@@ -170,7 +170,8 @@ class LocalLearner:
             UserError: the disk refuses.
         """
         counts = {"optimizer_steps": self.optimizer_steps, "steps": self.steps, "loss": self.loss.state_dict()}
-        counts["passes"] = [*self.passes]
+        if self.passes != self._asked:
+            counts["passes"] = [*self._asked, *self.passes]
         self.held.files.save(folder, self._training(counts))
 
     def load(self, folder: Path) -> None:
@@ -185,8 +186,10 @@ class LocalLearner:
             group.update(weight_decay=decay, betas=self.options.betas)
         self.optimizer_steps, self.steps = counts["optimizer_steps"], counts["steps"]
         self.loss.load_state_dict(counts["loss"])
-        if "passes" in counts and Passes(*counts["passes"]).tokens < self.passes.tokens:  # not in older checkpoints
-            self._take(Passes(*counts["passes"]))
+        # smaller passes go on where those asked for are the same
+        asked = counts.get("passes", [])
+        if asked[:2] == [*self._asked]:
+            self._take(Passes(*asked[2:]))
 
     def _training(self, counts: dict[str, Any]) -> Training:
         trained = trained_in(self.model)
@@ -239,7 +242,7 @@ class LocalLearner:
         """
         while True:
             self.optimizer.zero_grad(set_to_none=False)
-            sums = self._accumulate(self._micro_batches(rows))
+            sums = self._accumulate(self._micro_batches(rows), self._free())
             if not sums.pop("ran_out"):
                 return sums
             if self.model.device.type == "cuda":
@@ -247,18 +250,31 @@ class LocalLearner:
             lengths = [row.length for row in rows]
             self._take(self.passes.smaller(min(self.passes.tokens, sum(lengths)), max(lengths)))
 
+    def _free(self) -> int | None:
+        """Bytes that this rank may take, of what is available before any rank begins; None where nothing is limited.
+
+        Ranks that share a model wait for each other inside of a pass, so one that ran out could not begin again.
+        """
+        if self.model.device.type != "cpu" or not self.whole:
+            return None
+        free = available()
+        if self.ranks.size == 1 or free is None:
+            return free
+        # the mean over ranks, each of which has looked before the first one can go on
+        return int(self.ranks.sum_(torch.tensor([free], dtype=torch.float64))) // self.ranks.size**2
+
     def _take(self, passes: Passes) -> None:
         if passes.recomputed and not self.passes.recomputed:
             recompute_layers(self.model)
         self.passes = passes
 
-    def _accumulate(self, micros: Sequence[Sequence[WeightedRow]]) -> dict[str, float]:
+    def _accumulate(self, micros: Sequence[Sequence[WeightedRow]], free: int | None = None) -> dict[str, float]:
         """Gradients of this rank's rows, and the sums of the diagnostics over all ranks; ``ran_out`` counts ranks whose
         memory did not hold a pass."""
         sums: dict[str, Tensor] = {}
         out = 0.0
         try:
-            with memory_limit(self.model.device, self.ranks.size):
+            with memory_limit(free):
                 self._backward(micros, sums)
         except (RuntimeError, MemoryError) as error:
             # ranks that share a model wait for each other inside of a pass, so there it ends the run

@@ -16,6 +16,14 @@ import torch
 
 from outrider.errors import UserError
 
+_WORDS = (
+    "can't allocate memory",  # PyTorch's allocator on a CPU
+    "std::bad_alloc",
+    "could not create a memory object",  # oneDNN
+    "could not create a primitive",
+    "CUDA error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+)
 _KEPT = 0.95  # of what is available; the rest is for other programs
 
 
@@ -48,26 +56,22 @@ def ran_out(error: BaseException) -> bool:
     """Whether an error says that memory ran out, on a GPU or on a CPU."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
-    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in _WORDS)
 
 
 @contextmanager
-def memory_limit(device: torch.device, processes: int) -> Iterator[None]:
-    """On a CPU, a block in which this process takes at most its share of the memory that is available.
+def memory_limit(free: int | None) -> Iterator[None]:
+    """A block in which this process takes at most so many bytes more; None: any number.
 
-    Where the system has no such limit or does not say what is available, nothing is limited; nor on a GPU.
-
-    Args:
-        processes: that share this machine.
+    Nothing is limited where the system has no such limit.
     """
-    free = available() if device.type == "cpu" else None
     if free is None:
         yield
         return
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    limit = _held() + int(_KEPT * free) // processes
+    limit = _held() + int(_KEPT * free)
     known = [value for value in (soft, hard) if value != resource.RLIM_INFINITY]
     resource.setrlimit(resource.RLIMIT_DATA, (min([limit, *known]), hard))
     try:

@@ -24,7 +24,8 @@ class SampleOptions(Options):
         default_factory=list, description="texts that end a response, beside its end tokens; they stay in it"
     )
     rows: Auto | Annotated[int, Field(ge=1)] = Field(
-        AUTO, description="responses decoded together on one rank; auto: by the memory there is"
+        AUTO,
+        description="responses decoded together on one rank; auto: by the memory of a training run, else 256",
     )
     path: Literal["auto", "fused", "packed", "plain"] = Field(
         "auto", description="what computes the policy; auto: the first of the three that computes what the model does"
