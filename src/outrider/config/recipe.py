@@ -227,7 +227,7 @@ class Recipe(Options):
         return self._without_empty(self.model_dump(mode="json"))
 
     def fingerprint(self) -> str:
-        """Identity of everything that decides how a run goes on; equal exactly where ``difference`` is empty.
+        """Identity of everything that decides how a run goes on; where two are equal, ``difference`` is empty.
 
         Left out: names and notes (``about``), how often checkpoints are written and how many are kept, trackers, and
         the options of engines. Keys that were renamed count under their first names, as in what older versions saved.
@@ -236,12 +236,16 @@ class Recipe(Options):
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def difference(self, other: Recipe) -> list[str]:
-        """The keys that change a run and differ in ``other``, one line each: ``learn.lr: 1e-06 -> 0.0001``."""
+        """The keys that change a run and differ in ``other``, one line each: ``learn.lr: 1e-06 -> 0.0001``.
+
+        A size that is ``auto`` on one side is no difference: it became a number when the run began.
+        """
         mine, theirs = _flat(self._decisive()), _flat(other._decisive())
         return [
             f"{key}: {mine.get(key, 'absent')} -> {theirs.get(key, 'absent')}"
             for key in dict.fromkeys([*mine, *theirs])
             if mine.get(key, "absent") != theirs.get(key, "absent")
+            and not (key in _SIZES and '"auto"' in (mine.get(key), theirs.get(key)))
         ]
 
     @property
@@ -265,6 +269,9 @@ class Recipe(Options):
     def _without_empty(data: dict[str, Any]) -> dict[str, Any]:
         """Without ``components`` where all are shipped, as in most recipes and in every run of an older version."""
         return data if data["components"] else {key: value for key, value in data.items() if key != "components"}
+
+
+_SIZES = {"sample.rows", "learn.micro_tokens", "learn.gradient_checkpointing"}
 
 
 def _flat(data: Any, prefix: str = "") -> dict[str, str]:

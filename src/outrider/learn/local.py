@@ -245,7 +245,7 @@ class LocalLearner:
             sums = self._accumulate(self._micro_batches(rows), self._free())
             if not sums.pop("ran_out"):
                 return sums
-            if self.model.device.type == "cuda":
+            if self.parameters[0].device.type == "cuda":
                 torch.cuda.empty_cache()
             lengths = [row.length for row in rows]
             self._take(self.passes.smaller(min(self.passes.tokens, sum(lengths)), max(lengths)))
@@ -255,7 +255,7 @@ class LocalLearner:
 
         Ranks that share a model wait for each other inside of a pass, so one that ran out could not begin again.
         """
-        if self.model.device.type != "cpu" or not self.whole:
+        if self.parameters[0].device.type != "cpu" or not self.whole:
             return None
         free = available()
         if self.ranks.size == 1 or free is None:
@@ -283,7 +283,7 @@ class LocalLearner:
             out = 1.0
         # by their names, since a rank without rows has no sums
         names = ["loss", *self.loss.needs.diagnostics] if self.ranks.size > 1 else [*sums]
-        none = torch.zeros((), dtype=torch.float64, device=self.model.device)
+        none = torch.zeros((), dtype=torch.float64, device=self.parameters[0].device)
         packed = torch.stack([none + out, *(sums.get(name, none) for name in names)]).cpu()
         return dict(zip(["ran_out", *names], self.ranks.sum_(packed).tolist(), strict=True))
 
