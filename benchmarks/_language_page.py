@@ -49,17 +49,18 @@ def _claims(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def _verdict(claim: Claim, results: Mapping[str, Mapping[str, Any]]) -> tuple[str, str]:
-    """The two values, and whether the claim shows: intervals must not overlap where there are any."""
+    """The two values, and whether the claim shows: the intervals of the two do not overlap, which asks for more than a
+    significant difference. Without intervals nothing shows: the values are told apart in words alone."""
     pair = [results.get(name, {}).get(claim.quantity) for name in (claim.part, claim.against)]
     if any(value is None for value in pair):
         return "", "not measured"
     ours, theirs = (_bounds(value) for value in pair)
     here = f"{ours[1]:.3f}, {theirs[1]:.3f}"
-    if claim.quantity == "rollouts":
-        return here, "shows" if ours[1] < theirs[1] else "does not show"
+    if ours[0] == ours[2]:
+        return here, "lower" if ours[1] < theirs[1] else "higher" if ours[1] > theirs[1] else "equal"
     if ours[0] > theirs[2]:
         return here, "shows"
-    return here, "does not show" if ours[1] <= theirs[1] else "higher, not significantly"
+    return here, "does not show" if ours[1] <= theirs[1] else "higher, intervals overlap"
 
 
 def _bounds(value: Any) -> tuple[float, float, float]:

@@ -8,9 +8,10 @@
 
 ``run`` trains the parts in order until the time is over. A part that was cut off goes on from its last step at the next
 call, on the same machine or where its folder was brought to. All parts generate equally many tokens, with the learning
-rate that GRPO was best with among three. Each is measured before and after: up to pass@64 on 200 problems of the test
-set, then greedily and with one sample on all 1,319. Results go to ``benchmarks/results/language_models/results.json``
-after every part, with the card that it ran on, and ``page`` writes the page beside them.
+rate that GRPO was best with among three, on the same problems. Each is measured before and after: up to pass@64 on 200
+problems of the test set, then greedily and with one sample on all 1,319. Results go to
+``benchmarks/results/language_models/results.json`` after every part, with the card that it ran on, and ``page`` writes
+the page beside them.
 
 ``--data`` is a folder with ``train.jsonl`` and ``test.jsonl`` (fields ``problem``, ``answer``, ``solution``).
 ``--tiny`` makes a step or two of every part with a small model, to rehearse, and keeps its numbers with its runs.
@@ -128,6 +129,13 @@ def measured(part: Part, asked: argparse.Namespace, rate: float) -> dict[str, An
     }
 
 
+def rate_of(part: Part, asked: argparse.Namespace, results: dict[str, Any]) -> float:
+    """A part that was begun keeps its learning rate, also where trials have ended since."""
+    if (asked.out / part.name / "config.yaml").exists():
+        return float(outrider.load_run(asked.out / part.name).config["learn"]["lr"])
+    return float(part.config.get("learn.lr", chosen_rate(results)))
+
+
 def run(asked: argparse.Namespace) -> int:
     """Train and measure what is not done yet; 0 where all asked parts are."""
     until = time.monotonic() + 60 * asked.minutes
@@ -141,7 +149,7 @@ def run(asked: argparse.Namespace) -> int:
         if part.after not in ("", "sft") and not (asked.out / part.after / "model").exists():
             print(f"{part.name}: waits for {part.after}")
             continue
-        rate = float(part.config.get("learn.lr", chosen_rate(results)))
+        rate = rate_of(part, asked, results)
         if not trained(part, asked, rate, until):
             print(f"{part.name}: goes on at the next call")
             return 1

@@ -98,10 +98,10 @@ def made_up(after: float, low: float, high: float) -> dict:
 def test_a_claim_shows_where_intervals_do_not_meet(script) -> None:
     results = {"grpo-8": made_up(0.5, 0.4, 0.6), "deep-grpo": made_up(0.8, 0.7, 0.9)}
     rows = [line for line in script.page(results).splitlines() if "`deep-grpo`, `grpo-8`" in line]
-    assert [row.split("|")[-2].strip() for row in rows] == ["shows", "shows"]  # accuracy, entropy
+    assert [row.split("|")[-2].strip() for row in rows] == ["shows", "higher"]  # accuracy; entropy has no interval
     results["deep-grpo"] = made_up(0.55, 0.4, 0.7)
     rows = [line for line in script.page(results).splitlines() if "greedy: `deep-grpo`, `grpo-8`" in line]
-    assert rows[0].endswith("| 0.550, 0.500 | higher, not significantly |")
+    assert rows[0].endswith("| 0.550, 0.500 | higher, intervals overlap |")
     results["deep-grpo"] = made_up(0.45, 0.3, 0.6)
     assert "| 0.450, 0.500 | does not show |" in script.page(results)
     assert script.page(results).startswith("Measured on a card, 2 of")
@@ -110,3 +110,13 @@ def test_a_claim_shows_where_intervals_do_not_meet(script) -> None:
 def test_the_page_is_that_of_the_kept_results(script) -> None:
     kept = ROOT / "benchmarks/results/language_models/page.md"
     assert kept.read_text("utf-8") == script.page()
+
+
+def test_a_part_that_was_begun_keeps_its_learning_rate(script, data: Path, tmp_path: Path) -> None:
+    part = next(part for part in script.PARTS if part.name == "grpo-8")
+    trials = {f"rate-{rate:g}": made_up(rate * 1e4, 0.0, 1.0) for rate in (1e-6, 3e-6, 1e-5)}
+    assert script.rate_of(part, asked(data, tmp_path), trials) == 1e-5
+    (tmp_path / "grpo-8").mkdir()
+    (tmp_path / "grpo-8" / "config.yaml").write_text("learn: {lr: 3.0e-6}\n")
+    (tmp_path / "grpo-8" / "metrics.jsonl").touch()
+    assert script.rate_of(part, asked(data, tmp_path), trials) == 3e-6

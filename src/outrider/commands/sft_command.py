@@ -51,12 +51,13 @@ def sft_command(sft: Sft, out: Path) -> int:
         raise UserError(f"task {sft.task.name!r} has no worked solutions to learn from (metadata 'solution')")
     # of a new model the same sums, and so the same weights, on machines with any number of cores
     torch.set_num_threads(1 if sft.base is None else len(usable_cores()))
-    policy, sft = _begun(sft), _sized(sft)
+    policy, asked, sft = _begun(sft), sft, _sized(sft)
     holds = f"its context, {context_length(policy.model)}"
     learner, losses = imitating(policy, sft), _Losses()
     save_every = SAVE_EVERY if sft.base is None else _SAVE_A_BASE_EVERY
     unfinished = Checkpoints(out.with_name(f"{out.name}.unfinished"), keep=2)
-    done = _gone_on(unfinished, sft, learner, losses)
+    done = _gone_on(unfinished, asked, learner, losses)
+    passes = [learner.passes]
     with Progress(sft.steps, "steps") as progress:
         progress.phase("learn")
         progress.advance(done)
@@ -64,9 +65,12 @@ def sft_command(sft: Sft, out: Path) -> int:
         def report(step: int, metrics: dict[str, float]) -> None:
             losses.add(step, metrics)
             if (step + 1) % save_every == 0 and step + 1 < sft.steps:
-                state = {"settings": sft.model_dump(mode="json"), "losses": losses.state_dict()}
+                state = {"settings": asked.model_dump(mode="json"), "losses": losses.state_dict()}
                 unfinished.save(step + 1, state, learner.save)
             progress.advance(1)
+            if learner.passes != passes[-1]:
+                passes.append(learner.passes)
+                progress.say(f"memory ran out in the backward pass: going on with {learner.passes}")
             if 0 < losses.too_long == metrics["too_long"]:
                 progress.say(f"left out: a problem with more tokens than {holds}; counted")
             if "entropy" in metrics:

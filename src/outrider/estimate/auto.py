@@ -209,11 +209,13 @@ def _learning(room: _Room) -> Iterator[Dotted]:
 
 
 def _vllm_share(room: _Room, part: float) -> Dotted:
-    """The share of a device for vLLM that holds the keys and values of such a part of a step."""
+    """The share of a device, or of a host for all engines, that holds the keys and values of such a part of a step."""
     if "engine.sampler.memory" not in room.keys:
         return {}
     recipe, shape = room.recipe, room.shape
-    rollouts, _ = most_rollouts(recipe.explore, recipe.train.problems)
+    engines = layout_of(recipe, room.devices).processes
+    rollouts = -(-most_rollouts(recipe.explore, recipe.train.problems)[0] // engines)
     stored = keys_and_values(recipe, shape, rollouts * wave(recipe, shape)[1])
     need = number_bytes(recipe) * shape.parameters + part * stored + _VLLM_BUFFERS
+    need *= engines if room.devices.host else 1
     return {"engine.sampler.memory": min(0.9, max(0.05, round(need / room.devices.size + 0.005, 2)))}
