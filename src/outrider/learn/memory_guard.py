@@ -7,6 +7,7 @@ share of what is available. Beyond it PyTorch's allocator raises, and the proces
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,9 @@ _WORDS = (
     "CUDA error: out of memory",
     "CUBLAS_STATUS_ALLOC_FAILED",
 )
+_LOCK = threading.Lock()
+_FOUND: list[tuple[int, int]] = []
+_INSIDE: list[None] = []
 _KEPT = 0.95  # of what is available; the rest is for other programs
 
 
@@ -70,14 +74,21 @@ def memory_limit(free: int | None) -> Iterator[None]:
         return
     import resource
 
-    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    with _LOCK:  # ranks may be threads of one process, and the last one to leave restores what the first one found
+        if not _FOUND:
+            _FOUND.append(resource.getrlimit(resource.RLIMIT_DATA))
+        _INSIDE.append(None)
+        soft, hard = _FOUND[0]
     limit = _held() + int(_KEPT * free)
     known = [value for value in (soft, hard) if value != resource.RLIM_INFINITY]
     resource.setrlimit(resource.RLIMIT_DATA, (min([limit, *known]), hard))
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+        with _LOCK:
+            _INSIDE.pop()
+            if not _INSIDE:
+                resource.setrlimit(resource.RLIMIT_DATA, _FOUND.pop())
 
 
 def available(root: Path = Path("/")) -> int | None:
