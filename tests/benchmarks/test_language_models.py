@@ -56,7 +56,7 @@ def test_parts_go_on_where_they_were_cut_off_and_are_run_once(
     assert len((tmp_path / first / "metrics.jsonl").read_text().splitlines()) == 1
     assert script.run(asked(data, tmp_path, *parts)) == 0
     results = json.loads((tmp_path / "results.json").read_text())
-    assert [*results] == [part.name for part in script.PARTS if part.name in (parts or results)]
+    assert [*results] == [part.name for part in script.PARTS if not parts or part.name in parts]
     assert all(result["steps"] >= 2 and result["card"] for result in results.values())
     assert "not run" in script.page({})
     assert f"| `{first}` | {results[first]['steps']} |" in script.page(results)

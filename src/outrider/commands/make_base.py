@@ -10,7 +10,8 @@ from rich.console import Console
 
 from outrider.config import read_yaml
 from outrider.errors import UserError
-from outrider.model.made_base import MadeBase, made_base, making
+from outrider.model.cache import making
+from outrider.model.made_base import MadeBase, made_base
 from outrider.model.places import model_folder
 
 
@@ -25,7 +26,7 @@ def make_base(model: str) -> None:
     base = made_base(model)
     if base is None or base.made:
         return
-    with making(base):
+    with making(base.folder):
         if not base.made:  # another process may have made it meanwhile
             _make(model, base)
 

@@ -54,7 +54,7 @@ def chosen_for(recipe: Recipe, out: Path, resume: bool) -> AutoValues:
             file = RunFolder(out).config
             recorded = recipe_of_run(read_yaml(file.read_text(encoding="utf-8"), str(file)) or {})
     config = local_config(recipe.model)
-    if config is None and not isinstance(recipe.engine.learner, Tinker):
+    if config is None and recorded is None and not isinstance(recipe.engine.learner, Tinker):
         config = hub_config(recipe.model)  # the weights follow
     return choose(recipe, config, recorded)
 

@@ -34,6 +34,10 @@ class TrainOptions(Options):
         return self
 
 
+EVALUATED_TOGETHER = 100
+"""Problems that an evaluation samples together: enough rows for full waves, few enough to be gathered at once."""
+
+
 class EvaluateOptions(Options):
     """How a policy is measured."""
 

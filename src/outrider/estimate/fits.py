@@ -43,10 +43,8 @@ class Remedy(NamedTuple):
 
 def needed(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices, evaluating: bool = False) -> int:
     """Bytes of a device; of the host's memory, where that is the device, by all processes together."""
-    taken, vllm = (
-        memory(setup.recipe, shape, model_type, setup.layout, evaluating),
-        int(vllm_share(setup.recipe) * devices.size),
-    )
+    taken = memory(setup.recipe, shape, model_type, setup.layout, evaluating)
+    vllm = int(vllm_share(setup.recipe) * devices.size)
     if not devices.host:
         return taken.peak + LIBRARIES + vllm
     gaps = int(GAPS * (taken.peak - sum(taken.held.values())))

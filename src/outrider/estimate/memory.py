@@ -44,15 +44,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from outrider.config import Recipe
-from outrider.config.train import EvaluateOptions
+from outrider.config.train import EVALUATED_TOGETHER
 from outrider.estimate.decoder_shape import DecoderShape
 from outrider.explore import Bounds, Stage
 from outrider.explore.bounds import bounds_of
 from outrider.sample.options import FUSED_FAMILIES, LocalSampling
 from outrider.tasks.turn_task import TurnTask
-
-CHUNK_OF_EVALUATION = 100
-"""Problems that an evaluation samples at once, as in :mod:`outrider.train.evaluate`."""
 
 PROMPT = 512
 """Tokens of a prompt where none has been seen: a long problem with a template."""
@@ -161,16 +158,17 @@ def number_bytes(recipe: Recipe) -> int:
 def wave(recipe: Recipe, shape: DecoderShape, evaluating: bool = False) -> tuple[int, int]:
     """Rows that are decoded together at most in a step, or in evaluations as well, and tokens of the longest."""
     rollouts, unbounded = most_rollouts(recipe.explore, recipe.train.problems)
-    at_once = max(rollouts, evaluated_at_once(recipe.evaluate)) if evaluating else rollouts
+    at_once = max(rollouts, evaluated_at_once(recipe)) if evaluating else rollouts
     rows = recipe.sample.most_rows if unbounded else min(recipe.sample.most_rows, at_once)
     return rows, min(recipe.sample.max_tokens + PROMPT, shape.context)
 
 
-def evaluated_at_once(evaluate: EvaluateOptions) -> int:
+def evaluated_at_once(recipe: Recipe) -> int:
     """The most responses that an evaluation asks for in one call: samples of a hundred problems, or greedy ones."""
-    if not (evaluate.before or evaluate.after):
+    train, evaluate = recipe.train, recipe.evaluate
+    if not (evaluate.before or evaluate.after or train.evaluate_every or train.evaluate_at):
         return 0
-    return max(min(evaluate.problems, CHUNK_OF_EVALUATION) * evaluate.n, evaluate.problems * evaluate.greedy)
+    return max(min(evaluate.problems, EVALUATED_TOGETHER) * evaluate.n, evaluate.problems * evaluate.greedy)
 
 
 def keys_and_values(recipe: Recipe, shape: DecoderShape, tokens: int) -> int:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import io
 import json
-import os
 import re
 import shutil
 import tempfile
@@ -18,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.errors import UserError, nearest
-from outrider.record.disk import disk_refused
+from outrider.model.cache import cache_folder, making
 
 PACKAGE = "package:"
 SOURCE = "gguf.json"
@@ -84,14 +82,9 @@ def folder_of_gguf(name: str) -> str:
     place = cache / f"{file.stem}-{_digest(file.absolute(), status.st_size, status.st_mtime_ns)}"
     if (place / SOURCE).is_file():
         return str(place)
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-        with (cache / f".{place.name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not (place / SOURCE).is_file():
-                _convert(name, file, place)
-    except OSError as error:
-        raise disk_refused(place, error) from error
+    with making(place):
+        if not (place / SOURCE).is_file():
+            _convert(name, file, place)
     return str(place)
 
 
@@ -103,13 +96,6 @@ def precision_of(folder: str) -> str:
         return ""
     were = f"{source['type']}, {source['bits']:.1f} bits per weight"
     return f"weights from {source['file']} ({were}), converted to float32"
-
-
-def cache_folder() -> Path:
-    """The folder of converted models."""
-    own, shared = os.environ.get("OUTRIDER_CACHE"), os.environ.get("XDG_CACHE_HOME")
-    place = Path(own) if own else (Path(shared) if shared else Path.home() / ".cache") / "outrider"
-    return place.expanduser()
 
 
 @lru_cache

@@ -6,17 +6,13 @@ these settings. Imports no torch.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
-from outrider.model.gguf_file import cache_folder
-from outrider.record.disk import disk_refused
+from outrider.model.cache import cache_folder
 
 BASE = "base:"
 _SETTINGS = "sft.yaml"
@@ -55,20 +51,3 @@ def made_base(model: str) -> MadeBase | None:
     settings = file.read_text("utf-8")
     key = hashlib.blake2b(settings.encode(), digest_size=6).hexdigest()
     return MadeBase(cache_folder() / f"base-{name}-{key}", settings)
-
-
-@contextmanager
-def making(base: MadeBase) -> Iterator[None]:
-    """A block that one process at a time is in; the others wait.
-
-    Raises:
-        UserError: the disk refuses.
-    """
-    try:
-        base.folder.parent.mkdir(parents=True, exist_ok=True)
-        lock = (base.folder.parent / f".{base.folder.name}.lock").open("w")
-    except OSError as error:
-        raise disk_refused(base.folder, error) from error
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -72,7 +72,10 @@ def pack(rows: Sequence[Packable]) -> Packing:
     """
     starts: dict[bytes, int] = {}
     laid: list[Any] = []
-    positions, places, before, own = ([] for _ in range(4))  # type: list[Any], list[Any], list[Any], list[Any]
+    positions: list[Any] = []
+    places: list[Any] = []
+    before: list[Any] = []
+    own: list[Any] = []
     total = 0
     for row in rows:
         context, tokens = len(row.context_ids), len(row.token_ids)

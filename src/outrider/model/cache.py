@@ -1,0 +1,34 @@
+"""The folder of models that were made on this machine, each made by one process while the others wait."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from outrider.record.disk import disk_refused
+
+
+def cache_folder() -> Path:
+    """``$OUTRIDER_CACHE``, else ``outrider`` in ``$XDG_CACHE_HOME`` or ``~/.cache``."""
+    own, shared = os.environ.get("OUTRIDER_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    place = Path(own) if own else (Path(shared) if shared else Path.home() / ".cache") / "outrider"
+    return place.expanduser()
+
+
+@contextmanager
+def making(place: Path) -> Iterator[None]:
+    """A block that makes a folder of the cache, in which one process at a time is.
+
+    Raises:
+        UserError: the disk refuses.
+    """
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with (place.parent / f".{place.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+    except OSError as error:
+        raise disk_refused(place, error) from error
