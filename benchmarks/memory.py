@@ -4,6 +4,10 @@ For each case a process of its own, or two, as `outrider train` starts them: a r
 one wave of responses behind prompts of 512 tokens, learns from some of them, and hands its weights over, twice.
 ``measured``: the largest resident size beside that of the loaded libraries, of the process that takes most.
 ``estimated``: :func:`outrider.estimate.memory.memory` for the same recipe. ``ratio``: of estimated to measured.
+
+The cases of ``auto`` take the values that :mod:`outrider.estimate.auto` chooses for a made-up machine, and compare what
+the run would print, :func:`outrider.estimate.fits.needed`, with the largest resident size of the whole process, whose
+allocator is left as it is.
 """
 
 from __future__ import annotations
@@ -28,14 +32,17 @@ from transformers import (
 )
 
 from outrider.config import Recipe, load_recipe
+from outrider.estimate.auto import choose, with_values
 from outrider.estimate.decoder_shape import DecoderShape, shape_of
 from outrider.estimate.estimate import layout_of
+from outrider.estimate.fits import GIB, Setup, needed
 from outrider.estimate.memory import PROMPT, Memory, memory
 from outrider.model.device import DTYPES
 from outrider.model.load import Policy
 from outrider.model.lora import add_adapter
 from outrider.model.options import LoraOptions
 from outrider.model.tiny import character_tokenizer, tiny_policy
+from outrider.processes.devices import Devices
 from outrider.processes.launch import launch
 from outrider.processes.ranks import Ranks
 from outrider.record import Problem, SampleRequest
@@ -67,6 +74,9 @@ class Sizes(NamedTuple):
 SMALL = Sizes(8, 512, 1408, 8, 2, 16_000, True)
 MEDIUM = Sizes(12, 768, 2048, 12, 4, 50_000, False)
 WIDE = Sizes(4, 896, 4864, 14, 2, 151_936, True)
+COUNTDOWN = Sizes(3, 128, 256, 4, 2, 32, True)  # base:countdown
+PROSE = Sizes(4, 192, 384, 6, 3, 653, True)  # base:prose
+SMOLLM2 = Sizes(30, 576, 1536, 9, 3, 49_152, True)
 HALF_BILLION = Sizes(24, 896, 4864, 14, 2, 151_936, True)  # Qwen2.5-0.5B
 
 
@@ -75,6 +85,7 @@ class Case(NamedTuple):
 
     Attributes:
         trained: rows that are learned from; the others are only sampled.
+        machine: GiB of the made-up machine that ``auto`` chooses for; 0: every value is given.
     """
 
     name: str
@@ -84,9 +95,12 @@ class Case(NamedTuple):
     problems: int = 2
     samples: int = 4
     trained: int = 8
+    machine: int = 0
 
     @property
     def recipe(self) -> Recipe:
+        if self.machine:
+            return self._auto()
         usual = [
             f"train.ranks={1 + (SHARED in self.options)}",
             "sample.max_tokens=64",
@@ -95,6 +109,28 @@ class Case(NamedTuple):
         ]
         plan = [f"train.problems={self.problems}", f"explore.0.n={self.samples}", "sample.rows=1024"]
         return load_recipe("dr-grpo", [*usual, *plan, *self.options])
+
+    def _auto(self) -> Recipe:
+        """With the values that are chosen for the machine."""
+        plan = ["train.problems=64", "explore.0.n=8", "sample.max_tokens=64", "objective.kl=0", "train.ranks=1"]
+        recipe = load_recipe("dr-grpo", [*plan, *self.options])
+        config = model_of(self, "meta").config.to_dict()
+        return with_values(recipe, choose(recipe, config, devices=self.devices).values)
+
+    @property
+    def devices(self) -> Devices:
+        """The made-up machine."""
+        return Devices(1, self.machine * GIB, "a made-up machine", host=True)
+
+    def sized(self) -> Case:
+        """One full wave and one full pass of the chosen values; other cases as they are."""
+        if not self.machine:
+            return self
+        recipe = self.recipe
+        rows = min(recipe.sample.most_rows, 512)
+        samples = min(8, rows)
+        trained = max(1, recipe.learn.tokens_of_a_pass // (PROMPT + recipe.sample.max_tokens))
+        return self._replace(problems=rows // samples, samples=samples, trained=trained)
 
 
 LOW, RECOMPUTED, KL = "policy.dtype=bfloat16", "learn.gradient_checkpointing=true", "objective.kl=0.1"
@@ -133,29 +169,44 @@ CASES = [
         "two shares, bfloat16, recomputed layers, large vocabulary", "qwen2", WIDE, (SHARED, LOW, RECOMPUTED), 1, 4, 4
     ),
     Case("two shares of an adapter, bfloat16, KL", "llama", MEDIUM, (SHARED, LORA, LOW, KL)),
+    *(
+        Case(f"auto, {machine} GiB", kind, sizes, machine=machine)
+        for kind, sizes, machine in [
+            ("qwen2", COUNTDOWN, 8),
+            ("qwen2", PROSE, 8),
+            ("qwen2", SMALL, 8),
+            ("qwen2", SMALL, 16),
+            ("llama", SMOLLM2, 8),
+            ("llama", SMOLLM2, 16),
+            ("qwen2", HALF_BILLION, 16),
+            ("qwen2", HALF_BILLION, 20),
+        ]
+    ),
 ]
 
 
-def model_of(case: Case) -> PreTrainedModel:
+def model_of(case: Case, device: str = "cpu") -> PreTrainedModel:
     config, model = KINDS[case.kind]
     torch.manual_seed(0)
     sizes = case.sizes
-    return model(
-        config(
-            vocab_size=sizes.vocabulary,
-            hidden_size=sizes.width,
-            intermediate_size=sizes.inner,
-            num_hidden_layers=sizes.layers,
-            num_attention_heads=sizes.heads,
-            num_key_value_heads=sizes.keys,
-            head_dim=sizes.width // sizes.heads,
-            tie_word_embeddings=sizes.tied,
-            max_position_embeddings=4096,
-            pad_token_id=0,
-            bos_token_id=1,
-            eos_token_id=2,
+    with torch.device(device):
+        made: PreTrainedModel = model(
+            config(
+                vocab_size=sizes.vocabulary,
+                hidden_size=sizes.width,
+                intermediate_size=sizes.inner,
+                num_hidden_layers=sizes.layers,
+                num_attention_heads=sizes.heads,
+                num_key_value_heads=sizes.keys,
+                head_dim=sizes.width // sizes.heads,
+                tie_word_embeddings=sizes.tied,
+                max_position_embeddings=4096,
+                pad_token_id=0,
+                bos_token_id=1,
+                eos_token_id=2,
+            )
         )
-    ).eval()
+    return made.eval()
 
 
 def policy_of(case: Case, recipe: Recipe) -> Policy:
@@ -208,11 +259,12 @@ def _load_libraries(ranks: Ranks, dtype: str) -> None:
 
 
 def measured(ranks: Ranks, case: Case) -> float:
-    """Megabytes of this process beside its libraries, at its peak."""
+    """Megabytes of this process at its peak, beside its libraries unless a machine is made up."""
     recipe = case.recipe
     local = "sampler" not in recipe.engine.names()
-    _load_libraries(ranks, recipe.policy.dtype)
-    libraries = trimmed()
+    if not case.machine:
+        _load_libraries(ranks, recipe.policy.dtype)
+    libraries = 0.0 if case.machine else trimmed()
     policy = policy_of(case, recipe)
     policy = ready(policy, "auto" if local else "packed")[0]
     trimmed()
@@ -228,8 +280,7 @@ def measured(ranks: Ranks, case: Case) -> float:
 
 
 def shape_of_case(case: Case) -> DecoderShape:
-    with torch.device("meta"):
-        shape = shape_of(model_of(case).config.to_dict())
+    shape = shape_of(model_of(case, "meta").config.to_dict())
     assert shape is not None
     return shape
 
@@ -238,13 +289,23 @@ def estimated(case: Case) -> Memory:
     return memory(case.recipe, shape_of_case(case), case.kind, layout_of(case.recipe, None))
 
 
+def peak_of(case: Case, told: Memory) -> int:
+    """Bytes that ``measured`` is compared with."""
+    if not case.machine:
+        return told.peak
+    return needed(
+        Setup(case.recipe, layout_of(case.recipe, case.devices)), shape_of_case(case), case.kind, case.devices
+    )
+
+
 def one(ranks: Ranks, index: int) -> int:
-    # every tensor a mapping of its own, which goes back when it is freed: what is measured is what is held
-    ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 1 << 16)
-    case = CASES[index]
+    case = CASES[index].sized()
+    if not case.machine:
+        # every tensor a mapping of its own, which goes back when it is freed: what is measured is what is held
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 1 << 16)
     largest = max(ranks.gather(lambda: [measured(ranks, case)]))
     told = estimated(case)
-    peak = told.peak / 2**20
+    peak = peak_of(case, told) / 2**20
     if ranks.main:
         numbers: dict[str, Any] = {
             "case": case.name,

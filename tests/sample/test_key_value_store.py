@@ -27,6 +27,16 @@ def test_a_store_grows_and_thins_out_a_layer_at_a_time() -> None:
         assert peak.most < 1.3 * held
 
 
+@pytest.mark.parametrize(("heads", "shared"), [(8, 8), (12, 2)])
+def test_prefill_holds_no_attention_scores(heads: int, shared: int) -> None:
+    rows, tokens, dim = 4, 256, 8
+    store = Store(torch.zeros(rows, dtype=torch.int64), tokens, 1)
+    q, k, v = (torch.randn(rows, n, tokens, dim) for n in (heads, shared, shared))
+    with Peak() as peak:
+        store.attend(0, q, k, v, 1.0, None)
+    assert peak.most < rows * heads * tokens * tokens
+
+
 @pytest.mark.parametrize("columns", [3, 5])
 def test_keeping_is_spreading_in_place(columns: int) -> None:
     store = Store(torch.tensor([0, 2, 1]), 3, 2)

@@ -128,7 +128,8 @@ def _convert(name: str, file: Path, place: Path) -> None:
 def _read(name: str, file: Path) -> tuple[Any, Any]:
     """Tokenizer and model of the file, by transformers."""
     try:
-        import gguf  # noqa: F401 - transformers would name it in a sentence of several lines
+        import accelerate  # noqa: F401 - transformers would name either in a sentence of several lines
+        import gguf  # noqa: F401
         from transformers import AutoModelForCausalLM, AutoTokenizer
     except ModuleNotFoundError as error:
         raise UserError(f"model {name!r}: a GGUF file needs {error.name}: pip install 'outrider[gguf]'") from None

@@ -15,7 +15,7 @@ from outrider.record import Ids
 from outrider.sample.kept import Part, Standing, aligned
 from outrider.sample.store import BLOCK, Store
 
-PREFILL_TOKENS = 32_768  # most padded tokens of one prefill pass
+PREFILL_TOKENS = 8_192  # most padded tokens of one prefill pass
 
 
 class Cache(Protocol):

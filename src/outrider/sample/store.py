@@ -179,6 +179,7 @@ class Store:
         # a padding query sees itself: a softmax over nothing is NaN, which would spread into later layers
         seen_BQS = (seen[None] & (at[None, None] >= self.starts_B[:, None, None])) | (at[None] == query_at)[None]
         gqa = keys.shape[1] != q.shape[1]
-        k = keys.transpose(2, 3)
+        # with keys as they lie, [.., D, S], the kernel holds all scores: twelve times the memory, three times the time
+        k = keys.transpose(2, 3).contiguous()
         out = F.scaled_dot_product_attention(q, k, values, attn_mask=seen_BQS[:, None], scale=scale, enable_gqa=gqa)
         return out.transpose(1, 2)
