@@ -14,7 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from outrider import load_run
 from outrider.cli import main
+from outrider.config import load_recipe
+from outrider.config.evaluate import EvaluateOptions
+from outrider.model.options import PolicyOptions
+from outrider.preflight.check import Wanted, preflight
 
 GOOD = [{"problem": f"{i}+{j}", "answer": str(i + j), "level": "a"} for i in range(4) for j in range(3)]
 HELD = [{"problem": f"{i}*{j}", "answer": str(i * j), "level": "a"} for i in range(2, 5) for j in range(2, 4)]
@@ -213,3 +218,43 @@ def test_a_table_that_all_accept(
 
 def test_there_are_forty_of_them() -> None:
     assert len(BAD) >= 40
+
+
+LONG_ROWS = Bad("", with_row(GOOD, 6, problem=LONG), with_row(HELD, 1, problem=LONG + "2"), {"skip": "long"})
+
+
+def test_rows_that_are_too_long_are_left_out_and_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = recipe(tmp_path, LONG_ROWS)
+    monkeypatch.setattr("outrider.commands.time_probe.time_line", lambda *_: "")
+    assert said(capsys, "train", file, "--dry-run")[0] == 0
+    assert said(capsys, "validate", file)[0] == 0
+    status, text = said(capsys, "train", file, "train.steps=2", "train.ranks=2", "--out", str(tmp_path / "run"))
+    assert status == 0, text
+    counts = f"{len(GOOD) - 1} train, {len(HELD) - 1} heldout, 0 left out, 1 too long in train, 1 too long in heldout"
+    assert counts in (tmp_path / "run/notices.txt").read_text()
+    rollouts = load_run(tmp_path / "run").rollouts()
+    assert len(rollouts) == 2 * 4 * 8
+    assert rollouts.prompt_ids.str.len().max() < 10
+
+
+def test_a_row_that_leaves_less_than_a_response_is_too_long(tmp_path: Path) -> None:
+    """The bound is sample.max_tokens, on both sides of it; a character is a token, and there are two more."""
+    for letters, left_out in ((256 - 96 - 2, 0), (256 - 96 - 1, 1)):
+        rows = with_row(GOOD, 0, problem=("1+" * 128)[:letters])
+        folder = tmp_path / str(letters)
+        folder.mkdir()
+        task = load_recipe(recipe(folder, Bad("", rows, HELD, {"skip": ["empty", "long"]}))).task
+        found = preflight(task, Wanted(4, EvaluateOptions(problems=4), 96), "base:countdown", PolicyOptions())
+        assert found.refused == []
+        assert task.counts["too_long_in_train"] == left_out == len(found.long)
+        assert task.counts["train"] == len(GOOD) - left_out
+
+
+def test_a_table_of_long_rows_alone_is_refused(tmp_path: Path) -> None:
+    rows = [{**row, "problem": LONG + str(i)} for i, row in enumerate(GOOD)]
+    task = load_recipe(recipe(tmp_path, Bad("", rows, HELD, {"skip": "long"}))).task
+    found = preflight(task, Wanted(4, None, 96), "base:countdown", PolicyOptions())
+    assert len(found.refused) == 1
+    assert "train.jsonl: every prompt is too long for the model" in found.refused[0]

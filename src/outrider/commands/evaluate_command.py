@@ -12,7 +12,7 @@ from outrider.credit.reward import RewardOptions
 from outrider.measure.table import as_markdown, as_table
 from outrider.model.device import placement
 from outrider.model.load import load_policy
-from outrider.preflight.check import Wanted, preflight
+from outrider.preflight.check import Wanted, leave_out, preflight
 from outrider.processes.clock import Clock
 from outrider.processes.launch import launch
 from outrider.processes.ranks import Ranks
@@ -45,6 +45,7 @@ def _evaluate(ranks: Ranks, options: Evaluate, out: Path | None) -> int:
     try:
         wanted = Wanted(None, options.evaluate, options.sample.max_tokens)
         found = ranks.from_main(lambda: preflight(options.task, wanted, options.model, options.policy).refuse())
+        leave_out(options.task, found.long)
         policy, path_sentence = ready(load_policy(options.model, options.policy), options.sample.path)
         computes = str(placement(options.policy.dtype))
         problems = ranks.from_main(lambda: heldout_problems(options.task, options.evaluate))
@@ -54,7 +55,7 @@ def _evaluate(ranks: Ranks, options: Evaluate, out: Path | None) -> int:
         sampler = with_turns(drawing, options.task, policy, options.sample)
         collect = Collector(sampler, options.task, RewardOptions(), ranks, Clock(), prompt_end=policy.prompt_end)
         sentences = [f"computing on {computes}", path_sentence, counted(options.task)]
-        for sentence in [*sentences, *(f"warning: {notice}" for notice in found)]:
+        for sentence in [*sentences, *(f"warning: {notice}" for notice in found.notices)]:
             if sentence and ranks.main:
                 Console(stderr=True).print(sentence, soft_wrap=True, markup=False, highlight=False)
         evaluator = Evaluator(problems, policy.encode, collect, options.evaluate, options.sample.params())

@@ -14,7 +14,7 @@ from outrider.estimate.estimate import lacking
 from outrider.interrupts import SafeStop, Terminated
 from outrider.learn.options import Tinker
 from outrider.model.places import hub_config, local_config
-from outrider.preflight.check import preflight, wanted_by
+from outrider.preflight.check import Preflight, leave_out, preflight, wanted_by
 from outrider.processes.agreed_stop import AgreedStop
 from outrider.processes.clock import Clock
 from outrider.processes.launch import launch
@@ -71,7 +71,7 @@ def refuse_unfit(recipe: Recipe, force: bool) -> None:
         raise UserError(f"{lacks}; --force (force=True in Python) trains all the same")
 
 
-def _preflight(recipe: Recipe) -> list[str]:
+def _preflight(recipe: Recipe) -> Preflight:
     return preflight(recipe.task, wanted_by(recipe), recipe.model, recipe.policy).refuse()
 
 
@@ -82,13 +82,14 @@ def training_run(ranks: Ranks, recipe: Recipe, screen: Screen, out: Path, sizes:
         UserError: the table, the model or the recipe cannot be used.
     """
     found = ranks.from_main(lambda: _preflight(recipe))  # first: loading a model takes minutes
+    leave_out(recipe.task, found.long)
     clock = Clock(screen.phase)
     policy, path_sentence = open_policy(recipe, ranks)
     reference = reference_of(recipe, policy) if ranks.main else ""  # before the learner, which may shard the model
     trainer = build(recipe, policy, ranks, clock)
     trainer.explorer.prepare()
     computed = [path_sentence] if sizes is None else [path_sentence, sizes]
-    return TrainingRun(trainer, policy, computed, ranks, screen, out, reference, found)
+    return TrainingRun(trainer, policy, computed, ranks, screen, out, reference, found.notices)
 
 
 @contextmanager

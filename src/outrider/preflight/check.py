@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from outrider.config import Recipe
@@ -12,10 +12,12 @@ from outrider.model.options import PolicyOptions
 from outrider.preflight.verifier import failing_verifier
 from outrider.record import Problem
 from outrider.tasks.heldout import HeldoutRange, heldout_problems
+from outrider.tasks.table import Table
 from outrider.tasks.task import Task, counts_of
+from outrider.tasks.turn_task import TurnTask
 
 if TYPE_CHECKING:
-    from outrider.preflight.prompts import Fault, Prompts
+    from outrider.preflight.prompts import Fault, LongPrompt, Prompts
 
 
 class Wanted(NamedTuple):
@@ -39,9 +41,11 @@ class Preflight(NamedTuple):
     notices: list[str]
     skipped: bool = False
     """Whether something was left unchecked, as it is not on this machine."""
+    long: frozenset[str] = frozenset()
+    """Places of the rows that the task leaves out, as their prompts are too long."""
 
-    def refuse(self) -> list[str]:
-        """The notices.
+    def refuse(self) -> Preflight:
+        """Itself.
 
         Raises:
             UserError: a run would end with an error; the first reason, and how many others there are.
@@ -50,7 +54,7 @@ class Preflight(NamedTuple):
             first, *others = self.refused
             more = f"; and {len(others)} more, which `outrider validate` lists" if others else ""
             raise UserError(f"{first}{more}")
-        return self.notices
+        return self
 
 
 def wanted_by(recipe: Recipe) -> Wanted:
@@ -61,15 +65,22 @@ def wanted_by(recipe: Recipe) -> Wanted:
 def preflight(task: Task, wanted: Wanted, model: str | None, policy: PolicyOptions) -> Preflight:
     """Everything that table, tokenizer and configuration decide. Reads the task's files and the model's tokenizer.
 
+    With ``skip: long`` the task leaves rows out from then on; in other processes :func:`leave_out` tells it the same.
+
     Args:
         model: whose tokenizer writes the prompts; None leaves them unchecked.
     """
     refused: list[str] = []
     notices: list[str] = []
+    long: frozenset[str] = frozenset()
     try:
+        prompts = None if model is None else _prompts(model, policy)
+        table = _table(task)
+        if prompts is not None and table is not None and table.skips_long:
+            long = _too_long(table, prompts, wanted.max_tokens)
+            leave_out(task, long)
         train = [] if wanted.per_step is None else _train_problems(task, wanted.per_step)
         heldout = [] if wanted.evaluate is None else heldout_problems(task, wanted.evaluate)
-        prompts = None if model is None else _prompts(model, policy)
     except UserError as error:
         return Preflight([str(error)], [])
     if why := failing_verifier(task, train or heldout):
@@ -89,13 +100,42 @@ def preflight(task: Task, wanted: Wanted, model: str | None, policy: PolicyOptio
         if prompts is None or not problems:
             continue
         found = prompts.check(problems, wanted.max_tokens)
-        refused += _sentences(found.faults)
-        if found.short:
+        none_left = [prompt for prompt in found.long if prompt.tokens >= prompts.context]
+        refused += _sentences([*found.faults, *(_no_room(prompt, table, prompts.context) for prompt in none_left)])
+        if short := len(found.long) - len(none_left):
             notices.append(
-                f"{found.short:,} of {len(problems):,} {side} prompts leave fewer than sample.max_tokens "
+                f"{short:,} of {len(problems):,} {side} prompts leave fewer than sample.max_tokens "
                 f"({wanted.max_tokens:,}) of the model's {prompts.context:,} tokens: their responses end earlier"
             )
-    return Preflight(refused, notices)
+    return Preflight(refused, notices, long=long)
+
+
+def leave_out(task: Task, places: Collection[str]) -> None:
+    """Have a task leave out what :func:`preflight` has found too long in another process."""
+    table = _table(task)
+    if table is not None and table.skips_long:
+        table.leave_out(places)
+
+
+def _table(task: Task) -> Table | None:
+    inner = task.table if isinstance(task, TurnTask) else task
+    return inner if isinstance(inner, Table) else None
+
+
+def _too_long(table: Table, prompts: Prompts, max_tokens: int) -> frozenset[str]:
+    """Places of all rows of both sides whose prompts leave less than the longest response."""
+    table.leave_out([])
+    train = [table.train(index) for index in range(table.counts["train"])]
+    long = prompts.check([*train, *table.heldout(table.counts["heldout"])], max_tokens).long
+    return frozenset(prompt.problem.metadata["place"] for prompt in long)
+
+
+def _no_room(prompt: LongPrompt, table: Table | None, context: int) -> Fault:
+    from outrider.preflight.prompts import Fault
+
+    hint = "" if table is None else "; skip: long leaves such rows out and counts them"
+    why = f"its prompt of {prompt.tokens:,} tokens leaves no room in the model's context of {context:,}"
+    return Fault(prompt.problem, why + hint)
 
 
 def _train_problems(task: Task, per_step: int) -> Sequence[Problem]:

@@ -21,11 +21,18 @@ class Fault(NamedTuple):
     reason: str
 
 
+class LongPrompt(NamedTuple):
+    """A problem whose prompt leaves less of the context than the longest response, and the tokens of its prompt."""
+
+    problem: Problem
+    tokens: int
+
+
 class PromptCheck(NamedTuple):
-    """The prompts that stop a run at the step that draws them, and how many others leave too short a response."""
+    """The prompts that cannot be written, and those that leave less than the longest response, or nothing."""
 
     faults: list[Fault]
-    short: int
+    long: list[LongPrompt]
 
 
 class Prompts:
@@ -40,14 +47,14 @@ class Prompts:
         self._options = options
 
     def check(self, problems: Sequence[Problem], max_tokens: int) -> PromptCheck:
-        """Find the prompts that leave no room to respond, or less than ``max_tokens``, or that cannot be written.
+        """Find the prompts that leave less than ``max_tokens`` of the context, and those that cannot be written.
 
         Only prompts that may be at fault are encoded, since a large table takes minutes: those that would be too long
         if each byte were a token, those with a character that the tokenizer does not know, and the first of each
         sequence of roles.
         """
         faults: list[Fault] = []
-        short = 0
+        long: list[LongPrompt] = []
         characters = set("".join(text for problem in problems for text in _texts(problem)))
         unknown = set(left_out(self.policy.tokenizer, "\n".join(sorted(characters))))
         templates: dict[tuple[str, ...] | None, int] = {}  # by roles, the tokens around the texts
@@ -64,11 +71,9 @@ class Prompts:
             except UserError as error:
                 faults.append(Fault(problem, str(error)))
                 continue
-            if length >= self.context:
-                reason = f"its prompt of {length:,} tokens leaves no room in the model's context of {self.context:,}"
-                faults.append(Fault(problem, reason))
-            short += self.context - max_tokens < length < self.context
-        return PromptCheck(faults, short)
+            if length > self.context - max_tokens:
+                long.append(LongPrompt(problem, length))
+        return PromptCheck(faults, long)
 
 
 def _texts(problem: Problem) -> Iterator[str]:

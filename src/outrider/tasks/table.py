@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain, zip_longest
@@ -34,6 +34,9 @@ if TYPE_CHECKING:  # a recipe that only names the task should not wait for the m
 PROMPT = "{problem}\n"
 
 
+Skipped = Literal["empty", "long"]
+
+
 class TableSide(NamedTuple):
     """The problems of one file with their places (``metadata["place"]``), and how many rows ``skip`` left out."""
 
@@ -49,6 +52,7 @@ class _Sides(NamedTuple):
     left_out: int
     other_levels: int
     skipped: Counter[str]
+    long: Counter[str]
 
 
 class Table(Task):
@@ -64,7 +68,9 @@ class Table(Task):
     objects or lists: ``reward_model.ground_truth``, ``messages.0.content``.
 
     With ``skip: empty`` a row without an answer or without a question (missing, null, NaN, blank or an empty list) is
-    left out and counted; without it such a row is refused where the verifier needs the answer.
+    left out and counted; without it such a row is refused where the verifier needs the answer. With ``skip: long`` a
+    row is left out and counted whose prompt leaves fewer than ``sample.max_tokens`` of the model's context; without it
+    a run does not begin where a prompt leaves none. ``skip: [empty, long]`` does both.
 
     Stages that show or continue solutions read those of the field ``solution`` of training rows; where it is missing,
     null or empty a problem has none, but one row at least has to have it.
@@ -86,8 +92,9 @@ class Table(Task):
     question: str = Field("problem", description="field that a named template shows")
     messages: str | None = Field(None, min_length=1, description="field with the prompt as a chat; null: prompt has it")
     answer: str = Field("answer", min_length=1, description="field of the right answer")
-    skip: Literal["empty"] | None = Field(
-        None, description="empty: leave out rows without an answer; null: refuse them"
+    skip: Skipped | list[Skipped] | None = Field(
+        None,
+        description="rows to leave out; empty: without an answer, long: prompts too long for the model; null: refuse",
     )
     solution: str | None = Field(None, min_length=1, description="field of a worked solution; null: there are none")
     id: str | None = Field(None, description="field of the id; null: a hash of the prompt")
@@ -132,7 +139,26 @@ class Table(Task):
         counts = {"train": len(sides.train), "heldout": len(sides.heldout), "left_out": sides.left_out}
         counts |= {"of_other_levels": sides.other_levels} if self.levels else {}
         skipped = {f"skipped_in_{side}": sides.skipped[side] for side in ("train", "heldout")}
-        return counts | (skipped if self.skip else {})
+        long = {f"too_long_in_{side}": sides.long[side] for side in ("train", "heldout")}
+        return counts | (skipped if self._skips("empty") else {}) | (long if self.skips_long else {})
+
+    @property
+    def skips_long(self) -> bool:
+        """Whether prompts that are too long for the model are left out."""
+        return self._skips("long")
+
+    def leave_out(self, places: Collection[str]) -> None:
+        """Leave out the rows of these places, whose prompts are too long for a model that the table does not know."""
+        for made in ("_sides", "fingerprint"):
+            self.__dict__.pop(made, None)
+        self.__dict__["_long"] = frozenset(places)
+
+    @cached_property
+    def _long(self) -> frozenset[str]:
+        return frozenset()
+
+    def _skips(self, what: Skipped) -> bool:
+        return what == self.skip or (isinstance(self.skip, list) and what in self.skip)
 
     @property
     def conversational(self) -> bool:
@@ -179,10 +205,14 @@ class Table(Task):
     @cached_property
     def _sides(self) -> _Sides:
         skipped: Counter[str] = Counter()
+        long: Counter[str] = Counter()
         heldout, skipped["heldout"], _ = self.side(self.heldout_data, heldout=True)
+        seen = {normalised(p.question) for p in heldout}
+        heldout, long["heldout"] = self._without_long(self.heldout_data, heldout)
         if self.train_data is None:
-            return _Sides([], levels_in_turn(heldout), 0, 0, skipped)
+            return _Sides([], levels_in_turn(heldout), 0, 0, skipped, long)
         table, skipped["train"], _ = self.side(self.train_data, heldout=False)
+        table, long["train"] = self._without_long(self.train_data, table)
         chosen = [p for p in table if not self.levels or p.level in self.levels]
         if not chosen:
             known = sorted({p.level for p in table} - {""})
@@ -190,11 +220,17 @@ class Table(Task):
                 f"{self.train_data}: no problem is of the levels {', '.join(self.levels)} "
                 f"({nearest(self.levels[0], known) if known else 'none has a level'})"
             )
-        seen = {normalised(p.question) for p in heldout}
         train = [p for p in chosen if normalised(p.question) not in seen]
         if not train:
             raise UserError(f"{self.train_data}: every problem is also held out in {self.heldout_data}")
-        return _Sides(train, levels_in_turn(heldout), len(chosen) - len(train), len(table) - len(chosen), skipped)
+        return _Sides(train, levels_in_turn(heldout), len(chosen) - len(train), len(table) - len(chosen), skipped, long)
+
+    def _without_long(self, source: str, problems: list[Problem]) -> tuple[list[Problem], int]:
+        """Those that are not too long, and how many are."""
+        kept = [problem for problem in problems if problem.metadata["place"] not in self._long]
+        if not kept:
+            raise UserError(f"{source}: every prompt is too long for the model, and left out (skip: long)")
+        return kept, len(problems) - len(kept)
 
     def side(self, source: str, *, heldout: bool, refuse: Callable[[UserError], None] | None = None) -> TableSide:
         """All problems of one file, in its order.
@@ -235,8 +271,8 @@ class Table(Task):
         return TableSide(problems, skipped, first_skipped)
 
     def skipped(self, row: TableRow) -> str:
-        """The reason why ``skip`` leaves a row out; empty where it does not."""
-        if self.skip is None:
+        """The reason why ``skip: empty`` leaves a row out; empty where it does not."""
+        if not self._skips("empty"):
             return ""
         parts = prompt_parts(self.prompt, self.question)
         asking = [part.field for part in parts if part.field] if self.messages is None else [self.messages]
@@ -257,7 +293,7 @@ class Table(Task):
             return replace(found, metadata={**found.metadata, "place": row.place})
         except ValueError as error:
             hint = ""
-            if self.skip is None and self.answer in row.fields and row.fields.empty(self.answer):
+            if not self._skips("empty") and self.answer in row.fields and row.fields.empty(self.answer):
                 hint = "; skip: empty leaves such rows out and counts them"
             raise UserError(f"{row.place}: {error}{hint}") from error
 
