@@ -10,7 +10,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from _study import arguments, outrider_command
 
@@ -26,6 +26,21 @@ _SAVE = (f"train.save_every={UPDATES}", "train.keep=3")
 _TRAIN = ("train.tokens=1200000", "train.ranks=1", "evaluate.before=false", *_SAVE)
 
 
+class Asked(NamedTuple):
+    """The runs of a setting: their seeds and what each is trained and evaluated with."""
+
+    seeds: tuple[int, ...]
+    train: tuple[str, ...]
+    evaluate: tuple[str, ...]
+
+
+SETTINGS = {
+    "countdown": Asked(SEEDS, _TRAIN, _EVALUATE),
+    "prose": Asked(SEEDS, _TRAIN, _EVALUATE),
+    "smollm2": Asked((0,), _SAVE, ()),  # an hour of two cores a run, with the setting's own budget
+}
+
+
 def arguments_with_runs(docstring: str | None) -> argparse.ArgumentParser:
     """The command line of a study with models: ``--out`` and ``--runs``."""
     parser = arguments(docstring)
@@ -37,7 +52,7 @@ def arguments_with_runs(docstring: str | None) -> argparse.ArgumentParser:
 def arguments_with_setting(docstring: str | None) -> argparse.ArgumentParser:
     """As well with the setting whose runs are asked."""
     parser = arguments_with_runs(docstring)
-    parser.add_argument("--setting", choices=("countdown", "prose"), default="countdown", help="(default: %(default)s)")
+    parser.add_argument("--setting", choices=tuple(SETTINGS), default="countdown", help="(default: %(default)s)")
     return parser
 
 
@@ -62,14 +77,15 @@ def longer_sft(runs: Path, steps: int = 3000, seed: int = 2, task: Countdown | N
 
 
 def trained(runs: Path, name: str, recipe: str, seed: int, *overrides: str, setting: str = "countdown") -> Path:
-    """The run ``name-seed`` of a recipe: 1.2 M generated tokens and an evaluation at the end, unless overridden.
+    """The run ``name-seed`` of a recipe with the budget of :data:`SETTINGS` and an evaluation, unless overridden.
 
     One that was cut off goes on.
     """
     run = runs / f"{name}{suffix(setting)}-{seed}"
     last = "model" if "evaluate.after=false" in overrides else "table.md"  # what a run writes last
     if not (run / last).exists():
-        asked = [f"seed={seed}", "--setting", setting, *_TRAIN, *_EVALUATE, *overrides]
+        of = SETTINGS[setting]
+        asked = [f"seed={seed}", "--setting", setting, *of.train, *of.evaluate, *overrides]
         command("train", recipe, *asked, "--out", run, *(["--resume"] if run.exists() else []))
     return run
 

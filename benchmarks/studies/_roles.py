@@ -71,7 +71,7 @@ _OPERATIONS = {*"+-*/=", "plus", "minus", "times", "divided", "by"}
 
 COUNTDOWN = Roles(("first operand", "operator", "second operand", "result", "remainder"), in_countdown)
 PROSE = Roles(("number", "operation", "name", "word", "mark"), in_prose)
-ROLES = {"countdown": COUNTDOWN, "prose": PROSE}
+ROLES = {"countdown": COUNTDOWN, "prose": PROSE, "smollm2": PROSE}
 
 
 def vocabulary(run: Path) -> list[str]:

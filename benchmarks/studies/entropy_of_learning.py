@@ -12,8 +12,9 @@ second. What a token is for (an operand, an operator, …) follows from its plac
 Shows (2026-11-21): 73 % of the drop lies in incorrect responses, which hold 76 % of the tokens; of what there was both
 lose alike (28 and 29 %). No U: entropy falls along the response. The law of the first half promises 0.06 too much in
 two of three seeds.
-Command: ``python benchmarks/studies/entropy_of_learning.py [--setting prose] [--runs DIR]`` (half a minute where DIR
-holds the runs, 12 minutes of a core where it does not). Seeds 0 to 2; see ``README.md``.
+Command: ``python benchmarks/studies/entropy_of_learning.py [--setting prose | smollm2] [--runs DIR]`` (half a minute
+where DIR holds the runs, 12 minutes of a core where it does not, with ``smollm2`` hours). Seeds 0 to 2, ``smollm2``
+seed 0; see ``README.md``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from _entropy_drop import Drop, Side, entropy_drop
-from _models import SEEDS, arguments_with_setting, suffix, trained
+from _models import SETTINGS, arguments_with_setting, suffix, trained
 from _roles import ROLES, Roles, vocabulary
 from _study import BLACK, BLUE, GREEN, GREY, ORANGE, RED, keep, panels
 from _vocabulary import entropy_drops, where_they_occur
@@ -40,7 +41,7 @@ from outrider.measure.ragged import owners
 from outrider.runs.folder import RunFolder
 
 WINDOW, BINS, RESAMPLES = 10, 10, 300
-SIZES = {"countdown": "numbers", "prose": "steps"}  # what a problem's level counts
+SIZES = {"countdown": "numbers", "prose": "steps", "smollm2": "steps"}  # what a problem's level counts
 SIGNS = {"incorrect": RED, "correct": BLUE}
 PARTS = ("incorrect", "correct", "overall", "from_incorrect", "from_correct", "from_mix")
 
@@ -277,9 +278,9 @@ def draw_beyond(axes: Axes, laws: Sequence[Mapping[str, Any]]) -> None:
 
 def main() -> None:
     asked = arguments_with_setting(__doc__).parse_args()
-    roles = ROLES[asked.setting]
+    roles, seeds = ROLES[asked.setting], SETTINGS[asked.setting].seeds
     every, others = (
-        [responses(trained(asked.runs, name, recipe, seed, setting=asked.setting), roles) for seed in SEEDS]
+        [responses(trained(asked.runs, name, recipe, seed, setting=asked.setting), roles) for seed in seeds]
         for name, recipe in (("grpo", "grpo"), ("passk", "passk-training"))
     )
     laws = [exchange(found, other) for found, other in zip(every, others, strict=True)]
@@ -288,7 +289,7 @@ def main() -> None:
     parts = parts_of(pooled, SIZES[asked.setting])
     shapes = {f"first {WINDOW} steps": shape(pooled.first, roles), f"last {WINDOW}": shape(pooled.last, roles)}
 
-    titles = ["entropy by outcome, 3 seeds", "how far it fell", "entropy over position"]
+    titles = ["entropy by outcome", "how far it fell", "entropy over position"]
     titles += ["entropy by what a token writes", "entropy for success, seed 0", "what a law gets wrong, by seed"]
     figure, (signs, drops, places, kinds, law, wrong) = panels(titles, (14, 8), rows=2)
     draw_signs(signs, every)
@@ -310,7 +311,7 @@ def main() -> None:
         "position": shapes,
         "law": [numbers for numbers, _, _ in laws],
     }
-    keep(f"entropy_of_learning{suffix(asked.setting)}", numbers, figure, asked.out, seeds=list(SEEDS))
+    keep(f"entropy_of_learning{suffix(asked.setting)}", numbers, figure, asked.out, seeds=list(seeds))
 
 
 if __name__ == "__main__":
