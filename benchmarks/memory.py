@@ -5,9 +5,9 @@ one wave of responses behind prompts of 512 tokens, learns from some of them, an
 ``measured``: the largest resident size beside that of the loaded libraries, of the process that takes most.
 ``estimated``: :func:`outrider.estimate.memory.memory` for the same recipe. ``ratio``: of estimated to measured.
 
-The cases of ``auto`` take the values that :mod:`outrider.estimate.auto` chooses for a made-up machine, and compare what
-the run would print, :func:`outrider.estimate.fits.needed`, with the largest resident size of the whole process, whose
-allocator is left as it is.
+The cases of ``auto`` take the values that :mod:`outrider.estimate.auto` chooses for a made-up machine, twice. ``said``:
+what the run would print, :func:`outrider.estimate.fits.needed`. ``resident``: the largest resident size of the whole
+process over five steps of other lengths each, whose allocator is left as it is; it should be at most what was said.
 """
 
 from __future__ import annotations
@@ -123,13 +123,13 @@ class Case(NamedTuple):
         return Devices(1, self.machine * GIB, "a made-up machine", host=True)
 
     def sized(self) -> Case:
-        """One full wave and one full pass of the chosen values; other cases as they are."""
+        """One full wave and three full passes of the chosen values; other cases as they are."""
         if not self.machine:
             return self
         recipe = self.recipe
         rows = min(recipe.sample.most_rows, 512)
         samples = min(8, rows)
-        trained = max(1, recipe.learn.tokens_of_a_pass // (PROMPT + recipe.sample.max_tokens))
+        trained = 3 * max(1, recipe.learn.tokens_of_a_pass // (PROMPT + recipe.sample.max_tokens))
         return self._replace(problems=rows // samples, samples=samples, trained=trained)
 
 
@@ -169,19 +169,18 @@ CASES = [
         "two shares, bfloat16, recomputed layers, large vocabulary", "qwen2", WIDE, (SHARED, LOW, RECOMPUTED), 1, 4, 4
     ),
     Case("two shares of an adapter, bfloat16, KL", "llama", MEDIUM, (SHARED, LORA, LOW, KL)),
-    *(
-        Case(f"auto, {machine} GiB", kind, sizes, machine=machine)
-        for kind, sizes, machine in [
-            ("qwen2", COUNTDOWN, 8),
-            ("qwen2", PROSE, 8),
-            ("qwen2", SMALL, 8),
-            ("qwen2", SMALL, 16),
-            ("llama", SMOLLM2, 8),
-            ("llama", SMOLLM2, 16),
-            ("qwen2", HALF_BILLION, 16),
-            ("qwen2", HALF_BILLION, 20),
-        ]
-    ),
+]
+AUTO = [
+    Case(f"auto, {name}, {machine} GiB", kind, sizes, machine=machine)
+    for name, kind, sizes, machine in [
+        ("0.4 M", "qwen2", COUNTDOWN, 8),
+        ("1.5 M", "qwen2", PROSE, 8),
+        ("31 M", "qwen2", SMALL, 8),
+        ("31 M", "qwen2", SMALL, 16),
+        ("135 M", "llama", SMOLLM2, 8),
+        ("135 M", "llama", SMOLLM2, 16),
+        ("0.5 B", "qwen2", HALF_BILLION, 16),
+    ]
 ]
 
 
@@ -226,21 +225,25 @@ def requests(case: Case) -> list[SampleRequest]:
     ]
 
 
-def rows(case: Case, recipe: Recipe) -> list[WeightedRow]:
-    """As long as the longest of the wave."""
-    rng, own = np.random.default_rng(1), recipe.sample.max_tokens
-    ids = rng.integers(3, case.sizes.vocabulary, (case.trained * recipe.train.ranks, PROMPT + own)).astype(np.int32)
+def rows(case: Case, recipe: Recipe, version: int | None = None) -> list[WeightedRow]:
+    """As long as the longest of the wave; with a version of other lengths each, as in a run."""
+    rng, own = np.random.default_rng(1 + (version or 0)), recipe.sample.max_tokens
+    number = case.trained * max(1, recipe.train.ranks)
+    ids = rng.integers(3, case.sizes.vocabulary, (number, PROMPT + own)).astype(np.int32)
+    shorter = np.ones(number) if version is None else rng.random(number)
+    lengths = np.ceil(own * np.maximum(shorter, 0.25)).astype(int)
+    begins = PROMPT - np.ceil(PROMPT * np.maximum(shorter, 0.25)).astype(int)
     return [
         WeightedRow(
-            context_ids=row[:PROMPT],
-            token_ids=row[PROMPT:],
-            old_logprobs_N=np.full(own, -10.0, np.float32),
-            advantages_N=np.full(own, 1.0 if i % 2 else -1.0),
-            trainable_N=np.ones(own, np.bool_),
+            context_ids=row[begin:PROMPT],
+            token_ids=row[PROMPT : PROMPT + length],
+            old_logprobs_N=np.full(length, -10.0, np.float32),
+            advantages_N=np.full(length, 1.0 if i % 2 else -1.0),
+            trainable_N=np.ones(length, np.bool_),
             group=str(i // 2),
             seed=i,
         )
-        for i, row in enumerate(ids)
+        for i, (row, begin, length) in enumerate(zip(ids, begins, lengths, strict=True))
     ]
 
 
@@ -258,24 +261,24 @@ def _load_libraries(ranks: Ranks, dtype: str) -> None:
     square @ square
 
 
-def measured(ranks: Ranks, case: Case) -> float:
-    """Megabytes of this process at its peak, beside its libraries unless a machine is made up."""
+def measured(ranks: Ranks, case: Case, resident: bool = False) -> float:
+    """Megabytes of this process at its peak, beside its libraries unless all that is ``resident`` counts."""
     recipe = case.recipe
     local = "sampler" not in recipe.engine.names()
-    if not case.machine:
+    if not resident:
         _load_libraries(ranks, recipe.policy.dtype)
-    libraries = 0.0 if case.machine else trimmed()
+    libraries = 0.0 if resident else trimmed()
     policy = policy_of(case, recipe)
     policy = ready(policy, "auto" if local else "packed")[0]
     trimmed()
     forget_the_peak()
     sampler = open_sampler(recipe, policy, ranks) if local else None
     learner = open_learner(recipe, policy, ranks)
-    for version in range(2):
+    for version in range(5 if resident else 2):
         if sampler is not None:
             sampler.take(version, learner.export)
             sampler.sample(requests(case))
-        learner.update(rows(case, recipe))
+        learner.update(rows(case, recipe, version if resident else None))
     return status("VmHWM") - libraries
 
 
@@ -289,52 +292,62 @@ def estimated(case: Case) -> Memory:
     return memory(case.recipe, shape_of_case(case), case.kind, layout_of(case.recipe, None))
 
 
-def peak_of(case: Case, told: Memory) -> int:
-    """Bytes that ``measured`` is compared with."""
-    if not case.machine:
-        return told.peak
-    return needed(
-        Setup(case.recipe, layout_of(case.recipe, case.devices)), shape_of_case(case), case.kind, case.devices
-    )
+def said(case: Case) -> int:
+    """Bytes that a run would say it takes."""
+    setup = Setup(case.recipe, layout_of(case.recipe, case.devices))
+    return needed(setup, shape_of_case(case), case.kind, case.devices)
 
 
-def one(ranks: Ranks, index: int) -> int:
-    case = CASES[index].sized()
-    if not case.machine:
+def one(ranks: Ranks, case: Case, resident: bool = False) -> int:
+    if not resident:
         # every tensor a mapping of its own, which goes back when it is freed: what is measured is what is held
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 1 << 16)
-    largest = max(ranks.gather(lambda: [measured(ranks, case)]))
-    told = estimated(case)
-    peak = peak_of(case, told) / 2**20
+    largest = max(ranks.gather(lambda: [measured(ranks, case.sized(), resident)]))
     if ranks.main:
-        numbers: dict[str, Any] = {
-            "case": case.name,
-            "model": f"{case.kind}, {shape_of_case(case).parameters / 1e6:.0f} million parameters",
-            "estimated": round(peak),
-            "measured": round(largest),
-            "ratio": round(round(peak) / round(largest), 3),
-            "parts": {
-                part: round(size / 2**20)
-                for parts in (told.held, *told.phases.values())
-                for part, size in parts.items()
-            },
-        }
-        print(json.dumps(numbers))
+        print(json.dumps({"resident": round(largest)} if resident else numbers_of(case, largest)))
     return 0
+
+
+def numbers_of(case: Case, largest: float) -> dict[str, Any]:
+    """The estimate of a case beside what was measured, in megabytes."""
+    told = estimated(case)
+    peak = round(told.peak / 2**20)
+    numbers: dict[str, Any] = {
+        "case": case.name,
+        "model": f"{case.kind}, {shape_of_case(case).parameters / 1e6:.0f} million parameters",
+        "estimated": peak,
+        "measured": round(largest),
+        "ratio": round(peak / round(largest), 3),
+        "parts": {
+            part: round(size / 2**20) for parts in (told.held, *told.phases.values()) for part, size in parts.items()
+        },
+    }
+    if not case.machine:
+        return numbers
+    recipe = case.recipe
+    keys = {"rows": recipe.sample.rows, "micro_tokens": recipe.learn.micro_tokens}
+    return numbers | keys | {"recomputed": recipe.learn.recomputes, "said": round(said(case) / 2**20)}
 
 
 def main() -> None:
     if sys.argv[1:]:
-        index = int(sys.argv[1])
-        launch(CASES[index].recipe.train.ranks, one, index)
+        kind, index, *words = sys.argv[1:]
+        case = {"case": CASES, "auto": AUTO}[kind][int(index)]
+        launch(max(1, case.recipe.train.ranks), one, case, bool(words))
         return
-    cases = []
-    for index in range(len(CASES)):
-        command = [sys.executable, __file__, str(index)]
-        told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-        print(told.strip())
-        cases.append(json.loads(told.splitlines()[-1]))
-    keep("memory", {"cases": cases, "worst": max((case["ratio"] for case in cases), key=lambda ratio: abs(ratio - 1))})
+    cases = [in_a_process("case", index) for index in range(len(CASES))]
+    auto = [in_a_process("auto", index) | in_a_process("auto", index, "resident") for index in range(len(AUTO))]
+    worst = max((case["ratio"] for case in [*cases, *auto]), key=lambda ratio: abs(ratio - 1))
+    keep("memory", {"cases": cases, "auto": auto, "worst": worst})
+
+
+def in_a_process(kind: str, index: int, *words: str) -> dict[str, Any]:
+    """The numbers of one case, from a process of its own."""
+    command = [sys.executable, __file__, kind, str(index), *words]
+    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    print(told.strip(), flush=True)
+    found: dict[str, Any] = json.loads(told.splitlines()[-1])
+    return found
 
 
 if __name__ == "__main__":

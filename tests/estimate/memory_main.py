@@ -16,6 +16,6 @@ def measure(options: tuple[str, ...], out: Path) -> None:
 
     sizes = memory.Sizes(3, 384, 1024, 6, 2, 8000, True)
     options = ("learn.micro_tokens=1056", "sample.max_tokens=16", *options)
-    memory.CASES[:] = [memory.Case("", "qwen2", sizes, options, trained=4)]
+    case = memory.Case("", "qwen2", sizes, options, trained=4)
     with out.open("w") as file, redirect_stdout(file):
-        memory.launch(1, memory.one, 0)
+        memory.launch(1, memory.one, case)

@@ -26,13 +26,14 @@ from outrider.cli import (
     validate,
     verl_config,
     version,
+    view,
 )
 from outrider.cli.broken_output import NO_ROOM, UNREAD, let_go_of_full, let_go_of_unread, open_closed
 from outrider.errors import UserError
 from outrider.interrupts import TERMINATED, Terminated, terminable
 
 COMMANDS = (
-    *(train, bench, evaluate, score, report, compare, show, analyse, sft),
+    *(train, bench, evaluate, score, report, view, compare, show, analyse, sft),
     *(recipes, settings, components, check, validate, serve, verl_config, completion, version),
 )
 

@@ -72,10 +72,21 @@ def open_run(path: str | Path) -> RunData:
     Raises:
         UserError: there is nothing at ``path``, or none of it can be read.
     """
-    path = Path(path)
+    return _opened(Path(path), _connect())
+
+
+def reopened(run: RunData, path: Path) -> RunData:
+    """The run at ``path`` as it is now, on the connection of ``run``, whose other tables stay.
+
+    Raises:
+        UserError: as in :func:`open_run`.
+    """
+    return _opened(path, run.db)
+
+
+def _opened(path: Path, db: duckdb.DuckDBPyConnection) -> RunData:
     notices: list[str] = []
     files = _files(path, notices)
-    db = _connect()
     _create_views(db, files)
     name = named(path)
     if path.is_file():
@@ -247,14 +258,17 @@ def _create_views(db: duckdb.DuckDBPyConnection, files: _Files) -> None:
     # what a step replays was drawn by an earlier policy, and would be taken for this one's
     drawn = "WHERE context_kind <> 'replayed'" if files.kind == "run" else ""
     db.execute(
-        f"CREATE OR REPLACE VIEW files AS SELECT *, filename, {_KEY} AS row_key "
+        f"CREATE OR REPLACE VIEW files AS SELECT *, filename, file_row_number, {_KEY} AS row_key "
         # the files of a run may be of several versions, where it went on after an update
         f"FROM read_parquet([{paths}], union_by_name = true) {drawn}"
     )
     there = {row[0] for row in db.execute("DESCRIBE files").fetchall()}
     plain = ", ".join(_expression(field, files.kind, there) for field in PLAIN)
-    db.execute(f"CREATE OR REPLACE VIEW rollouts_on_disk AS SELECT row_key, {plain} FROM files")
-    db.execute("CREATE OR REPLACE VIEW rollouts AS SELECT * EXCLUDE (row_key) FROM rollouts_on_disk")
+    db.execute(
+        f"CREATE OR REPLACE VIEW rollouts_on_disk AS SELECT row_key, filename, file_row_number, {plain} FROM files"
+    )
+    places = "row_key, filename, file_row_number"
+    db.execute(f"CREATE OR REPLACE VIEW rollouts AS SELECT * EXCLUDE ({places}) FROM rollouts_on_disk")
     if files.kind == "run":
         split = _COMPUTED["split"]
         db.execute(

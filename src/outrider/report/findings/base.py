@@ -136,8 +136,8 @@ def share(hits_C: ArrayLike, of_C: ArrayLike, problems_C: ArrayLike | None = Non
     return Proportion(p, low, high, int(hits.sum()), int(total))
 
 
-def wilson(p: float, n: float) -> tuple[float, float]:
-    r"""Wilson's score interval of a share ``p`` of ``n`` independent things, at ``Z`` standard errors.
+def wilson(p: float, n: float, z: float = Z) -> tuple[float, float]:
+    r"""Wilson's score interval of a share ``p`` of ``n`` independent things, at ``z`` standard errors.
 
     .. math:: \frac{p + z^2/2n \pm z \sqrt{p (1 - p)/n + z^2/4n^2}}{1 + z^2/n}
 
@@ -146,7 +146,7 @@ def wilson(p: float, n: float) -> tuple[float, float]:
     >>> [round(end, 3) for end in wilson(0.5, 91)], round(wilson(0.0, 9)[1], 3)
     ([0.35, 0.65], 0.5)
     """
-    z2 = Z**2 / n
+    z2 = z**2 / n
     middle, reach = p + z2 / 2, math.sqrt(z2 * p * (1 - p) + z2**2 / 4)
     low, high = (middle - reach) / (1 + z2), (middle + reach) / (1 + z2)
     return 0.0 if p == 0 else low, 1.0 if p == 1 else high  # which rounding would miss by a bit

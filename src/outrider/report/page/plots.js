@@ -240,6 +240,7 @@ function draw(element, width) {
   const drawing = plot.kind === "sets" ? sets(plot, figure) : { data: traces(plot, figure), layout: layout(plot) };
   Plotly.react(element, drawing.data, { ...drawing.layout, width }, options(figure));
   element.classList.add("drawn");
+  element.dispatchEvent(new Event("drawn", { bubbles: true }));
 }
 
 const drawn = () => document.querySelectorAll(".plot.drawn");

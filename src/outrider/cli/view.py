@@ -1,0 +1,35 @@
+"""``outrider view``: browse runs in a web browser, rollout by rollout; nothing is written."""
+
+from __future__ import annotations
+
+import argparse
+
+from outrider.cli.arguments import Commands, add_columns, columns, folder
+
+
+def add_to(commands: Commands) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "view", help="browse rollouts in a web browser", description=__doc__, allow_abbrev=False
+    )
+    parser.add_argument(
+        "runs",
+        type=folder,
+        nargs="+",
+        metavar="RUN",
+        help="run folders, or files or folders of rollouts that another framework wrote (docs/import.md)",
+    )
+    add_columns(parser)
+    parser.add_argument("--port", type=int, default=8766, metavar="N", help="port; 0: any free one (8766)")
+    parser.add_argument(
+        "--host", default="127.0.0.1", metavar="ADDRESS", help="address; others than this machine's ask for a token"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until Ctrl-C."""
+    from outrider.model.places import model_folder
+    from outrider.view.view_command import view_command
+
+    return view_command(arguments.runs, model_folder, arguments.port, arguments.host, columns(arguments))

@@ -1,0 +1,264 @@
+"""The web application: its addresses, and what answers them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+from tokenizers import Tokenizer
+
+import outrider
+from outrider.errors import UserError
+from outrider.report import page as report_page
+from outrider.report.content import Figure
+from outrider.report.digits import number
+from outrider.report.findings.base import percent
+from outrider.report.plot_data import has_data, plot_data, slots
+from outrider.report.safe_text import in_script, prose, visible
+from outrider.view.difference import difference
+from outrider.view.export import exported
+from outrider.view.findings import EVIDENCE, Findings
+from outrider.view.listing import choices, listing
+from outrider.view.opened_run import OpenedRun, Row
+from outrider.view.overview import budget, curves, facts, pass_at_k
+from outrider.view.problem import problem_history
+from outrider.view.problems import ORDERS, SHOWN, problems
+from outrider.view.prompts import prompts_of
+from outrider.view.rollout import find, group_of, shown
+from outrider.view.rollout_filter import PAGE, RANGES, SORTS, RolloutFilter
+from outrider.view.security import Guard
+from outrider.view.several import curves_together, names_of, problems_apart, settings_apart
+
+PAGES = Path(__file__).parent / "pages"
+Locate = Callable[[str], str]
+
+
+class Application:
+    """Pages about runs.
+
+    Args:
+        locate: the folder of a model by its name; a UserError where it is not on this machine.
+    """
+
+    def __init__(self, runs: Sequence[OpenedRun], locate: Locate, columns: Mapping[str, str] | None = None) -> None:
+        self.runs = list(runs)
+        self.findings = [Findings(run, columns) for run in runs]
+        self._locate = locate
+        self._tokenizers: dict[int, Tokenizer | None] = {}
+        self._pages = _environment()
+
+    def app(self, token: str = "") -> Starlette:
+        """The ASGI application."""
+        of_run = {
+            "": self.overview,
+            "rollouts": self.rollouts,
+            "rollout": self.rollout,
+            "pair": self.pair,
+            "problems": self.problems,
+            "problem": self.problem,
+            "findings": self.found,
+            "version": self.version,
+            "export": self.export,
+        }
+        routes = [
+            Route("/", self.first),
+            Route("/static/{name}", self.static),
+            *(Route(f"/run/{{run:int}}/{name}", handler) for name, handler in of_run.items()),
+            Route("/{rest:path}", self.missing),
+        ]
+        handlers: Any = {UserError: self.refused}
+        return Starlette(routes=routes, middleware=[Middleware(Guard, token=token)], exception_handlers=handlers)
+
+    def first(self, request: Request) -> Response:
+        if len(self.runs) == 1:
+            return RedirectResponse("/run/0/")
+        for run in self.runs:
+            run.refresh()
+        figures = [figure for figure in curves_together(self.runs) if has_data(figure)]
+        return self._page(
+            "runs",
+            request,
+            None,
+            names=names_of(self.runs),
+            each=[facts(run) for run in self.runs],
+            differ=settings_apart(self.runs),
+            apart=problems_apart(self.runs),
+            figures=figures,
+            plots=_plots(figures, names_of(self.runs)),
+        )
+
+    def overview(self, request: Request) -> Response:
+        run = self._run(request)
+        figures = [figure for figure in curves(run) if has_data(figure)]
+        return self._page(
+            "overview",
+            request,
+            run,
+            facts=facts(run),
+            budget=budget(run),
+            pass_at_k=pass_at_k(run),
+            figures=figures,
+            plots=_plots(figures),
+        )
+
+    def rollouts(self, request: Request) -> Response:
+        run, chosen = self._run(request), RolloutFilter.of(request.query_params)
+        found = listing(run, chosen)
+        return self._page(
+            "rollouts", request, run, chosen=chosen, found=found, choices=choices(run), ranges=RANGES, sorts=SORTS,
+            per_page=PAGE,
+        )  # fmt: skip
+
+    def rollout(self, request: Request) -> Response:
+        run = self._run(request)
+        row = _named(run, request)
+        of = shown(run, row, self._tokenizer(request.path_params["run"]))
+        numbers = [
+            [token.text, token.id, int(token.sampled), _short(token.logprob), _short(token.entropy)]
+            for token in of.tokens
+        ]
+        return self._page("rollout", request, run, of=of, group=group_of(run, row), tokens=in_script(numbers))
+
+    def pair(self, request: Request) -> Response:
+        """Two rollouts side by side."""
+        run = self._run(request)
+        tokenizer = self._tokenizer(request.path_params["run"])
+        both = [shown(run, _named(run, request, name), tokenizer) for name in ("id", "other")]
+        texts = [one.prefix + (one.row.get("text") or "") for one in both]
+        return self._page("pair", request, run, both=both, sides=difference(*texts))
+
+    def problems(self, request: Request) -> Response:
+        run, asked = self._run(request), request.query_params
+        order, page = asked.get("order", "lost"), asked.get("page", "1")
+        number_ = int(page) if page.isascii() and page.isdecimal() and int(page) else 1
+        rows, total = problems(run, order, number_)
+        prompts = prompts_of(run, [row["problem_id"] for row in rows], self._tokenizer(request.path_params["run"]))
+        return self._page(
+            "problems", request, run, rows=rows, total=total, order=order, orders=ORDERS, page=number_,
+            per_page=SHOWN, prompts=prompts,
+        )  # fmt: skip
+
+    def problem(self, request: Request) -> Response:
+        run = self._run(request)
+        history = problem_history(run, request.query_params.get("id", ""))
+        prompts = prompts_of(run, [history.id], self._tokenizer(request.path_params["run"]))
+        return self._page("problem", request, run, history=history, prompt=prompts.get(history.id, ""))
+
+    def found(self, request: Request) -> Response:
+        """The findings alone, which an open page asks for."""
+        index = request.path_params["run"]
+        self._run(request)
+        found = self.findings[index].now()
+        return self._page("findings", request, self.runs[index], found=found, working=self.findings[index].working)
+
+    def version(self, request: Request) -> Response:
+        return JSONResponse({"version": self._run(request).version})
+
+    def export(self, request: Request) -> Response:
+        asked = dict(request.query_params)
+        form = asked.pop("format", "csv")
+        return exported(self._run(request), RolloutFilter.of(asked), form)
+
+    def static(self, request: Request) -> Response:
+        return _static(request.path_params["name"])
+
+    def missing(self, request: Request) -> Response:
+        return self._page("error", request, None, status=404, sentence=f"There is no page {request.url.path}.")
+
+    def refused(self, request: Request, error: Exception) -> Response:
+        return self._page("error", request, None, status=400, sentence=str(error))
+
+    def _run(self, request: Request) -> OpenedRun:
+        index: int = request.path_params["run"]
+        if index >= len(self.runs):
+            raise UserError(f"there is no run {index}; the last is {len(self.runs) - 1}")
+        run = self.runs[index]
+        run.refresh()
+        return run
+
+    def _tokenizer(self, index: int) -> Tokenizer | None:
+        """Of the exported model, or of what the run began with if that is on this machine."""
+        if self._tokenizers.get(index) is None:
+            run = self.runs[index]
+            places = [run.path / "model" / "tokenizer.json"]
+            with contextlib.suppress(UserError, OSError):
+                places.append(Path(self._locate(str(run.data.config.get("model")))) / "tokenizer.json")
+            there = next((place for place in places if place.is_file()), None)
+            self._tokenizers[index] = None if there is None else Tokenizer.from_file(str(there))
+        return self._tokenizers[index]
+
+    def _page(self, name: str, request: Request, run: OpenedRun | None, status: int = 200, **values: Any) -> Response:
+        index = request.path_params.get("run", 0)
+        html = self._pages.get_template(f"{name}.html").render(
+            run=run, index=index, runs=self.runs, here=name, version=outrider.__version__, evidence=EVIDENCE, **values
+        )
+        # responses may hold lone surrogates, which UTF-8 has not
+        return HTMLResponse(html.encode("utf-8", "replace"), status)
+
+
+def _named(run: OpenedRun, request: Request, name: str = "id") -> Row:
+    """The rollout that an address names."""
+    asked = request.query_params
+    group, _, member = asked.get(name, "").rpartition("/")
+    if not member.isdecimal() or not asked.get("step", "").isdecimal():
+        raise UserError(f"a rollout is named by split, step and {name}, as ?split=train&step=3&{name}=GROUP/0")
+    return find(run, asked.get("split", "train"), int(asked["step"]), group, int(member))
+
+
+def _plots(figures: Sequence[Figure], first: Sequence[str] = ()) -> Markup:
+    """The data of plots.js; names in ``first`` choose their colours before all others."""
+    colours = slots(figures, first)
+    return in_script({figure.id: plot_data(figure, of) for figure, of in zip(figures, colours, strict=True)})
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.4g}")
+
+
+def share(value: float | None) -> str:
+    """A share in percent; nothing where there is none.
+
+    >>> share(0.125), share(None), share(float("nan"))
+    ('12 %', '', '')
+    """
+    return "" if value is None or value != value else percent(value)
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(PAGES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"number": number, "prose": prose, "visible": visible, "share": share}
+    return environment
+
+
+_KINDS = {"js": "text/javascript", "css": "text/css"}
+_OF_REPORT = ("page.css", "theme.js", "plots.js", "sets.js")
+
+
+@lru_cache
+def _content(name: str) -> bytes | None:
+    if name == "plotly.js":
+        return files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
+    place = (report_page.PARTS if name in _OF_REPORT else PAGES) / name
+    known = {path.name for path in PAGES.iterdir()} | set(_OF_REPORT)
+    return place.read_bytes() if name in known and name.rpartition(".")[2] in _KINDS else None
+
+
+def _static(name: str) -> Response:
+    content = _content(name)
+    if content is None:
+        return Response("There is no such file.", 404, media_type="text/plain")
+    headers = {"Cache-Control": "max-age=3600" if name == "plotly.js" else "no-cache"}
+    return Response(content, media_type=_KINDS[name.rpartition(".")[2]], headers=headers)

@@ -1,0 +1,35 @@
+"""Two texts side by side: which words both have."""
+
+from __future__ import annotations
+
+import re
+from difflib import SequenceMatcher
+from typing import NamedTuple
+
+_WORDS = re.compile(r"\s+|\w+|[^\w\s]")
+_LONGEST = 4000  # words of which all pairs are compared in a moment
+
+
+class Stretch(NamedTuple):
+    """Words in a row that the other text has too, or has not."""
+
+    text: str
+    shared: bool
+
+
+def difference(first: str, second: str) -> tuple[list[Stretch], list[Stretch]]:
+    """Both texts in stretches of shared and of other words. Very long texts are compared by lines.
+
+    >>> difference("3 + 4 = 7", "3 + 5 = 8")[0]
+    [Stretch(text='3 + ', shared=True), Stretch(text='4', shared=False), Stretch(text=' = ', shared=True), \
+Stretch(text='7', shared=False)]
+    """
+    words = [_WORDS.findall(text) for text in (first, second)]
+    if max(map(len, words)) > _LONGEST:
+        words = [text.splitlines(keepends=True) for text in (first, second)]
+    sides: tuple[list[Stretch], list[Stretch]] = ([], [])
+    for what, a, b, c, d in SequenceMatcher(None, words[0], words[1], autojunk=False).get_opcodes():
+        for side, own in zip(sides, (words[0][a:b], words[1][c:d]), strict=True):
+            if own:
+                side.append(Stretch("".join(own), what == "equal"))
+    return sides

@@ -1,0 +1,69 @@
+"""What a report finds in a run, found in the background, and the rollouts behind each finding."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from outrider.errors import UserError
+from outrider.report.content import Report
+from outrider.report.report_command import made_of
+from outrider.view.opened_run import OpenedRun
+
+EVIDENCE: Mapping[str, tuple[str, str]] = {
+    "dead prompts": ("problems never solved", "problems?order=never+solved"),
+    "coverage narrowing": ("problems solved early and lost later", "problems?order=lost"),
+    "truncation": ("truncated rollouts", "rollouts?stop=length&sort=-tokens"),
+    "length drift": ("the longest rollouts", "rollouts?split=train&sort=-tokens"),
+    "verifier suspicion": ("rollouts that could not be parsed", "rollouts?verdict=unparseable"),
+    "entropy collapse": ("rollouts of the lowest entropy", "rollouts?split=train&sort=entropy"),
+    "saturation": ("rollouts of the last steps", "rollouts?split=train&sort=-step"),
+    "no rise": ("rollouts of the last steps", "rollouts?split=train&sort=-step"),
+    "repeated problems": ("problems with most rollouts", "problems?order=most+rollouts"),
+    "duplicates": ("rollouts of the lowest entropy", "rollouts?split=train&sort=entropy"),
+    "reward without success": ("rewarded and incorrect", "rollouts?verdict=incorrect&sort=-reward"),
+    "stale sampler": ("rollouts of the last steps", "rollouts?split=train&sort=-step"),
+}
+"""For each finding, words and an address within the run."""
+
+
+class FoundReport(NamedTuple):
+    """A report, or why there is none yet, of one state of the run."""
+
+    version: str
+    report: Report | None
+    problem: str = ""
+
+
+class Findings:
+    """Reports of a run: a new one is begun when the run has changed, and the last one stays until it is there."""
+
+    def __init__(self, run: OpenedRun, columns: Mapping[str, str] | None = None) -> None:
+        self._run, self._columns = run, columns
+        self._lock = threading.Lock()
+        self._found = FoundReport("", None)
+        self._working = False
+
+    def now(self) -> FoundReport:
+        """The last report; begins a newer one where the run has changed."""
+        with self._lock:
+            version = self._run.version
+            if self._found.version != version and not self._working:
+                self._working = True
+                threading.Thread(target=self._make, args=(version,), daemon=True).start()
+            return self._found
+
+    @property
+    def working(self) -> bool:
+        return self._working
+
+    def _make(self, version: str) -> None:
+        path: Path = self._run.path
+        try:
+            found = FoundReport(version, made_of(path, self._columns)[0])
+        except UserError as error:
+            found = FoundReport(version, self._found.report, str(error))
+        with self._lock:
+            self._found, self._working = found, False

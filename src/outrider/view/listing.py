@@ -1,0 +1,81 @@
+"""A page of rollouts: the rows of a selection, how many there are, and what may be chosen."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from outrider.view.opened_run import OpenedRun, Row
+from outrider.view.rollout_filter import EXACT, PAGE, RolloutFilter
+
+CHOICES = ("split", "level", "verdict", "stage", "stream", "context", "stop")
+"""Filters that offer their values."""
+_MOST_CHOICES = 40
+_PREVIEW = 240  # characters
+
+
+class Listing(NamedTuple):
+    """Rows with the beginning of their text, and counts over all pages."""
+
+    rows: list[Row]
+    total: int
+    correct: int
+    verified: int
+    tokens: int
+
+    @property
+    def pages(self) -> int:
+        return max(1, -(-self.total // PAGE))
+
+
+def listing(run: OpenedRun, chosen: RolloutFilter) -> Listing:
+    """The page of a selection."""
+    source, values = selected(chosen)
+    counts = run.rows(
+        "SELECT count(*) AS total, count(*) FILTER (outcome = 'correct') AS correct, count(outcome) AS verified, "
+        f"coalesce(sum(tokens), 0) AS tokens FROM {source}",
+        values,
+    )[0]
+    rows = run.rows(
+        f"SELECT * FROM {source} ORDER BY {chosen.order()} LIMIT {PAGE} OFFSET {(chosen.page - 1) * PAGE}", values
+    )
+    texts = texts_of(run, rows, f"left(text, {_PREVIEW}) AS text, length(text) AS characters, detail")
+    return Listing([row | texts.get((row["file"], row["row"]), {}) for row in rows], **counts)
+
+
+def selected(chosen: RolloutFilter) -> tuple[str, list[Any]]:
+    """A relation of SQL with the rows of a selection, and its values."""
+    condition, values = chosen.condition()
+    if not chosen.text:
+        return f"(SELECT * FROM seen WHERE {condition})", values
+    # the texts are on disk; those of one step or split alone are read where the selection says so
+    found = "SELECT file, row FROM texts WHERE contains(lower(text), lower(?))"
+    return f"(SELECT * FROM seen SEMI JOIN ({found}) AS found USING (file, row) WHERE {condition})", [
+        chosen.text,
+        *values,
+    ]
+
+
+def texts_of(run: OpenedRun, rows: list[Row], columns: str) -> dict[tuple[str, int], Row]:
+    """Columns of ``texts`` for some rows, by their place."""
+    if not rows:
+        return {}
+    files, places = sorted({row["file"] for row in rows}), [(row["file"], row["row"]) for row in rows]
+    # the names one by one, and not as a list: only so are the other files not opened
+    marks, pairs = ", ".join("?" * len(files)), ", ".join(["(?, ?)"] * len(places))
+    asked = f"SELECT file, row, {columns} FROM texts WHERE file IN ({marks}) AND (file, row) IN ({pairs})"
+    found = run.rows(asked, [*files, *(part for place in places for part in place)])
+    return {(text["file"], text["row"]): text for text in found}
+
+
+def choices(run: OpenedRun) -> dict[str, list[tuple[str, int]]]:
+    """The values of each filter that has few, with how many rollouts have them; those of one value are left out."""
+    found = {}
+    for name in CHOICES:
+        column = EXACT[name]
+        rows = run.rows(
+            f"SELECT coalesce(nullif({column}, ''), 'none') AS value, count(*) AS n FROM seen GROUP BY 1 "
+            f"ORDER BY 1 LIMIT {_MOST_CHOICES}"
+        )
+        if len(rows) > 1:
+            found[name] = [(row["value"], row["n"]) for row in rows]
+    return found

@@ -1,0 +1,130 @@
+"""One run that is looked at: the numbers of all its rollouts as a table in memory, kept up with what is written."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from outrider.importers.plain import PLAIN
+from outrider.report.data import RunData
+from outrider.report.opened import open_any
+from outrider.report.run import is_run, reopened
+
+LOOK = 2.0  # seconds between two looks at the folder
+TEXTS = ("text", "prompt", "answer", "detail")
+"""Columns that stay on disk."""
+NUMBERS = tuple(name for name in PLAIN.names if name not in TEXTS)
+
+Row = dict[str, Any]
+
+
+class OpenedRun:
+    """A run folder, or a dump of another framework, for queries of pages.
+
+    The table ``seen`` has a row for each rollout with the columns of :data:`outrider.importers.plain.PLAIN` but texts,
+    and ``file`` and ``row``, its place; the relation ``texts`` has the texts by place. A file of rollouts is read once,
+    since it never changes; one that is gone (a resume sets steps aside) is forgotten.
+
+    Args:
+        columns: which field of a dump's records is which column, see :func:`outrider.importers.read`.
+
+    Raises:
+        UserError: nothing is there, or nothing of it can be read.
+    """
+
+    def __init__(self, path: Path, columns: Mapping[str, str] | None = None) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._follows = path.exists() and is_run(path)
+        self.data: RunData = open_any(path, columns)
+        self._seen_at = 0.0
+        self._empty_before = False
+        self._create()
+        self._take_new()
+
+    @property
+    def name(self) -> str:
+        return self.data.name
+
+    @property
+    def has_tokens(self) -> bool:
+        """Whether the tokens of rollouts are on disk, and not their texts alone."""
+        return self.data.has("traces")
+
+    @property
+    def version(self) -> str:
+        """Changes when the run has new rollouts, metrics or evaluations."""
+        steps = len(self.data.metrics.get("step", ()))
+        return f"{self.count()}-{steps}-{len(self.data.evaluations)}"
+
+    def count(self) -> int:
+        """Rollouts of every split."""
+        return int(self.rows("SELECT count(*) AS n FROM seen")[0]["n"])
+
+    def refresh(self) -> None:
+        """Take in what the run has written since; looks at most every two seconds."""
+        with self._lock:
+            if not self._follows or time.monotonic() - self._seen_at < LOOK:
+                return
+            self._seen_at = time.monotonic()
+            self.data = reopened(self.data, self.path)
+            self._take_new()
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        """The result of a query, a mapping for each row; null is None. Any thread may ask."""
+        cursor = self.data.db.cursor()
+        try:
+            cursor.execute(sql, list(values))
+            names = [column[0] for column in cursor.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        finally:
+            cursor.close()
+
+    def close(self) -> None:
+        self.data.db.close()
+
+    def _create(self) -> None:
+        types = {"string": "VARCHAR", "int32": "INTEGER", "int64": "BIGINT", "double": "DOUBLE"}
+        columns = ", ".join(f"{name} {types[str(PLAIN.field(name).type)]}" for name in NUMBERS)
+        self.data.db.execute(f"CREATE TABLE seen (file VARCHAR, row BIGINT, {columns})")
+
+    def _take_new(self) -> None:
+        db, names, texts = self.data.db, ", ".join(NUMBERS), ", ".join(TEXTS)
+        if not self.data.has("files"):  # a table in memory, which other cursors do not see, or no rollouts yet
+            db.execute("CREATE OR REPLACE TEMP TABLE dump AS SELECT row_number() OVER () - 1 AS row, * FROM rollouts")
+            db.execute(f"CREATE OR REPLACE TABLE texts AS SELECT '' AS file, row, {texts} FROM dump")
+            db.execute(f"INSERT INTO seen SELECT '', row, {names} FROM dump")
+            db.execute("DROP TABLE dump")
+            self._empty_before = True
+            return
+        if self._empty_before:
+            db.execute("DROP TABLE IF EXISTS texts")
+            self._empty_before = False
+        db.execute(
+            f"CREATE OR REPLACE VIEW texts AS SELECT filename AS file, file_row_number AS row, {texts} "
+            "FROM rollouts_on_disk"
+        )
+        there = {row[0] for row in db.execute("SELECT DISTINCT filename FROM files").fetchall()}
+        known = {row[0] for row in db.execute("SELECT DISTINCT file FROM seen").fetchall()}
+        if gone := sorted(known - there):
+            db.execute("DELETE FROM seen WHERE file IN (SELECT unnest(?))", [gone])
+        new = sorted(there - known)
+        take = f"INSERT INTO seen SELECT filename, file_row_number, {names} FROM rollouts_on_disk"
+        if not new:
+            return
+        try:
+            db.execute(f"{take} WHERE filename IN (SELECT unnest(?))" if known else take, [new] if known else [])
+        except duckdb.Error:  # one of them is damaged: the others are taken one by one
+            for file in new:
+                self._take_file(f"{take} WHERE filename = ?", file)
+
+    def _take_file(self, take: str, file: str) -> None:
+        try:
+            self.data.db.execute(take, [file])
+        except duckdb.Error as error:
+            self.data.notices.append(f"{file} was left out: it is damaged ({str(error).splitlines()[0][:120]})")

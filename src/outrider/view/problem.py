@@ -1,0 +1,147 @@
+"""One problem through training: its pass rate at each step, what it cost, its first and last successes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from outrider.errors import UserError
+from outrider.report.findings.base import percent, wilson
+from outrider.view.listing import texts_of
+from outrider.view.opened_run import OpenedRun, Row
+
+_Z = 1.96  # standard errors of 95 %
+
+
+class ProblemStep(NamedTuple):
+    """The rollouts of a problem in one step.
+
+    Attributes:
+        low, high: 95 % interval of the pass rate, by Wilson; both None without verdicts.
+    """
+
+    split: str
+    step: int
+    group: str
+    rollouts: int
+    verified: int
+    correct: int
+    tokens: int
+    low: float | None
+    high: float | None
+
+    @property
+    def rate(self) -> float | None:
+        return self.correct / self.verified if self.verified else None
+
+    @property
+    def shown(self) -> str:
+        """The pass rate in words."""
+        return f"{self.correct} of {self.verified} times ({percent(self.correct / self.verified)})"
+
+
+class ProblemHistory(NamedTuple):
+    """A problem in a run.
+
+    Attributes:
+        steps: in order, training and evaluations apart.
+        first_success, last_success: rollouts with their texts, of training where the problem was trained on, else of
+            evaluations; None where nothing was solved.
+        last_failure: the same.
+    """
+
+    id: str
+    level: str | None
+    steps: list[ProblemStep]
+    first_success: Row | None
+    last_success: Row | None
+    last_failure: Row | None
+
+    @property
+    def story(self) -> str:
+        """When it was solved first and last, and what evaluations say, in one sentence each."""
+        return " ".join(filter(None, (self._trained(), self._evaluated())))
+
+    def _trained(self) -> str:
+        tried = [step for step in self.steps if step.split == "train" and step.verified]
+        solved = [step for step in tried if step.correct]
+        if not tried:
+            return "It was not trained on."
+        if not solved:
+            return f"Training tried it in {_times(len(tried), 'step')} and never solved it."
+        since = [step for step in tried if step.step > solved[-1].step]
+        lost = f"; {_times(len(since), 'later step')} had no success" if since else ""
+        if len(tried) == 1:
+            return f"Training tried it once, in step {tried[0].step}, and solved it {tried[0].shown}."
+        return (
+            f"Training solved it first in step {solved[0].step}, last in step {solved[-1].step}, "
+            f"in {len(solved)} of {_times(len(tried), 'step')} that tried it{lost}."
+        )
+
+    def _evaluated(self) -> str:
+        steps = [step for step in self.steps if step.split == "evaluate" and step.rate is not None]
+        if not steps:
+            return ""
+        first, last = steps[0], steps[-1]
+        if first is last:
+            return f"The evaluation of step {first.step} solved it {first.shown}."
+        solved = [step for step in steps if step.correct]
+        since = next((step for step in steps if solved and step.step > solved[-1].step), None)
+        lost = f", never since step {since.step}" if since and first.correct else ""
+        words = f"Evaluations solved it {first.shown} at step {first.step} and {last.shown} at step {last.step}"
+        return f"{words}{lost}."
+
+
+def problem_history(run: OpenedRun, problem: str) -> ProblemHistory:
+    """What the run did with a problem.
+
+    Raises:
+        UserError: the run never met it.
+    """
+    rows = run.rows(
+        "SELECT split, step, group_id, any_value(level) AS level, count(*) AS rollouts, count(outcome) AS verified, "
+        "count(*) FILTER (outcome = 'correct') AS correct, coalesce(sum(tokens), 0) AS tokens "
+        "FROM seen WHERE problem_id = ? GROUP BY ALL ORDER BY split, step, group_id",
+        [problem],
+    )
+    if not rows:
+        raise UserError(f"{run.name} has no rollout of a problem {problem!r}")
+    steps = [
+        ProblemStep(
+            row["split"],
+            row["step"],
+            row["group_id"],
+            row["rollouts"],
+            row["verified"],
+            row["correct"],
+            row["tokens"],
+            *interval(row["correct"], row["verified"]),
+        )
+        for row in rows
+    ]
+    split = next((name for name in ("train", "evaluate") if any(row["split"] == name for row in rows)), "")
+    first, last = (_one(run, problem, split, "outcome = 'correct'", order) for order in ("ASC", "DESC"))
+    failed = _one(run, problem, split, "outcome <> 'correct'", "DESC")
+    return ProblemHistory(problem, rows[0]["level"], steps, first, last, failed)
+
+
+def interval(successes: int, tries: int) -> tuple[float | None, float | None]:
+    """The 95 % interval of a pass rate.
+
+    >>> [round(end, 3) for end in interval(0, 8)], interval(0, 0)
+    ([0.0, 0.324], (None, None))
+    """
+    return wilson(successes / tries, tries, _Z) if tries else (None, None)
+
+
+def _one(run: OpenedRun, problem: str, split: str, which: str, order: str) -> Row | None:
+    rows = run.rows(
+        f"SELECT * FROM seen WHERE problem_id = ? AND split = ? AND {which} ORDER BY step {order}, member LIMIT 1",
+        [problem, split],
+    )
+    if not rows:
+        return None
+    return rows[0] | texts_of(run, rows, "text").get((rows[0]["file"], rows[0]["row"]), {})
+
+
+def _times(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -1,0 +1,36 @@
+"""The prompts of problems, by one rollout of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tokenizers import Tokenizer
+
+from outrider.view.listing import texts_of
+from outrider.view.opened_run import OpenedRun
+
+_PLACES = """
+SELECT problem_id, file, row FROM seen WHERE problem_id IN (SELECT unnest(?))
+QUALIFY row_number() OVER (PARTITION BY problem_id ORDER BY context <> 'plain', step, file, row) = 1
+"""
+
+
+def prompts_of(run: OpenedRun, problems: Sequence[str], tokenizer: Tokenizer | None) -> dict[str, str]:
+    """Texts by id, of plain contexts before seeded ones; problems whose prompt cannot be had are left out."""
+    places = run.rows(_PLACES, [list(problems)])
+    if not run.has_tokens:
+        texts = texts_of(run, places, "prompt")
+        of = {place["problem_id"]: texts.get((place["file"], place["row"]), {}).get("prompt") for place in places}
+        return {problem: prompt for problem, prompt in of.items() if prompt}
+    if tokenizer is None or not places:
+        return {}
+    marks = ", ".join(["(?, ?)"] * len(places))
+    files = sorted({place["file"] for place in places})
+    records = run.rows(
+        f"SELECT filename, file_row_number, prompt_ids FROM files WHERE filename IN ({', '.join('?' * len(files))}) "
+        f"AND (filename, file_row_number) IN ({marks})",
+        [*files, *(part for place in places for part in (place["file"], place["row"]))],
+    )
+    ids = {(record["filename"], record["file_row_number"]): record["prompt_ids"] for record in records}
+    decoded = tokenizer.decode_batch([ids[place["file"], place["row"]] for place in places])
+    return {place["problem_id"]: text for place, text in zip(places, decoded, strict=True)}

@@ -1,0 +1,139 @@
+"""Which rollouts a page shows, and in which order: read from the address, so that a page can be passed on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from outrider.errors import UserError, nearest
+
+EXACT = {
+    "split": "split",
+    "problem": "problem_id",
+    "group": "group_id",
+    "level": "level",
+    "verdict": "outcome",
+    "stage": "stage",
+    "stream": "stream",
+    "context": "context",
+    "stop": "stop",
+}
+"""Filters by one value, and their columns; an empty value stands for none, as of a rollout without a verdict."""
+RANGES = {
+    "step": "step",
+    "tokens": "tokens",
+    "reward": "reward",
+    "advantage": "advantage",
+    "entropy": "entropy",
+    "logprob": "logprob",
+    "turns": "turns",
+    "seconds": "seconds",
+}
+"""Filters by a number, or by a range ``low..high`` of which an end may be missing, and their columns."""
+SORTS = (*RANGES, "level", "verdict", "stage", "stop", "member", "problem")
+PAGE = 50
+USED = {"yes": "unused = ''", "no": "unused <> ''"}
+_COLUMN = EXACT | RANGES | {"member": "member"}
+
+
+class Condition(NamedTuple):
+    """A condition of SQL over ``seen`` with its values."""
+
+    sql: str
+    values: list[Any]
+
+
+@dataclass(frozen=True)
+class RolloutFilter:
+    """Filters by name, a text that the response contains, the order, and the page.
+
+    >>> chosen = RolloutFilter.of({"verdict": "correct", "step": "10..20", "sort": "-entropy"})
+    >>> chosen.condition()
+    Condition(sql='outcome = ? AND step >= ? AND step <= ?', values=['correct', 10.0, 20.0])
+    >>> chosen.address(page=2)
+    'verdict=correct&step=10..20&sort=-entropy&page=2'
+    """
+
+    filters: Mapping[str, str] = field(default_factory=dict)
+    text: str = ""
+    used: str = ""
+    sort: str = ""
+    page: int = 1
+
+    @classmethod
+    def of(cls, asked: Mapping[str, str]) -> RolloutFilter:
+        """From the query of an address.
+
+        Raises:
+            UserError: an unknown name, or a value that cannot be meant.
+        """
+        known = [*EXACT, *RANGES, "text", "used", "sort", "page"]
+        for name in asked:
+            if name not in known:
+                raise UserError(f"there is no filter {name!r}; {nearest(name, known)}")
+        # an empty field of a form filters nothing; "none" asks for rollouts without the thing
+        filters = {name: asked[name] for name in (*EXACT, *RANGES) if asked.get(name)}
+        for name in RANGES:
+            if name in filters:
+                _ends(name, filters[name])
+        used, sort, page = asked.get("used", ""), asked.get("sort", ""), asked.get("page") or "1"
+        if used not in ("", *USED):
+            raise UserError(f"used is {used!r}, but should be yes or no")
+        if sort.removeprefix("-") not in ("", *SORTS):
+            raise UserError(f"rollouts cannot be sorted by {sort!r}; {nearest(sort.removeprefix('-'), SORTS)}")
+        if not (page.isascii() and page.isdecimal() and 1 <= int(page) < 10**9):
+            raise UserError(f"page is {page!r}, but should be a number from 1")
+        return cls(filters, asked.get("text", ""), used, sort, int(page))
+
+    def condition(self) -> Condition:
+        """Of everything but the text, which is asked of ``texts``."""
+        parts: list[str] = []
+        values: list[Any] = []
+        for name, value in self.filters.items():
+            column = _COLUMN[name]
+            if name in RANGES:
+                for sign, end in zip((">=", "<="), _ends(name, value), strict=True):
+                    if end is not None:
+                        parts.append(f"{column} {sign} ?")
+                        values.append(end)
+            elif value == "none":
+                parts.append(f"coalesce({column}, '') = ''")
+            else:
+                parts.append(f"{column} = ?")
+                values.append(value)
+        if self.used:
+            parts.append(USED[self.used])
+        return Condition(" AND ".join(parts) or "true", values)
+
+    def order(self) -> str:
+        """The ``ORDER BY`` of SQL; rows of equal rank by their place, training first."""
+        key, down = self.sort.removeprefix("-"), self.sort.startswith("-")
+        first = f"{_COLUMN[key]} {'DESC' if down else 'ASC'} NULLS LAST, " if key else ""
+        return f"{first}split <> 'train', step, split, group_id, member"
+
+    def address(self, **changes: object) -> str:
+        """The query of an address with this selection, some things changed; None takes one out."""
+        asked: dict[str, object] = {**self.filters, "text": self.text, "used": self.used, "sort": self.sort}
+        asked |= {"page": self.page if self.page > 1 else ""} | changes
+        return urlencode({name: value for name, value in asked.items() if value not in ("", None)})
+
+    def sorted_by(self, name: str) -> str:
+        """The address with this order; the other way round where it is already the order."""
+        return self.address(sort=f"-{name}" if self.sort != f"-{name}" else name, page=None)
+
+
+def _ends(name: str, value: str) -> tuple[float | None, float | None]:
+    """Both ends of a range, None for one that is open; a single number is both.
+
+    >>> _ends("step", "3"), _ends("step", "3.."), _ends("step", "..0.5")
+    ((3.0, 3.0), (3.0, None), (None, 0.5))
+    """
+    low, dots, high = value.partition("..")
+    try:
+        first = float(low) if low else None
+        last = (float(high) if high else None) if dots else first
+    except ValueError:
+        raise UserError(f"{name} is {value!r}, but should be a number or a range such as 10..20") from None
+    return first, last

@@ -1,0 +1,84 @@
+"""What keeps a page harmless and private: no other site reads it, and nothing that a model wrote runs in it."""
+
+from __future__ import annotations
+
+import hmac
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+COOKIE = "outrider-view"
+
+POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self' 'unsafe-inline'",  # plotly sets styles
+        "img-src 'self' data: blob:",
+        "connect-src 'self'",
+        "font-src 'self'",
+        "base-uri 'none'",
+        "form-action 'self'",
+        "frame-ancestors http://localhost:* http://127.0.0.1:*",  # a notebook's cell
+    ]
+)
+_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class Guard:
+    """Middleware: only this machine without a token, only who has the token with one; headers on every answer.
+
+    A page of another site could point its own host name at this address (DNS rebinding) and read the rollouts, so a
+    request under another host name than this machine's is refused.
+
+    Args:
+        token: what ``?token=`` has to be once, kept in a cookie; "" asks for none.
+    """
+
+    def __init__(self, app: ASGIApp, token: str = "") -> None:
+        self.app, self.token = app, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        answer = self._refusal(Request(scope))
+        await (answer or self.app)(scope, receive, send_guarded)
+
+    def _refusal(self, request: Request) -> Response | None:
+        if not self.token:
+            if host_of(request.headers) in LOOPBACK:
+                return None
+            return PlainTextResponse("This page is for the machine that it is on.", 403)
+        given = request.query_params.get("token")
+        if given is not None and hmac.compare_digest(given.encode(), self.token.encode()):
+            answer = RedirectResponse(str(request.url.remove_query_params("token")), 303)
+            answer.set_cookie(COOKIE, self.token, httponly=True, samesite="strict")
+            return answer
+        kept = request.cookies.get(COOKIE, "")
+        if hmac.compare_digest(kept.encode(), self.token.encode()):
+            return None
+        return PlainTextResponse("This page needs the token that `outrider view` has printed.", 403)
+
+
+def host_of(headers: Headers) -> str:
+    """The host name of a request, without its port."""
+    host = headers.get("host", "")
+    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]

@@ -1,0 +1,83 @@
+"""Several runs beside each other: their curves, and the problems that one solves and another does not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from outrider.report.content import Figure
+from outrider.view.opened_run import OpenedRun, Row
+from outrider.view.overview import curves
+
+SHOWN = 50
+_RATES = """
+SELECT problem_id, any_value(level) AS level, count(*) FILTER (outcome = 'correct') AS correct,
+    count(outcome) AS verified
+FROM seen WHERE split = 'evaluate' AND step = (SELECT max(step) FROM seen WHERE split = 'evaluate')
+GROUP BY problem_id
+"""
+
+
+def names_of(runs: Sequence[OpenedRun]) -> list[str]:
+    """A name for each run; those of equal names are told apart by a number.
+
+    >>> from types import SimpleNamespace as Named
+    >>> names_of([Named(name="a"), Named(name="b"), Named(name="a")])
+    ['a', 'b', 'a (2)']
+    """
+    found: list[str] = []
+    for run in runs:
+        again = sum(other.split(" (")[0] == run.name for other in found)
+        found.append(f"{run.name} ({again + 1})" if again else run.name)
+    return found
+
+
+def curves_together(runs: Sequence[OpenedRun]) -> list[Figure]:
+    """One figure for each curve that several runs have, a line for each run; of pass@k the first and the last k."""
+    found: dict[str, Figure] = {}
+    for name, run in zip(names_of(runs), runs, strict=True):
+        for figure in curves(run):
+            if figure.kind != "line":
+                continue
+            for series in figure.series if len(figure.series) == 1 else (figure.series[0], figure.series[-1]):
+                whole = len(figure.series) == 1
+                id, title = (figure.id, figure.title) if whole else (f"{figure.id}-{series.name}", series.name)
+                of = found.setdefault(id, replace(figure, id=id, title=title, series=[]))
+                of.series.append(replace(series, name=name))
+    return [figure for figure in found.values() if len(figure.series) > 1]
+
+
+def problems_apart(runs: Sequence[OpenedRun]) -> list[tuple[str, str, list[Row | None]]]:
+    """Held-out problems by how far the pass rates of the runs' last evaluations are apart.
+
+    Id, level, and for each run its counts, None where it was not evaluated on the problem; equal ones are left out.
+    """
+    rates = [{row["problem_id"]: row for row in run.rows(_RATES)} for run in runs]
+    every = {problem: [of.get(problem) for of in rates] for problem in {key for of in rates for key in of}}
+
+    def apart(rows: list[Row | None]) -> float:
+        known = [row["correct"] / row["verified"] for row in rows if row and row["verified"]]
+        return max(known) - min(known) if len(known) > 1 else -1.0
+
+    shared = {problem: rows for problem, rows in every.items() if apart(rows) > 0}
+    ranked = sorted(shared.items(), key=lambda item: (-apart(item[1]), item[0]))
+    levels = {problem: next((row["level"] or "" for row in rows if row), "") for problem, rows in ranked}
+    return [(problem, levels[problem], rows) for problem, rows in ranked[:SHOWN]]
+
+
+def settings_apart(runs: Sequence[OpenedRun]) -> list[tuple[str, list[str]]]:
+    """Options of the configurations in which the runs differ, by dotted key, with each run's value."""
+    flat = [_flat(run.data.config) for run in runs]
+    keys = sorted({key for values in flat for key in values})
+    found = [(key, [values.get(key, "") for values in flat]) for key in keys]
+    return [(key, values) for key, values in found if len(set(values)) > 1]
+
+
+def _flat(value: object, name: str = "") -> dict[str, str]:
+    if isinstance(value, dict):
+        parts = [_flat(inner, f"{name}.{key}" if name else str(key)) for key, inner in value.items()]
+    elif isinstance(value, list) and any(isinstance(inner, (dict, list)) for inner in value):
+        parts = [_flat(inner, f"{name}.{i}") for i, inner in enumerate(value)]
+    else:
+        return {name: "null" if value is None else str(value)}
+    return {key: text for part in parts for key, text in part.items()}

@@ -1,0 +1,103 @@
+"""Serve pages about runs on this machine until Ctrl-C."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from outrider.errors import UserError
+from outrider.view.opened_run import OpenedRun
+from outrider.view.security import LOOPBACK
+
+PORT = 8766
+
+
+def view_command(
+    paths: Sequence[Path],
+    locate: Callable[[str], str],
+    port: int = PORT,
+    host: str = "127.0.0.1",
+    columns: Mapping[str, str] | None = None,
+    say: Callable[[str], object] = print,
+) -> int:
+    """Serve until Ctrl-C, and return 0. Nothing is written.
+
+    Args:
+        host: of which address; every other one than this machine's own asks for a token, which is said.
+        port: 0 takes any free one.
+
+    Raises:
+        UserError: a run cannot be read, the extra `view` is missing, or the port cannot be had.
+    """
+    runs = [OpenedRun(path, columns) for path in paths]
+    for run in runs:
+        for notice in run.data.notices:
+            say(notice)
+    token = "" if host in LOOPBACK else secrets.token_urlsafe(16)
+    with serving(runs, locate, port, host, token, columns) as address:
+        say(f"{address} shows {_named(runs)}; Ctrl-C ends it.")
+        try:
+            threading.Event().wait()
+        except KeyboardInterrupt:
+            say("The viewer has ended.")
+    return 0
+
+
+@contextmanager
+def serving(
+    runs: Sequence[OpenedRun],
+    locate: Callable[[str], str],
+    port: int = PORT,
+    host: str = "127.0.0.1",
+    token: str = "",
+    columns: Mapping[str, str] | None = None,
+) -> Iterator[str]:
+    """Answer requests in a thread while the block runs; gives the address.
+
+    Raises:
+        UserError: the extra `view` is missing, or the port cannot be had.
+    """
+    try:
+        import uvicorn
+
+        from outrider.view.application import Application
+    except ModuleNotFoundError as error:
+        raise UserError(f"the viewer needs {error.name}: pip install 'outrider[view]'") from None
+    bound = _bound(host, port)
+    app = Application(runs, locate, columns).app(token)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
+    thread = threading.Thread(target=server.run, args=([bound],), daemon=True)
+    thread.start()
+    while not server.started and thread.is_alive():
+        time.sleep(0.01)
+    shown = "localhost" if host in LOOPBACK else host
+    try:
+        yield f"http://{shown}:{bound.getsockname()[1]}/" + (f"?token={token}" if token else "")
+    finally:
+        server.should_exit = True
+        thread.join(timeout=5)
+        for run in runs:
+            run.close()
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        bound = socket.socket(family)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"cannot serve on port {port} of {host}: {reason}; --port takes another one") from error
+    return bound
+
+
+def _named(runs: Sequence[OpenedRun]) -> str:
+    rollouts = sum(run.count() for run in runs)
+    names = runs[0].name if len(runs) == 1 else f"{len(runs)} runs"
+    return f"{names}, {rollouts:,} rollouts"

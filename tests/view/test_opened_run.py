@@ -1,0 +1,89 @@
+"""A run that goes on while it is looked at: new files come, set-aside ones go, damaged ones are said."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from viewing import RUN, plain_run
+
+from outrider.errors import UserError
+from outrider.view.opened_run import OpenedRun
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(RUN, tmp_path / "run"))
+
+
+def look(run: OpenedRun) -> OpenedRun:
+    run._seen_at = -1e9
+    run.refresh()
+    return run
+
+
+def test_new_files_are_taken_in_and_others_stay(copied: Path, tmp_path: Path) -> None:
+    files = sorted((copied / "rollouts").glob("*.parquet"))
+    away = tmp_path / "away"
+    away.mkdir()
+    for file in files[1:]:
+        file.rename(away / file.name)
+    run = OpenedRun(copied)
+    counts, versions = [run.count()], [run.version]
+    for file in files[1:]:
+        (away / file.name).rename(file)
+        counts.append(look(run).count())
+        versions.append(run.version)
+    assert counts == sorted(set(counts))
+    assert len(set(versions)) == len(versions)
+    whole = OpenedRun(copied)
+    for query in ("SELECT * EXCLUDE (file) FROM seen ORDER BY ALL", "SELECT * EXCLUDE (file) FROM texts ORDER BY ALL"):
+        assert list(map(str, run.rows(query))) == list(map(str, whole.rows(query)))
+
+
+def test_files_that_a_resume_set_aside_are_forgotten(copied: Path) -> None:
+    run = OpenedRun(copied)
+    before = run.count()
+    last = sorted((copied / "rollouts").glob("train-*.parquet"))[-1]
+    inside = run.rows("SELECT count(*) AS n FROM seen WHERE file = ?", [str(last)])[0]["n"]
+    last.unlink()
+    assert look(run).count() == before - inside > 0
+
+
+def test_a_damaged_file_is_left_out_and_said(copied: Path) -> None:
+    whole = OpenedRun(copied).count()
+    first = sorted((copied / "rollouts").glob("train-*.parquet"))[0]
+    data = bytearray(first.read_bytes())
+    data[200:600] = bytes(400)
+    first.write_bytes(data)
+    run = OpenedRun(copied)
+    assert 0 < run.count() < whole
+    assert any(first.name in notice and "damaged" in notice for notice in run.data.notices)
+
+
+def test_a_run_without_rollouts_yet_is_followed(copied: Path, tmp_path: Path) -> None:
+    away = tmp_path / "away"
+    (copied / "rollouts").rename(away)
+    run = OpenedRun(copied)
+    assert run.count() == 0
+    away.rename(copied / "rollouts")
+    assert look(run).count() == OpenedRun(copied).count() > 0
+    assert run.has_tokens
+
+
+def test_nothing_is_written(copied: Path) -> None:
+    def state() -> dict[str, tuple[int, int]]:
+        return {str(p): (p.stat().st_size, p.stat().st_mtime_ns) for p in copied.rglob("*") if p.is_file()}
+
+    before = state()
+    run = OpenedRun(copied)
+    look(run)
+    run.close()
+    assert state() == before
+
+
+def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError):
+        OpenedRun(tmp_path / "nothing")
+    assert OpenedRun(plain_run(tmp_path)).count() > 0

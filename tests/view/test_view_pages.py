@@ -1,0 +1,181 @@
+"""The pages of the viewer: each answers, says what the rows say, and shows hostile text without running it."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+import math
+import re
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from hostile import HOSTILE
+from plain_rows import random_rows, row
+from viewing import RUN, client_of, plain_run
+
+from outrider.view.opened_run import OpenedRun
+from outrider.view.problem import problem_history
+from outrider.view.problems import ORDERS, problems
+
+
+@pytest.fixture(scope="module")
+def run_of_0_2() -> OpenedRun:
+    return OpenedRun(RUN)
+
+
+def links(text: str) -> set[str]:
+    return {html.unescape(link) for link in re.findall(r'href="(/run/[^"]+)"', text)}
+
+
+def test_every_link_of_every_page_answers(run_of_0_2: OpenedRun) -> None:
+    client, seen, waiting = client_of(run_of_0_2), set[str](), {"/run/0/"}
+    kinds: dict[str, int] = {}
+    while waiting:
+        address = waiting.pop()
+        seen.add(address)
+        answer = client.get(address)
+        assert answer.status_code == 200, (address, answer.text[-2000:])
+        if "text/html" in answer.headers["content-type"]:
+            for link in links(answer.text) - seen:
+                kind = " ".join([link.split("?")[0], *sorted(re.findall(r"[?&](\w+)=", link))])
+                if kinds.setdefault(kind, 0) < 6:  # of each kind of address a few
+                    kinds[kind] += 1
+                    waiting.add(link)
+    pages = {kind.split()[0] for kind in kinds}
+    assert pages == {f"/run/0/{name}" for name in ("rollouts", "rollout", "problems", "problem", "pair", "export")}
+
+
+def test_a_rollout_shows_its_tokens_and_their_numbers(run_of_0_2: OpenedRun) -> None:
+    client = client_of(run_of_0_2)
+    first = run_of_0_2.rows("SELECT * FROM seen WHERE split = 'train' ORDER BY step, group_id, member LIMIT 1")[0]
+    asked = {"split": "train", "step": first["step"], "id": f"{first['group_id']}/{first['member']}"}
+    page = client.get("/run/0/rollout", params=asked).text
+    data = json.loads(re.search(r'id="token-data">(.*?)</script>', page)[1])
+    record = run_of_0_2.rows(
+        "SELECT token_ids, logprobs, entropies, trainable, text FROM files WHERE filename = ? AND file_row_number = ?",
+        [first["file"], first["row"]],
+    )[0]
+    assert [token[1] for token in data] == record["token_ids"]
+    assert "".join(token[0] for token in data if token[0] not in ("<s>", "</s>")) == record["text"]
+    for place, name in ((3, "logprobs"), (4, "entropies")):
+        told = [math.nan if token[place] is None else token[place] for token in data]
+        assert told == pytest.approx(record[name], rel=1e-3, nan_ok=True)
+    assert [token[2] == 1 for token in data] == record["trainable"]
+
+
+def test_hostile_text_is_shown_and_nothing_else(tmp_path: Path) -> None:
+    rows = [
+        row(step=step, member=member, problem_id=HOSTILE.replace("\ud800", ""), prompt=HOSTILE.replace("\ud800", ""))
+        | {
+            "text": HOSTILE.replace("\ud800", ""),
+            "answer": "</script>",
+            "detail": "<b>",
+            "level": "<i>",
+            "outcome": out,
+        }
+        for step in (1, 2)
+        for member, out in ((0, "correct"), (1, "incorrect"))
+    ]
+    client = client_of(OpenedRun(plain_run(tmp_path, rows)))
+    waiting, seen = {"/run/0/", "/run/0/rollouts", "/run/0/problems", "/run/0/findings"}, set[str]()
+    while waiting:
+        address = waiting.pop()
+        seen.add(address)
+        page = client.get(address)
+        assert page.status_code == 200, address
+        if "text/html" in page.headers["content-type"]:
+            for mark in ("<script>window", "<img src=x", "<svg onload", "<a href='https", "{{ 7", "\x00", "\x1b["):
+                assert mark not in page.text.replace(html.escape("{{ 7"), ""), (address, mark)
+            waiting |= {link for link in links(page.text) if "export" not in link} - seen
+    assert any("pair" in address for address in seen)
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_an_export_holds_the_filtered_rows(tmp_path: Path, form: str) -> None:
+    rows = random_rows(5)
+    client = client_of(OpenedRun(plain_run(tmp_path, rows)))
+    answer = client.get("/run/0/export", params={"format": form, "verdict": "correct", "sort": "-tokens"})
+    assert answer.status_code == 200
+    kept = sorted((each for each in rows if each["outcome"] == "correct"), key=lambda each: -each["tokens"])
+    if form == "csv":
+        found = list(csv.DictReader(io.StringIO(answer.text)))
+    elif form == "jsonl":
+        found = [json.loads(line) for line in answer.text.splitlines()]
+    else:
+        found = pq.read_table(io.BytesIO(answer.content)).to_pylist()
+    assert [int(each["tokens"]) for each in found] == [each["tokens"] for each in kept]
+    assert {each["text"] for each in found} == {each["text"] for each in kept}
+
+
+@pytest.mark.parametrize(
+    ("address", "status", "says"),
+    [
+        ("/nothing", 404, "There is no page /nothing"),
+        ("/run/7/", 400, "there is no run 7"),
+        ("/run/0/rollout?step=1&id=x", 400, "a rollout is named by split, step and id"),
+        ("/run/0/rollout?split=train&step=999&id=x/0", 400, "has no train rollout x/0 of step 999"),
+        ("/run/0/problem?id=none-such", 400, "has no rollout of a problem"),
+        ("/run/0/problems?order=loost", 400, "did you mean"),
+        ("/run/0/rollouts?step=a", 400, "should be a number or a range"),
+        ("/run/0/export?format=xls", 400, "there is no format"),
+        ("/static/..%2f..%2fapplication.py", 404, "There is no page"),
+        ("/static/base.html", 404, "There is no such file"),
+    ],
+)
+def test_a_wrong_address_gets_one_sentence(run_of_0_2: OpenedRun, address: str, status: int, says: str) -> None:
+    answer = client_of(run_of_0_2).get(address)
+    assert answer.status_code == status
+    assert says in html.unescape(answer.text)
+
+
+def test_a_problem_that_was_solved_early_and_lost_later_comes_first(tmp_path: Path) -> None:
+    def at(split: str, step: int, problem: str, successes: int, n: int = 8) -> list[dict[str, object]]:
+        return [
+            row(
+                split=split,
+                step=step,
+                problem_id=problem,
+                member=i,
+                outcome="correct" if i < successes else "incorrect",
+            )
+            for i in range(n)
+        ]
+
+    rows = [
+        *at("evaluate", 0, "lost", 6), *at("evaluate", 9, "lost", 0),
+        *at("evaluate", 0, "won", 0), *at("evaluate", 9, "won", 8),
+        *(each for step, k in ((1, 4), (2, 3), (5, 0), (7, 0)) for each in at("train", step, "lost", k)),
+        *(each for step in (1, 4) for each in at("train", step, "never", 0)),
+    ]  # fmt: skip
+    run = OpenedRun(plain_run(tmp_path, rows))
+    listed, total = problems(run, "lost", 1)
+    assert total == 3
+    assert listed[0]["problem_id"] == "lost"
+    assert listed[0] | {"change": -0.75, "tries_since": 2, "first_success": 1, "last_success": 2} == listed[0]
+    assert problems(run, "gained", 1)[0][0]["problem_id"] == "won"
+    assert problems(run, "never solved", 1)[0][0]["problem_id"] == "never"
+    assert all(len(problems(run, order, 1)[0]) == 3 for order in ORDERS)
+    assert problem_history(run, "lost").story == (
+        "Training solved it first in step 1, last in step 2, in 2 of 4 steps that tried it; 2 later steps had no "
+        "success. Evaluations solved it 6 of 8 times (75 %) at step 0 and 0 of 8 times (0 %) at step 9, never since "
+        "step 9."
+    )
+    assert problem_history(run, "never").story == "Training tried it in 2 steps and never solved it."
+    assert "solved early and lost later" not in problem_history(run, "won").story
+
+
+def test_several_runs_are_shown_beside_each_other(tmp_path: Path) -> None:
+    one, other = (
+        [row(split="evaluate", step=0, problem_id=p, member=i, outcome="correct" if p == solved else "incorrect")
+         for p in "ab" for i in range(4)]
+        for solved in "ab"
+    )  # fmt: skip
+    runs = [OpenedRun(plain_run(tmp_path, rows, name)) for rows, name in ((one, "one"), (other, "other"))]
+    page = client_of(*runs).get("/").text
+    for problem in "ab":
+        rates = re.search(rf'<td class="text">{problem}</td>.*?</tr>', page, re.S)[0]
+        assert re.findall(r"(\d+) %", rates) == (["100", "0"] if problem == "a" else ["0", "100"])
+    assert client_of(*runs).get("/run/1/").status_code == 200
