@@ -74,7 +74,7 @@ class Sizes(NamedTuple):
 SMALL = Sizes(8, 512, 1408, 8, 2, 16_000, True)
 MEDIUM = Sizes(12, 768, 2048, 12, 4, 50_000, False)
 WIDE = Sizes(4, 896, 4864, 14, 2, 151_936, True)
-COUNTDOWN = Sizes(3, 128, 256, 4, 2, 32, True)  # base:countdown
+COUNTDOWN = Sizes(3, 128, 256, 4, 2, 512, True)  # base:countdown, whose 32 tokens would soon draw the end
 PROSE = Sizes(4, 192, 384, 6, 3, 653, True)  # base:prose
 SMOLLM2 = Sizes(30, 576, 1536, 9, 3, 49_152, True)
 HALF_BILLION = Sizes(24, 896, 4864, 14, 2, 151_936, True)  # Qwen2.5-0.5B
