@@ -29,7 +29,7 @@ class Listing(NamedTuple):
 
 def listing(run: OpenedRun, chosen: RolloutFilter) -> Listing:
     """The page of a selection."""
-    source, values = selected(chosen)
+    source, values = selected(run, chosen)
     counts = run.rows(
         "SELECT count(*) AS total, count(*) FILTER (outcome = 'correct') AS correct, count(outcome) AS verified, "
         f"coalesce(sum(tokens), 0) AS tokens FROM {source}",
@@ -42,17 +42,15 @@ def listing(run: OpenedRun, chosen: RolloutFilter) -> Listing:
     return Listing([row | texts.get((row["file"], row["row"]), {}) for row in rows], **counts)
 
 
-def selected(chosen: RolloutFilter) -> tuple[str, list[Any]]:
+def selected(run: OpenedRun, chosen: RolloutFilter) -> tuple[str, list[Any]]:
     """A relation of SQL with the rows of a selection, and its values."""
     condition, values = chosen.condition()
     if not chosen.text:
         return f"(SELECT * FROM seen WHERE {condition})", values
-    # the texts are on disk; those of one step or split alone are read where the selection says so
-    found = "SELECT file, row FROM texts WHERE contains(lower(text), lower(?))"
-    return f"(SELECT * FROM seen SEMI JOIN ({found}) AS found USING (file, row) WHERE {condition})", [
-        chosen.text,
-        *values,
-    ]
+    # texts are on disk: only those files are read that hold rows of the other conditions
+    files = run.rows(f"SELECT DISTINCT file FROM seen WHERE {condition}", values)
+    found = run.search(chosen.text, sorted(row["file"] for row in files))
+    return f"(SELECT * FROM seen SEMI JOIN {found} USING (file, row) WHERE {condition})", values
 
 
 def texts_of(run: OpenedRun, rows: list[Row], columns: str) -> dict[tuple[str, int], Row]:

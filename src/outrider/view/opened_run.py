@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from outrider.report.data import RunData
 from outrider.report.opened import open_any
 from outrider.report.run import is_run, reopened
 
+KEPT_SEARCHES = 16
 LOOK = 2.0  # seconds between two looks at the folder
 TEXTS = ("text", "prompt", "answer", "detail")
 """Columns that stay on disk."""
@@ -43,6 +46,8 @@ class OpenedRun:
         self._follows = path.exists() and is_run(path)
         self.data: RunData = open_any(path, columns)
         self._seen_at = 0.0
+        self._searches: OrderedDict[tuple[str, tuple[str, ...], str], str] = OrderedDict()
+        self._numbers = count()
         self._empty_before = False
         self._create()
         self._take_new()
@@ -84,6 +89,26 @@ class OpenedRun:
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
         finally:
             cursor.close()
+
+    def search(self, text: str, files: Sequence[str]) -> str:
+        """The name of a table with file and row of the rollouts whose text contains ``text``, of these files.
+
+        The last few searches are kept, since a page asks for counts and rows, and a reader for the next page.
+        """
+        key = (text, tuple(files), self.version)
+        with self._lock:
+            if key not in self._searches:
+                self._searches[key] = f"found_{next(self._numbers)}"
+                marks = ", ".join("?" * len(files))
+                self.rows(
+                    f"CREATE TABLE {self._searches[key]} AS SELECT file, row FROM texts "
+                    f"WHERE {f'file IN ({marks})' if marks else 'false'} AND contains(text, ?)",
+                    [*files, text],
+                )
+            self._searches.move_to_end(key)
+            while len(self._searches) > KEPT_SEARCHES:
+                self.rows(f"DROP TABLE {self._searches.popitem(last=False)[1]}")
+            return self._searches[key]
 
     def close(self) -> None:
         self.data.db.close()
