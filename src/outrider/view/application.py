@@ -35,7 +35,8 @@ from outrider.view.overview import budget, curves, facts, pass_at_k
 from outrider.view.problem import problem_history
 from outrider.view.problems import ORDERS, SHOWN, problems
 from outrider.view.prompts import prompts_of
-from outrider.view.rollout import find, group_of, shown
+from outrider.view.rendered import rendered
+from outrider.view.rollout import ShownRollout, find, group_of, shown
 from outrider.view.rollout_filter import PAGE, RANGES, SORTS, RolloutFilter
 from outrider.view.security import Guard
 from outrider.view.several import curves_together, names_of, problems_apart, settings_apart
@@ -128,7 +129,9 @@ class Application:
             [token.text, token.id, int(token.sampled), _short(token.logprob), _short(token.entropy)]
             for token in of.tokens
         ]
-        return self._page("rollout", request, run, of=of, group=group_of(run, row), tokens=in_script(numbers))
+        return self._page(
+            "rollout", request, run, of=of, group=group_of(run, row), tokens=in_script(numbers), read=_read(of)
+        )
 
     def pair(self, request: Request) -> Response:
         """Two rollouts side by side."""
@@ -214,6 +217,15 @@ def _named(run: OpenedRun, request: Request, name: str = "id") -> Row:
     if not member.isdecimal() or not asked.get("step", "").isdecimal():
         raise UserError(f"a rollout is named by split, step and {name}, as ?split=train&step=3&{name}=GROUP/0")
     return find(run, asked.get("split", "train"), int(asked["step"]), group, int(member))
+
+
+def _read(of: ShownRollout) -> Markup:
+    """The response with Markdown and formulas; where that extra is missing, as it was written."""
+    text = of.row.get("text") or ""
+    try:
+        return rendered(text)
+    except ModuleNotFoundError:
+        return Markup("<pre>{}</pre>").format(visible(text))
 
 
 def _plots(figures: Sequence[Figure], first: Sequence[str] = ()) -> Markup:

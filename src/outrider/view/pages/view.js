@@ -44,3 +44,11 @@ document.addEventListener("drawn", (event) => {
     location.href = `/run/${run}/rollouts?split=${split}&step=${Math.round(points[0].x)}`;
   });
 });
+
+// A response as it was written, or as Markdown with formulas.
+document.querySelectorAll("input[name=shown]").forEach((input) => {
+  input.addEventListener("change", () => {
+    document.getElementById("raw").hidden = input.value !== "raw";
+    document.getElementById("read").hidden = input.value === "raw";
+  });
+});

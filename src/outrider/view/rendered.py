@@ -1,0 +1,72 @@
+r"""A response as its author meant it: Markdown with formulas, as HTML in which nothing can run or load.
+
+Markdown's own HTML, links and images are shown as text, so a page asks for no address. Formulas between ``$``, ``$$``,
+``\(`` and ``\[`` become MathML, which browsers draw themselves; one that cannot be read is shown as it was written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+from xml.etree import ElementTree
+
+from markupsafe import Markup, escape
+
+from outrider.report.safe_text import visible
+
+_LONGEST = 200_000  # characters: a page of more is read as it was written
+_FORMULA = 2_000
+_MATHML = "http://www.w3.org/1998/Math/MathML"
+_KEPT = {"display", "mathvariant", "stretchy", "fence", "form", "columnalign", "lspace", "rspace", "linethickness"}
+_BRACKETS = (
+    (re.compile(r"\\\[(.+?)\\\]", re.DOTALL), r"$$\1$$"),
+    (re.compile(r"\\\((.+?)\\\)"), r"$\1$"),
+)
+
+
+def rendered(text: str) -> Markup:
+    r"""The HTML of a text.
+
+    >>> rendered("**so** <b>"), "<msup><mi>x</mi><mn>2</mn></msup>" in rendered("$x^2$")
+    (Markup('<p><strong>so</strong> &lt;b&gt;</p>\n'), True)
+    """
+    if len(text) > _LONGEST:
+        return Markup("<pre>{}</pre>").format(visible(text))
+    for brackets, dollars in _BRACKETS:
+        text = brackets.sub(dollars, text)
+    return Markup(_markdown().render(visible(text)))
+
+
+@lru_cache(maxsize=1)
+def _markdown() -> Any:
+    from markdown_it import MarkdownIt
+    from mdit_py_plugins.dollarmath import dollarmath_plugin
+
+    reader = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable("table")
+    reader.disable(["image", "link", "autolink", "reference", "html_block", "html_inline"])
+    return reader.use(dollarmath_plugin, allow_labels=False, renderer=_mathml, double_inline=True)
+
+
+def _mathml(source: str, options: dict[str, Any]) -> str:
+    """MathML of a formula, or the formula as code."""
+    whole = bool(options.get("display_mode"))
+    try:
+        if len(source) > _FORMULA:
+            raise ValueError("too long")
+        tree = ElementTree.fromstring(_convert()(source, display="block" if whole else "inline"))
+    except Exception:  # noqa: BLE001 - whatever a reader of LaTeX raises where a model has written none
+        return f"<code>{escape(source)}</code>"
+    for element in tree.iter():
+        for name in [name for name in element.attrib if name not in _KEPT]:
+            del element.attrib[name]
+    ElementTree.register_namespace("", _MATHML)
+    return ElementTree.tostring(tree, encoding="unicode")
+
+
+@lru_cache(maxsize=1)
+def _convert() -> Callable[..., str]:
+    from latex2mathml.converter import convert
+
+    return convert
