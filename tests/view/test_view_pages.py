@@ -179,3 +179,20 @@ def test_several_runs_are_shown_beside_each_other(tmp_path: Path) -> None:
         rates = re.search(rf'<td class="text">{problem}</td>.*?</tr>', page, re.S)[0]
         assert re.findall(r"(\d+) %", rates) == (["100", "0"] if problem == "a" else ["0", "100"])
     assert client_of(*runs).get("/run/1/").status_code == 200
+
+
+def test_a_run_is_viewed_from_python() -> None:
+    from urllib.request import urlopen
+
+    from outrider import load_run
+
+    viewer = load_run(RUN).view()
+    try:
+        with urlopen(viewer.address + "run/0/version") as answer:
+            assert json.load(answer)["version"] == OpenedRun(RUN).version
+        assert f'<iframe src="{viewer.address}"' in viewer._repr_html_()
+    finally:
+        viewer.close()
+        viewer.close()
+    with pytest.raises(OSError, match="refused"):
+        urlopen(viewer.address)

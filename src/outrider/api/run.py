@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from outrider.api.evaluation import EvaluationResult
+    from outrider.api.viewing import Viewer
     from outrider.report.content import Finding
 
 
@@ -137,6 +138,19 @@ class Run:
         folder = self.path if out is None else Path(out)
         report(self.path, out=folder)
         return folder / "report.html"
+
+    def view(self, port: int = 0) -> Viewer:
+        """Browse the rollouts in a web browser, or inside a notebook's cell (extra ``view``).
+
+        Args:
+            port: 0 takes any free one.
+
+        Raises:
+            UserError: as in :class:`outrider.api.viewing.Viewer`.
+        """
+        from outrider.api.viewing import Viewer
+
+        return Viewer([self.path], port)
 
     def resume(self, config: Mapping[str, Any] | None = None, force: bool = False, reward: Any = None) -> Run:
         """Go on from the last checkpoint, with the run's own configuration and what ``config`` changes.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from outrider.report.run import rows_of_files
 from outrider.view.opened_run import OpenedRun, Row
 from outrider.view.rollout_filter import EXACT, PAGE, RolloutFilter
 
@@ -38,7 +40,7 @@ def listing(run: OpenedRun, chosen: RolloutFilter) -> Listing:
     rows = run.rows(
         f"SELECT * FROM {source} ORDER BY {chosen.order()} LIMIT {PAGE} OFFSET {(chosen.page - 1) * PAGE}", values
     )
-    texts = texts_of(run, rows, f"left(text, {_PREVIEW}) AS text, length(text) AS characters, detail")
+    texts = texts_of(run, rows, ["text"], _PREVIEW)
     return Listing([row | texts.get((row["file"], row["row"]), {}) for row in rows], **counts)
 
 
@@ -53,20 +55,33 @@ def selected(run: OpenedRun, chosen: RolloutFilter) -> tuple[str, list[Any]]:
     return f"(SELECT * FROM seen SEMI JOIN {found} USING (file, row) WHERE {condition})", values
 
 
-def texts_of(run: OpenedRun, rows: list[Row], columns: str) -> dict[tuple[str, int], Row]:
-    """Columns of ``texts`` for some rows, by their place."""
+def texts_of(run: OpenedRun, rows: list[Row], names: Sequence[str], longest: int = 0) -> dict[tuple[str, int], Row]:
+    """Columns of texts for some rows, by their place; cut after ``longest`` characters unless that is 0."""
     if not rows:
         return {}
-    files, places = sorted({row["file"] for row in rows}), [(row["file"], row["row"]) for row in rows]
-    # the names one by one, and not as a list: only so are the other files not opened
-    marks, pairs = ", ".join("?" * len(files)), ", ".join(["(?, ?)"] * len(places))
-    asked = f"SELECT file, row, {columns} FROM texts WHERE file IN ({marks}) AND (file, row) IN ({pairs})"
-    found = run.rows(asked, [*files, *(part for place in places for part in place)])
+    places = [(row["file"], row["row"]) for row in rows]
+    texts = ", ".join(f"left({name}, {longest}) AS {name}" if longest else name for name in names)
+    if not run.data.has("files"):
+        source = "SELECT file, row, text, prompt, answer, detail FROM texts"
+    else:
+        of_files = rows_of_files(run.data, sorted({file for file, _ in places}), names)
+        source = (
+            f"SELECT * EXCLUDE (filename, file_row_number), filename AS file, file_row_number AS row FROM ({of_files})"
+        )
+    pairs = ", ".join(["(?, ?)"] * len(places))
+    found = run.rows(
+        f"SELECT file, row, {texts} FROM ({source}) WHERE (file, row) IN ({pairs})",
+        [part for place in places for part in place],
+    )
     return {(text["file"], text["row"]): text for text in found}
 
 
 def choices(run: OpenedRun) -> dict[str, list[tuple[str, int]]]:
     """The values of each filter that has few, with how many rollouts have them; those of one value are left out."""
+    return run.kept("choices", lambda: _choices(run))
+
+
+def _choices(run: OpenedRun) -> dict[str, list[tuple[str, int]]]:
     found = {}
     for name in CHOICES:
         column = EXACT[name]

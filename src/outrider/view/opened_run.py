@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 
 from outrider.importers.plain import PLAIN
 from outrider.report.data import RunData
 from outrider.report.opened import open_any
-from outrider.report.run import is_run, reopened
+from outrider.report.run import is_run, reopened, rows_of_files
 
 KEPT_SEARCHES = 16
 LOOK = 2.0  # seconds between two looks at the folder
@@ -24,6 +25,7 @@ TEXTS = ("text", "prompt", "answer", "detail")
 NUMBERS = tuple(name for name in PLAIN.names if name not in TEXTS)
 
 Row = dict[str, Any]
+T = TypeVar("T")
 
 
 class OpenedRun:
@@ -48,7 +50,9 @@ class OpenedRun:
         self._seen_at = 0.0
         self._searches: OrderedDict[tuple[str, tuple[str, ...], str], str] = OrderedDict()
         self._numbers = count()
+        self._kept: dict[str, tuple[str, Any]] = {}
         self._empty_before = False
+        self._known = self._state()
         self._create()
         self._take_new()
 
@@ -77,8 +81,11 @@ class OpenedRun:
             if not self._follows or time.monotonic() - self._seen_at < LOOK:
                 return
             self._seen_at = time.monotonic()
-            self.data = reopened(self.data, self.path)
-            self._take_new()
+            state = self._state()
+            if state != self._known:
+                self.data = reopened(self.data, self.path)
+                self._take_new()
+                self._known = state
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         """The result of a query, a mapping for each row; null is None. Any thread may ask."""
@@ -90,6 +97,14 @@ class OpenedRun:
         finally:
             cursor.close()
 
+    def kept(self, name: str, make: Callable[[], T]) -> T:
+        """What ``make`` gives, made once for each state of the run."""
+        version = self.version
+        if name not in self._kept or self._kept[name][0] != version:
+            self._kept[name] = (version, make())
+        found: T = self._kept[name][1]
+        return found
+
     def search(self, text: str, files: Sequence[str]) -> str:
         """The name of a table with file and row of the rollouts whose text contains ``text``, of these files.
 
@@ -99,11 +114,13 @@ class OpenedRun:
         with self._lock:
             if key not in self._searches:
                 self._searches[key] = f"found_{next(self._numbers)}"
-                marks = ", ".join("?" * len(files))
+                source = "SELECT file, row, text FROM texts"
+                if files and self.data.has("files"):
+                    of_files = rows_of_files(self.data, files, ["text"])
+                    source = f"SELECT filename AS file, file_row_number AS row, text FROM ({of_files})"
                 self.rows(
-                    f"CREATE TABLE {self._searches[key]} AS SELECT file, row FROM texts "
-                    f"WHERE {f'file IN ({marks})' if marks else 'false'} AND contains(text, ?)",
-                    [*files, text],
+                    f"CREATE TABLE {self._searches[key]} AS SELECT file, row FROM ({source}) WHERE contains(text, ?)",
+                    [text],
                 )
             self._searches.move_to_end(key)
             while len(self._searches) > KEPT_SEARCHES:
@@ -112,6 +129,15 @@ class OpenedRun:
 
     def close(self) -> None:
         self.data.db.close()
+
+    def _state(self) -> tuple[object, ...]:
+        """Changes when a file comes or goes, or metrics are written; it takes a millisecond for a thousand files."""
+        if not self._follows:
+            return ()
+        folders = [self.path / "rollouts", self.path / "evaluations", self.path]
+        names = [frozenset(entry.name for entry in os.scandir(folder)) for folder in folders if folder.is_dir()]
+        metrics = self.path / "metrics.jsonl"
+        return (*names, metrics.stat().st_size if metrics.is_file() else 0)
 
     def _create(self) -> None:
         types = {"string": "VARCHAR", "int32": "INTEGER", "int64": "BIGINT", "double": "DOUBLE"}

@@ -140,7 +140,7 @@ def _one(run: OpenedRun, problem: str, split: str, which: str, order: str) -> Ro
     )
     if not rows:
         return None
-    return rows[0] | texts_of(run, rows, "text").get((rows[0]["file"], rows[0]["row"]), {})
+    return rows[0] | texts_of(run, rows, ["text"]).get((rows[0]["file"], rows[0]["row"]), {})
 
 
 def _times(number: int, one: str, many: str = "") -> str:

@@ -19,7 +19,7 @@ def prompts_of(run: OpenedRun, problems: Sequence[str], tokenizer: Tokenizer | N
     """Texts by id, of plain contexts before seeded ones; problems whose prompt cannot be had are left out."""
     places = run.rows(_PLACES, [list(problems)])
     if not run.has_tokens:
-        texts = texts_of(run, places, "prompt")
+        texts = texts_of(run, places, ["prompt"])
         of = {place["problem_id"]: texts.get((place["file"], place["row"]), {}).get("prompt") for place in places}
         return {problem: prompt for problem, prompt in of.items() if prompt}
     if tokenizer is None or not places:
@@ -27,8 +27,9 @@ def prompts_of(run: OpenedRun, problems: Sequence[str], tokenizer: Tokenizer | N
     marks = ", ".join(["(?, ?)"] * len(places))
     files = sorted({place["file"] for place in places})
     records = run.rows(
-        f"SELECT filename, file_row_number, prompt_ids FROM files WHERE filename IN ({', '.join('?' * len(files))}) "
-        f"AND (filename, file_row_number) IN ({marks})",
+        "SELECT filename, file_row_number, prompt_ids FROM "
+        f"read_parquet([{', '.join('?' * len(files))}], filename = true, file_row_number = true) "
+        f"WHERE (filename, file_row_number) IN ({marks})",
         [*files, *(part for place in places for part in (place["file"], place["row"]))],
     )
     ids = {(record["filename"], record["file_row_number"]): record["prompt_ids"] for record in records}

@@ -62,13 +62,13 @@ def find(run: OpenedRun, split: str, step: int, group: str, member: int) -> Row:
 
 def shown(run: OpenedRun, row: Row, tokenizer: Tokenizer | None) -> ShownRollout:
     """A rollout with its texts and tokens."""
-    texts = texts_of(run, [row], "text, prompt, answer, detail").get((row["file"], row["row"]), {})
+    texts = texts_of(run, [row], ["text", "prompt", "answer", "detail"]).get((row["file"], row["row"]), {})
     row = row | {name: value for name, value in texts.items() if name not in ("file", "row")}
     if not run.has_tokens:
         return ShownRollout(row, row.get("prompt") or "", "", [])
     record = run.rows(
-        "SELECT prompt_ids, prefix_text, token_ids, logprobs, entropies, trainable FROM files "
-        "WHERE filename = ? AND file_row_number = ?",
+        "SELECT prompt_ids, prefix_text, token_ids, logprobs, entropies, trainable "
+        "FROM read_parquet(?, file_row_number = true) WHERE file_row_number = ?",
         [row["file"], row["row"]],
     )[0]
     if tokenizer is None:
@@ -108,7 +108,7 @@ def group_of(run: OpenedRun, row: Row) -> list[Row]:
         "SELECT * FROM seen WHERE split = ? AND step = ? AND group_id = ? ORDER BY member",
         [row["split"], row["step"], row["group_id"]],
     )
-    texts = texts_of(run, rows, "left(text, 160) AS text")
+    texts = texts_of(run, rows, ["text"], 160)
     return _as_tree([each | texts.get((each["file"], each["row"]), {}) for each in rows])
 
 

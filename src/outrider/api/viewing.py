@@ -1,0 +1,48 @@
+"""The viewer of a run from Python: served while the object lives, shown inside a notebook's cell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from html import escape
+from pathlib import Path
+
+from outrider.model.places import model_folder
+
+
+class Viewer:
+    """The pages of ``outrider view``, served from this machine alone until :meth:`close` or the end of the process.
+
+    As the last value of a notebook's cell it is shown there, where the notebook runs on this machine.
+
+    Args:
+        paths: run folders, or rollouts that another framework wrote.
+        port: 0 takes any free one.
+
+    Attributes:
+        address: of the first page.
+
+    Raises:
+        UserError: a run cannot be read, the extra ``view`` is missing, or the port cannot be had.
+    """
+
+    def __init__(self, paths: Sequence[Path], port: int = 0) -> None:
+        from outrider.view.opened_run import OpenedRun
+        from outrider.view.view_command import serving
+
+        self._open = ExitStack()
+        self.address: str = self._open.enter_context(serving([OpenedRun(path) for path in paths], model_folder, port))
+
+    def close(self) -> None:
+        """End it; a second time does nothing."""
+        self._open.close()
+
+    def __repr__(self) -> str:
+        return f"Viewer({self.address!r})"
+
+    def _repr_html_(self) -> str:
+        address = escape(self.address)
+        return (
+            f'<p><a href="{address}" target="_blank">{address}</a></p>'
+            f'<iframe src="{address}" width="100%" height="800" style="border: 1px solid #ccc"></iframe>'
+        )
