@@ -33,7 +33,7 @@ def exported(run: OpenedRun, chosen: RolloutFilter, form: str) -> Response:
     with tempfile.NamedTemporaryFile(prefix="outrider-view-", suffix=f".{form}", delete=False) as file:
         place = Path(file.name)
     query = (
-        f"SELECT chosen.* EXCLUDE (file, row), prompt, text, answer, detail FROM {source} AS chosen "
+        f"SELECT chosen.* EXCLUDE (rowid, file, row), prompt, text, answer, detail FROM {source} AS chosen "
         f"LEFT JOIN texts USING (file, row) ORDER BY {chosen.order()}"
     )
     run.rows(f"COPY ({query}) TO '{place}' ({FORMATS[form]})", values)

@@ -37,9 +37,9 @@ def listing(run: OpenedRun, chosen: RolloutFilter) -> Listing:
         f"coalesce(sum(tokens), 0) AS tokens FROM {source}",
         values,
     )[0]
-    rows = run.rows(
-        f"SELECT * FROM {source} ORDER BY {chosen.order()} LIMIT {PAGE} OFFSET {(chosen.page - 1) * PAGE}", values
-    )
+    # the places first, since a late page would sort whole rows
+    places = f"SELECT rowid FROM {source} ORDER BY {chosen.order()} LIMIT {PAGE} OFFSET {(chosen.page - 1) * PAGE}"
+    rows = run.rows(f"SELECT * FROM seen WHERE rowid IN ({places}) ORDER BY {chosen.order()}", values)
     texts = texts_of(run, rows, ["text"], _PREVIEW)
     return Listing([row | texts.get((row["file"], row["row"]), {}) for row in rows], **counts)
 
@@ -48,11 +48,11 @@ def selected(run: OpenedRun, chosen: RolloutFilter) -> tuple[str, list[Any]]:
     """A relation of SQL with the rows of a selection, and its values."""
     condition, values = chosen.condition()
     if not chosen.text:
-        return f"(SELECT * FROM seen WHERE {condition})", values
+        return f"(SELECT rowid, * FROM seen WHERE {condition})", values
     # texts are on disk: only those files are read that hold rows of the other conditions
     files = run.rows(f"SELECT DISTINCT file FROM seen WHERE {condition}", values)
     found = run.search(chosen.text, sorted(row["file"] for row in files))
-    return f"(SELECT * FROM seen SEMI JOIN {found} USING (file, row) WHERE {condition})", values
+    return f"(SELECT rowid, * FROM seen SEMI JOIN {found} USING (file, row) WHERE {condition})", values
 
 
 def texts_of(run: OpenedRun, rows: list[Row], names: Sequence[str], longest: int = 0) -> dict[tuple[str, int], Row]:

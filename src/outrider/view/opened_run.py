@@ -44,7 +44,7 @@ class OpenedRun:
 
     def __init__(self, path: Path, columns: Mapping[str, str] | None = None) -> None:
         self.path = path
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._follows = path.exists() and is_run(path)
         self.data: RunData = open_any(path, columns)
         self._seen_at = 0.0
@@ -99,11 +99,12 @@ class OpenedRun:
 
     def kept(self, name: str, make: Callable[[], T]) -> T:
         """What ``make`` gives, made once for each state of the run."""
-        version = self.version
-        if name not in self._kept or self._kept[name][0] != version:
-            self._kept[name] = (version, make())
-        found: T = self._kept[name][1]
-        return found
+        with self._lock:
+            version = self.version
+            if name not in self._kept or self._kept[name][0] != version:
+                self._kept[name] = (version, make())
+            found: T = self._kept[name][1]
+            return found
 
     def search(self, text: str, files: Sequence[str]) -> str:
         """The name of a table with file and row of the rollouts whose text contains ``text``, of these files.

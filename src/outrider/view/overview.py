@@ -63,8 +63,12 @@ def pass_at_k(run: OpenedRun) -> list[tuple[str, Any, Any]]:
 def curves(run: OpenedRun) -> list[Figure]:
     """Reward, entropy and the shares of groups by outcome over steps, and pass@k of evaluations.
 
-    Of a dump, or a run without metrics, from its rollouts.
+    From the rollouts, so that a dump has them too.
     """
+    return run.kept("curves", lambda: _curves(run))
+
+
+def _curves(run: OpenedRun) -> list[Figure]:
     rows = run.rows(
         "SELECT step, avg(reward) FILTER (NOT isnan(reward)) AS reward, avg(entropy) AS entropy, "
         "avg(tokens) AS tokens FROM seen WHERE split = 'train' GROUP BY step ORDER BY step"

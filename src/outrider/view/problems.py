@@ -53,6 +53,12 @@ def problems(run: OpenedRun, order: str, page: int) -> tuple[list[Row], int]:
     """
     if order not in ORDERS:
         raise UserError(f"problems cannot be listed by {order!r}; {nearest(order, ORDERS)}")
-    total = run.rows("SELECT count(DISTINCT problem_id) AS n FROM seen")[0]["n"]
-    sql = f"{_PROBLEMS} ORDER BY {ORDERS[order]}, problem_id LIMIT {SHOWN} OFFSET {(page - 1) * SHOWN}"
-    return run.rows(sql), int(total)
+    total = run.kept("problems", lambda: _gathered(run))
+    sql = f"SELECT * FROM problems ORDER BY {ORDERS[order]}, problem_id LIMIT {SHOWN} OFFSET {(page - 1) * SHOWN}"
+    return run.rows(sql), total
+
+
+def _gathered(run: OpenedRun) -> int:
+    """Make the table ``problems``, and count it."""
+    run.rows(f"CREATE OR REPLACE TABLE problems AS {_PROBLEMS}")
+    return int(run.rows("SELECT count(*) AS n FROM problems")[0]["n"])

@@ -34,9 +34,11 @@ def view_command(
     Raises:
         UserError: a run cannot be read, the extra `view` is missing, or the port cannot be had.
     """
-    runs = [OpenedRun(path, columns) for path in paths]
-    for run in runs:
-        for notice in run.data.notices:
+    runs = []
+    for path in paths:
+        say(f"Reading {path} …")
+        runs.append(OpenedRun(path, columns))
+        for notice in runs[-1].data.notices:
             say(notice)
     token = "" if host in LOOPBACK else secrets.token_urlsafe(16)
     with serving(runs, locate, port, host, token, columns) as address:
