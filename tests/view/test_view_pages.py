@@ -8,14 +8,18 @@ import io
 import json
 import math
 import re
+import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hostile import HOSTILE
 from plain_rows import random_rows, row
+from tokenizers import Tokenizer
 from viewing import RUN, client_of, plain_run
 
+from outrider.model.places import model_folder
 from outrider.view.opened_run import OpenedRun
 from outrider.view.problem import problem_history
 from outrider.view.problems import ORDERS, problems
@@ -196,3 +200,19 @@ def test_a_run_is_viewed_from_python() -> None:
         viewer.close()
     with pytest.raises(OSError, match="refused"):
         urlopen(viewer.address)
+
+
+def test_alternatives_of_an_analysis_stand_beside_their_tokens(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(RUN, tmp_path / "run"))
+    run = OpenedRun(folder)
+    first = run.rows("SELECT * FROM seen WHERE split = 'train' ORDER BY step, group_id, member LIMIT 1")[0]
+    keys = {name: [first[name]] for name in ("split", "step", "group_id", "member")}
+    found = keys | {"position": [1 + first["branch_at"]], "alternative_id": [7], "alternative_logprob": [-1.5]}
+    parts = folder / "analysis" / "tokens" / "parts"
+    parts.mkdir(parents=True)
+    pq.write_table(pa.table(found), parts / "train-1-0.parquet")
+    asked = {"split": "train", "step": first["step"], "id": f"{first['group_id']}/{first['member']}"}
+    page = client_of(run).get("/run/0/rollout", params=asked).text
+    data = json.loads(re.search(r'id="token-data">(.*?)</script>', page)[1])
+    text = Tokenizer.from_file(f"{model_folder('base:countdown')}/tokenizer.json").decode([7])
+    assert [token[5] for token in data] == [[text, -1.5] if i == 1 else None for i in range(len(data))]

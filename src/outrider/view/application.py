@@ -126,7 +126,7 @@ class Application:
         row = _named(run, request)
         of = shown(run, row, self._tokenizer(request.path_params["run"]))
         numbers = [
-            [token.text, token.id, int(token.sampled), _short(token.logprob), _short(token.entropy)]
+            [token.text, token.id, int(token.sampled), _short(token.logprob), _short(token.entropy), token.alternative]
             for token in of.tokens
         ]
         return self._page(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tokenizers import Tokenizer
@@ -21,6 +21,8 @@ class ShownToken(NamedTuple):
         text: what it adds to the text; empty where a character is not complete yet.
         sampled: False where an environment said it.
         logprob, entropy: as recorded when it was drawn, in nats; None where not known.
+        alternative: the text of the most likely other token, with its log-probability; None where `outrider analyse
+            tokens` has not been run on the rollout.
     """
 
     text: str
@@ -28,6 +30,7 @@ class ShownToken(NamedTuple):
     sampled: bool
     logprob: float | None
     entropy: float | None
+    alternative: tuple[str, float] | None = None
 
 
 class ShownRollout(NamedTuple):
@@ -74,18 +77,36 @@ def shown(run: OpenedRun, row: Row, tokenizer: Tokenizer | None) -> ShownRollout
     if tokenizer is None:
         return ShownRollout(row, "", record["prefix_text"], [])
     prompt = tokenizer.decode(record["prompt_ids"], skip_special_tokens=False)
-    return ShownRollout(row, prompt, record["prefix_text"], _tokens(tokenizer, record))
+    others = _alternatives(run, row, tokenizer)
+    return ShownRollout(row, prompt, record["prefix_text"], _tokens(tokenizer, record, others))
 
 
-def _tokens(tokenizer: Tokenizer, record: Row) -> list[ShownToken]:
+def _alternatives(run: OpenedRun, row: Row, tokenizer: Tokenizer) -> dict[int, tuple[str, float]]:
+    """By own token, what ``outrider analyse tokens`` has found; its positions count the prefix too."""
+    parts = run.path / "analysis" / "tokens" / "parts"
+    files = sorted(str(file) for file in parts.glob("*.parquet"))
+    if not files:
+        return {}
+    rows = run.rows(
+        "SELECT position - ? AS at, alternative_id, alternative_logprob FROM read_parquet(?) "
+        "WHERE split = ? AND step = ? AND group_id = ? AND member = ?",
+        [row["branch_at"], files, row["split"], row["step"], row["group_id"], row["member"]],
+    )
+    return {
+        one["at"]: (tokenizer.decode([one["alternative_id"]], skip_special_tokens=False), one["alternative_logprob"])
+        for one in rows
+    }
+
+
+def _tokens(tokenizer: Tokenizer, record: Row, others: Mapping[int, tuple[str, float]]) -> list[ShownToken]:
     ids = record["token_ids"]
     nothing: list[Any] = [None] * len(ids)
     sampled = record["trainable"] or [True] * len(ids)
     numbers = zip(ids, sampled, record["logprobs"] or nothing, record["entropies"] or nothing, strict=True)
     texts = pieces_of(tokenizer, ids)
     return [
-        ShownToken(text, id, was_sampled, _finite(logprob), _finite(entropy))
-        for text, (id, was_sampled, logprob, entropy) in zip(texts, numbers, strict=True)
+        ShownToken(text, id, was_sampled, _finite(logprob), _finite(entropy), others.get(at))
+        for at, (text, (id, was_sampled, logprob, entropy)) in enumerate(zip(texts, numbers, strict=True))
     ]
 
 

@@ -4,7 +4,7 @@
 const box = document.getElementById("tokens");
 const told = document.getElementById("token");
 const tokens = JSON.parse(document.getElementById("token-data").textContent)
-  .map(([text, id, sampled, logprob, entropy]) => ({ text, id, sampled: Boolean(sampled), logprob, entropy }));
+  .map(([text, id, sampled, logprob, entropy, other]) => ({ text, id, sampled: Boolean(sampled), logprob, entropy, other }));
 const finite = (value) => value !== null && value !== undefined;
 let chosen = -1;
 
@@ -40,13 +40,14 @@ function choose(at) {
   if (at < 0 || at >= tokens.length) return;
   box.childNodes[chosen]?.classList.remove("chosen");
   chosen = at;
-  const { text, id, sampled, logprob, entropy } = tokens[at];
+  const { text, id, sampled, logprob, entropy, other } = tokens[at];
   box.childNodes[at].classList.add("chosen");
   box.childNodes[at].scrollIntoView({ block: "nearest" });
   const parts = [`token ${at + 1} of ${tokens.length}`, JSON.stringify(text), `id ${id}`];
   if (!sampled) parts.push("observed: an environment said it");
   if (finite(logprob)) parts.push(`log-probability ${logprob} (probability ${Number(Math.exp(logprob).toPrecision(3))})`);
   if (finite(entropy)) parts.push(`entropy ${entropy} nats`);
+  if (other) parts.push(`most likely other token ${JSON.stringify(other[0])}, ${Number(Math.exp(other[1]).toPrecision(3))}`);
   told.textContent = parts.join(" · ");
 }
 
