@@ -17,7 +17,7 @@ from rich.console import Console
 import outrider
 from outrider.cli import main
 from outrider.model.tiny import character_tokenizer
-from outrider.record import Observation, incorrect
+from outrider.record import Observation, correct, incorrect
 from outrider.screen.show_command import rollouts_to_read
 from runs import python, rollout, run_of
 
@@ -158,3 +158,43 @@ def test_prose_is_read_at_full_width_and_a_problem_once_for_its_siblings() -> No
     assert max(map(len, lines)) == 80
     assert [line[:4] for line in lines if line.startswith("1+")] == ["1+0=", "1+1="]
     assert lines[-2].startswith("incorrect · reward 0.5 · ")
+
+
+def test_shown_rollouts_are_filtered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def one(i: int, **changes: object) -> object:
+        return replace(rollout(3), member=i, text=f"text {i}.", **changes)
+
+    with run_of(tmp_path / "run", 2) as run:
+        found = [
+            one(0, problem_id="sum:1", verdict=incorrect()),
+            one(1, problem_id="sum:1", verdict=correct(), stage="1-branch"),
+            one(2, problem_id="sum:12", verdict=correct()),
+            one(3, problem_id="sum:12", token_ids=np.arange(9, dtype=np.int32), logprobs_T=np.zeros(9, np.float32)),
+        ]
+        run.rollouts.write(3, found)
+
+    def numbers(*words: str) -> list[int]:
+        output = show(capsys, run.path, *words)
+        return sorted((i for i in range(4) if f"text {i}." in output), key=lambda i: output.index(f"text {i}."))
+
+    assert numbers() == [0, 1, 2, 3]
+    assert numbers("--verdict", "correct") == [1, 2]
+    assert numbers("--verdict", "none") == [3]
+    assert numbers("--problem", "sum:1") == [0, 1]  # and not what begins with it, where it is an id itself
+    assert numbers("--problem", "sum:") == [0, 1, 2, 3]
+    assert numbers("--problem", "sum:1", "--verdict", "correct", "--stage", "1-branch") == [1]
+    assert numbers("--longest", "--n", "1") == [3]
+    for words, says in (
+        (("--verdict", "corect"), "no such rollout has the verdict 'corect' (did you mean 'correct'?)"),
+        (("--problem", "sun:1"), "no rollout is of a problem 'sun:1'; did you mean 'sum:1'?"),
+    ):
+        assert main(["show", str(run.path), *words]) == 2
+        assert says in capsys.readouterr().err
+
+
+def test_a_full_text_is_not_cut(tmp_path: Path) -> None:
+    long = replace(rollout(0), text="word " * 200 + "end")
+    assert "characters)" in text_of(rollouts_to_read([long], 5))
+    whole = text_of(rollouts_to_read([long], 5, full=True))
+    assert "characters)" not in whole
+    assert "end" in whole

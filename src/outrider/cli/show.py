@@ -17,6 +17,11 @@ def add_to(commands: Commands) -> None:
     parser.add_argument(
         "--name", choices=("train", "evaluate", "greedy"), default="train", help="what they were drawn for (train)"
     )
+    parser.add_argument("--problem", metavar="ID", help="only rollouts of this problem, by its id or its beginning")
+    parser.add_argument("--verdict", metavar="NAME", help="only these: correct, incorrect, …; none: not verified")
+    parser.add_argument("--stage", metavar="NAME", help="only rollouts that this stage asked for")
+    parser.add_argument("--longest", action="store_true", help="the longest first, in place of some of all")
+    parser.add_argument("--full", action="store_true", help="whole texts, however long")
     parser.set_defaults(run=run)
 
 
@@ -25,6 +30,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.n < 1:
         raise UserError(f"--n is {arguments.n}, but should be at least 1")
     from outrider.model.places import model_folder
-    from outrider.screen.show_command import show_command
+    from outrider.screen.show_command import Shown, show_command
 
-    return show_command(arguments.run_folder, arguments.step, arguments.n, arguments.name, model_folder)
+    chosen = Shown(
+        arguments.n, arguments.problem, arguments.verdict, arguments.stage, arguments.longest, arguments.full
+    )
+    return show_command(arguments.run_folder, arguments.step, chosen, arguments.name, model_folder)

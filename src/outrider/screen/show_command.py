@@ -31,8 +31,57 @@ _COLOURS = {
 }
 
 
-def show_command(run: Path, step: int | None, n: int, name: str, locate: Callable[[str], str]) -> int:
-    """Print ``n`` rollouts of one step (None: the last) that a run drew for ``name``, and return 0.
+class Shown(NamedTuple):
+    """Which rollouts of a step are shown, and how.
+
+    Attributes:
+        n: how many at most, spread evenly over those chosen.
+        problem: only those of a problem whose id this is or begins with; None: all.
+        verdict: only those with this outcome; ``none``: without a verdict.
+        stage: only those that this stage asked for.
+        longest: the longest ones, longest first.
+        full: whole texts.
+    """
+
+    n: int
+    problem: str | None = None
+    verdict: str | None = None
+    stage: str | None = None
+    longest: bool = False
+    full: bool = False
+
+    def of(self, rollouts: Sequence[Rollout]) -> list[Rollout]:
+        """Those that are chosen, longest first where that is asked for.
+
+        Raises:
+            UserError: none is; the value that none has, and the nearest one that some have.
+        """
+        chosen = list(rollouts)
+        keys: list[tuple[str, str | None, Callable[[Rollout], str]]] = [
+            ("verdict", self.verdict, lambda r: "none" if r.verdict is None else r.verdict.outcome.value),
+            ("stage", self.stage, lambda r: r.stage),
+        ]
+        if self.problem is not None:
+            problem = self.problem
+            kept = [r for r in chosen if r.problem_id.startswith(problem)]
+            if not kept:
+                raise UserError(f"no rollout is of a problem {problem!r}; {nearest(problem, _values(chosen))}")
+            chosen = [r for r in kept if r.problem_id == problem] or kept
+        for name, value, of in keys:
+            if value is not None:
+                known = sorted({of(r) for r in chosen})
+                chosen = [r for r in chosen if of(r) == value]
+                if not chosen:
+                    raise UserError(f"no such rollout has the {name} {value!r} ({nearest(value, known)})")
+        return sorted(chosen, key=lambda r: -len(r.token_ids)) if self.longest else chosen
+
+
+def _values(rollouts: Sequence[Rollout]) -> list[str]:
+    return sorted({rollout.problem_id for rollout in rollouts})
+
+
+def show_command(run: Path, step: int | None, shown: Shown, name: str, locate: Callable[[str], str]) -> int:
+    """Print rollouts of one step (None: the last) that a run drew for ``name``, and return 0.
 
     Problems are shown by their prompts, or by their ids where there is no tokenizer on this machine.
 
@@ -51,14 +100,16 @@ def show_command(run: Path, step: int | None, n: int, name: str, locate: Callabl
     if step not in steps:
         close = min(steps, key=lambda known: abs(known - step))
         raise UserError(f"{run} holds no {name} rollouts of step {step}; the nearest is step {close}")
-    rollouts = folder.rollouts.read(step, name)
+    rollouts = shown.of(folder.rollouts.read(step, name))
+    if shown.longest:
+        rollouts = rollouts[: shown.n]
     tokenizer = _tokenizer(folder, locate)
-    Console().print(rollouts_to_read(rollouts, n, tokenizer, f"{name}, step {step}: "))
+    Console().print(rollouts_to_read(rollouts, shown.n, tokenizer, f"{name}, step {step}: ", shown.full))
     return 0
 
 
 def rollouts_to_read(
-    rollouts: Sequence[Rollout], n: int, tokenizer: Tokenizer | None = None, source: str = ""
+    rollouts: Sequence[Rollout], n: int, tokenizer: Tokenizer | None = None, source: str = "", full: bool = False
 ) -> Group:
     """At most ``n`` rollouts, evenly spread over those given, for ``rich.print``: a table, or blocks of long texts.
 
@@ -67,8 +118,9 @@ def rollouts_to_read(
         n: how many at most.
         tokenizer: of the run; without it a problem is shown by its id.
         source: begins the title.
+        full: whole texts; else a long one is cut, which says by how much.
     """
-    shown = _Shown.of(rollouts, n, tokenizer)
+    shown = _Texts.of(rollouts, n, tokenizer, full)
     return Group(Text(source + shown.title, "italic"), _blocks(shown) if shown.longest > _PROSE else _table(shown))
 
 
@@ -82,7 +134,7 @@ def _tokenizer(folder: RunFolder, locate: Callable[[str], str]) -> Tokenizer | N
     return next((Tokenizer.from_file(str(file)) for file in files if file.is_file()), None)
 
 
-class _Shown(NamedTuple):
+class _Texts(NamedTuple):
     """The texts of some rollouts.
 
     The prefix of a branch is dim, its own tokens are not; «…» is what an environment said. Long texts are cut, saying
@@ -93,7 +145,7 @@ class _Shown(NamedTuple):
     rows: list[tuple[str, Text, Rollout]]
 
     @classmethod
-    def of(cls, rollouts: Sequence[Rollout], n: int, tokenizer: Tokenizer | None = None) -> _Shown:
+    def of(cls, rollouts: Sequence[Rollout], n: int, tokenizer: Tokenizer | None = None, full: bool = False) -> _Texts:
         """At most ``n``, evenly spread over those given; problems by their ids without a tokenizer."""
         shown = [rollouts[i * len(rollouts) // n] for i in range(n)] if len(rollouts) > n else rollouts
         title = f"{len(shown)} of {len(rollouts)} rollouts"
@@ -104,7 +156,8 @@ class _Shown(NamedTuple):
         for r in shown:
             problem = r.problem_id if tokenizer is None else tokenizer.decode(r.prompt_ids.tolist())
             prefix, own = _marked(r.prefix_text, _before(r, by_id)), _marked(r.text, _own(r))
-            rows.append((_visible(problem.strip()), Text.assemble((_visible(prefix), "dim"), _visible(own)), r))
+            texts = [_visible(text, full) for text in (problem.strip(), prefix, own)]
+            rows.append((texts[0], Text.assemble((texts[1], "dim"), texts[2]), r))
         return cls(title, rows)
 
     @property
@@ -114,7 +167,7 @@ class _Shown(NamedTuple):
         return max((len(text) + _PROSE * text.count("\n") for text in texts), default=0)
 
 
-def _table(shown: _Shown) -> Table:
+def _table(shown: _Texts) -> Table:
     """A row for each rollout. No reward is a dash, no advantage is left out, NaN is ``NaN``."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=True, expand=True)
     table.add_column("problem", ratio=2, overflow="fold")
@@ -125,7 +178,7 @@ def _table(shown: _Shown) -> Table:
     return table
 
 
-def _blocks(shown: _Shown) -> Group:
+def _blocks(shown: _Texts) -> Group:
     """A block for each rollout, as wide as the terminal: its problem where it is another one, response, verdict."""
     blocks: list[RenderableType] = []
     before = None
@@ -194,14 +247,14 @@ def _number(value: float | None) -> str:
     return "—" if value is None else "NaN" if value != value else f"{value:.3g}"
 
 
-def _visible(text: str) -> str:
-    r"""A text that is safe to print, cut where it is long.
+def _visible(text: str, full: bool = False) -> str:
+    r"""A text that is safe to print, cut where it is long unless it is to be ``full``.
 
     >>> _visible("a\x1b[2Jb\nc")
     'a\\x1b[2Jb\nc'
     >>> _visible("x" * 1000)[-24:]
     'xxxxx… (+600 characters)'
     """
-    cut = text[:_LONGEST]
+    cut = text if full else text[:_LONGEST]
     safe = "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in cut)
-    return safe if len(text) <= _LONGEST else f"{safe}… (+{len(text) - _LONGEST:,} characters)"
+    return safe if len(cut) == len(text) else f"{safe}… (+{len(text) - _LONGEST:,} characters)"
