@@ -79,8 +79,9 @@ class RunData:
 
     def has(self, relation: str) -> bool:
         """Whether there is a table or view of that name."""
-        columns = self.db.execute("SELECT count(*) FROM information_schema.tables WHERE table_name = ?", [relation])
-        return bool(columns.fetchall()[0][0])
+        with self.db.cursor() as cursor:  # of its own: pages of a viewer ask in threads
+            found = cursor.execute("SELECT count(*) FROM information_schema.tables WHERE table_name = ?", [relation])
+            return bool(found.fetchall()[0][0])
 
 
 def _filled(column: Any) -> NDArray[Any]:

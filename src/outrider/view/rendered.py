@@ -16,13 +16,18 @@ from markupsafe import Markup, escape
 
 from outrider.report.safe_text import visible
 
-_LONGEST = 200_000  # characters: a page of more is read as it was written
+_LONGEST = 50_000  # characters: a page of more is read as it was written
 _FORMULA = 2_000
 _MATHML = "http://www.w3.org/1998/Math/MathML"
 _KEPT = {"display", "mathvariant", "stretchy", "fence", "form", "columnalign", "lspace", "rspace", "linethickness"}
+_TAGS = {
+    *("math", "mrow", "mi", "mn", "mo", "mtext", "mspace", "msup", "msub", "msubsup", "mfrac", "msqrt", "mroot"),
+    *("mtable", "mtr", "mtd", "mover", "munder", "munderover", "mstyle", "mpadded", "mphantom", "menclose"),
+}
+_DEFINES = re.compile(r"\\(?:new|renew|def|Declare)")  # macros may grow without bound
 _BRACKETS = (
-    (re.compile(r"\\\[(.+?)\\\]", re.DOTALL), r"$$\1$$"),
-    (re.compile(r"\\\((.+?)\\\)"), r"$\1$"),
+    (re.compile(r"\\\[(.{1,2000}?)\\\]", re.DOTALL), r"$$\1$$"),
+    (re.compile(r"\\\((.{1,2000}?)\\\)"), r"$\1$"),
 )
 
 
@@ -53,11 +58,13 @@ def _mathml(source: str, options: dict[str, Any]) -> str:
     """MathML of a formula, or the formula as code."""
     whole = bool(options.get("display_mode"))
     try:
-        if len(source) > _FORMULA:
+        if len(source) > _FORMULA or _DEFINES.search(source):
             raise ValueError("too long")
         tree = ElementTree.fromstring(_convert()(source, display="block" if whole else "inline"))
     except Exception:  # noqa: BLE001 - whatever a reader of LaTeX raises where a model has written none
         return f"<code>{escape(source)}</code>"
+    if any(element.tag.rpartition("}")[2] not in _TAGS for element in tree.iter()):
+        return f"<code>{escape(source)}</code>"  # latex2mathml passes on what stands in \\text
     for element in tree.iter():
         for name in [name for name in element.attrib if name not in _KEPT]:
             del element.attrib[name]
