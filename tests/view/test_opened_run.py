@@ -87,3 +87,13 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError):
         OpenedRun(tmp_path / "nothing")
     assert OpenedRun(plain_run(tmp_path)).count() > 0
+
+
+def test_a_file_that_a_resume_wrote_anew_is_read_anew(copied: Path) -> None:
+    run = OpenedRun(copied)
+    first, *_, last = sorted((copied / "rollouts").glob("train-*.parquet"))
+    version = run.version
+    last.write_bytes(first.read_bytes())
+    assert look(run).version != version
+    asked = "SELECT * EXCLUDE (file) FROM seen WHERE file = ? ORDER BY ALL"
+    assert list(map(str, run.rows(asked, [str(last)]))) == list(map(str, run.rows(asked, [str(first)])))

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from outrider.errors import UserError
 from outrider.report.content import Report
 from outrider.report.report_command import made_of
 from outrider.view.opened_run import OpenedRun
@@ -63,7 +62,7 @@ class Findings:
         path: Path = self._run.path
         try:
             found = FoundReport(version, made_of(path, self._columns)[0])
-        except UserError as error:
-            found = FoundReport(version, self._found.report, str(error))
+        except Exception as error:  # noqa: BLE001 - an odd dump; the page says it, and the next version is tried
+            found = FoundReport(version, self._found.report, str(error) or type(error).__name__)
         with self._lock:
             self._found, self._working = found, False

@@ -48,6 +48,8 @@ class OpenedRun:
         self._follows = path.exists() and is_run(path)
         self.data: RunData = open_any(path, columns)
         self._seen_at = 0.0
+        self._changes = 0
+        self._stamps: dict[str, tuple[int, int]] = {}
         self._searches: OrderedDict[tuple[str, tuple[str, ...], str], str] = OrderedDict()
         self._numbers = count()
         self._kept: dict[str, tuple[str, Any]] = {}
@@ -69,7 +71,7 @@ class OpenedRun:
     def version(self) -> str:
         """Changes when the run has new rollouts, metrics or evaluations."""
         steps = len(self.data.metrics.get("step", ()))
-        return f"{self.count()}-{steps}-{len(self.data.evaluations)}"
+        return f"{self._changes}-{self.count()}-{steps}-{len(self.data.evaluations)}"
 
     def count(self) -> int:
         """Rollouts of every split."""
@@ -84,6 +86,7 @@ class OpenedRun:
             state = self._state()
             if state != self._known:
                 self.data = reopened(self.data, self.path)
+                self._changes += 1
                 self._take_new()
                 self._known = state
 
@@ -114,15 +117,16 @@ class OpenedRun:
         key = (text, tuple(files), self.version)
         with self._lock:
             if key not in self._searches:
-                self._searches[key] = f"found_{next(self._numbers)}"
+                name = f"found_{next(self._numbers)}"
                 source = "SELECT file, row, text FROM texts"
                 if files and self.data.has("files"):
                     of_files = rows_of_files(self.data, files, ["text"])
                     source = f"SELECT filename AS file, file_row_number AS row, text FROM ({of_files})"
                 self.rows(
-                    f"CREATE TABLE {self._searches[key]} AS SELECT file, row FROM ({source}) WHERE contains(text, ?)",
+                    f"CREATE TABLE {name} AS SELECT file, row FROM ({source}) WHERE contains(text, ?)",
                     [text],
                 )
+                self._searches[key] = name
             self._searches.move_to_end(key)
             while len(self._searches) > KEPT_SEARCHES:
                 self.rows(f"DROP TABLE {self._searches.popitem(last=False)[1]}")
@@ -135,8 +139,8 @@ class OpenedRun:
         """Changes when a file comes or goes, or metrics are written; it takes a millisecond for a thousand files."""
         if not self._follows:
             return ()
-        folders = [self.path / "rollouts", self.path / "evaluations", self.path]
-        names = [frozenset(entry.name for entry in os.scandir(folder)) for folder in folders if folder.is_dir()]
+        folders = [self.path / "rollouts", self.path / "evaluations"]
+        names = [frozenset(map(_stamp, os.scandir(folder))) for folder in folders if folder.is_dir()]
         metrics = self.path / "metrics.jsonl"
         return (*names, metrics.stat().st_size if metrics.is_file() else 0)
 
@@ -163,7 +167,12 @@ class OpenedRun:
         )
         there = {row[0] for row in db.execute("SELECT DISTINCT filename FROM files").fetchall()}
         known = {row[0] for row in db.execute("SELECT DISTINCT file FROM seen").fetchall()}
-        if gone := sorted(known - there):
+        stamps = {file: _stamp(Path(file))[1:] for file in there}
+        # a resume sets steps aside and writes files of the same names
+        changed = {file for file in known & there if self._stamps.get(file) != stamps[file]}
+        self._stamps = stamps
+        known -= changed
+        if gone := sorted((known | changed) - (there - changed)):
             db.execute("DELETE FROM seen WHERE file IN (SELECT unnest(?))", [gone])
         new = sorted(there - known)
         take = f"INSERT INTO seen SELECT filename, file_row_number, {names} FROM rollouts_on_disk"
@@ -180,3 +189,12 @@ class OpenedRun:
             self.data.db.execute(take, [file])
         except duckdb.Error as error:
             self.data.notices.append(f"{file} was left out: it is damaged ({str(error).splitlines()[0][:120]})")
+
+
+def _stamp(entry: os.DirEntry[str] | Path) -> tuple[str, int, int]:
+    """Name, size and time of change; of a file that has just gone zeros."""
+    try:
+        found = entry.stat()
+    except FileNotFoundError:
+        return entry.name, 0, 0
+    return entry.name, found.st_size, found.st_mtime_ns
