@@ -258,3 +258,13 @@ def test_a_table_of_long_rows_alone_is_refused(tmp_path: Path) -> None:
     found = preflight(task, Wanted(4, None, 96), "base:countdown", PolicyOptions())
     assert len(found.refused) == 1
     assert "train.jsonl: every prompt is too long for the model" in found.refused[0]
+
+
+def test_a_place_is_left_out_of_its_own_side_alone(tmp_path: Path) -> None:
+    """Two splits of one source number their rows alike."""
+    task = load_recipe(recipe(tmp_path, Bad("", GOOD, HELD, {"skip": "long"}))).task
+    place = task.train(0).metadata["place"]
+    task.leave_out([("heldout", place)])
+    assert task.counts["train"] == len(GOOD)
+    task.leave_out([("train", place)])
+    assert task.counts["train"] == len(GOOD) - 1

@@ -41,8 +41,8 @@ class Preflight(NamedTuple):
     notices: list[str]
     skipped: bool = False
     """Whether something was left unchecked, as it is not on this machine."""
-    long: frozenset[str] = frozenset()
-    """Places of the rows that the task leaves out, as their prompts are too long."""
+    long: frozenset[tuple[str, str]] = frozenset()
+    """Sides and places of the rows that the task leaves out, as their prompts are too long."""
 
     def refuse(self) -> Preflight:
         """Itself.
@@ -72,7 +72,7 @@ def preflight(task: Task, wanted: Wanted, model: str | None, policy: PolicyOptio
     """
     refused: list[str] = []
     notices: list[str] = []
-    long: frozenset[str] = frozenset()
+    long: frozenset[tuple[str, str]] = frozenset()
     try:
         prompts = None if model is None else _prompts(model, policy)
         table = _table(task)
@@ -110,7 +110,7 @@ def preflight(task: Task, wanted: Wanted, model: str | None, policy: PolicyOptio
     return Preflight(refused, notices, long=long)
 
 
-def leave_out(task: Task, places: Collection[str]) -> None:
+def leave_out(task: Task, places: Collection[tuple[str, str]]) -> None:
     """Have a task leave out what :func:`preflight` has found too long in another process."""
     table = _table(task)
     if table is not None and table.skips_long:
@@ -122,12 +122,20 @@ def _table(task: Task) -> Table | None:
     return inner if isinstance(inner, Table) else None
 
 
-def _too_long(table: Table, prompts: Prompts, max_tokens: int) -> frozenset[str]:
-    """Places of all rows of both sides whose prompts leave less than the longest response."""
+def _too_long(table: Table, prompts: Prompts, max_tokens: int) -> frozenset[tuple[str, str]]:
+    """Sides and places of all rows of both sides whose prompts leave less than the longest response."""
     table.leave_out([])
-    train = [table.train(index) for index in range(table.counts["train"])]
-    long = prompts.check([*train, *table.heldout(table.counts["heldout"])], max_tokens).long
-    return frozenset(prompt.problem.metadata["place"] for prompt in long)
+    counts = table.counts
+    sides = {
+        "train": [table.train(index) for index in range(counts["train"])],
+        "heldout": table.heldout(counts["heldout"]),
+    }
+    # both sides may be of one source, whose splits number their rows alike
+    return frozenset(
+        (side, prompt.problem.metadata["place"])
+        for side, problems in sides.items()
+        for prompt in prompts.check(problems, max_tokens).long
+    )
 
 
 def _no_room(prompt: LongPrompt, table: Table | None, context: int) -> Fault:

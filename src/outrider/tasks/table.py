@@ -147,14 +147,14 @@ class Table(Task):
         """Whether prompts that are too long for the model are left out."""
         return self._skips("long")
 
-    def leave_out(self, places: Collection[str]) -> None:
-        """Leave out the rows of these places, whose prompts are too long for a model that the table does not know."""
+    def leave_out(self, places: Collection[tuple[str, str]]) -> None:
+        """Leave out rows by side and place, whose prompts are too long for a model that the table does not know."""
         for made in ("_sides", "fingerprint"):
             self.__dict__.pop(made, None)
         self.__dict__["_long"] = frozenset(places)
 
     @cached_property
-    def _long(self) -> frozenset[str]:
+    def _long(self) -> frozenset[tuple[str, str]]:
         return frozenset()
 
     def _skips(self, what: Skipped) -> bool:
@@ -208,11 +208,11 @@ class Table(Task):
         long: Counter[str] = Counter()
         heldout, skipped["heldout"], _ = self.side(self.heldout_data, heldout=True)
         seen = {normalised(p.question) for p in heldout}
-        heldout, long["heldout"] = self._without_long(self.heldout_data, heldout)
+        heldout, long["heldout"] = self._without_long("heldout", self.heldout_data, heldout)
         if self.train_data is None:
             return _Sides([], levels_in_turn(heldout), 0, 0, skipped, long)
         table, skipped["train"], _ = self.side(self.train_data, heldout=False)
-        table, long["train"] = self._without_long(self.train_data, table)
+        table, long["train"] = self._without_long("train", self.train_data, table)
         chosen = [p for p in table if not self.levels or p.level in self.levels]
         if not chosen:
             known = sorted({p.level for p in table} - {""})
@@ -225,9 +225,9 @@ class Table(Task):
             raise UserError(f"{self.train_data}: every problem is also held out in {self.heldout_data}")
         return _Sides(train, levels_in_turn(heldout), len(chosen) - len(train), len(table) - len(chosen), skipped, long)
 
-    def _without_long(self, source: str, problems: list[Problem]) -> tuple[list[Problem], int]:
+    def _without_long(self, side: str, source: str, problems: list[Problem]) -> tuple[list[Problem], int]:
         """Those that are not too long, and how many are."""
-        kept = [problem for problem in problems if problem.metadata["place"] not in self._long]
+        kept = [problem for problem in problems if (side, problem.metadata["place"]) not in self._long]
         if not kept:
             raise UserError(f"{source}: every prompt is too long for the model, and left out (skip: long)")
         return kept, len(problems) - len(kept)
