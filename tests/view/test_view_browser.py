@@ -69,8 +69,7 @@ def test_every_page_fits_and_is_calm(tab: Tab, site: str, run: OpenedRun, width:
     for page in [*pages, "run/0/problem?" + urlencode({"id": problem})]:
         tab.open(site + page)
         tab.page.set_viewport_size({"width": width, "height": 900})
-        tab.page.reload()  # a plot that was drawn for another width takes a moment to follow
-        tab.until(f"document.documentElement.scrollWidth <= {width}")
+        assert tab.page.evaluate("document.documentElement.scrollWidth") <= width, page
         if page == "run/0/":
             tab.draw_all()
             tab.until("!document.querySelector('#findings .lead')")

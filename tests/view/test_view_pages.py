@@ -71,17 +71,12 @@ def test_a_rollout_shows_its_tokens_and_their_numbers(run_of_0_2: OpenedRun) -> 
 
 
 def test_hostile_text_is_shown_and_nothing_else(tmp_path: Path) -> None:
+    text = HOSTILE.replace("\ud800", "")  # Parquet has no lone surrogates
     rows = [
-        row(step=step, member=member, problem_id=HOSTILE.replace("\ud800", ""), prompt=HOSTILE.replace("\ud800", ""))
-        | {
-            "text": HOSTILE.replace("\ud800", ""),
-            "answer": "</script>",
-            "detail": "<b>",
-            "level": "<i>",
-            "outcome": out,
-        }
+        row(step=step, member=member, problem_id=text, prompt=text, text=text, outcome=outcome)
+        | {"answer": "</script>", "detail": "<b>", "level": "<i>"}
         for step in (1, 2)
-        for member, out in ((0, "correct"), (1, "incorrect"))
+        for member, outcome in ((0, "correct"), (1, "incorrect"))
     ]
     client = client_of(OpenedRun(plain_run(tmp_path, rows)))
     waiting, seen = {"/run/0/", "/run/0/rollouts", "/run/0/problems", "/run/0/findings"}, set[str]()
@@ -91,8 +86,9 @@ def test_hostile_text_is_shown_and_nothing_else(tmp_path: Path) -> None:
         page = client.get(address)
         assert page.status_code == 200, address
         if "text/html" in page.headers["content-type"]:
-            for mark in ("<script>window", "<img src=x", "<svg onload", "<a href='https", "{{ 7", "\x00", "\x1b["):
-                assert mark not in page.text.replace(html.escape("{{ 7"), ""), (address, mark)
+            for mark in ("<script>window", "<img src=x", "<svg onload", "<a href='https", "\x00", "\x1b["):
+                assert mark not in page.text, (address, mark)
+            assert "{{ 7 * 7 }}" in page.text or "window.hurt" not in page.text, address  # no template's 49
             waiting |= {link for link in links(page.text) if "export" not in link} - seen
     assert any("pair" in address for address in seen)
 
@@ -168,7 +164,9 @@ def test_a_problem_that_was_solved_early_and_lost_later_comes_first(tmp_path: Pa
         "step 9."
     )
     assert problem_history(run, "never").story == "Training tried it in 2 steps and never solved it."
-    assert "solved early and lost later" not in problem_history(run, "won").story
+    assert problem_history(run, "won").story == (
+        "It was not trained on. Evaluations solved it 0 of 8 times (0 %) at step 0 and 8 of 8 times (100 %) at step 9."
+    )
 
 
 def test_several_runs_are_shown_beside_each_other(tmp_path: Path) -> None:

@@ -30,7 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.n < 1:
         raise UserError(f"--n is {arguments.n}, but should be at least 1")
     from outrider.model.places import model_folder
-    from outrider.screen.show_command import Shown, show_command
+    from outrider.screen.show_command import show_command
+    from outrider.screen.shown import Shown
 
     chosen = Shown(
         arguments.n, arguments.problem, arguments.verdict, arguments.stage, arguments.longest, arguments.full

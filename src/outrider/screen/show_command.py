@@ -18,6 +18,7 @@ from outrider.config import read_yaml
 from outrider.errors import UserError, nearest
 from outrider.record import Outcome, Rollout
 from outrider.runs.folder import RunFolder
+from outrider.screen.shown import Shown
 
 _LONGEST = 400
 _VERDICT = 28
@@ -29,55 +30,6 @@ _COLOURS = {
     Outcome.TIMEOUT: "magenta",
     Outcome.ERROR: "magenta",
 }
-
-
-class Shown(NamedTuple):
-    """Which rollouts of a step are shown, and how.
-
-    Attributes:
-        n: how many at most, spread evenly over those chosen.
-        problem: only those of a problem whose id this is or begins with; None: all.
-        verdict: only those with this outcome; ``none``: without a verdict.
-        stage: only those that this stage asked for.
-        longest: the longest ones, longest first.
-        full: whole texts.
-    """
-
-    n: int
-    problem: str | None = None
-    verdict: str | None = None
-    stage: str | None = None
-    longest: bool = False
-    full: bool = False
-
-    def of(self, rollouts: Sequence[Rollout]) -> list[Rollout]:
-        """Those that are chosen, longest first where that is asked for.
-
-        Raises:
-            UserError: none is; the value that none has, and the nearest one that some have.
-        """
-        chosen = list(rollouts)
-        keys: list[tuple[str, str | None, Callable[[Rollout], str]]] = [
-            ("verdict", self.verdict, lambda r: "none" if r.verdict is None else r.verdict.outcome.value),
-            ("stage", self.stage, lambda r: r.stage),
-        ]
-        if self.problem is not None:
-            problem = self.problem
-            kept = [r for r in chosen if r.problem_id.startswith(problem)]
-            if not kept:
-                raise UserError(f"no rollout is of a problem {problem!r}; {nearest(problem, _values(chosen))}")
-            chosen = [r for r in kept if r.problem_id == problem] or kept
-        for name, value, of in keys:
-            if value is not None:
-                known = sorted({of(r) for r in chosen})
-                chosen = [r for r in chosen if of(r) == value]
-                if not chosen:
-                    raise UserError(f"no such rollout has the {name} {value!r} ({nearest(value, known)})")
-        return sorted(chosen, key=lambda r: -len(r.token_ids)) if self.longest else chosen
-
-
-def _values(rollouts: Sequence[Rollout]) -> list[str]:
-    return sorted({rollout.problem_id for rollout in rollouts})
 
 
 def show_command(run: Path, step: int | None, shown: Shown, name: str, locate: Callable[[str], str]) -> int:
@@ -101,8 +53,6 @@ def show_command(run: Path, step: int | None, shown: Shown, name: str, locate: C
         close = min(steps, key=lambda known: abs(known - step))
         raise UserError(f"{run} holds no {name} rollouts of step {step}; the nearest is step {close}")
     rollouts = shown.of(folder.rollouts.read(step, name))
-    if shown.longest:
-        rollouts = rollouts[: shown.n]
     tokenizer = _tokenizer(folder, locate)
     Console().print(rollouts_to_read(rollouts, shown.n, tokenizer, f"{name}, step {step}: ", shown.full))
     return 0
