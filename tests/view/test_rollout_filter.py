@@ -55,8 +55,12 @@ def matches(row: dict[str, Any], asked: dict[str, str]) -> bool:
         else:
             low, _, high = value.partition("..")
             number = row[RANGES[name]]
-            number = math.inf if number is not None and math.isnan(number) else number  # DuckDB: NaN is the largest
-            fits = number is not None and (not low or number >= int(low)) and (not high or number <= int(high))
+            fits = (
+                number is not None
+                and not math.isnan(number)
+                and (not low or number >= int(low))
+                and (not high or number <= int(high))
+            )
         if not fits:
             return False
     return True

@@ -205,7 +205,12 @@ def test_alternatives_of_an_analysis_stand_beside_their_tokens(tmp_path: Path) -
     run = OpenedRun(folder)
     first = run.rows("SELECT * FROM seen WHERE split = 'train' ORDER BY step, group_id, member LIMIT 1")[0]
     keys = {name: [first[name]] for name in ("split", "step", "group_id", "member")}
-    found = keys | {"position": [1 + first["branch_at"]], "alternative_id": [7], "alternative_logprob": [-1.5]}
+    ids = run.rows(
+        "SELECT token_ids FROM files WHERE filename = ? AND file_row_number = ?", [first["file"], first["row"]]
+    )
+    token = ids[0]["token_ids"][1]
+    found = keys | {"position": [1 + first["branch_at"]], "token_id": [token]}
+    found |= {"alternative_id": [7], "alternative_logprob": [-1.5]}
     parts = folder / "analysis" / "tokens" / "parts"
     parts.mkdir(parents=True)
     pq.write_table(pa.table(found), parts / "train-1-0.parquet")
@@ -214,3 +219,6 @@ def test_alternatives_of_an_analysis_stand_beside_their_tokens(tmp_path: Path) -
     data = json.loads(re.search(r'id="token-data">(.*?)</script>', page)[1])
     text = Tokenizer.from_file(f"{model_folder('base:countdown')}/tokenizer.json").decode([7])
     assert [token[5] for token in data] == [[text, -1.5] if i == 1 else None for i in range(len(data))]
+    pq.write_table(pa.table(found | {"token_id": [token + 1]}), parts / "train-1-0.parquet")
+    page = client_of(run).get("/run/0/rollout", params=asked).text  # of another text
+    assert "-1.5" not in re.search(r'id="token-data">(.*?)</script>', page)[1]

@@ -18,6 +18,7 @@ from outrider.config import read_yaml
 from outrider.errors import UserError, nearest
 from outrider.record import Outcome, Rollout
 from outrider.runs.folder import RunFolder
+from outrider.runs.tokenizer import tokenizer_of
 from outrider.screen.shown import Shown
 
 _LONGEST = 400
@@ -53,7 +54,7 @@ def show_command(run: Path, step: int | None, shown: Shown, name: str, locate: C
         close = min(steps, key=lambda known: abs(known - step))
         raise UserError(f"{run} holds no {name} rollouts of step {step}; the nearest is step {close}")
     rollouts = shown.of(folder.rollouts.read(step, name))
-    tokenizer = _tokenizer(folder, locate)
+    tokenizer = tokenizer_of(folder.path, _model(folder), locate)
     Console().print(rollouts_to_read(rollouts, shown.n, tokenizer, f"{name}, step {step}: ", shown.full))
     return 0
 
@@ -74,14 +75,12 @@ def rollouts_to_read(
     return Group(Text(source + shown.title, "italic"), _blocks(shown) if shown.longest > _PROSE else _table(shown))
 
 
-def _tokenizer(folder: RunFolder, locate: Callable[[str], str]) -> Tokenizer | None:
-    """Of the exported model, or of what the run began with if that is on this machine."""
-    files = [folder.model / "tokenizer.json"]
+def _model(folder: RunFolder) -> str | None:
+    """What the run began with; None where its configuration cannot be read."""
     with suppress(UserError, OSError):
         config = read_yaml(folder.config.read_text("utf-8"), str(folder.config)) or {}
-        files.append(Path(locate(str(config.get("model")))) / "tokenizer.json")
-    # the tokenizer's own file, since transformers takes seconds to import
-    return next((Tokenizer.from_file(str(file)) for file in files if file.is_file()), None)
+        return config.get("model")
+    return None
 
 
 class _Texts(NamedTuple):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import duckdb
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.applications import Starlette
@@ -21,11 +21,13 @@ from tokenizers import Tokenizer
 import outrider
 from outrider.errors import UserError
 from outrider.report import page as report_page
+from outrider.report.comparing.settings import differing_settings
 from outrider.report.content import Figure
 from outrider.report.digits import number
 from outrider.report.findings.base import percent
 from outrider.report.plot_data import has_data, plot_data, slots
 from outrider.report.safe_text import in_script, prose, visible
+from outrider.runs.tokenizer import tokenizer_of
 from outrider.view.difference import difference
 from outrider.view.export import exported
 from outrider.view.findings import EVIDENCE, Findings
@@ -37,9 +39,9 @@ from outrider.view.problems import ORDERS, SHOWN, problems
 from outrider.view.prompts import prompts_of
 from outrider.view.rendered import rendered
 from outrider.view.rollout import ShownRollout, find, group_of, shown
-from outrider.view.rollout_filter import PAGE, RANGES, SORTS, RolloutFilter
+from outrider.view.rollout_filter import RANGES, SORTS, RolloutFilter, page_of
 from outrider.view.security import Guard
-from outrider.view.several import curves_together, names_of, problems_apart, settings_apart
+from outrider.view.several import curves_together, names_of, problems_apart
 
 PAGES = Path(__file__).parent / "pages"
 Locate = Callable[[str], str]
@@ -78,7 +80,7 @@ class Application:
             *(Route(f"/run/{{run:int}}/{name}", handler) for name, handler in of_run.items()),
             Route("/{rest:path}", self.missing),
         ]
-        handlers: Any = {UserError: self.refused}
+        handlers: Any = {UserError: self.refused, duckdb.Error: self.unread}
         return Starlette(routes=routes, middleware=[Middleware(Guard, token=token)], exception_handlers=handlers)
 
     def first(self, request: Request) -> Response:
@@ -86,17 +88,17 @@ class Application:
             return RedirectResponse("/run/0/")
         for run in self.runs:
             run.refresh()
-        figures = [figure for figure in curves_together(self.runs) if has_data(figure)]
+        names, figures = names_of(self.runs), [figure for figure in curves_together(self.runs) if has_data(figure)]
         return self._page(
             "runs",
             request,
             None,
-            names=names_of(self.runs),
+            names=names,
             each=[facts(run) for run in self.runs],
-            differ=settings_apart(self.runs),
+            differ=differing_settings({name: run.data.config for name, run in zip(names, self.runs, strict=True)}),
             apart=problems_apart(self.runs),
             figures=figures,
-            plots=_plots(figures, names_of(self.runs)),
+            plots=_plots(figures, names),
         )
 
     def overview(self, request: Request) -> Response:
@@ -117,9 +119,8 @@ class Application:
         run, chosen = self._run(request), RolloutFilter.of(request.query_params)
         found = listing(run, chosen)
         return self._page(
-            "rollouts", request, run, chosen=chosen, found=found, choices=choices(run), ranges=RANGES, sorts=SORTS,
-            per_page=PAGE,
-        )  # fmt: skip
+            "rollouts", request, run, chosen=chosen, found=found, choices=choices(run), ranges=RANGES, sorts=SORTS
+        )
 
     def rollout(self, request: Request) -> Response:
         run = self._run(request)
@@ -143,12 +144,11 @@ class Application:
 
     def problems(self, request: Request) -> Response:
         run, asked = self._run(request), request.query_params
-        order, page = asked.get("order", "lost"), asked.get("page", "1")
-        number_ = int(page) if page.isascii() and page.isdecimal() and int(page) else 1
-        rows, total = problems(run, order, number_)
+        order, page = asked.get("order", "lost"), page_of(asked)
+        rows, total = problems(run, order, page)
         prompts = prompts_of(run, [row["problem_id"] for row in rows], self._tokenizer(request.path_params["run"]))
         return self._page(
-            "problems", request, run, rows=rows, total=total, order=order, orders=ORDERS, page=number_,
+            "problems", request, run, rows=rows, total=total, order=order, orders=ORDERS, page=page,
             per_page=SHOWN, prompts=prompts,
         )  # fmt: skip
 
@@ -182,6 +182,11 @@ class Application:
     def refused(self, request: Request, error: Exception) -> Response:
         return self._page("error", request, None, status=400, sentence=str(error))
 
+    def unread(self, request: Request, error: Exception) -> Response:
+        """A file that is damaged within its texts, or that a resume has moved meanwhile."""
+        sentence = f"The rollouts could not be read: {str(error).splitlines()[0]}"
+        return self._page("error", request, None, status=500, sentence=sentence)
+
     def _run(self, request: Request) -> OpenedRun:
         index: int = request.path_params["run"]
         if index >= len(self.runs):
@@ -191,14 +196,10 @@ class Application:
         return run
 
     def _tokenizer(self, index: int) -> Tokenizer | None:
-        """Of the exported model, or of what the run began with if that is on this machine."""
+        """Of a run; one that is not there yet is looked for again."""
         if self._tokenizers.get(index) is None:
             run = self.runs[index]
-            places = [run.path / "model" / "tokenizer.json"]
-            with contextlib.suppress(UserError, OSError):
-                places.append(Path(self._locate(str(run.data.config.get("model")))) / "tokenizer.json")
-            there = next((place for place in places if place.is_file()), None)
-            self._tokenizers[index] = None if there is None else Tokenizer.from_file(str(there))
+            self._tokenizers[index] = tokenizer_of(run.path, run.data.config.get("model"), self._locate)
         return self._tokenizers[index]
 
     def _page(self, name: str, request: Request, run: OpenedRun | None, status: int = 200, **values: Any) -> Response:

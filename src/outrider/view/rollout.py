@@ -55,7 +55,7 @@ def find(run: OpenedRun, split: str, step: int, group: str, member: int) -> Row:
         UserError: the run has no such rollout.
     """
     rows = run.rows(
-        "SELECT * FROM seen WHERE split = ? AND step = ? AND group_id = ? AND member = ? LIMIT 1",
+        "SELECT * FROM seen WHERE split = ? AND step = ? AND group_id = ? AND member = ? ORDER BY file, row LIMIT 1",
         [split, step, group, member],
     )
     if not rows:
@@ -77,24 +77,32 @@ def shown(run: OpenedRun, row: Row, tokenizer: Tokenizer | None) -> ShownRollout
     if tokenizer is None:
         return ShownRollout(row, "", record["prefix_text"], [])
     prompt = tokenizer.decode(record["prompt_ids"], skip_special_tokens=False)
-    others = _alternatives(run, row, tokenizer)
+    others = _alternatives(run, row, record["token_ids"], tokenizer)
     return ShownRollout(row, prompt, record["prefix_text"], _tokens(tokenizer, record, others))
 
 
-def _alternatives(run: OpenedRun, row: Row, tokenizer: Tokenizer) -> dict[int, tuple[str, float]]:
-    """By own token, what ``outrider analyse tokens`` has found; its positions count the prefix too."""
+def _alternatives(
+    run: OpenedRun, row: Row, token_ids: Sequence[int], tokenizer: Tokenizer
+) -> dict[int, tuple[str, float]]:
+    """By own token, what ``outrider analyse tokens`` has found; its positions count the prefix too.
+
+    Nothing where it was of another text, as of a step that a resume has done again.
+    """
     parts = run.path / "analysis" / "tokens" / "parts"
     files = sorted(str(file) for file in parts.glob("*.parquet"))
     if not files:
         return {}
     rows = run.rows(
-        "SELECT position - ? AS at, alternative_id, alternative_logprob FROM read_parquet(?) "
+        "SELECT position - ? AS at, token_id, alternative_id, alternative_logprob FROM read_parquet(?) "
         "WHERE split = ? AND step = ? AND group_id = ? AND member = ?",
         [row["branch_at"], files, row["split"], row["step"], row["group_id"], row["member"]],
     )
+    own = [one for one in rows if one["at"] >= 0]
+    if any(one["at"] >= len(token_ids) or token_ids[one["at"]] != one["token_id"] for one in own):
+        return {}
     return {
         one["at"]: (tokenizer.decode([one["alternative_id"]], skip_special_tokens=False), one["alternative_logprob"])
-        for one in rows
+        for one in own
     }
 
 
@@ -111,9 +119,20 @@ def _tokens(tokenizer: Tokenizer, record: Row, others: Mapping[int, tuple[str, f
 
 
 def pieces_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    """What each token adds to the text; a character of several tokens is the last one's."""
-    stream = DecodeStream(skip_special_tokens=False)
-    return [stream.step(tokenizer, id) or "" for id in ids]
+    """What each token adds to the text; a character of several tokens is the last one's.
+
+    Bytes that are no text, as a random policy draws them, are U+FFFD.
+    """
+    stream, pieces = DecodeStream(skip_special_tokens=False), list[str | None]()
+    for id in ids:
+        try:
+            pieces.append(stream.step(tokenizer, id))
+        except Exception:  # noqa: BLE001 - the library's own, of no type: an "invalid prefix"
+            stream = DecodeStream(skip_special_tokens=False)
+            pieces.append("\ufffd")
+    if pieces and pieces[-1] is None:
+        pieces[-1] = "\ufffd"
+    return [piece or "" for piece in pieces]
 
 
 def _finite(value: float | None) -> float | None:
@@ -135,15 +154,19 @@ def group_of(run: OpenedRun, row: Row) -> list[Row]:
 
 def _as_tree(rows: list[Row]) -> list[Row]:
     """Depth first. What continues a rollout that is not there, or itself, is a root."""
-    by_id = {f"{row['group_id']}/{row['member']}": row for row in rows}
-    below: dict[str | None, list[str]] = {}
-    for id, row in by_id.items():
-        below.setdefault(row["parent"] if row["parent"] in by_id and row["parent"] != id else None, []).append(id)
-    ordered: list[Row] = []
-    waiting = [(id, 0) for id in reversed(below.get(None, []))]
+    first: dict[str, int] = {}
+    for at, row in enumerate(rows):
+        first.setdefault(f"{row['group_id']}/{row['member']}", at)
+    below: dict[int | None, list[int]] = {}
+    for at, row in enumerate(rows):
+        parent = first.get(row["parent"] or "")
+        below.setdefault(None if parent == at else parent, []).append(at)
+    depths: dict[int, int] = {}
+    waiting = [(at, 0) for at in reversed(below.get(None, []))]
     while waiting:
-        id, depth = waiting.pop()
-        ordered.append(by_id[id] | {"depth": depth})
-        waiting += [(child, depth + 1) for child in reversed(below.get(id, []))]
-    placed = {(row["group_id"], row["member"]) for row in ordered}  # a damaged dump may have a circle
-    return ordered + [row | {"depth": 0} for row in rows if (row["group_id"], row["member"]) not in placed]
+        at, depth = waiting.pop()
+        depths[at] = depth
+        waiting += [(child, depth + 1) for child in reversed(below.get(at, []))]
+    # a damaged dump may have a circle, which hangs below no root
+    order = [*depths, *(at for at in range(len(rows)) if at not in depths)]
+    return [rows[at] | {"depth": depths.get(at, 0)} for at in order]

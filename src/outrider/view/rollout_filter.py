@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+import pyarrow as pa
+
 from outrider.errors import UserError, nearest
+from outrider.importers.plain import PLAIN
 
 EXACT = {
     "split": "split",
@@ -32,6 +35,7 @@ RANGES = {
     "seconds": "seconds",
 }
 """Filters by a number, or by a range ``low..high`` of which an end may be missing, and their columns."""
+FRACTIONS = {name for name in RANGES.values() if PLAIN.field(name).type == pa.float64()}
 SORTS = (*RANGES, "level", "verdict", "stage", "stop", "member", "problem")
 PAGE = 50
 USED = {"yes": "unused = ''", "no": "unused <> ''"}
@@ -78,14 +82,12 @@ class RolloutFilter:
         for name in RANGES:
             if name in filters:
                 _ends(name, filters[name])
-        used, sort, page = asked.get("used", ""), asked.get("sort", ""), asked.get("page") or "1"
+        used, sort = asked.get("used", ""), asked.get("sort", "")
         if used not in ("", *USED):
             raise UserError(f"used is {used!r}, but should be yes or no")
         if sort.removeprefix("-") not in ("", *SORTS):
             raise UserError(f"rollouts cannot be sorted by {sort!r}; {nearest(sort.removeprefix('-'), SORTS)}")
-        if not (page.isascii() and page.isdecimal() and 1 <= int(page) < 10**9):
-            raise UserError(f"page is {page!r}, but should be a number from 1")
-        return cls(filters, asked.get("text", ""), used, sort, int(page))
+        return cls(filters, asked.get("text", ""), used, sort, page_of(asked))
 
     def condition(self) -> Condition:
         """Of everything but the text, which is asked of ``texts``."""
@@ -98,6 +100,8 @@ class RolloutFilter:
                     if end is not None:
                         parts.append(f"{column} {sign} ?")
                         values.append(end)
+                if column in FRACTIONS:  # to DuckDB NaN, as of a reward that is unscorable, is the largest number
+                    parts.append(f"NOT isnan({column})")
             elif value == "none":
                 parts.append(f"coalesce({column}, '') = ''")
             else:
@@ -110,8 +114,10 @@ class RolloutFilter:
     def order(self) -> str:
         """The ``ORDER BY`` of SQL; rows of equal rank by their place, training first."""
         key, down = self.sort.removeprefix("-"), self.sort.startswith("-")
-        first = f"{_COLUMN[key]} {'DESC' if down else 'ASC'} NULLS LAST, " if key else ""
-        return f"{first}split <> 'train', step, split, group_id, member"
+        column = _COLUMN.get(key, "")
+        value = f"nullif({column}, 'nan'::DOUBLE)" if column in FRACTIONS else column
+        first = f"{value} {'DESC' if down else 'ASC'} NULLS LAST, " if key else ""
+        return f"{first}split <> 'train', step, split, group_id, member, rowid"
 
     def address(self, **changes: object) -> str:
         """The query of an address with this selection, some things changed; None takes one out."""
@@ -122,6 +128,18 @@ class RolloutFilter:
     def sorted_by(self, name: str) -> str:
         """The address with this order; the other way round where it is already the order."""
         return self.address(sort=f"-{name}" if self.sort != f"-{name}" else name, page=None)
+
+
+def page_of(asked: Mapping[str, str]) -> int:
+    """The page that an address asks for.
+
+    Raises:
+        UserError: it is no number from 1.
+    """
+    page = asked.get("page") or "1"
+    if not (page.isascii() and page.isdecimal() and len(page) < 10 and int(page)):
+        raise UserError(f"page is {page!r}, but should be a number from 1")
+    return int(page)
 
 
 def _ends(name: str, value: str) -> tuple[float | None, float | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain, count
 
 from outrider.report.content import Figure
 from outrider.view.opened_run import OpenedRun, Row
@@ -27,8 +28,8 @@ def names_of(runs: Sequence[OpenedRun]) -> list[str]:
     """
     found: list[str] = []
     for run in runs:
-        again = sum(other.split(" (")[0] == run.name for other in found)
-        found.append(f"{run.name} ({again + 1})" if again else run.name)
+        numbered = chain([run.name], (f"{run.name} ({again})" for again in count(2)))
+        found.append(next(name for name in numbered if name not in found))
     return found
 
 
@@ -47,10 +48,11 @@ def curves_together(runs: Sequence[OpenedRun]) -> list[Figure]:
     return [figure for figure in found.values() if len(figure.series) > 1]
 
 
-def problems_apart(runs: Sequence[OpenedRun]) -> list[tuple[str, str, list[Row | None]]]:
+def problems_apart(runs: Sequence[OpenedRun]) -> tuple[list[tuple[str, str, list[Row | None]]], int]:
     """Held-out problems by how far the pass rates of the runs' last evaluations are apart.
 
     Id, level, and for each run its counts, None where it was not evaluated on the problem; equal ones are left out.
+    The widest apart, and how many there are.
     """
     rates = [{row["problem_id"]: row for row in run.rows(_RATES)} for run in runs]
     every = {problem: [of.get(problem) for of in rates] for problem in {key for of in rates for key in of}}
@@ -62,22 +64,4 @@ def problems_apart(runs: Sequence[OpenedRun]) -> list[tuple[str, str, list[Row |
     shared = {problem: rows for problem, rows in every.items() if apart(rows) > 0}
     ranked = sorted(shared.items(), key=lambda item: (-apart(item[1]), item[0]))
     levels = {problem: next((row["level"] or "" for row in rows if row), "") for problem, rows in ranked}
-    return [(problem, levels[problem], rows) for problem, rows in ranked[:SHOWN]]
-
-
-def settings_apart(runs: Sequence[OpenedRun]) -> list[tuple[str, list[str]]]:
-    """Options of the configurations in which the runs differ, by dotted key, with each run's value."""
-    flat = [_flat(run.data.config) for run in runs]
-    keys = sorted({key for values in flat for key in values})
-    found = [(key, [values.get(key, "") for values in flat]) for key in keys]
-    return [(key, values) for key, values in found if len(set(values)) > 1]
-
-
-def _flat(value: object, name: str = "") -> dict[str, str]:
-    if isinstance(value, dict):
-        parts = [_flat(inner, f"{name}.{key}" if name else str(key)) for key, inner in value.items()]
-    elif isinstance(value, list) and any(isinstance(inner, (dict, list)) for inner in value):
-        parts = [_flat(inner, f"{name}.{i}") for i, inner in enumerate(value)]
-    else:
-        return {name: "null" if value is None else str(value)}
-    return {key: text for part in parts for key, text in part.items()}
+    return [(problem, levels[problem], rows) for problem, rows in ranked[:SHOWN]], len(ranked)

@@ -72,8 +72,14 @@ def _unequal(one: ComparedRun, budget: float) -> str:
 
 
 def _settings(compared: Sequence[ComparedRun]) -> TableBlock | None:
-    """Settings that differ, among the parts of a configuration that all of those that have one share."""
-    configs = {one.name: one.run.config for one in compared if one.run.config}
+    """Settings that differ among the compared runs."""
+    return differing_settings({one.name: one.run.config for one in compared})
+
+
+def differing_settings(configs: Mapping[str, Mapping[str, Any]]) -> TableBlock | None:
+    """Settings that differ, by run, among the parts of a configuration that all of those that have one share; None
+    where none does."""
+    configs = {name: config for name, config in configs.items() if config}
     if len(configs) < 2:
         return None
     shared = [key for key in next(iter(configs.values())) if all(key in config for config in configs.values())]
