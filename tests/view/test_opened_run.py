@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -97,3 +98,21 @@ def test_a_file_that_a_resume_wrote_anew_is_read_anew(copied: Path) -> None:
     assert look(run).version != version
     asked = "SELECT * EXCLUDE (file) FROM seen WHERE file = ? ORDER BY ALL"
     assert list(map(str, run.rows(asked, [str(last)]))) == list(map(str, run.rows(asked, [str(first)])))
+
+
+def test_a_run_whose_files_are_all_set_aside_is_followed_on(copied: Path, tmp_path: Path) -> None:
+    run = OpenedRun(copied)
+    count = run.count()
+    away = tmp_path / "away"
+    (copied / "rollouts").rename(away)
+    assert look(run).count() == 0
+    away.rename(copied / "rollouts")
+    assert look(run).count() == count
+    assert run.rows("SELECT count(text) AS n FROM texts")[0]["n"] == count
+
+
+def test_threads_may_ask_at_once(copied: Path) -> None:
+    run = OpenedRun(copied)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda i: (run.has_tokens, look(run).count(), run.data.has("nothing")), range(80)))
+    assert set(found) == {(True, run.count(), False)}

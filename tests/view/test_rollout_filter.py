@@ -128,3 +128,12 @@ def test_a_filter_is_no_sql(run: OpenedRun) -> None:
             assert listing(run, RolloutFilter.of({name: value})).total == 0
     assert run.count() == len(ROWS)
     assert Path(run.path).exists()
+
+
+def test_what_is_no_number_is_in_no_range_and_ranks_last(run: OpenedRun) -> None:
+    """The reward of a verifier that failed is NaN, which DuckDB takes for the largest number."""
+    assert any(row["reward"] is not None and math.isnan(row["reward"]) for row in ROWS)
+    found = listing(run, RolloutFilter.of({"reward": "0.5.."}))
+    assert found.total == sum(row["reward"] is not None and row["reward"] >= 0.5 for row in ROWS)
+    ranked = listing(run, RolloutFilter.of({"sort": "-reward"})).rows
+    assert ranked[0]["reward"] == 1.0

@@ -20,7 +20,8 @@ from tokenizers import Tokenizer
 from viewing import RUN, client_of, plain_run
 
 from outrider.model.places import model_folder
-from outrider.view.opened_run import OpenedRun
+from outrider.view.opened_run import OpenedRun, Row
+from outrider.view.overview import facts
 from outrider.view.problem import problem_history
 from outrider.view.problems import ORDERS, problems
 
@@ -222,3 +223,56 @@ def test_alternatives_of_an_analysis_stand_beside_their_tokens(tmp_path: Path) -
     pq.write_table(pa.table(found | {"token_id": [token + 1]}), parts / "train-1-0.parquet")
     page = client_of(run).get("/run/0/rollout", params=asked).text  # of another text
     assert "-1.5" not in re.search(r'id="token-data">(.*?)</script>', page)[1]
+
+
+def evaluated(problem: str, step: int, successes: int, n: int = 8, group: str = "", **rest: object) -> list[Row]:
+    return [
+        row(split="evaluate", step=step, problem_id=problem, member=i, outcome=("incorrect", "correct")[i < successes])
+        | ({"group_id": group} if group else {})
+        | rest
+        for i in range(n)
+    ]
+
+
+def test_a_problem_that_was_solved_between_is_lost_and_not_never_solved(tmp_path: Path) -> None:
+    rows = [each for step, k in ((0, 0), (5, 8), (9, 0)) for each in evaluated("between", step, k)]
+    rows += [each for step in (0, 5, 9) for each in evaluated("never", step, 0)]
+    rows += [each for step in (0, 9) for each in evaluated("half", step, 4)]
+    run = OpenedRun(plain_run(tmp_path, rows))
+    first = problems(run, "lost", 1)[0][0]
+    assert (first["problem_id"], first["lost"], first["change"]) == ("between", 1.0, 0.0)
+    assert problems(run, "never solved", 1)[0][0]["problem_id"] == "never"
+    assert problem_history(run, "between").story.endswith("at step 9, never since step 9.")
+
+
+def test_groups_of_one_step_are_one_step_and_yardsticks_are_none(tmp_path: Path) -> None:
+    rows = [*evaluated("p", 3, 2, group="a"), *evaluated("p", 3, 4, group="b")]
+    rows += evaluated("p", 3, 8, group="c", stage="0-greedy")
+    run = OpenedRun(plain_run(tmp_path, rows))
+    story = "It was not trained on. The evaluation of step 3 solved it 6 of 16 times (38 %)."
+    assert problem_history(run, "p").story == story
+    assert problems(run, "lost", 1)[0][0]["first_rate"] == 6 / 16
+
+
+def test_a_filter_of_many_values_is_a_field(tmp_path: Path) -> None:
+    rows = [row(step=i, problem_id=f"p{i}", level=str(i)) for i in range(60)]
+    page = client_of(OpenedRun(plain_run(tmp_path, rows))).get("/run/0/rollouts?level=59").text
+    assert '<input name="level" value="59"' in page
+    assert "<b>1</b> rollouts" in page
+
+
+def test_a_run_that_cannot_be_read_says_so(tmp_path: Path) -> None:
+    path = plain_run(tmp_path)
+    client = client_of(OpenedRun(path))
+    path.unlink()
+    answer = client.get("/run/0/rollouts")
+    assert answer.status_code == 500
+    assert "The rollouts could not be read" in answer.text
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+def test_the_time_of_training_is_that_of_its_phases(run_of_0_2: OpenedRun) -> None:
+    steps = [json.loads(line) for line in (RUN / "timing.jsonl").read_text().splitlines()]
+    apart = ("step", "evaluate", "tokens_per_second")
+    seconds = sum(value for step in steps for name, value in step.items() if name not in apart and value is not None)
+    assert facts(run_of_0_2)["time of training"] == f"{seconds:,.0f} seconds"

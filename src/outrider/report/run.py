@@ -275,6 +275,8 @@ def _connect() -> duckdb.DuckDBPyConnection:
 def _create_views(db: duckdb.DuckDBPyConnection, files: _Files) -> None:
     """``files`` as they are, ``rollouts`` in the plain form, ``traces`` with the tokens' numbers."""
     if not files.paths:
+        for view in ("traces", "rollouts_on_disk", "files"):  # of a run whose files are all gone since
+            db.execute(f"DROP VIEW IF EXISTS {view}")
         db.register("no_rollouts", PLAIN.empty_table())
         db.execute("CREATE OR REPLACE TEMP VIEW rollouts AS SELECT * FROM no_rollouts")
         return

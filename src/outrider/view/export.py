@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import duckdb
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, Response
 
@@ -36,5 +37,9 @@ def exported(run: OpenedRun, chosen: RolloutFilter, form: str) -> Response:
         f"SELECT chosen.* EXCLUDE (rowid, file, row), prompt, text, answer, detail FROM {source} AS chosen "
         f"LEFT JOIN texts USING (file, row) ORDER BY {chosen.order()}"
     )
-    run.rows(f"COPY ({query}) TO '{place}' ({FORMATS[form]})", values)
+    try:
+        run.rows(f"COPY ({query}) TO '{place}' ({FORMATS[form]})", values)
+    except duckdb.Error:
+        place.unlink(missing_ok=True)
+        raise
     return FileResponse(place, filename=f"rollouts.{form}", background=BackgroundTask(place.unlink, missing_ok=True))

@@ -14,18 +14,17 @@ from outrider.view.opened_run import OpenedRun
 EVIDENCE: Mapping[str, tuple[str, str]] = {
     "dead prompts": ("problems never solved", "problems?order=never+solved"),
     "coverage narrowing": ("problems solved early and lost later", "problems?order=lost"),
-    "truncation": ("truncated rollouts", "rollouts?stop=length&sort=-tokens"),
+    "truncation": ("the longest rollouts", "rollouts?sort=-tokens"),
     "length drift": ("the longest rollouts", "rollouts?split=train&sort=-tokens"),
     "verifier suspicion": ("rollouts that could not be parsed", "rollouts?verdict=unparseable"),
     "entropy collapse": ("rollouts of the lowest entropy", "rollouts?split=train&sort=entropy"),
     "saturation": ("rollouts of the last steps", "rollouts?split=train&sort=-step"),
     "no rise": ("rollouts of the last steps", "rollouts?split=train&sort=-step"),
     "repeated problems": ("problems with most rollouts", "problems?order=most+rollouts"),
-    "duplicates": ("rollouts of the lowest entropy", "rollouts?split=train&sort=entropy"),
     "reward without success": ("rewarded and incorrect", "rollouts?verdict=incorrect&sort=-reward"),
     "stale sampler": ("rollouts of the last steps", "rollouts?split=train&sort=-step"),
 }
-"""For each finding, words and an address within the run."""
+"""For findings that have such rollouts or problems, words and an address within the run."""
 
 
 class FoundReport(NamedTuple):

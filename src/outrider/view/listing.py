@@ -65,9 +65,7 @@ def texts_of(run: OpenedRun, rows: list[Row], names: Sequence[str], longest: int
         source = "SELECT file, row, text, prompt, answer, detail FROM texts"
     else:
         of_files = rows_of_files(run.data, sorted({file for file, _ in places}), names)
-        source = (
-            f"SELECT * EXCLUDE (filename, file_row_number), filename AS file, file_row_number AS row FROM ({of_files})"
-        )
+        source = f"SELECT filename AS file, file_row_number AS row, {', '.join(names)} FROM ({of_files})"
     pairs = ", ".join(["(?, ?)"] * len(places))
     found = run.rows(
         f"SELECT file, row, {texts} FROM ({source}) WHERE (file, row) IN ({pairs})",
@@ -77,18 +75,19 @@ def texts_of(run: OpenedRun, rows: list[Row], names: Sequence[str], longest: int
 
 
 def choices(run: OpenedRun) -> dict[str, list[tuple[str, int]]]:
-    """The values of each filter that has few, with how many rollouts have them; those of one value are left out."""
+    """The values of each filter that has few, with how many rollouts have them; of many values there is an empty list,
+    and a filter of one value is left out."""
     return run.kept("choices", lambda: _choices(run))
 
 
 def _choices(run: OpenedRun) -> dict[str, list[tuple[str, int]]]:
-    found = {}
+    found: dict[str, list[tuple[str, int]]] = {}
     for name in CHOICES:
         column = EXACT[name]
         rows = run.rows(
             f"SELECT coalesce(nullif({column}, ''), 'none') AS value, count(*) AS n FROM seen GROUP BY 1 "
-            f"ORDER BY 1 LIMIT {_MOST_CHOICES}"
+            f"ORDER BY 1 LIMIT {_MOST_CHOICES + 1}"
         )
         if len(rows) > 1:
-            found[name] = [(row["value"], row["n"]) for row in rows]
+            found[name] = [(row["value"], row["n"]) for row in rows] if len(rows) <= _MOST_CHOICES else []
     return found

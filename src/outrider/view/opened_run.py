@@ -32,8 +32,8 @@ class OpenedRun:
     """A run folder, or a dump of another framework, for queries of pages.
 
     The table ``seen`` has a row for each rollout with the columns of :data:`outrider.importers.plain.PLAIN` but texts,
-    and ``file`` and ``row``, its place; the relation ``texts`` has the texts by place. A file of rollouts is read once,
-    since it never changes; one that is gone (a resume sets steps aside) is forgotten.
+    and ``file`` and ``row``, its place; the relation ``texts`` has the texts by place. A file of rollouts is read once
+    and again where it has changed; one that is gone (a resume sets steps aside) is forgotten.
 
     Args:
         columns: which field of a dump's records is which column, see :func:`outrider.importers.read`.
@@ -119,7 +119,9 @@ class OpenedRun:
             if key not in self._searches:
                 name = f"found_{next(self._numbers)}"
                 source = "SELECT file, row, text FROM texts"
-                if files and self.data.has("files"):
+                if not files:
+                    source += " WHERE false"
+                elif self.data.has("files"):
                     of_files = rows_of_files(self.data, files, ["text"])
                     source = f"SELECT filename AS file, file_row_number AS row, text FROM ({of_files})"
                 self.rows(
@@ -152,6 +154,8 @@ class OpenedRun:
     def _take_new(self) -> None:
         db, names, texts = self.data.db, ", ".join(NUMBERS), ", ".join(TEXTS)
         if not self.data.has("files"):  # a table in memory, which other cursors do not see, or no rollouts yet
+            db.execute("DELETE FROM seen")  # all files of a run may have been set aside
+            db.execute("DROP VIEW IF EXISTS texts" if not self._empty_before else "SELECT 1")
             db.execute("CREATE OR REPLACE TEMP TABLE dump AS SELECT row_number() OVER () - 1 AS row, * FROM rollouts")
             db.execute(f"CREATE OR REPLACE TABLE texts AS SELECT '' AS file, row, {texts} FROM dump")
             db.execute(f"INSERT INTO seen SELECT '', row, {names} FROM dump")

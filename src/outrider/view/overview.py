@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from outrider.report.content import Figure, Series
+from outrider.report.data import SAMPLED
+from outrider.runs.folder import RunFolder
 from outrider.view.opened_run import OpenedRun, Row
+
+_NO_PHASES = ("step", "evaluate", "tokens_per_second")  # of timing.jsonl
 
 
 def budget(run: OpenedRun) -> list[Row]:
@@ -15,7 +18,7 @@ def budget(run: OpenedRun) -> list[Row]:
     return run.rows(
         "SELECT split, stage, stream, count(*) AS rollouts, coalesce(sum(tokens), 0) AS tokens, "
         "count(*) FILTER (outcome = 'correct') AS correct, count(outcome) AS verified, "
-        "count(DISTINCT step) AS steps, count(*) FILTER (unused <> '') AS unused "
+        "count(*) FILTER (unused <> '') AS unused "
         "FROM seen GROUP BY ALL ORDER BY split DESC, stage, stream"
     )
 
@@ -35,10 +38,15 @@ def facts(run: OpenedRun) -> dict[str, str]:
     if totals:
         rollouts, tokens = (sum(row[name] for row in totals.values()) for name in ("rollouts", "tokens"))
         found["evaluation"] = f"{rollouts:,} rollouts, {tokens:,} tokens"
-    seconds = run.data.metrics.get("time/step")
-    if seconds is not None and np.isfinite(seconds).any():
-        found["time of the steps"] = f"{np.nansum(seconds) / 60:,.0f} minutes"
+    if run.data.folder is not None and (seconds := _seconds(run.data.folder)):
+        found["time of training"] = f"{seconds / 60:,.0f} minutes" if seconds >= 120 else f"{seconds:,.0f} seconds"
     return found
+
+
+def _seconds(folder: Path) -> float:
+    """All phases of all steps, evaluations aside."""
+    steps = RunFolder(folder).timing()
+    return sum(value for step in steps for name, value in step.items() if name not in _NO_PHASES and value == value)
 
 
 def _totals(run: OpenedRun) -> list[Row]:
@@ -49,11 +57,14 @@ def _totals(run: OpenedRun) -> list[Row]:
 
 
 def pass_at_k(run: OpenedRun) -> list[tuple[str, Any, Any]]:
-    """pass@k of the first and of the last evaluation: the name, and both intervals; None for what is not there."""
+    """pass@k of the first and of the last evaluation: the name, and both intervals; None for what is not there, as the
+    last one where there is one alone."""
     steps = sorted(run.data.evaluations)
     if not steps:
         return []
     first, last = (run.data.evaluations[step].overall for step in (steps[0], steps[-1]))
+    if len(steps) == 1:
+        return [(f"pass@{k}", first.pass_at[k], None) for k in sorted(first.pass_at)] + [("greedy", first.greedy, None)]
     names: list[tuple[str, Any, Any]] = [
         (f"pass@{k}", first.pass_at.get(k), last.pass_at.get(k)) for k in sorted({*first.pass_at, *last.pass_at})
     ]
@@ -70,8 +81,8 @@ def curves(run: OpenedRun) -> list[Figure]:
 
 def _curves(run: OpenedRun) -> list[Figure]:
     rows = run.rows(
-        "SELECT step, avg(reward) FILTER (NOT isnan(reward)) AS reward, avg(entropy) AS entropy, "
-        "avg(tokens) AS tokens FROM seen WHERE split = 'train' GROUP BY step ORDER BY step"
+        "SELECT step, avg(reward) FILTER (NOT isnan(reward)) AS reward, avg(entropy) FILTER (NOT isnan(entropy)) "
+        f"AS entropy, avg(tokens) AS tokens FROM seen WHERE split = 'train' AND {SAMPLED} GROUP BY step ORDER BY step"
     )
     steps = [row["step"] for row in rows]
     figures = []
@@ -91,7 +102,7 @@ def _groups(run: OpenedRun) -> list[Figure]:
     rows = run.rows(
         "SELECT step, avg(CAST(c = v AS INT)) AS solved, avg(CAST(c > 0 AND c < v AS INT)) AS mixed, "
         "avg(CAST(c = 0 AS INT)) AS unsolved FROM (SELECT step, group_id, count(outcome) AS v, "
-        "count(*) FILTER (outcome = 'correct') AS c FROM seen WHERE split = 'train' GROUP BY ALL) "
+        f"count(*) FILTER (outcome = 'correct') AS c FROM seen WHERE split = 'train' AND {SAMPLED} GROUP BY ALL) "
         "WHERE v > 0 GROUP BY step ORDER BY step"
     )
     steps = [row["step"] for row in rows]
@@ -105,7 +116,7 @@ def _evaluations(run: OpenedRun) -> list[Figure]:
         return []
     steps = [step for step, _ in found]
     names = [k for k in sorted(found[0][1].overall.pass_at) if k in found[-1][1].overall.pass_at]
-    kept = sorted({names[0], names[len(names) // 2], names[-1]})
+    kept = sorted({names[0], names[len(names) // 2], names[-1]}) if names else []
     series = []
     for k in kept:
         ends = [evaluation.overall.pass_at.get(k) for _, evaluation in found]
@@ -114,4 +125,8 @@ def _evaluations(run: OpenedRun) -> list[Figure]:
             for name in ("value", "low", "high")
         )
         series.append(Series(f"pass@{k}", steps, y, low, high))
-    return [Figure("pass-at-k", "pass@k of evaluations", "line", "step", "share of held-out problems", series)]
+    return (
+        [Figure("pass-at-k", "pass@k of evaluations", "line", "step", "share of held-out problems", series)]
+        if series
+        else []
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from outrider.errors import UserError
+from outrider.report.data import SAMPLED
 from outrider.report.findings.base import percent, wilson
 from outrider.view.listing import texts_of
 from outrider.view.opened_run import OpenedRun, Row
@@ -32,6 +33,16 @@ class ProblemStep(NamedTuple):
     @property
     def rate(self) -> float | None:
         return self.correct / self.verified if self.verified else None
+
+    def with_(self, other: ProblemStep | None) -> ProblemStep:
+        """This group and another one of the same step."""
+        if other is None:
+            return self
+        sums = {
+            name: getattr(self, name) + getattr(other, name) for name in ("rollouts", "verified", "correct", "tokens")
+        }
+        low, high = interval(sums["correct"], sums["verified"])
+        return self._replace(**sums, low=low, high=high)
 
     @property
     def shown(self) -> str:
@@ -61,8 +72,16 @@ class ProblemHistory(NamedTuple):
         """When it was solved first and last, and what evaluations say, in one sentence each."""
         return " ".join(filter(None, (self._trained(), self._evaluated())))
 
+    def _of(self, split: str) -> list[ProblemStep]:
+        """The steps of a split that verified something, the groups of a step together."""
+        found: dict[int, ProblemStep] = {}
+        for one in self.steps:
+            if one.split == split and one.verified:
+                found[one.step] = one.with_(found.get(one.step))
+        return list(found.values())
+
     def _trained(self) -> str:
-        tried = [step for step in self.steps if step.split == "train" and step.verified]
+        tried = self._of("train")
         solved = [step for step in tried if step.correct]
         if not tried:
             return "It was not trained on."
@@ -78,7 +97,7 @@ class ProblemHistory(NamedTuple):
         )
 
     def _evaluated(self) -> str:
-        steps = [step for step in self.steps if step.split == "evaluate" and step.rate is not None]
+        steps = self._of("evaluate")
         if not steps:
             return ""
         first, last = steps[0], steps[-1]
@@ -86,7 +105,7 @@ class ProblemHistory(NamedTuple):
             return f"The evaluation of step {first.step} solved it {first.shown}."
         solved = [step for step in steps if step.correct]
         since = next((step for step in steps if solved and step.step > solved[-1].step), None)
-        lost = f", never since step {since.step}" if since and first.correct else ""
+        lost = f", never since step {since.step}" if since else ""
         words = f"Evaluations solved it {first.shown} at step {first.step} and {last.shown} at step {last.step}"
         return f"{words}{lost}."
 
@@ -100,7 +119,7 @@ def problem_history(run: OpenedRun, problem: str) -> ProblemHistory:
     rows = run.rows(
         "SELECT split, step, group_id, any_value(level) AS level, count(*) AS rollouts, count(outcome) AS verified, "
         "count(*) FILTER (outcome = 'correct') AS correct, coalesce(sum(tokens), 0) AS tokens "
-        "FROM seen WHERE problem_id = ? GROUP BY ALL ORDER BY split, step, group_id",
+        f"FROM seen WHERE problem_id = ? AND {SAMPLED} GROUP BY ALL ORDER BY split, step, group_id",
         [problem],
     )
     if not rows:
@@ -143,5 +162,5 @@ def _one(run: OpenedRun, problem: str, split: str, which: str, order: str) -> Ro
     return rows[0] | texts_of(run, rows, ["text"]).get((rows[0]["file"], rows[0]["row"]), {})
 
 
-def _times(number: int, one: str, many: str = "") -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+def _times(number: int, one: str) -> str:
+    return f"{number:,} {one if number == 1 else one + 's'}"

@@ -24,6 +24,7 @@ const findings = document.getElementById("findings");
 async function askForFindings() {
   try {
     const answer = await fetch(findings.dataset.address);
+    if (!answer.ok) return;
     // The server escapes every text in it, and the page's policy runs no inline script.
     findings.innerHTML = await answer.text();
   } catch {
