@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 _LONGEST = 4000  # words of which all pairs are compared in a moment
+_REPEATED = 500  # from so many on the commonest words are no anchors: a response that loops has few others
 
 
 class Stretch(NamedTuple):
@@ -28,7 +29,9 @@ Stretch(text='7', shared=False)]
     if max(map(len, words)) > _LONGEST:
         words = [text.splitlines(keepends=True) for text in (first, second)]
     sides: tuple[list[Stretch], list[Stretch]] = ([], [])
-    for what, a, b, c, d in SequenceMatcher(None, words[0], words[1], autojunk=False).get_opcodes():
+    for what, a, b, c, d in SequenceMatcher(
+        None, words[0], words[1], autojunk=max(map(len, words)) > _REPEATED
+    ).get_opcodes():
         for side, own in zip(sides, (words[0][a:b], words[1][c:d]), strict=True):
             if own:
                 side.append(Stretch("".join(own), what == "equal"))
