@@ -21,7 +21,7 @@ from outrider.explore.bounds import BoundedStage
 from outrider.explore.segment import SEGMENTERS, Segmenter
 from outrider.explore.select import SELECTORS
 from outrider.explore.select.base import FillingSelector, Selector
-from outrider.explore.stage import AdmittingStage, PlansAhead, PreparedStage, Stage
+from outrider.explore.stage import AdmittingStage, PlansAhead, PredictingStage, PreparedStage, Stage
 from outrider.learn.learner import EntropyLearner, Learner, Loss
 from outrider.learn.local import LocalLearner
 from outrider.learn.tinker import TinkerLearner
@@ -53,7 +53,7 @@ class Contract(NamedTuple):
 
 
 CONTRACTS = (
-    Contract(Stage, (BoundedStage, AdmittingStage, PreparedStage, PlansAhead), (*STAGES.values(),)),
+    Contract(Stage, (BoundedStage, AdmittingStage, PreparedStage, PredictingStage, PlansAhead), (*STAGES.values(),)),
     Contract(Selector, (FillingSelector,), (*SELECTORS.values(),)),
     Contract(Segmenter, (), (*SEGMENTERS.values(),)),
     Contract(RewardShaper, (), (*REWARD_SHAPERS.values(),)),

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from forests import rollout
-from outrider.credit import GroupMean
+from outrider.arrays import Floats
+from outrider.credit import GroupMean, Members, Shaper
 from outrider.credit.assign import Assigned, assign
 from outrider.credit.siblings_mean import SiblingsMean
 from outrider.learn.batching import cut_by_group
@@ -76,6 +80,37 @@ def test_each_stream_has_its_own_chain() -> None:
         ("branch", [-0.5] * 3),
     ]
     assert found.rows[2].context_ids.tolist() == [1, 10, 11]  # the prompt, and what was kept of the failed root
+
+
+class Ramp(Shaper):
+    """The advantage of the t-th trainable token of the path is multiplied by t, from 1."""
+
+    def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
+        return [a * np.arange(1, len(a) + 1) for a in advantages_GT]
+
+
+def test_advantages_that_differ_within_a_rollout_are_kept_by_own_token() -> None:
+    seen = np.array([True, False, True])
+    made = group("g", [named("g", 0, 1.0), replace(named("g", 1, 0.0), trainable_T=seen), named("g", 2, 0.5)])
+    first, second, third = assigned([made], main=[GroupMean(std=False), Ramp()]).groups[0].rollouts
+    assert first.advantages_T is not None
+    assert first.advantages_T.tolist() == [0.5, 1.0, 1.5]
+    assert second.advantages_T is not None
+    assert second.advantages_T.tolist() == [-0.5, 0.0, -1.0]
+    assert (first.advantage, second.advantage) == (1.0, -0.75)
+    assert third.advantages_T is None  # one number, 0, says all
+    plain = assigned([made]).groups[0].rollouts
+    assert [(one.advantage, one.advantages_T) for one in plain] == [(0.5, None), (-0.5, None), (0.0, None)]
+
+
+def test_of_a_path_that_is_trained_as_a_whole_a_rollout_keeps_its_own_end() -> None:
+    root, failed = named("g", 0, 1.0), named("g", 1, 0.0)
+    branch = named("g", 2, 1.0, failed)  # keeps two tokens of its parent and draws three
+    chains = {"main": [GroupMean(std=False), Ramp()]}
+    found = assign([group("g", [root, failed, branch])], chains, 1, False, lambda p: PLAIN_PROMPT, "repeat")
+    own = found.groups[0].rollouts[2].advantages_T
+    assert own is not None
+    assert own.tolist() == pytest.approx([(1 / 3) * t for t in (3, 4, 5)])
 
 
 def test_a_row_says_what_its_rollout_came_to() -> None:

@@ -70,6 +70,22 @@ class Doubling(Stage):
         self._seen = state["seen"]
 
 
+class Counting(Stage):
+    """Predicts of every problem but the first the share of steps that it has observed, of ten."""
+
+    _steps: int = PrivateAttr(0)
+
+    def plan(self, view: View) -> list[SampleRequest]:
+        return []
+
+    def predicted(self, problem: Problem) -> float | None:
+        return None if problem.id == "p0" else self._steps / 10
+
+    def observe(self, groups: Sequence[Group]) -> dict[str, float]:
+        self._steps += 1
+        return {}
+
+
 class Newcomer(Stage):
     """Asks for a problem that the step did not begin with, and once for nothing at all."""
 
@@ -296,3 +312,19 @@ def test_what_a_stage_needs_is_loaded_before_anything_is_sampled() -> None:
     made = Explorer([Uniform(n=1), Needy()], ProblemStream(PROBLEMS.__getitem__), ScriptedEngine(), seed=0)
     with pytest.raises(UserError, match="no such thing"):
         made.prepare()
+
+
+def test_rollouts_keep_what_was_predicted_before_the_step_was_observed() -> None:
+    explore = explorer(Counting(), Uniform(n=2), Newcomer(), Doubling())
+    for step in (1, 2):
+        groups = explore.explore(step, 2, draw).groups
+        expected = {group.problem.id: None if group.problem.id == "p0" else (step - 1) / 10 for group in groups}
+        assert {(group.problem.id, r.predicted) for group in groups for r in group.rollouts} == set(expected.items())
+        assert "p99" in expected  # a problem that joined within the step
+
+
+def test_what_is_replayed_keeps_no_prediction_of_another_step() -> None:
+    old = replace(rollout(SampleRequest(PROBLEMS[1], group_id="train:1:p1"), 0), predicted=0.5, advantage=1.0)
+    again = old.again("train:2:p1", 0, "replay", "main")
+    group = Group(PROBLEMS[1], "train:2:p1", (again,)).predicted_as(0.75)
+    assert [(r.predicted, r.advantage) for r in group.rollouts] == [(None, None)]

@@ -94,6 +94,8 @@ def rollouts(draw: st.DrawFn) -> Rollout:
         verdict=draw(st.none() | verdicts),
         reward=draw(st.none() | doubles),
         advantage=draw(st.none() | doubles),
+        advantages_T=draw(st.none() | floats),
+        predicted=draw(st.none() | doubles),
         unused=draw(texts),
     )
 
@@ -131,7 +133,7 @@ def test_every_field_of_a_rollout_has_its_column_in_the_round_trip() -> None:
             "stop",
             "text",
         ),
-        *("prefix_text", "verdict", "reward", "advantage", "unused"),
+        *("prefix_text", "verdict", "reward", "advantage", "advantages_T", "predicted", "unused"),
     }, "a new field of Rollout needs a column, a new SCHEMA_VERSION and a place in the strategy above"
 
 
@@ -249,11 +251,24 @@ def test_later_steps_are_set_aside_and_nothing_is_lost(tmp_path: Path) -> None:
 def test_rollouts_of_version_2_had_no_observations(tmp_path: Path) -> None:
     store = RolloutStore(tmp_path)
     path = store.write(0, [rollout()])
-    old = pq.read_table(path).drop_columns(["observations"])
+    old = pq.read_table(path).drop_columns(["observations", "advantages", "predicted"])
     pq.write_table(old.replace_schema_metadata({b"outrider.schema_version": b"2"}), path)
     assert [one.observations for one in store.read()] == [()]
     assert store.table(["member", "observations"]).to_pylist() == [{"member": 0, "observations": []}]
     assert store.table(["member"]).to_pylist() == [{"member": 0}]
+
+
+def test_rollouts_of_version_4_had_one_advantage_and_no_prediction(tmp_path: Path) -> None:
+    store = RolloutStore(tmp_path)
+    path = store.write(0, [rollout(advantage=0.5, predicted=0.25)])
+    old = pq.read_table(path).drop_columns(["advantages", "predicted"])
+    pq.write_table(old.replace_schema_metadata({b"outrider.schema_version": b"4"}), path)
+    store.write(1, [rollout(advantage=0.5, predicted=0.25)])
+    assert [(one.advantage, one.advantages_T, one.predicted) for one in store.read()] == [
+        (0.5, None, None),
+        (0.5, None, 0.25),
+    ]
+    assert store.table(["predicted"])["predicted"].to_pylist() == [None, 0.25]
 
 
 def test_an_unknown_version_is_refused_in_one_sentence(tmp_path: Path) -> None:

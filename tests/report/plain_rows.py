@@ -32,6 +32,7 @@ USUAL: dict[str, Any] = {
     "turn_errors": None,
     "reward": None,
     "advantage": None,
+    "predicted": None,
     "answer": None,
     "detail": None,
     "seconds": None,

@@ -54,8 +54,7 @@ def assign(
             if len(share_N) and not rollout.unused:
                 after = encode(group.problem) if rollout.context.trained == "original" else rollout.prompt_ids
                 rows.append(row_of(trained, share_N, after))
-            advantage = float(share_N.sum()) / len(share_N) if len(share_N) else None
-            members.append(rollout.credited(advantage, _unused(rollout, share_N, always_trained)))
+            members.append(rollout.credited(share_N, _unused(rollout, share_N, always_trained)))
         finished.append(replace(group, rollouts=tuple(members)))
     return Assigned(rows, finished)
 

@@ -80,6 +80,9 @@ class Choose(PlansAhead, Stage):
         self._refused += not taken
         return taken
 
+    def predicted(self, problem: Problem) -> float:
+        return self._belief.expected(problem).rate.mean
+
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         """How many problems were ``offered`` and ``refused``, and the numbers of the belief."""
         offers = {"offered": float(self._offers.total()), "refused": float(self._refused)}

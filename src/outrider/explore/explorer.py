@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from outrider.errors import UserError
-from outrider.explore.stage import AdmittingStage, PreparedStage, Stage
+from outrider.explore.stage import AdmittingStage, PredictingStage, PreparedStage, Stage
 from outrider.explore.stream import ProblemStream
 from outrider.explore.view import Engine, View
 from outrider.record import Group, Prefix, Problem, Rollout, SampleRequest, group_id
@@ -91,7 +91,8 @@ class Explorer:
                 self._join(groups, plan.requests, draw(plan.requests), step)
             groups = {key: _without(group, plan.dropped) for key, group in groups.items()}
         finished = list(groups.values())
-        return Explored(finished, self._share(lambda: self._observe(finished)))
+        predicted, metrics = self._share(lambda: (self._predictions(finished), self._observe(finished)))
+        return Explored([group.predicted_as(predicted.get(group.id)) for group in finished], metrics)
 
     @staticmethod
     def _join(groups: dict[str, Group], requests: Sequence[SampleRequest], drawn: list[Rollout], step: int) -> None:
@@ -121,6 +122,12 @@ class Explorer:
         """Problems that no stage refuses."""
         choosy = [stage for stage in self.stages if isinstance(stage, AdmittingStage)]
         return self.stream.take(n, present, lambda problem: all(stage.admits(problem, step) for stage in choosy))
+
+    def _predictions(self, finished: Sequence[Group]) -> dict[str, float]:
+        """The predicted pass rate of each group's problem, of the last stage that has one: it decides what is drawn."""
+        predicting = [stage for stage in self.stages if isinstance(stage, PredictingStage)]
+        found = ((group.id, stage.predicted(group.problem)) for stage in predicting for group in finished)
+        return {group: rate for group, rate in found if rate is not None}
 
     def _observe(self, finished: Sequence[Group]) -> dict[str, float]:
         groups = [group.drawn for group in finished]  # what is replayed was observed when it was drawn

@@ -16,7 +16,7 @@ from outrider.explore.rate import Rate
 from outrider.explore.stage import PlansAhead, Stage
 from outrider.explore.surroundings import Surroundings
 from outrider.explore.view import View
-from outrider.record import Group, SampleRequest, identity_seed
+from outrider.record import Group, Problem, SampleRequest, identity_seed
 
 
 class Invest(PlansAhead, Stage):
@@ -125,6 +125,9 @@ class Invest(PlansAhead, Stage):
                 left -= prices[i]
                 heapq.heappush(queue, entry(i))
         return counts
+
+    def predicted(self, problem: Problem) -> float:
+        return self._belief.expected(problem).rate.mean
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         """What was planned, and the numbers of the belief."""

@@ -114,6 +114,9 @@ class Knapsack(Allocation):
             counts = raised(counts, total - sum(counts), self.max_n, gain, ties, among)
         return counts
 
+    def predicted(self, problem: Problem) -> float | None:
+        return self.rate(problem.id)
+
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         for group in groups:
             new = "".join("1" if r.success else "0" for r in first_pass(group))

@@ -21,7 +21,8 @@ class Stage(Options):
     a run.
 
     A stage may have more methods, each a contract of its own: :class:`outrider.explore.bounds.BoundedStage`,
-    :class:`AdmittingStage`, :class:`PreparedStage`; and it may promise that it :class:`PlansAhead`.
+    :class:`AdmittingStage`, :class:`PreparedStage`, :class:`PredictingStage`; and it may promise that it
+    :class:`PlansAhead`.
     """
 
     @property
@@ -80,6 +81,18 @@ class AdmittingStage(Protocol):
 
     def admits(self, problem: Problem, step: int) -> bool:
         """Whether a problem may be taken into this step; one that is refused is passed over."""
+        ...
+
+
+@runtime_checkable
+class PredictingStage(Protocol):
+    """A stage that expects a pass rate of each problem."""
+
+    def predicted(self, problem: Problem) -> float | None:
+        """The pass rate that the earlier steps let it expect, from 0 to 1; None while it expects none.
+
+        Asked of every problem of a step before ``observe``, and kept beside the problem's rollouts.
+        """
         ...
 
 

@@ -121,6 +121,9 @@ class Vip(Allocation):
         kernel = np.exp((cosines - 1) / self.bandwidth**2)
         return kernel, (kernel * [share for _, share in self._seen.values()]).sum(1)
 
+    def predicted(self, problem: Problem) -> float | None:
+        return self._predicted.get(problem.id)
+
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         """``off``: mean distance of pass rates from what was predicted; ``remembered``: the number of questions."""
         rates = {}

@@ -28,6 +28,7 @@ PLAIN = pa.schema(
         pa.field("outcome", pa.string()),                     # a verdict's outcome; null: never verified
         pa.field("reward", pa.float64()),                     # null: none; NaN: unscorable
         pa.field("advantage", pa.float64()),
+        pa.field("predicted", pa.float64()),                  # pass rate that a planner predicted of the problem
         pa.field("answer", pa.string()),
         pa.field("detail", pa.string()),
         pa.field("seconds", pa.float64()),                    # of the verifier

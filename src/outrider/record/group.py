@@ -62,6 +62,12 @@ class Group:
     def children(self, parent: Rollout) -> tuple[Rollout, ...]:
         return tuple(r for r in self.rollouts if r.parent == parent.id)
 
+    def predicted_as(self, rate: float | None) -> Group:
+        """The same group with the pass rate that was predicted of its problem, on every rollout drawn in this step."""
+        if rate is None:
+            return self
+        return replace(self, rollouts=tuple(r if r.replayed else r.predicted_as(rate) for r in self.rollouts))
+
     def left_out(self, reason: str) -> Group:
         """The same group with every rollout marked as not trained on; a rollout's first reason stands."""
         return replace(self, rollouts=tuple(r.left_out(reason) for r in self.rollouts))

@@ -85,6 +85,8 @@ class Rollout:
         prefix_text: ``prefix_ids`` decoded, so that a branch can be verified as a whole.
         verdict, reward: the verdict, and its worth under the run's reward map.
         advantage: the mean of its trainable tokens; None where credit assigned none.
+        advantages_T: float32, one per own token, 0 for observed ones; None where all trainable tokens have the mean.
+        predicted: the pass rate that a stage predicted of the problem before the step, from 0 to 1; None: none did.
         unused: the reason for not being trained on; ``""`` if it was.
     """
 
@@ -111,6 +113,8 @@ class Rollout:
     verdict: Verdict | None = None
     reward: float | None = None
     advantage: float | None = None
+    advantages_T: NDArray[np.float32] | None = None
+    predicted: float | None = None
     unused: str = ""
 
     @property
@@ -170,12 +174,28 @@ class Rollout:
             context=Context("replayed", (self.id,)),
             reward=None,
             advantage=None,
+            advantages_T=None,
+            predicted=None,
             unused="",
         )
 
-    def credited(self, advantage: float | None, unused: str) -> Rollout:
-        """With what credit assigned, and the reason if that is not trained on."""
-        return self._with(advantage=advantage, unused=self.unused or unused)
+    def credited(self, advantages_N: NDArray[np.float64], unused: str) -> Rollout:
+        """With the advantages of its trainable tokens, and the reason if it is not trained on.
+
+        Where a whole path is trained, they are the path's, and the last of them are this rollout's own. Degenerate: no
+        tokens, no advantage.
+        """
+        mean = float(advantages_N.sum()) / len(advantages_N) if len(advantages_N) else None
+        advantages_T = None
+        if len(advantages_N) and (advantages_N != advantages_N[0]).any():
+            advantages_T = np.zeros(len(self.token_ids), np.float32)
+            own_N = advantages_N[len(advantages_N) - self.trainable_tokens :]
+            advantages_T[slice(None) if self.trainable_T is None else self.trainable_T] = own_N
+        return self._with(advantage=mean, advantages_T=advantages_T, unused=self.unused or unused)
+
+    def predicted_as(self, rate: float | None) -> Rollout:
+        """With the pass rate that was predicted of its problem."""
+        return self if rate is None else self._with(predicted=rate)
 
     def left_out(self, reason: str) -> Rollout:
         """The same rollout, marked as not trained on. The first reason stands."""

@@ -18,10 +18,11 @@ from outrider.record.rollout import Observation, Rollout, StopReason
 from outrider.record.sampling import Context, Mode
 from outrider.record.verdict import Outcome, Verdict
 
-SCHEMA_VERSION = 4  # 1 had no context_trained, 2 no observations, 3 no replayed rollouts
-VERSIONS = {"2": {"observations"}, "3": set[str](), str(SCHEMA_VERSION): set[str]()}
+SCHEMA_VERSION = 5  # 1 had no context_trained, 2 no observations, 3 no replayed rollouts, 4 none of _LATEST
+_LATEST = {"advantages", "predicted"}
+VERSIONS = {"2": {"observations", *_LATEST}, "3": _LATEST, "4": _LATEST, str(SCHEMA_VERSION): set[str]()}
 """Those that are read, and the columns that each of them has not."""
-READ = " and ".join([", ".join([*VERSIONS][:-1]), [*VERSIONS][-1]])  # 2, 3 and 4
+READ = " and ".join([", ".join([*VERSIONS][:-1]), [*VERSIONS][-1]])  # 2, 3, 4 and 5
 _VERSION_KEY = b"outrider.schema_version"
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _FILE = re.compile(r"([a-z][a-z0-9_-]*)-(\d{8,})\.parquet")
@@ -84,6 +85,8 @@ _COLUMNS = (
     _Column("detail", _TEXT, lambda r: r.verdict and r.verdict.detail, nullable=True),
     _Column("reward", _DOUBLE, lambda r: r.reward, nullable=True),  # null: not assigned; NaN: unscorable
     _Column("advantage", _DOUBLE, lambda r: r.advantage, nullable=True),  # null: not assigned
+    _Column("advantages", _FLOATS, lambda r: r.advantages_T, nullable=True),  # null: each is `advantage`
+    _Column("predicted", _DOUBLE, lambda r: r.predicted, nullable=True),  # null: no stage predicted
     _Column("unused", _TEXT, lambda r: r.unused),
 )
 SCHEMA = pa.schema(
@@ -280,19 +283,20 @@ def _load(path: Path, columns: Sequence[str]) -> pa.Table:
         version = (file.schema_arrow.metadata or {}).get(_VERSION_KEY, b"none").decode("utf-8", "replace")
         if version not in VERSIONS:
             raise UserError(f"{path} has rollout schema version {version}, and this Outrider reads {READ}.")
-        table = _filled(file.read([name for name in columns if name not in VERSIONS[version]])).select(list(columns))
+        lacking = VERSIONS[version]
+        table = _filled(file.read([name for name in columns if name not in lacking]), lacking).select(list(columns))
         table.validate(full=True)  # a flipped bit that passes the page checksums must not become odd text or a crash
         # with an empty one of the right types: a flipped bit of the footer can change those of a column
         return pa.concat_tables([pa.schema([SCHEMA.field(name) for name in columns]).empty_table(), table])
 
 
-def _filled(table: pa.Table) -> pa.Table:
-    """With no observations, where an earlier version had none."""
-    if "observations" in table.column_names:
-        return table
-    return table.append_column(
-        SCHEMA.field("observations"), pa.array([[]] * len(table), SCHEMA.field("observations").type)
-    )
+def _filled(table: pa.Table, lacking: set[str]) -> pa.Table:
+    """With the columns that an earlier version had not: no observations, and null."""
+    for name in sorted(lacking):
+        field = SCHEMA.field(name)
+        nothing = pa.nulls(len(table), field.type) if field.nullable else pa.array([[]] * len(table), field.type)
+        table = table.append_column(field, nothing)
+    return table
 
 
 def _rollouts(table: pa.Table) -> Iterator[Rollout]:
@@ -326,6 +330,8 @@ def _rollouts(table: pa.Table) -> Iterator[Rollout]:
             verdict=verdict,
             reward=c["reward"],
             advantage=c["advantage"],
+            advantages_T=c["advantages"],
+            predicted=c["predicted"],
             unused=c["unused"],
         )
 
