@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from outrider.view.rollout import _as_tree, pieces_of
+from outrider.view.rollout import _as_tree
+from outrider.view.tokens import pieces_of
 
 
 @pytest.fixture(scope="module")

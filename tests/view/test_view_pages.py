@@ -10,6 +10,7 @@ import math
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -53,12 +54,16 @@ def test_every_link_of_every_page_answers(run_of_0_2: OpenedRun) -> None:
     assert pages == {f"/run/0/{name}" for name in ("rollouts", "rollout", "problems", "problem", "pair", "export")}
 
 
+def tokens_of_page(page: str) -> list[list[Any]]:
+    return json.loads(re.search(r'id="token-data">(.*?)</script>', page)[1])["tokens"]
+
+
 def test_a_rollout_shows_its_tokens_and_their_numbers(run_of_0_2: OpenedRun) -> None:
     client = client_of(run_of_0_2)
     first = run_of_0_2.rows("SELECT * FROM seen WHERE split = 'train' ORDER BY step, group_id, member LIMIT 1")[0]
     asked = {"split": "train", "step": first["step"], "id": f"{first['group_id']}/{first['member']}"}
     page = client.get("/run/0/rollout", params=asked).text
-    data = json.loads(re.search(r'id="token-data">(.*?)</script>', page)[1])
+    data = tokens_of_page(page)
     record = run_of_0_2.rows(
         "SELECT token_ids, logprobs, entropies, trainable, text FROM files WHERE filename = ? AND file_row_number = ?",
         [first["file"], first["row"]],
@@ -69,6 +74,8 @@ def test_a_rollout_shows_its_tokens_and_their_numbers(run_of_0_2: OpenedRun) -> 
         told = [math.nan if token[place] is None else token[place] for token in data]
         assert told == pytest.approx(record[name], rel=1e-3, nan_ok=True)
     assert [token[2] == 1 for token in data] == record["trainable"]
+    # a run of 0.2 kept one advantage for all tokens
+    assert {token[5] for token in data} == {pytest.approx(first["advantage"], rel=1e-3)}
 
 
 def test_hostile_text_is_shown_and_nothing_else(tmp_path: Path) -> None:
@@ -217,9 +224,9 @@ def test_alternatives_of_an_analysis_stand_beside_their_tokens(tmp_path: Path) -
     pq.write_table(pa.table(found), parts / "train-1-0.parquet")
     asked = {"split": "train", "step": first["step"], "id": f"{first['group_id']}/{first['member']}"}
     page = client_of(run).get("/run/0/rollout", params=asked).text
-    data = json.loads(re.search(r'id="token-data">(.*?)</script>', page)[1])
+    data = tokens_of_page(page)
     text = Tokenizer.from_file(f"{model_folder('base:countdown')}/tokenizer.json").decode([7])
-    assert [token[5] for token in data] == [[text, -1.5] if i == 1 else None for i in range(len(data))]
+    assert [token[6] for token in data] == [[text, -1.5] if i == 1 else None for i in range(len(data))]
     pq.write_table(pa.table(found | {"token_id": [token + 1]}), parts / "train-1-0.parquet")
     page = client_of(run).get("/run/0/rollout", params=asked).text  # of another text
     assert "-1.5" not in re.search(r'id="token-data">(.*?)</script>', page)[1]

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import duckdb
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -20,13 +16,10 @@ from tokenizers import Tokenizer
 
 import outrider
 from outrider.errors import UserError
-from outrider.report import page as report_page
 from outrider.report.comparing.settings import differing_settings
 from outrider.report.content import Figure
-from outrider.report.digits import number
-from outrider.report.findings.base import percent
 from outrider.report.plot_data import has_data, plot_data, slots
-from outrider.report.safe_text import in_script, prose, visible
+from outrider.report.safe_text import in_script, visible
 from outrider.runs.tokenizer import tokenizer_of
 from outrider.view.difference import difference
 from outrider.view.export import exported
@@ -38,12 +31,14 @@ from outrider.view.problem import problem_history
 from outrider.view.problems import ORDERS, SHOWN, problems
 from outrider.view.prompts import prompts_of
 from outrider.view.rendered import rendered
-from outrider.view.rollout import ShownRollout, find, group_of, shown
+from outrider.view.rollout import branchings, find, group_of, shown
 from outrider.view.rollout_filter import RANGES, SORTS, RolloutFilter, page_of
 from outrider.view.security import Guard
 from outrider.view.several import curves_together, names_of, problems_apart
+from outrider.view.templates import static_file, templates
+from outrider.view.tokens import ShownToken
+from outrider.view.tree import drawn
 
-PAGES = Path(__file__).parent / "pages"
 Locate = Callable[[str], str]
 
 
@@ -59,7 +54,7 @@ class Application:
         self.findings = [Findings(run, columns) for run in runs]
         self._locate = locate
         self._tokenizers: dict[int, Tokenizer | None] = {}
-        self._pages = _environment()
+        self._pages = templates()
 
     def app(self, token: str = "") -> Starlette:
         """The ASGI application."""
@@ -126,12 +121,15 @@ class Application:
         run = self._run(request)
         row = _named(run, request)
         of = shown(run, row, self._tokenizer(request.path_params["run"]))
-        numbers = [
-            [token.text, token.id, int(token.sampled), _short(token.logprob), _short(token.entropy), token.alternative]
-            for token in of.tokens
-        ]
+        group = group_of(run, row)
+        data = {
+            "tokens": [_numbers(token) for token in of.tokens],
+            "observed": of.observed,
+            "branches": [[branch.at, *_label(branch.row)] for branch in branchings(row, group)],
+        }
+        read = [(part.role, _read(part.text)) for part in of.turns] or [("", _read(of.row.get("text") or ""))]
         return self._page(
-            "rollout", request, run, of=of, group=group_of(run, row), tokens=in_script(numbers), read=_read(of)
+            "rollout", request, run, of=of, group=group, tree=drawn(group), tokens=in_script(data), read=read
         )
 
     def pair(self, request: Request) -> Response:
@@ -174,7 +172,7 @@ class Application:
         return exported(self._run(request), RolloutFilter.of(asked), form)
 
     def static(self, request: Request) -> Response:
-        return _static(request.path_params["name"])
+        return static_file(request.path_params["name"])
 
     def missing(self, request: Request) -> Response:
         return self._page("error", request, None, status=404, sentence=f"There is no page {request.url.path}.")
@@ -220,9 +218,19 @@ def _named(run: OpenedRun, request: Request, name: str = "id") -> Row:
     return find(run, asked.get("split", "train"), int(asked["step"]), group, int(member))
 
 
-def _read(of: ShownRollout) -> Markup:
-    """The response with Markdown and formulas; where that extra is missing, as it was written."""
-    text = of.row.get("text") or ""
+def _numbers(token: ShownToken) -> list[Any]:
+    """A token as tokens.js reads it."""
+    numbers = (_short(value) for value in (token.logprob, token.entropy, token.advantage))
+    return [token.text, token.id, int(token.sampled), *numbers, token.alternative]
+
+
+def _label(row: Row) -> tuple[str, str]:
+    """The member and the outcome of a rollout that branches, for tokens.js."""
+    return str(row["member"]), row["outcome"] or "not verified"
+
+
+def _read(text: str) -> Markup:
+    """A text with Markdown and formulas; where that extra is missing, as it was written."""
     try:
         return rendered(text)
     except ModuleNotFoundError:
@@ -237,41 +245,3 @@ def _plots(figures: Sequence[Figure], first: Sequence[str] = ()) -> Markup:
 
 def _short(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.4g}")
-
-
-def share(value: float | None) -> str:
-    """A share in percent; nothing where there is none.
-
-    >>> share(0.125), share(None), share(float("nan"))
-    ('12 %', '', '')
-    """
-    return "" if value is None or value != value else percent(value)
-
-
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(PAGES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {"number": number, "prose": prose, "visible": visible, "share": share}
-    return environment
-
-
-_KINDS = {"js": "text/javascript", "css": "text/css"}
-_OF_REPORT = ("page.css", "theme.js", "plots.js", "sets.js")
-
-
-@lru_cache
-def _content(name: str) -> bytes | None:
-    if name == "plotly.js":
-        return files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
-    place = (report_page.PARTS if name in _OF_REPORT else PAGES) / name
-    known = {path.name for path in PAGES.iterdir()} | set(_OF_REPORT)
-    return place.read_bytes() if name in known and name.rpartition(".")[2] in _KINDS else None
-
-
-def _static(name: str) -> Response:
-    content = _content(name)
-    if content is None:
-        return Response("There is no such file.", 404, media_type="text/plain")
-    headers = {"Cache-Control": "max-age=3600" if name == "plotly.js" else "no-cache"}
-    return Response(content, media_type=_KINDS[name.rpartition(".")[2]], headers=headers)

@@ -1,36 +1,30 @@
-"""One rollout: its tokens with their numbers, its prompt, its verdict, and the rollouts of its group."""
+"""One rollout: its prompt, its tokens, its verdict, and the rollouts of its group."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from tokenizers import Tokenizer
-from tokenizers.decoders import DecodeStream
 
 from outrider.errors import UserError
 from outrider.view.listing import texts_of
+from outrider.view.messages import Message, messages_in, messages_of, turns_of
 from outrider.view.opened_run import OpenedRun, Row
+from outrider.view.tokens import ShownToken, alternatives, tokens_of
+
+# COLUMNS takes those that are there: files of earlier versions lack the last two
+_RECORD = """
+SELECT COLUMNS('^(prompt_ids|prefix_text|token_ids|logprobs|entropies|trainable|observations|advantages)$')
+FROM read_parquet(?, file_row_number = true) WHERE file_row_number = ?
+"""
 
 
-class ShownToken(NamedTuple):
-    """A token of a response.
+class Branching(NamedTuple):
+    """A place among the own tokens of a rollout where another one leaves it."""
 
-    Attributes:
-        text: what it adds to the text; empty where a character is not complete yet.
-        sampled: False where an environment said it.
-        logprob, entropy: as recorded when it was drawn, in nats; None where not known.
-        alternative: the text of the most likely other token, with its log-probability; None where `outrider analyse
-            tokens` has not been run on the rollout.
-    """
-
-    text: str
-    id: int
-    sampled: bool
-    logprob: float | None
-    entropy: float | None
-    alternative: tuple[str, float] | None = None
+    at: int
+    row: Row
 
 
 class ShownRollout(NamedTuple):
@@ -40,12 +34,19 @@ class ShownRollout(NamedTuple):
         row: its numbers, with ``text``, ``prompt``, ``answer`` and ``detail``.
         prefix: what it continues, of its parent or of a given solution; empty where it began anew.
         tokens: its own; empty where the tokens are not on disk or no tokenizer is on this machine.
+        messages: those of the prompt; empty where it is one text.
+        turns: those of the response; empty where it is one text.
+        observed: for each turn that an environment answered, own tokens before the answer, its tokens, and whether the
+            turn asked for what cannot be had.
     """
 
     row: Row
     prompt: str
     prefix: str
     tokens: list[ShownToken]
+    messages: list[Message]
+    turns: list[Message]
+    observed: list[tuple[int, int, bool]]
 
 
 def find(run: OpenedRun, split: str, step: int, group: str, member: int) -> Row:
@@ -68,75 +69,25 @@ def shown(run: OpenedRun, row: Row, tokenizer: Tokenizer | None) -> ShownRollout
     texts = texts_of(run, [row], ["text", "prompt", "answer", "detail"]).get((row["file"], row["row"]), {})
     row = row | {name: value for name, value in texts.items() if name not in ("file", "row")}
     if not run.has_tokens:
-        return ShownRollout(row, row.get("prompt") or "", "", [])
-    record = run.rows(
-        "SELECT prompt_ids, prefix_text, token_ids, logprobs, entropies, trainable "
-        "FROM read_parquet(?, file_row_number = true) WHERE file_row_number = ?",
-        [row["file"], row["row"]],
-    )[0]
+        prompt, text = row.get("prompt") or "", row.get("text") or ""
+        return ShownRollout(row, prompt, "", [], messages_in(prompt), messages_in(text), [])
+    record = run.rows(_RECORD, [row["file"], row["row"]])[0]
+    said = record.get("observations") or []
+    turns = turns_of(row.get("text") or "", [(one["begin"], one["end"]) for one in said])
+    observed = [(one["at"], one["tokens"], one["error"]) for one in said]
     if tokenizer is None:
-        return ShownRollout(row, "", record["prefix_text"], [])
-    prompt = tokenizer.decode(record["prompt_ids"], skip_special_tokens=False)
-    others = _alternatives(run, row, record["token_ids"], tokenizer)
-    return ShownRollout(row, prompt, record["prefix_text"], _tokens(tokenizer, record, others))
+        return ShownRollout(row, "", record["prefix_text"], [], [], turns, observed)
+    ids = record["prompt_ids"]
+    prompt = tokenizer.decode(ids, skip_special_tokens=False)
+    tokens = tokens_of(tokenizer, record, row["advantage"], alternatives(run, row, record["token_ids"], tokenizer))
+    return ShownRollout(row, prompt, record["prefix_text"], tokens, messages_of(tokenizer, ids), turns, observed)
 
 
-def _alternatives(
-    run: OpenedRun, row: Row, token_ids: Sequence[int], tokenizer: Tokenizer
-) -> dict[int, tuple[str, float]]:
-    """By own token, what ``outrider analyse tokens`` has found; its positions count the prefix too.
-
-    Nothing where it was of another text, as of a step that a resume has done again.
-    """
-    parts = run.path / "analysis" / "tokens" / "parts"
-    files = sorted(str(file) for file in parts.glob("*.parquet"))
-    if not files:
-        return {}
-    rows = run.rows(
-        "SELECT position - ? AS at, token_id, alternative_id, alternative_logprob FROM read_parquet(?) "
-        "WHERE split = ? AND step = ? AND group_id = ? AND member = ?",
-        [row["branch_at"], files, row["split"], row["step"], row["group_id"], row["member"]],
-    )
-    own = [one for one in rows if one["at"] >= 0]
-    if any(one["at"] >= len(token_ids) or token_ids[one["at"]] != one["token_id"] for one in own):
-        return {}
-    return {
-        one["at"]: (tokenizer.decode([one["alternative_id"]], skip_special_tokens=False), one["alternative_logprob"])
-        for one in own
-    }
-
-
-def _tokens(tokenizer: Tokenizer, record: Row, others: Mapping[int, tuple[str, float]]) -> list[ShownToken]:
-    ids = record["token_ids"]
-    nothing: list[Any] = [None] * len(ids)
-    sampled = record["trainable"] or [True] * len(ids)
-    numbers = zip(ids, sampled, record["logprobs"] or nothing, record["entropies"] or nothing, strict=True)
-    texts = pieces_of(tokenizer, ids)
-    return [
-        ShownToken(text, id, was_sampled, _finite(logprob), _finite(entropy), others.get(at))
-        for at, (text, (id, was_sampled, logprob, entropy)) in enumerate(zip(texts, numbers, strict=True))
-    ]
-
-
-def pieces_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    """What each token adds to the text; a character of several tokens is the last one's.
-
-    Bytes that are no text, as a random policy draws them, are U+FFFD.
-    """
-    stream, pieces = DecodeStream(skip_special_tokens=False), list[str | None]()
-    for id in ids:
-        try:
-            pieces.append(stream.step(tokenizer, id))
-        except Exception:  # noqa: BLE001 - the library's own, of no type: an "invalid prefix"
-            stream = DecodeStream(skip_special_tokens=False)
-            pieces.append("\ufffd")
-    if pieces and pieces[-1] is None:
-        pieces[-1] = "\ufffd"
-    return [piece or "" for piece in pieces]
-
-
-def _finite(value: float | None) -> float | None:
-    return None if value is None or not math.isfinite(value) else value
+def branchings(row: Row, group: Sequence[Row]) -> list[Branching]:
+    """Where others of the group leave the own tokens of a rollout, in order."""
+    own = f"{row['group_id']}/{row['member']}"
+    found = [Branching(other["branch_at"] - row["branch_at"], other) for other in group if other["parent"] == own]
+    return sorted((one for one in found if one.at >= 0), key=lambda one: one.at)
 
 
 def group_of(run: OpenedRun, row: Row) -> list[Row]:

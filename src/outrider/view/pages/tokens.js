@@ -1,52 +1,110 @@
-// The tokens of a response: coloured by a number, and each tells its own when it is chosen.
+// The tokens of a response: coloured by a number, in turns where an environment answered, with the places where others
+// of the group branch; each token tells its numbers when it is chosen.
 "use strict";
 
 const box = document.getElementById("tokens");
 const told = document.getElementById("token");
-const tokens = JSON.parse(document.getElementById("token-data").textContent)
-  .map(([text, id, sampled, logprob, entropy, other]) => ({ text, id, sampled: Boolean(sampled), logprob, entropy, other }));
+const data = JSON.parse(document.getElementById("token-data").textContent);
+const tokens = data.tokens.map(([text, id, sampled, logprob, entropy, advantage, other]) => (
+  { text, id, sampled: Boolean(sampled), logprob, entropy, advantage, other }
+));
 const finite = (value) => value !== null && value !== undefined;
+const widest = Math.max(...tokens.map((token) => Math.abs(token.advantage ?? 0)), 0);
+const spans = [];
 let chosen = -1;
 
-// 0 is no colour, 1 the strongest: entropy and surprise of up to 4 nats.
+// From -1 to 1: 0 is no colour, 1 the strongest, of vermilion; negative ones are blue. Entropy and surprise of up to 4
+// nats; advantages as a share of the largest here.
 const strengths = {
   entropy: (token) => (finite(token.entropy) ? Math.min(token.entropy / 4, 1) : 0),
   logprob: (token) => (finite(token.logprob) ? Math.min(-token.logprob / 4, 1) : 0),
+  advantage: (token) => (finite(token.advantage) && widest ? -token.advantage / widest : 0),
   none: () => 0,
 };
+const scales = {
+  entropy: "0 to 4 nats",
+  logprob: "log-probability 0 to -4",
+  advantage: `blue +${Number(widest.toPrecision(3))}, red -${Number(widest.toPrecision(3))}`,
+  none: "",
+};
+
+// What stands between tokens, by the number of tokens before it: links to the rollouts that branch there.
+function branchesAt(at) {
+  return data.branches.filter(([place]) => place === at).map(([, member, outcome]) => {
+    const link = document.createElement("a");
+    const address = new URLSearchParams(location.search);
+    address.set("id", address.get("id").replace(/[^/]*$/, member));
+    link.href = `${location.pathname}?${address}`;
+    link.className = "branch";
+    link.textContent = `branch ${member}`;
+    link.title = `rollout ${member} leaves here: ${outcome}`;
+    return link;
+  });
+}
+
+function written(from, to) {
+  const parts = [];
+  for (let i = from; i < to; i++) {
+    parts.push(...branchesAt(i));
+    const span = document.createElement("span");
+    span.textContent = tokens[i].text;
+    span.dataset.at = i;
+    if (!tokens[i].sampled) span.className = "observed";
+    spans[i] = span;
+    parts.push(span);
+  }
+  return parts;
+}
+
+// What an environment said can be folded away.
+function observed(at, length, failed) {
+  const details = document.createElement("details");
+  const summary = document.createElement("summary");
+  summary.textContent = `environment, ${length} tokens${failed ? ": what the turn asked for cannot be had" : ""}`;
+  details.open = true;
+  details.classList.toggle("failed", failed);
+  details.append(summary, ...written(at, at + length));
+  return details;
+}
 
 function write() {
-  box.replaceChildren(...tokens.map((token, i) => {
-    const span = document.createElement("span");
-    span.textContent = token.text;
-    span.dataset.at = i;
-    if (!token.sampled) span.className = "observed";
-    return span;
-  }));
+  const parts = [];
+  let at = 0;
+  for (const [begin, length, failed] of data.observed) {
+    parts.push(...written(at, begin));
+    if (length || failed) parts.push(observed(begin, length, failed));
+    at = begin + length;
+  }
+  parts.push(...written(at, tokens.length), ...branchesAt(tokens.length));
+  box.replaceChildren(...parts);
 }
 
 function colour(name) {
-  box.childNodes.forEach((span, i) => {
-    const strength = tokens[i].sampled ? strengths[name](tokens[i]) : 0;
-    span.style.backgroundColor = strength > 0.01
-      ? `color-mix(in srgb, var(--vermilion) ${Math.round(70 * strength)}%, transparent)` : "";
+  tokens.forEach((token, i) => {
+    const strength = token.sampled ? strengths[name](token) : 0;
+    const hue = strength > 0 ? "--vermilion" : "--blue";
+    spans[i].style.backgroundColor = Math.abs(strength) > 0.01
+      ? `color-mix(in srgb, var(${hue}) ${Math.round(70 * Math.abs(strength))}%, transparent)` : "";
   });
   const scale = document.querySelector(".scale");
-  scale.hidden = name === "none";
-  scale.textContent = name === "entropy" ? "0 to 4 nats" : "log-probability 0 to -4";
+  scale.hidden = !scales[name];
+  scale.textContent = scales[name];
 }
 
 function choose(at) {
   if (at < 0 || at >= tokens.length) return;
-  box.childNodes[chosen]?.classList.remove("chosen");
+  spans[chosen]?.classList.remove("chosen");
   chosen = at;
-  const { text, id, sampled, logprob, entropy, other } = tokens[at];
-  box.childNodes[at].classList.add("chosen");
-  box.childNodes[at].scrollIntoView({ block: "nearest" });
+  const { text, id, sampled, logprob, entropy, advantage, other } = tokens[at];
+  spans[at].classList.add("chosen");
+  const folded = spans[at].closest("details");
+  if (folded) folded.open = true;
+  spans[at].scrollIntoView({ block: "nearest" });
   const parts = [`token ${at + 1} of ${tokens.length}`, JSON.stringify(text), `id ${id}`];
   if (!sampled) parts.push("observed: an environment said it");
   if (finite(logprob)) parts.push(`log-probability ${logprob} (probability ${Number(Math.exp(logprob).toPrecision(3))})`);
   if (finite(entropy)) parts.push(`entropy ${entropy} nats`);
+  if (finite(advantage)) parts.push(`advantage ${advantage}`);
   if (other) parts.push(`most likely other token ${JSON.stringify(other[0])}, ${Number(Math.exp(other[1]).toPrecision(3))}`);
   told.textContent = parts.join(" · ");
 }

@@ -46,6 +46,14 @@ document.addEventListener("drawn", (event) => {
   });
 });
 
+// A prompt as messages, or as the model read it.
+document.querySelectorAll("input[name=prompt]").forEach((input) => {
+  input.addEventListener("change", () => {
+    document.getElementById("prompt-chat").hidden = input.value !== "chat";
+    document.getElementById("prompt-plain").hidden = input.value === "chat";
+  });
+});
+
 // A response as it was written, or as Markdown with formulas.
 document.querySelectorAll("input[name=shown]").forEach((input) => {
   input.addEventListener("change", () => {

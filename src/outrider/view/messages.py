@@ -1,0 +1,81 @@
+"""Prompts and responses as messages, each with its role."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tokenizers import Tokenizer
+
+ROLES = ("system", "developer", "user", "assistant", "model", "tool", "ipython")
+
+
+_HEADING = re.compile(rf"(?:\A|\n\n)\[({'|'.join(ROLES)})\]\n")
+
+
+class Message(NamedTuple):
+    """A message. The role of a rollout's own parts is ``policy`` or ``environment``."""
+
+    role: str
+    text: str
+
+
+def messages_in(text: str) -> list[Message]:
+    r"""The messages of a text that an importer has written, each under its role in brackets; none where it has one.
+
+    >>> messages_in("[system]\nAdd.\n\n[user]\n2 + 2?")
+    [Message(role='system', text='Add.'), Message(role='user', text='2 + 2?')]
+    """
+    _, *parts = _HEADING.split(text)
+    if not _HEADING.match(text):
+        return []
+    return [Message(role, part) for role, part in zip(parts[::2], parts[1::2], strict=True)]
+
+
+def turns_of(text: str, observations: Sequence[tuple[int, int]]) -> list[Message]:
+    """A response in turns, cut where an environment was observed (begin and end in characters); none without any.
+
+    >>> [turn.role for turn in turns_of("2 + 2 is [calc: 4] so 4", [(9, 18)])]
+    ['policy', 'environment', 'policy']
+    """
+    found: list[Message] = []
+    at = 0
+    for begin, end in observations:
+        found += [Message("policy", text[at:begin]), Message("environment", text[begin:end])]
+        at = end
+    return [part for part in (*found, Message("policy", text[at:])) if part.text] if observations else []
+
+
+def messages_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Message]:
+    """The messages of a prompt; none where no role is named between special tokens.
+
+    Reads the templates of ChatML (Qwen, SmolLM2), Gemma and Llama 3: a role stands behind a special token, alone or on
+    a line of its own. A message without text, as that which asks for the answer, is left out.
+    """
+    special = {id for id, token in tokenizer.get_added_tokens_decoder().items() if token.special}
+    found: list[Message] = []
+    role = ""
+    for text in _between(tokenizer, ids, special):
+        first, line, rest = text.partition("\n")
+        if first.strip() in ROLES and line and rest.strip():
+            found.append(Message(first.strip(), rest.strip("\n")))
+        elif text.strip() in ROLES:  # alone: its message comes behind the next special token
+            role = text.strip()
+        elif role and text.strip():
+            found.append(Message(role, text.strip("\n")))
+            role = ""
+        elif text.strip():
+            return []  # text of nobody: a template of another kind
+    return found
+
+
+def _between(tokenizer: Tokenizer, ids: Sequence[int], special: set[int]) -> list[str]:
+    """The texts between special tokens."""
+    parts: list[list[int]] = [[]]
+    for id in ids:
+        if id in special:
+            parts.append([])
+        else:
+            parts[-1].append(id)
+    return [str(tokenizer.decode(part, skip_special_tokens=False)) for part in parts if part]

@@ -1,0 +1,55 @@
+"""Templates and the files that pages load: all from installed packages, so that no page asks another address."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.responses import Response
+
+from outrider.report import page as report_page
+from outrider.report.digits import number
+from outrider.report.findings.base import percent
+from outrider.report.safe_text import prose, visible
+
+PAGES = Path(__file__).parent / "pages"
+_KINDS = {"js": "text/javascript", "css": "text/css"}
+_OF_REPORT = ("page.css", "theme.js", "plots.js", "sets.js")
+
+
+def share(value: float | None) -> str:
+    """A share in percent; nothing where there is none.
+
+    >>> share(0.125), share(None), share(float("nan"))
+    ('12 %', '', '')
+    """
+    return "" if value is None or value != value else percent(value)
+
+
+def templates() -> Environment:
+    """The templates of all pages. Every value is escaped."""
+    environment = Environment(
+        loader=FileSystemLoader(PAGES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"number": number, "prose": prose, "visible": visible, "share": share}
+    return environment
+
+
+def static_file(name: str) -> Response:
+    """A script or style by its name; 404 for every other name."""
+    content = _content(name)
+    if content is None:
+        return Response("There is no such file.", 404, media_type="text/plain")
+    headers = {"Cache-Control": "max-age=3600" if name == "plotly.js" else "no-cache"}
+    return Response(content, media_type=_KINDS[name.rpartition(".")[2]], headers=headers)
+
+
+@lru_cache
+def _content(name: str) -> bytes | None:
+    if name == "plotly.js":
+        return files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
+    place = (report_page.PARTS if name in _OF_REPORT else PAGES) / name
+    known = {path.name for path in PAGES.iterdir()} | set(_OF_REPORT)
+    return place.read_bytes() if name in known and name.rpartition(".")[2] in _KINDS else None

@@ -1,0 +1,104 @@
+"""The tokens of a rollout, each with its text and its numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tokenizers import Tokenizer
+from tokenizers.decoders import DecodeStream
+
+from outrider.view.opened_run import OpenedRun, Row
+
+
+class ShownToken(NamedTuple):
+    """A token of a response.
+
+    Attributes:
+        text: what it adds to the text; empty where a character is not complete yet.
+        sampled: False where an environment said it.
+        logprob, entropy: as recorded when it was drawn, in nats; None where not known.
+        alternative: the text of the most likely other token, with its log-probability; None where `outrider analyse
+            tokens` has not been run on the rollout.
+        advantage: None where none was assigned, and where an environment said the token.
+    """
+
+    text: str
+    id: int
+    sampled: bool
+    logprob: float | None
+    entropy: float | None
+    alternative: tuple[str, float] | None = None
+    advantage: float | None = None
+
+
+def alternatives(
+    run: OpenedRun, row: Row, token_ids: Sequence[int], tokenizer: Tokenizer
+) -> dict[int, tuple[str, float]]:
+    """By own token, what ``outrider analyse tokens`` has found; its positions count the prefix too.
+
+    Nothing where it was of another text, as of a step that a resume has done again.
+    """
+    parts = run.path / "analysis" / "tokens" / "parts"
+    files = sorted(str(file) for file in parts.glob("*.parquet"))
+    if not files:
+        return {}
+    rows = run.rows(
+        "SELECT position - ? AS at, token_id, alternative_id, alternative_logprob FROM read_parquet(?) "
+        "WHERE split = ? AND step = ? AND group_id = ? AND member = ?",
+        [row["branch_at"], files, row["split"], row["step"], row["group_id"], row["member"]],
+    )
+    own = [one for one in rows if one["at"] >= 0]
+    if any(one["at"] >= len(token_ids) or token_ids[one["at"]] != one["token_id"] for one in own):
+        return {}
+    return {
+        one["at"]: (tokenizer.decode([one["alternative_id"]], skip_special_tokens=False), one["alternative_logprob"])
+        for one in own
+    }
+
+
+def tokens_of(
+    tokenizer: Tokenizer, record: Row, advantage: float | None, others: Mapping[int, tuple[str, float]]
+) -> list[ShownToken]:
+    """The own tokens of a row of a rollout file; ``advantage`` is their mean."""
+    ids = record["token_ids"]
+    nothing: list[Any] = [None] * len(ids)
+    sampled = record["trainable"] or [True] * len(ids)
+    # null where each trainable token has the mean, and where an earlier version has written the file
+    shares = record.get("advantages") or [advantage] * len(ids)
+    columns = (sampled, record["logprobs"] or nothing, record["entropies"] or nothing, shares)
+    numbers = zip(pieces_of(tokenizer, ids), ids, *columns, strict=True)
+    return [
+        ShownToken(
+            text,
+            id,
+            was_sampled,
+            _finite(logprob),
+            _finite(entropy),
+            others.get(at),
+            _finite(share) if was_sampled else None,
+        )
+        for at, (text, id, was_sampled, logprob, entropy, share) in enumerate(numbers)
+    ]
+
+
+def pieces_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
+    """What each token adds to the text; a character of several tokens is the last one's.
+
+    Bytes that are no text, as a random policy draws them, are U+FFFD.
+    """
+    stream, pieces = DecodeStream(skip_special_tokens=False), list[str | None]()
+    for id in ids:
+        try:
+            pieces.append(stream.step(tokenizer, id))
+        except Exception:  # noqa: BLE001 - the library's own, of no type: an "invalid prefix"
+            stream = DecodeStream(skip_special_tokens=False)
+            pieces.append("\ufffd")
+    if pieces and pieces[-1] is None:
+        pieces[-1] = "\ufffd"
+    return [piece or "" for piece in pieces]
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else value
