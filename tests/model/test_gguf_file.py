@@ -15,7 +15,7 @@ from outrider.errors import UserError
 from outrider.model.gguf_file import SOURCE, folder_of_gguf, precision_of
 from outrider.model.load import load_policy, save_policy
 from outrider.model.options import PolicyOptions
-from outrider.model.places import local_config, model_folder
+from outrider.model.places import local_config, local_tokenizer, model_folder
 from outrider.record import Problem
 
 gguf = pytest.importorskip("gguf", reason="needs the package gguf")
@@ -137,11 +137,13 @@ def test_its_model_is_the_one_that_was_written(tmp_path: Path, quantised: bool, 
 
 def test_it_is_made_once_and_what_a_run_exports_is_an_ordinary_folder(tmp_path: Path, cache: Path) -> None:
     name = str(written(tmp_path / "tiny.gguf", model()))
+    assert local_tokenizer(name) is None  # nobody waits for a conversion to look at a run
     policy = load_policy(name)
     (folder,) = (entry for entry in cache.iterdir() if entry.suffix != ".lock")
     before = (folder / "model.safetensors").stat().st_mtime_ns
     assert model_folder(name) == str(folder)
     assert (local_config(name) or {})["num_hidden_layers"] == 2
+    assert local_tokenizer(name) == folder / "tokenizer.json"
     assert (folder / "model.safetensors").stat().st_mtime_ns == before
     save_policy(policy, tmp_path / "exported", {})
     again = AutoModelForCausalLM.from_pretrained(tmp_path / "exported")

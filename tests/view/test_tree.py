@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.view.rollout import _as_tree
-from outrider.view.tree import MOST, Pivot, drawn
+from outrider.view.tree import MOST, DrawnPivot, drawn
 
 
 def member(
@@ -84,7 +84,7 @@ def test_values_are_those_of_paths(given: list[tuple[int, int, str | None]]) -> 
         assert pivot == expected(pivot, owner[pivot.y], rows, paths)
 
 
-def expected(pivot: Pivot, row: dict[str, Any], rows: list[dict[str, Any]], paths: dict[int, Any]) -> Pivot:
+def expected(pivot: DrawnPivot, row: dict[str, Any], rows: list[dict[str, Any]], paths: dict[int, Any]) -> DrawnPivot:
     own = paths[row["member"]][: pivot.at]
     passing = [
         one

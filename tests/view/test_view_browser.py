@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
 
+import numpy as np
 import pytest
 from browsing import Tab, chromium
 from hostile import HOSTILE
 from plain_rows import row
 from viewing import RUN, plain_run
 
-from outrider.model.places import model_folder
+from outrider.model.places import local_tokenizer
+from outrider.record import Observation, Rollout, correct, incorrect
+from outrider.record.store import RolloutStore
 from outrider.view.opened_run import OpenedRun
 from outrider.view.view_command import serving
 
@@ -32,7 +36,7 @@ def run() -> OpenedRun:
 
 @pytest.fixture(scope="module")
 def site(run: OpenedRun) -> Iterator[str]:
-    with serving([run], model_folder, port=0) as address:
+    with serving([run], local_tokenizer, port=0) as address:
         yield address
 
 
@@ -45,7 +49,7 @@ def hostile_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         for step in (1, 2)
         for member, outcome in ((0, "correct"), (1, "incorrect"))
     ]
-    with serving([OpenedRun(plain_run(tmp_path_factory.mktemp("hurt"), rows))], model_folder, port=0) as address:
+    with serving([OpenedRun(plain_run(tmp_path_factory.mktemp("hurt"), rows))], local_tokenizer, port=0) as address:
         yield address
 
 
@@ -132,15 +136,99 @@ def test_hostile_text_does_nothing(tab: Tab, hostile_site: str) -> None:
 
 
 def test_new_data_is_offered(tab: Tab, tmp_path: Path) -> None:
-    import shutil
-
     folder = Path(shutil.copytree(RUN, tmp_path / "run"))
     last = sorted((folder / "rollouts").glob("train-*.parquet"))[-1]
     away = tmp_path / last.name
     last.rename(away)
-    with serving([OpenedRun(folder)], model_folder, port=0) as address:
+    with serving([OpenedRun(folder)], local_tokenizer, port=0) as address:
         tab.open(address + "run/0/")
         assert not tab.page.is_visible("#news")
         away.rename(last)
         tab.until("!document.getElementById('news').hidden")
+        calm(tab, address)
+
+
+def test_a_page_that_follows_reads_itself_again(tab: Tab, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(RUN, tmp_path / "run"))
+    last = sorted((folder / "rollouts").glob("train-*.parquet"))[-1]
+    away = tmp_path / last.name
+    last.rename(away)
+    with serving([OpenedRun(folder)], local_tokenizer, port=0) as address:
+        tab.open(address + "run/0/rollouts?split=train")
+        before = tab.page.text_content(".summary")
+        tab.page.check("#follow")
+        with tab.page.expect_navigation():
+            away.rename(last)
+        assert tab.page.text_content(".summary") != before
+        assert tab.page.is_checked("#follow")
+        assert tab.page.url.endswith("?split=train")
+        tab.page.uncheck("#follow")
+        calm(tab, address)
+
+
+def test_a_cursor_stands_in_all_curves(tab: Tab, site: str) -> None:
+    tab.open(site + "run/0/")
+    tab.draw_all()
+    plot = tab.page.query_selector("[data-figure=reward]")
+    plot.scroll_into_view_if_needed()
+    box = tab.page.query_selector("[data-figure=reward] .nsewdrag").bounding_box()
+    at = plot.evaluate("plot => plot._fullLayout.xaxis.d2p(2)")  # pixels of step 2
+    tab.page.mouse.move(box["x"] + at, box["y"] + box["height"] / 2, steps=3)
+    marked = (
+        "[...document.querySelectorAll('.plot')].filter((plot) => plot.querySelector('.hoverlayer .legend')).length"
+    )
+    tab.until(f"{marked} >= 3")
+    tab.page.mouse.move(0, 0)
+    tab.until(f"{marked} === 0")
+    calm(tab, site)
+
+
+def test_over_tokens_a_point_leads_to_its_step_too(tab: Tab, site: str, run: OpenedRun) -> None:
+    tab.open(site + "run/0/?over=tokens")
+    tab.draw_all()
+    spent = run.rows("SELECT CAST(sum(tokens) AS BIGINT) AS n FROM seen WHERE split = 'train' AND step <= 2")[0]["n"]
+    tab.page.evaluate(
+        f"document.querySelector('[data-figure=reward]').emit('plotly_click', {{points: [{{x: {spent}, y: 0}}]}})"
+    )
+    tab.page.wait_for_url("**/rollouts?split=train&step=2")
+
+
+def test_turns_fold_and_branches_lead_to_their_rollouts(tab: Tab, tmp_path: Path) -> None:
+    """Of a run as it is written: the parent of a branch, and a trajectory with an environment's answers."""
+    store = RolloutStore(tmp_path / "run" / "rollouts")
+    ids = np.arange(3, 13, dtype=np.int32)
+    empty = np.zeros(0, np.int32)
+    said = (Observation(4, 2, 4, 6, error=True), Observation(8, 0, 8, 8))
+    sampled = np.array([True] * 4 + [False] * 2 + [True] * 4)
+    shares = np.linspace(-1, 1, 10, dtype=np.float32)
+    common = {"problem_id": "p", "group_id": "g", "prompt_ids": ids[:2]}
+    root = Rollout(
+        member=0, token_ids=ids, logprobs_T=-np.ones(10, np.float32), prefix_ids=empty, trainable_T=sampled,
+        observations=said, text="0123456789", advantage=0.0, advantages_T=shares, **common,
+    )  # fmt: skip
+    branch = Rollout(
+        member=1, token_ids=ids[:3], logprobs_T=-np.ones(3, np.float32), prefix_ids=ids[:7], parent="g/0", **common
+    )
+    store.write(1, [root.verified(incorrect(), 0.0), branch.verified(correct(), 1.0)])
+    (tmp_path / "run" / "config.yaml").write_text("model: base:countdown\n")
+    with serving([OpenedRun(tmp_path / "run")], local_tokenizer, port=0) as address:
+        tab.open(address + "run/0/rollout?split=train&step=1&id=g/0")
+        tags = tab.page.eval_on_selector_all("#tokens > *, #tokens details > *", "all => all.map(one => one.tagName)")
+        assert tags == [*["SPAN"] * 4, "DETAILS", "SUMMARY", *["SPAN"] * 3, "A", *["SPAN"] * 3]
+        assert "cannot be had" in tab.page.text_content("#tokens summary")
+        tab.page.click("#tokens summary")
+        assert not tab.page.is_visible("#tokens details span")
+        tab.page.check("input[name=colour][value=advantage]")
+        colours = tab.page.eval_on_selector_all("#tokens span", "all => all.map(one => one.style.backgroundColor)")
+        assert ["vermilion" in one for one in colours] == [
+            (share < 0) and told for share, told in zip(shares, sampled, strict=True)
+        ]
+        assert ["blue" in one for one in colours] == [
+            (share > 0) and told for share, told in zip(shares, sampled, strict=True)
+        ]
+        assert "2 that pass here" in tab.page.text_content(".tree title")
+        calm(tab, address)
+        tab.page.click("#tokens a.branch")
+        tab.page.wait_for_url("**id=g%2F1")
+        assert "from token 7" in tab.page.text_content(".list")
         calm(tab, address)

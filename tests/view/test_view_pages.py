@@ -7,8 +7,10 @@ import html
 import io
 import json
 import math
+import os
 import re
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,8 @@ from viewing import RUN, client_of, plain_run
 
 from outrider.model.places import model_folder
 from outrider.view.opened_run import OpenedRun, Row
-from outrider.view.overview import facts
+from outrider.view.overview import curves, facts, tokens_by_step
+from outrider.view.pass_at_k import before_after
 from outrider.view.problem import problem_history
 from outrider.view.problems import ORDERS, problems
 
@@ -75,7 +78,7 @@ def test_a_rollout_shows_its_tokens_and_their_numbers(run_of_0_2: OpenedRun) -> 
         assert told == pytest.approx(record[name], rel=1e-3, nan_ok=True)
     assert [token[2] == 1 for token in data] == record["trainable"]
     # a run of 0.2 kept one advantage for all tokens
-    assert {token[5] for token in data} == {pytest.approx(first["advantage"], rel=1e-3)}
+    assert {(token[2], token[5]) for token in data} == {(1, first["advantage"]), (0, None)}
 
 
 def test_hostile_text_is_shown_and_nothing_else(tmp_path: Path) -> None:
@@ -283,3 +286,83 @@ def test_the_time_of_training_is_that_of_its_phases(run_of_0_2: OpenedRun) -> No
     apart = ("step", "evaluate", "tokens_per_second")
     seconds = sum(value for step in steps for name, value in step.items() if name not in apart and value is not None)
     assert facts(run_of_0_2)["time of training"] == f"{seconds:,.0f} seconds"
+
+
+def test_before_and_after_of_a_dump_are_counted_from_its_rollouts(tmp_path: Path) -> None:
+    rows = [each for step, k in ((0, 2), (9, 4)) for each in evaluated("a", step, k)]
+    rows += [each for step, k in ((0, 0), (9, 8)) for each in evaluated("b", step, k)]
+    rows += evaluated("a", 9, 0, group="greedy", stage="evaluate-greedy")  # a yardstick
+    found = before_after(OpenedRun(plain_run(tmp_path, rows)))
+    assert found is not None
+    assert found.names == ["step 0", "step 9"]
+    of = {name: [one.value for one in each if one] for name, each in found.rows.items()}
+    assert of["pass@1"] == pytest.approx([(2 / 8 + 0) / 2, (4 / 8 + 1) / 2])
+    assert of["pass@2"] == pytest.approx([(1 - 6 * 5 / (8 * 7)) / 2, (1 - 4 * 3 / (8 * 7) + 1) / 2])
+    assert list(of) == ["pass@1", "pass@2", "pass@4", "pass@8"]
+
+
+def test_without_evaluations_before_and_after_are_the_ends_of_training(tmp_path: Path) -> None:
+    rows = [
+        row(step=step, problem_id=f"p{problem}", member=i, outcome=("incorrect", "correct")[i < (step > 5) * 2])
+        for step in range(1, 11)
+        for problem in range(3)
+        for i in range(4)
+    ]
+    branches = [one | {"member": 9, "outcome": "correct", "parent": "x/0", "stage": "1-branch"} for one in rows]
+    found = before_after(OpenedRun(plain_run(tmp_path, rows + branches)))
+    assert found is not None
+    assert found.names == ["first steps", "last steps"]
+    assert "first and of the last 2 training steps" in found.note
+    assert [one.value for one in found.rows["pass@1"] if one] == [0.0, 0.5]
+    nothing = [one | {"outcome": None} for one in rows]
+    assert before_after(OpenedRun(plain_run(tmp_path, nothing, "nothing"))) is None
+
+
+def test_curves_over_tokens_stand_where_training_had_spent_them(run_of_0_2: OpenedRun) -> None:
+    spent = tokens_by_step(run_of_0_2)
+    per_step = {
+        one["step"]: one["n"]
+        for one in run_of_0_2.rows("SELECT step, sum(tokens) AS n FROM seen WHERE split = 'train' GROUP BY step")
+    }
+    assert spent == {step: sum(n for other, n in per_step.items() if other <= step) for step in per_step}
+    by_step, by_tokens = ({one.id: one for one in curves(run_of_0_2, over)} for over in ("step", "tokens"))
+    for id, figure in by_step.items():
+        for series, other in zip(figure.series, by_tokens[id].series, strict=True):
+            assert other.x == [spent.get(step, 0) for step in series.x]
+            assert other.y is series.y
+    refused = client_of(run_of_0_2).get("/run/0/?over=time")
+    assert refused.status_code == 400
+    assert "but over step or tokens" in html.unescape(refused.text)
+
+
+def test_a_problem_has_what_was_predicted_and_what_other_runs_did(tmp_path: Path) -> None:
+    rows = [
+        row(step=step, problem_id="p", member=i, outcome="correct", predicted=0.25) for step in (1, 2) for i in (0, 1)
+    ]
+    other = [row(step=3, problem_id="p", member=0, outcome="incorrect")]
+    runs = [
+        OpenedRun(plain_run(tmp_path, each, f"run{i}")) for i, each in enumerate((rows, other, [row(problem_id="q")]))
+    ]
+    assert [step.predicted for step in problem_history(runs[0], "p").steps] == [0.25, 0.25]
+    page = client_of(*runs).get("/run/0/problem", params={"id": "p"}).text
+    assert page.count('class="predicted"') == 2
+    assert "Training tried it in 1 step and never solved it." in page
+    assert "It has no rollout of this problem." in page
+
+
+def test_a_run_that_goes_on_says_so(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(RUN, tmp_path / "run"))
+    assert "state" not in facts(OpenedRun(folder)) or not (folder / "model").is_dir()
+    shutil.rmtree(folder / "model", ignore_errors=True)
+    hour_ago = time.time() - 3600
+    os.utime(folder / "metrics.jsonl", (hour_ago, hour_ago))
+    assert facts(OpenedRun(folder))["state"] == "not finished, last written 60 minutes ago"
+
+
+def test_notices_of_a_run_stand_on_the_page_of_several(tmp_path: Path, run_of_0_2: OpenedRun) -> None:
+    (tmp_path / "rollouts").mkdir()
+    shutil.copy(plain_run(tmp_path), tmp_path / "rollouts" / "a.parquet")
+    (tmp_path / "rollouts" / "b.parquet").write_bytes(b"PAR1 no")
+    page = client_of(run_of_0_2, OpenedRun(tmp_path)).get("/").text
+    assert "1 note on what was read" in page
+    assert "b.parquet was left out" in page

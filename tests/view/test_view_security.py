@@ -29,6 +29,21 @@ def test_a_token_is_asked_for_once(run: OpenedRun) -> None:
     assert client.get("/run/0/").status_code == 200
 
 
+def test_viewers_on_two_ports_do_not_take_each_others_token(run: OpenedRun) -> None:
+    first = client_of(run, token="one", host="10.0.0.7:8766")
+    second = client_of(run, token="two", host="10.0.0.7:8767")
+    for client, token in ((first, "one"), (second, "two")):
+        client.get(f"/run/0/?token={token}")
+    second.cookies.update(first.cookies)  # a browser keeps the cookies of a host for all of its ports
+    assert [client.get("/run/0/").status_code for client in (first, second)] == [200, 200]
+
+
+@pytest.mark.parametrize(("site", "status"), [("cross-site", 403), ("same-origin", 200), ("none", 200)])
+def test_another_site_starts_no_export(run: OpenedRun, site: str, status: int) -> None:
+    answer = client_of(run).get("/run/0/export?format=csv&step=1", headers={"Sec-Fetch-Site": site})
+    assert answer.status_code == status
+
+
 @pytest.mark.parametrize("address", ["/run/0/", "/static/view.js", "/nothing", "/run/0/version"])
 def test_every_answer_has_the_policy(run: OpenedRun, address: str) -> None:
     headers = client_of(run).get(address).headers
@@ -41,7 +56,7 @@ def test_no_page_has_an_inline_script_or_a_remote_address(run: OpenedRun) -> Non
     import re
 
     client = client_of(run)
-    for address in ("/run/0/", "/run/0/rollouts", "/run/0/problems"):
+    for address in ("/run/0/", "/run/0/?over=tokens", "/run/0/rollouts", "/run/0/problems"):
         page = client.get(address).text
         for attributes, body in re.findall(r"<script([^>]*)>(.*?)</script>", page, re.S):
             assert "application/json" in attributes or not body.strip()

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from plain_rows import random_rows, table
 from starlette.testclient import TestClient
 
-from outrider.model.places import model_folder
+from outrider.model.places import local_tokenizer
 from outrider.view.application import Application
 from outrider.view.opened_run import OpenedRun
 
@@ -24,5 +24,5 @@ def plain_run(folder: Path, rows: list[dict[str, Any]] | None = None, name: str 
 
 
 def client_of(*runs: OpenedRun, token: str = "", host: str = "localhost") -> TestClient:
-    app = Application(runs, model_folder).app(token)
+    app = Application(runs, local_tokenizer).app(token)
     return TestClient(app, base_url=f"http://{host}", follow_redirects=False, raise_server_exceptions=True)

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from html import escape
 from pathlib import Path
 
-from outrider.model.places import model_folder
+from outrider.model.places import local_tokenizer
 
 
 class Viewer:
@@ -31,7 +31,9 @@ class Viewer:
         from outrider.view.view_command import serving
 
         self._open = ExitStack()
-        self.address: str = self._open.enter_context(serving([OpenedRun(path) for path in paths], model_folder, port))
+        self.address: str = self._open.enter_context(
+            serving([OpenedRun(path) for path in paths], local_tokenizer, port)
+        )
 
     def close(self) -> None:
         """End it; a second time does nothing."""

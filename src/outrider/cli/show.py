@@ -29,11 +29,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the table."""
     if arguments.n < 1:
         raise UserError(f"--n is {arguments.n}, but should be at least 1")
-    from outrider.model.places import model_folder
+    from outrider.model.places import local_tokenizer
     from outrider.screen.show_command import show_command
     from outrider.screen.shown import Shown
 
     chosen = Shown(
         arguments.n, arguments.problem, arguments.verdict, arguments.stage, arguments.longest, arguments.full
     )
-    return show_command(arguments.run_folder, arguments.step, chosen, arguments.name, model_folder)
+    return show_command(arguments.run_folder, arguments.step, chosen, arguments.name, local_tokenizer)

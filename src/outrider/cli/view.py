@@ -29,7 +29,7 @@ def add_to(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
-    from outrider.model.places import model_folder
+    from outrider.model.places import local_tokenizer
     from outrider.view.view_command import view_command
 
-    return view_command(arguments.runs, model_folder, arguments.port, arguments.host, columns(arguments))
+    return view_command(arguments.runs, local_tokenizer, arguments.port, arguments.host, columns(arguments))

@@ -77,15 +77,29 @@ def folder_of_gguf(name: str) -> str:
     file = gguf_file(name)
     if _PART.search(file.stem):
         raise UserError(f"model {name!r}: {file.name} is one of several parts; join them with llama-gguf-split --merge")
-    status = file.stat()
-    cache = cache_folder()
-    place = cache / f"{file.stem}-{_digest(file.absolute(), status.st_size, status.st_mtime_ns)}"
+    place = _place(file)
     if (place / SOURCE).is_file():
         return str(place)
     with making(place):
         if not (place / SOURCE).is_file():
             _convert(name, file, place)
     return str(place)
+
+
+def converted_folder(name: str) -> Path | None:
+    """The folder of a GGUF model that was converted earlier; None where it was not.
+
+    Raises:
+        UserError: no such file.
+    """
+    place = _place(gguf_file(name))
+    return place if (place / SOURCE).is_file() else None
+
+
+def _place(file: Path) -> Path:
+    """Where the folder of a GGUF file is, or will be."""
+    status = file.stat()
+    return cache_folder() / f"{file.stem}-{_digest(file.absolute(), status.st_size, status.st_mtime_ns)}"
 
 
 def precision_of(folder: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.errors import UserError, nearest
-from outrider.model.gguf_file import folder_of_gguf, is_gguf
+from outrider.model.gguf_file import converted_folder, folder_of_gguf, is_gguf
 from outrider.model.made_base import made_base
 
 
@@ -69,14 +69,35 @@ def local_config(name: str) -> dict[str, Any] | None:
             return local_config(made.start)
         except UserError:  # what makes the base says what is missing
             return None
-    folder = model_folder(name)
-    file: Path | str | object = Path(folder) / "config.json"
-    if not looks_local(folder):
-        from huggingface_hub import try_to_load_from_cache
-
-        file = try_to_load_from_cache(folder, "config.json")
+    file = _here(model_folder(name), "config.json")
     try:
-        config = json.loads(Path(file).read_bytes()) if isinstance(file, (str, Path)) else None
+        config = json.loads(file.read_bytes()) if file else None
     except (OSError, ValueError):
         return None
     return config if isinstance(config, dict) else None
+
+
+def local_tokenizer(name: str) -> Path | None:
+    """A model's tokenizer.json, as :func:`local_config` finds its configuration; a GGUF file is not converted for it.
+
+    >>> local_tokenizer("base:countdown").name
+    'tokenizer.json'
+    >>> local_tokenizer("no-one/no-such-model")
+    """
+    try:
+        if (made := made_base(name)) is not None and not made.made:
+            return local_tokenizer(made.start)
+        folder = converted_folder(name) if is_gguf(name) else model_folder(name)
+    except UserError:  # such a model is not on this machine
+        return None
+    return _here(str(folder), "tokenizer.json") if folder else None
+
+
+def _here(folder: str, name: str) -> Path | None:
+    """A file of a model's folder, or of what the hub's cache holds of it; None where there is none."""
+    file: Path | str | object = Path(folder) / name
+    if not looks_local(folder):
+        from huggingface_hub import try_to_load_from_cache
+
+        file = try_to_load_from_cache(folder, name)
+    return Path(file) if isinstance(file, (str, Path)) and Path(file).is_file() else None

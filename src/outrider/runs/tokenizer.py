@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from outrider.errors import UserError
+Locate = Callable[[str], Path | None]
+"""The tokenizer.json of a model by its name; None where it is not on this machine."""
 
 
-def tokenizer_of(run: Path, model: str | None, locate: Callable[[str], str]) -> Tokenizer | None:
+def tokenizer_of(run: Path, model: str | None, locate: Locate) -> Tokenizer | None:
     """That of the exported model, or of what the run began with if that is on this machine; None: neither is.
 
     Args:
         model: what the run began with, by its name; None where that is not known.
-        locate: the folder of a model by its name; a UserError where it is not on this machine.
     """
-    files = [run / "model" / "tokenizer.json"]
-    if model is not None:
-        with suppress(UserError, OSError):
-            files.append(Path(locate(model)) / "tokenizer.json")
-    return next((Tokenizer.from_file(str(file)) for file in files if file.is_file()), None)
+    exported = run / "model" / "tokenizer.json"
+    file = exported if exported.is_file() else locate(model) if model is not None else None
+    return None if file is None else Tokenizer.from_file(str(file))

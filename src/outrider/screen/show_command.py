@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from outrider.config import read_yaml
 from outrider.errors import UserError, nearest
 from outrider.record import Outcome, Rollout
 from outrider.runs.folder import RunFolder
-from outrider.runs.tokenizer import tokenizer_of
+from outrider.runs.tokenizer import Locate, tokenizer_of
 from outrider.screen.shown import Shown
 
 _LONGEST = 400
@@ -33,13 +33,13 @@ _COLOURS = {
 }
 
 
-def show_command(run: Path, step: int | None, shown: Shown, name: str, locate: Callable[[str], str]) -> int:
+def show_command(run: Path, step: int | None, shown: Shown, name: str, locate: Locate) -> int:
     """Print rollouts of one step (None: the last) that a run drew for ``name``, and return 0.
 
     Problems are shown by their prompts, or by their ids where there is no tokenizer on this machine.
 
     Args:
-        locate: the folder of a model by its name.
+        locate: the tokenizer of a model by its name.
 
     Raises:
         UserError: there is no run, or it has no such rollouts.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -20,14 +20,15 @@ from outrider.report.comparing.settings import differing_settings
 from outrider.report.content import Figure
 from outrider.report.plot_data import has_data, plot_data, slots
 from outrider.report.safe_text import in_script, visible
-from outrider.runs.tokenizer import tokenizer_of
+from outrider.runs.tokenizer import Locate, tokenizer_of
 from outrider.view.difference import difference
 from outrider.view.export import exported
 from outrider.view.findings import EVIDENCE, Findings
 from outrider.view.listing import choices, listing
 from outrider.view.opened_run import OpenedRun, Row
-from outrider.view.overview import budget, curves, facts, pass_at_k
-from outrider.view.problem import problem_history
+from outrider.view.overview import budget, curves, facts, tokens_by_step
+from outrider.view.pass_at_k import before_after
+from outrider.view.problem import elsewhere, problem_history
 from outrider.view.problems import ORDERS, SHOWN, problems
 from outrider.view.prompts import prompts_of
 from outrider.view.rendered import rendered
@@ -39,14 +40,12 @@ from outrider.view.templates import static_file, templates
 from outrider.view.tokens import ShownToken
 from outrider.view.tree import drawn
 
-Locate = Callable[[str], str]
-
 
 class Application:
     """Pages about runs.
 
     Args:
-        locate: the folder of a model by its name; a UserError where it is not on this machine.
+        locate: the tokenizer of a model by its name.
     """
 
     def __init__(self, runs: Sequence[OpenedRun], locate: Locate, columns: Mapping[str, str] | None = None) -> None:
@@ -83,7 +82,8 @@ class Application:
             return RedirectResponse("/run/0/")
         for run in self.runs:
             run.refresh()
-        names, figures = names_of(self.runs), [figure for figure in curves_together(self.runs) if has_data(figure)]
+        names, over = names_of(self.runs), _over(request)
+        figures = [figure for figure in curves_together(self.runs, over) if has_data(figure)]
         return self._page(
             "runs",
             request,
@@ -92,20 +92,23 @@ class Application:
             each=[facts(run) for run in self.runs],
             differ=differing_settings({name: run.data.config for name, run in zip(names, self.runs, strict=True)}),
             apart=problems_apart(self.runs),
+            over=over,
             figures=figures,
             plots=_plots(figures, names),
         )
 
     def overview(self, request: Request) -> Response:
-        run = self._run(request)
-        figures = [figure for figure in curves(run) if has_data(figure)]
+        run, over = self._run(request), _over(request)
+        figures = [figure for figure in curves(run, over) if has_data(figure)]
         return self._page(
             "overview",
             request,
             run,
             facts=facts(run),
             budget=budget(run),
-            pass_at_k=pass_at_k(run),
+            measured=before_after(run),
+            over=over,
+            places=in_script([[tokens, step] for step, tokens in tokens_by_step(run).items()]),
             figures=figures,
             plots=_plots(figures),
         )
@@ -154,7 +157,12 @@ class Application:
         run = self._run(request)
         history = problem_history(run, request.query_params.get("id", ""))
         prompts = prompts_of(run, [history.id], self._tokenizer(request.path_params["run"]))
-        return self._page("problem", request, run, history=history, prompt=prompts.get(history.id, ""))
+        others = [
+            (at, name, elsewhere(other, history.id))
+            for at, (name, other) in enumerate(zip(names_of(self.runs), self.runs, strict=True))
+            if other is not run
+        ]
+        return self._page("problem", request, run, history=history, prompt=prompts.get(history.id, ""), others=others)
 
     def found(self, request: Request) -> Response:
         """The findings alone, which an open page asks for."""
@@ -216,6 +224,18 @@ def _named(run: OpenedRun, request: Request, name: str = "id") -> Row:
     if not member.isdecimal() or not asked.get("step", "").isdecimal():
         raise UserError(f"a rollout is named by split, step and {name}, as ?split=train&step=3&{name}=GROUP/0")
     return find(run, asked.get("split", "train"), int(asked["step"]), group, int(member))
+
+
+def _over(request: Request) -> str:
+    """What curves are drawn over.
+
+    Raises:
+        UserError: neither steps nor tokens.
+    """
+    over = request.query_params.get("over") or "step"
+    if over not in ("step", "tokens"):
+        raise UserError(f"curves cannot be drawn over {over!r}, but over step or tokens")
+    return over
 
 
 def _numbers(token: ShownToken) -> list[Any]:

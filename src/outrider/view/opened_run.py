@@ -19,6 +19,7 @@ from outrider.report.opened import open_any
 from outrider.report.run import is_run, reopened, rows_of_files
 
 KEPT_SEARCHES = 16
+IN_USE = 60.0  # seconds in which a page that has asked for a search may still read it
 LOOK = 2.0  # seconds between two looks at the folder
 TEXTS = ("text", "prompt", "answer", "detail")
 """Columns that stay on disk."""
@@ -50,7 +51,7 @@ class OpenedRun:
         self._seen_at = 0.0
         self._changes = 0
         self._stamps: dict[str, tuple[int, int]] = {}
-        self._searches: OrderedDict[tuple[str, tuple[str, ...], str], str] = OrderedDict()
+        self._searches: OrderedDict[tuple[str, tuple[str, ...], str], tuple[str, float]] = OrderedDict()
         self._numbers = count()
         self._kept: dict[str, tuple[str, Any]] = {}
         self._empty_before = False
@@ -128,11 +129,13 @@ class OpenedRun:
                     f"CREATE TABLE {name} AS SELECT file, row FROM ({source}) WHERE contains(text, ?)",
                     [text],
                 )
-                self._searches[key] = name
+                self._searches[key] = name, 0.0
+            found, now = self._searches[key][0], time.monotonic()
+            self._searches[key] = found, now
             self._searches.move_to_end(key)
-            while len(self._searches) > KEPT_SEARCHES:
-                self.rows(f"DROP TABLE {self._searches.popitem(last=False)[1]}")
-            return self._searches[key]
+            while len(self._searches) > KEPT_SEARCHES and now - next(iter(self._searches.values()))[1] > IN_USE:
+                self.rows(f"DROP TABLE {self._searches.popitem(last=False)[1][0]}")
+            return found
 
     def close(self) -> None:
         self.data.db.close()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from outrider.report.content import Figure, Series
 from outrider.report.data import SAMPLED
 from outrider.runs.folder import RunFolder
 from outrider.view.opened_run import OpenedRun, Row
 
+TOKENS = "generated tokens of training"
 _NO_PHASES = ("step", "evaluate", "tokens_per_second")  # of timing.jsonl
 
 
@@ -39,8 +42,27 @@ def facts(run: OpenedRun) -> dict[str, str]:
         rollouts, tokens = (sum(row[name] for row in totals.values()) for name in ("rollouts", "tokens"))
         found["evaluation"] = f"{rollouts:,} rollouts, {tokens:,} tokens"
     if run.data.folder is not None and (seconds := _seconds(run.data.folder)):
-        found["time of training"] = f"{seconds / 60:,.0f} minutes" if seconds >= 120 else f"{seconds:,.0f} seconds"
+        found["time of training"] = _duration(seconds)
+    if run.data.folder is not None and "explore" in config and (since := _unfinished(run.data.folder)) is not None:
+        found["state"] = f"not finished, last written {_duration(since)} ago"
     return found
+
+
+def _duration(seconds: float) -> str:
+    """Minutes, or seconds below two minutes.
+
+    >>> _duration(90), _duration(7200)
+    ('90 seconds', '120 minutes')
+    """
+    return f"{seconds / 60:,.0f} minutes" if seconds >= 120 else f"{seconds:,.0f} seconds"
+
+
+def _unfinished(folder: Path) -> float | None:
+    """Seconds since the metrics of a run were written that has exported no model; None of one that has ended."""
+    metrics = folder / "metrics.jsonl"
+    if (folder / "model" / "config.json").is_file() or not metrics.is_file():
+        return None
+    return max(0.0, time.time() - metrics.stat().st_mtime)
 
 
 def _seconds(folder: Path) -> float:
@@ -56,27 +78,41 @@ def _totals(run: OpenedRun) -> list[Row]:
     )
 
 
-def pass_at_k(run: OpenedRun) -> list[tuple[str, Any, Any]]:
-    """pass@k of the first and of the last evaluation: the name, and both intervals; None for what is not there, as the
-    last one where there is one alone."""
-    steps = sorted(run.data.evaluations)
-    if not steps:
-        return []
-    first, last = (run.data.evaluations[step].overall for step in (steps[0], steps[-1]))
-    if len(steps) == 1:
-        return [(f"pass@{k}", first.pass_at[k], None) for k in sorted(first.pass_at)] + [("greedy", first.greedy, None)]
-    names: list[tuple[str, Any, Any]] = [
-        (f"pass@{k}", first.pass_at.get(k), last.pass_at.get(k)) for k in sorted({*first.pass_at, *last.pass_at})
-    ]
-    return [*names, ("greedy", first.greedy, last.greedy), ("majority", first.majority, last.majority)]
-
-
-def curves(run: OpenedRun) -> list[Figure]:
-    """Reward, entropy and the shares of groups by outcome over steps, and pass@k of evaluations.
+def curves(run: OpenedRun, over: str = "step") -> list[Figure]:
+    """Reward, entropy and the shares of groups by outcome, and pass@k of evaluations; over steps, or over ``tokens``
+    that training has generated.
 
     From the rollouts, so that a dump has them too.
     """
-    return run.kept("curves", lambda: _curves(run))
+    figures = run.kept("curves", lambda: _curves(run))
+    if over == "step":
+        return figures
+    spent = tokens_by_step(run)
+    return [
+        replace(
+            figure, x=TOKENS, series=[replace(one, x=[_at(spent, step) for step in one.x]) for one in figure.series]
+        )
+        for figure in figures
+    ]
+
+
+def tokens_by_step(run: OpenedRun) -> dict[int, int]:
+    """Tokens that training has generated up to the end of each step."""
+    return run.kept(
+        "tokens",
+        lambda: {
+            row["step"]: row["spent"]
+            for row in run.rows(
+                "SELECT step, CAST(sum(sum(tokens)) OVER (ORDER BY step) AS BIGINT) AS spent FROM seen "
+                "WHERE split = 'train' GROUP BY step HAVING sum(tokens) IS NOT NULL ORDER BY step"
+            )
+        },
+    )
+
+
+def _at(spent: Mapping[int, int], step: int) -> int:
+    """Tokens up to a step, which an evaluation may have of its own: 0 before the first."""
+    return max((tokens for known, tokens in spent.items() if known <= step), default=0)
 
 
 def _curves(run: OpenedRun) -> list[Figure]:

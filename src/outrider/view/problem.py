@@ -18,6 +18,7 @@ class ProblemStep(NamedTuple):
 
     Attributes:
         low, high: 95 % interval of the pass rate, by Wilson; both None without verdicts.
+        predicted: the pass rate that a stage predicted before the step; None where none did.
     """
 
     split: str
@@ -29,6 +30,7 @@ class ProblemStep(NamedTuple):
     tokens: int
     low: float | None
     high: float | None
+    predicted: float | None = None
 
     @property
     def rate(self) -> float | None:
@@ -118,8 +120,9 @@ def problem_history(run: OpenedRun, problem: str) -> ProblemHistory:
     """
     rows = run.rows(
         "SELECT split, step, group_id, any_value(level) AS level, count(*) AS rollouts, count(outcome) AS verified, "
-        "count(*) FILTER (outcome = 'correct') AS correct, coalesce(sum(tokens), 0) AS tokens "
-        f"FROM seen WHERE problem_id = ? AND {SAMPLED} GROUP BY ALL ORDER BY split, step, group_id",
+        "count(*) FILTER (outcome = 'correct') AS correct, coalesce(sum(tokens), 0) AS tokens, "
+        f"any_value(predicted) AS predicted FROM seen WHERE problem_id = ? AND {SAMPLED} "
+        "GROUP BY ALL ORDER BY split, step, group_id",
         [problem],
     )
     if not rows:
@@ -134,6 +137,7 @@ def problem_history(run: OpenedRun, problem: str) -> ProblemHistory:
             row["correct"],
             row["tokens"],
             *interval(row["correct"], row["verified"]),
+            row["predicted"],
         )
         for row in rows
     ]
@@ -141,6 +145,12 @@ def problem_history(run: OpenedRun, problem: str) -> ProblemHistory:
     first, last = (_one(run, problem, split, "outcome = 'correct'", order) for order in ("ASC", "DESC"))
     failed = _one(run, problem, split, "outcome <> 'correct'", "DESC")
     return ProblemHistory(problem, rows[0]["level"], steps, first, last, failed)
+
+
+def elsewhere(run: OpenedRun, problem: str) -> ProblemHistory | None:
+    """The history of the problem in another run; None where that never met it."""
+    met = run.rows("SELECT count(*) AS n FROM seen WHERE problem_id = ?", [problem])[0]["n"]
+    return problem_history(run, problem) if met else None
 
 
 def interval(successes: int, tries: int) -> tuple[float | None, float | None]:

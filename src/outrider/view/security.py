@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-COOKIE = "outrider-view"
+COOKIE = "outrider-view"  # and the port: cookies of a host are those of all its ports
 
 POLICY = "; ".join(
     [
@@ -63,6 +63,10 @@ class Guard:
         await (answer or self.app)(scope, receive, send_guarded)
 
     def _refusal(self, request: Request) -> Response | None:
+        # a link from elsewhere may open a page, but an export costs time and disk
+        if request.headers.get("sec-fetch-site") == "cross-site" and request.url.path.endswith("/export"):
+            return PlainTextResponse("Another site has asked for this export.", 403)
+        cookie = f"{COOKIE}-{request.url.port or 80}"
         if not self.token:
             if host_of(request.headers) in LOOPBACK:
                 return None
@@ -70,9 +74,9 @@ class Guard:
         given = request.query_params.get("token")
         if given is not None and hmac.compare_digest(given.encode(), self.token.encode()):
             answer = RedirectResponse(str(request.url.remove_query_params("token")), 303)
-            answer.set_cookie(COOKIE, self.token, httponly=True, samesite="strict")
+            answer.set_cookie(cookie, self.token, httponly=True, samesite="lax")  # a link in a message opens it
             return answer
-        kept = request.cookies.get(COOKIE, "")
+        kept = request.cookies.get(cookie, "")
         if hmac.compare_digest(kept.encode(), self.token.encode()):
             return None
         return PlainTextResponse("This page needs the token that `outrider view` has printed.", 403)

@@ -33,11 +33,11 @@ def names_of(runs: Sequence[OpenedRun]) -> list[str]:
     return found
 
 
-def curves_together(runs: Sequence[OpenedRun]) -> list[Figure]:
+def curves_together(runs: Sequence[OpenedRun], over: str = "step") -> list[Figure]:
     """One figure for each curve that several runs have, a line for each run; of pass@k the first and the last k."""
     found: dict[str, Figure] = {}
     for name, run in zip(names_of(runs), runs, strict=True):
-        for figure in curves(run):
+        for figure in curves(run, over):
             if figure.kind != "line":
                 continue
             for series in figure.series if len(figure.series) == 1 else (figure.series[0], figure.series[-1]):

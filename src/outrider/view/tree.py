@@ -9,10 +9,10 @@ from outrider.view.opened_run import Row
 
 ROW = 22  # pixels between two lines
 MOST = 200  # rollouts of a tree that is drawn
-_LEFT, _RIGHT = 1.0, 68.0  # percent of the width; labels stand to the right
+_LEFT, _RIGHT = 1.0, 64.0  # percent of the width; labels stand to the right
 
 
-class Line(NamedTuple):
+class DrawnLine(NamedTuple):
     """The own tokens of a rollout.
 
     Attributes:
@@ -29,7 +29,7 @@ class Line(NamedTuple):
     parent_y: float | None
 
 
-class Pivot(NamedTuple):
+class DrawnPivot(NamedTuple):
     """A place where branches leave a rollout.
 
     Attributes:
@@ -46,15 +46,15 @@ class Pivot(NamedTuple):
     verified: int
 
 
-class Tree(NamedTuple):
+class DrawnTree(NamedTuple):
     """Lines in the order of the group, pivots, and the height in pixels."""
 
-    lines: list[Line]
-    pivots: list[Pivot]
+    lines: list[DrawnLine]
+    pivots: list[DrawnPivot]
     height: float
 
 
-def drawn(rows: Sequence[Row]) -> Tree | None:
+def drawn(rows: Sequence[Row]) -> DrawnTree | None:
     """The tree of a group whose rows stand in its order, each below its parent.
 
     None where nothing branched, where lengths are not known, or beyond :data:`MOST` rollouts.
@@ -71,13 +71,13 @@ def drawn(rows: Sequence[Row]) -> Tree | None:
     for at, row in enumerate(rows):
         parent = places.get(row["parent"], at)
         above = _y(parent) if parent < at else None
-        lines.append(Line(row, _x(row["branch_at"], longest), _x(_end(row), longest), _y(at), above))
+        lines.append(DrawnLine(row, _x(row["branch_at"], longest), _x(_end(row), longest), _y(at), above))
         for place in sorted({child["branch_at"] for child in children.get(_id(row), [])}):
             passing = [row, *(below for child in children[_id(row)] if child["branch_at"] >= place
                               for below in _below(child, children))]  # fmt: skip
             verified = [one["outcome"] for one in passing if one["outcome"] is not None]
-            pivots.append(Pivot(_x(place, longest), _y(at), place, verified.count("correct"), len(verified)))
-    return Tree(lines, pivots, ROW * len(rows) + 4)
+            pivots.append(DrawnPivot(_x(place, longest), _y(at), place, verified.count("correct"), len(verified)))
+    return DrawnTree(lines, pivots, ROW * len(rows) + 4)
 
 
 def _below(row: Row, children: dict[str, list[Row]]) -> list[Row]:

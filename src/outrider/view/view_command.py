@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from outrider.errors import UserError
+from outrider.runs.tokenizer import Locate
 from outrider.view.opened_run import OpenedRun
 from outrider.view.security import LOOPBACK
 
@@ -19,7 +20,7 @@ PORT = 8766
 
 def view_command(
     paths: Sequence[Path],
-    locate: Callable[[str], str],
+    locate: Locate,
     port: int = PORT,
     host: str = "127.0.0.1",
     columns: Mapping[str, str] | None = None,
@@ -53,7 +54,7 @@ def view_command(
 @contextmanager
 def serving(
     runs: Sequence[OpenedRun],
-    locate: Callable[[str], str],
+    locate: Locate,
     port: int = PORT,
     host: str = "127.0.0.1",
     token: str = "",
@@ -77,7 +78,7 @@ def serving(
     thread.start()
     while not server.started and thread.is_alive():
         time.sleep(0.01)
-    shown = "localhost" if host in LOOPBACK else host
+    shown = "localhost" if host in LOOPBACK else f"[{host}]" if ":" in host else host
     try:
         yield f"http://{shown}:{bound.getsockname()[1]}/" + (f"?token={token}" if token else "")
     finally:

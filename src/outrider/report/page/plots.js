@@ -180,7 +180,7 @@ function axes(plot) {
   else if (plot.series.every((s) => !s.low && s.y.every((value) => !value))) y.range = [0, 1]; // not from -1
   const values = [...new Set(plot.series.flatMap((series) => series.x))];
   if (values.some((value) => typeof value === "string")) Object.assign(x, { type: "category", ticks: "" });
-  else if (Math.max(...values) >= 1e5) x.exponentformat = "SI"; // tokens: 0.4M
+  else if (Math.max(...values) >= 1e4) x.exponentformat = "SI"; // tokens: 20k, 0.4M
   if (plot.xLog) {
     x.type = "log";
     if (values.length <= 12) Object.assign(x, { tickvals: values, ticktext: values.map(digits) });

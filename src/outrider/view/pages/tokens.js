@@ -30,13 +30,13 @@ const scales = {
 
 // What stands between tokens, by the number of tokens before it: links to the rollouts that branch there.
 function branchesAt(at) {
-  return data.branches.filter(([place]) => place === at).map(([, member, outcome]) => {
+  return data.branches.filter(([place]) => place === at).map(([, member, outcome], i) => {
     const link = document.createElement("a");
     const address = new URLSearchParams(location.search);
     address.set("id", address.get("id").replace(/[^/]*$/, member));
     link.href = `${location.pathname}?${address}`;
     link.className = "branch";
-    link.textContent = `branch ${member}`;
+    link.textContent = i ? member : `branch ${member}`;
     link.title = `rollout ${member} leaves here: ${outcome}`;
     return link;
   });

@@ -1,14 +1,19 @@
-// Every page: news of a run that goes on, findings as they come, and clicks on curves.
+// Every page: news of a run that goes on, findings as they come, clicks on curves and a cursor through all of them.
 "use strict";
 
 const news = document.getElementById("news");
+const follow = document.getElementById("follow");
+const following = () => sessionStorage.getItem("follow") === "yes";
 
+// A page that follows is read again where it stands, unless somebody is choosing or writing in it.
 async function askForNews() {
   if (!news || document.hidden) return;
   try {
     const answer = await fetch(`/run/${news.dataset.run}/version`);
     const { version } = await answer.json();
-    news.hidden = version === news.dataset.version;
+    const there = version !== news.dataset.version;
+    news.hidden = !there || following();
+    if (there && following() && !document.activeElement?.matches("input, select, #tokens")) location.reload();
   } catch {
     // The viewer has ended.
   }
@@ -16,6 +21,12 @@ async function askForNews() {
 
 if (news) {
   news.addEventListener("click", () => location.reload());
+  follow.checked = following();
+  follow.addEventListener("change", () => {
+    sessionStorage.setItem("follow", follow.checked ? "yes" : "no");
+    follow.blur();
+    askForNews();
+  });
   setInterval(askForNews, 3000);
 }
 
@@ -35,15 +46,35 @@ async function askForFindings() {
 
 if (findings) askForFindings();
 
-// plots.js tells when it has drawn one; a point of a curve over steps leads to the rollouts of its step.
-document.addEventListener("drawn", (event) => {
-  const run = event.target.closest(".figures")?.dataset.run;
-  if (run === undefined || event.target.dataset.led) return;
-  event.target.dataset.led = "yes";
-  event.target.on("plotly_click", ({ points }) => {
-    const split = event.target.dataset.figure === "pass-at-k" ? "evaluate" : "train";
-    location.href = `/run/${run}/rollouts?split=${split}&step=${Math.round(points[0].x)}`;
+// plots.js tells when it has drawn one; a point of a curve leads to the rollouts of its step, and the cursor of one
+// curve stands in all of them.
+const places = JSON.parse(document.getElementById("places")?.textContent ?? "[]"); // tokens and step
+const stepAt = (x) => places.reduce((best, one) => (Math.abs(one[0] - x) < Math.abs(best[0] - x) ? one : best))[1];
+
+function lead(plot) {
+  const { run, over } = plot.closest(".figures").dataset;
+  if (run === undefined) return;
+  plot.on("plotly_click", ({ points }) => {
+    const split = plot.dataset.figure === "pass-at-k" ? "evaluate" : "train";
+    const step = over === "tokens" && points[0].x ? stepAt(points[0].x) : Math.round(points[0].x);
+    location.href = `/run/${run}/rollouts?split=${split}&step=${step}`;
   });
+}
+
+function cursor(plot) {
+  const others = () => [...plot.closest(".figures").querySelectorAll(".plot.drawn")].filter((other) => other !== plot);
+  plot.on("plotly_hover", ({ points, event }) => {
+    if (event) others().forEach((other) => Plotly.Fx.hover(other, { xval: points[0].x }));
+  });
+  plot.on("plotly_unhover", ({ event }) => event && others().forEach((other) => Plotly.Fx.unhover(other)));
+}
+
+document.addEventListener("drawn", (event) => {
+  const plot = event.target;
+  if (!plot.closest(".figures") || plot.dataset.led) return;
+  plot.dataset.led = "yes";
+  lead(plot);
+  cursor(plot);
 });
 
 // A prompt as messages, or as the model read it.

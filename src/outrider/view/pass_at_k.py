@@ -1,0 +1,108 @@
+"""pass@k before and after: of the first and the last evaluation, or of training where nothing was evaluated."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from outrider.measure import Evaluation, Interval, bootstrap_mean, pass_at_k, powers_of_two
+from outrider.report.data import SAMPLED
+from outrider.view.opened_run import OpenedRun
+
+_COUNTS = f"""
+SELECT problem_id, count(*) AS n, count(*) FILTER (outcome = 'correct') AS c FROM seen
+WHERE split = ? AND step BETWEEN ? AND ? AND outcome IN ('correct', 'incorrect', 'unparseable') AND {SAMPLED}
+    AND parent IS NULL AND context = 'plain' AND stage = (SELECT min(stage) FROM seen WHERE split = ?)
+GROUP BY problem_id, step, group_id ORDER BY ALL
+"""
+_RESAMPLED = 2_000_000  # values in all resamples of one number
+
+
+class BeforeAfter(NamedTuple):
+    """Measures at two times.
+
+    Attributes:
+        names: of the two times; one where there is one alone.
+        rows: by measure, an interval for each time; None where it is not known.
+        note: what the numbers are of.
+    """
+
+    names: list[str]
+    rows: dict[str, list[Interval | None]]
+    note: str
+
+    @property
+    def paired(self) -> bool:
+        """Whether there is a change to tell."""
+        return len(self.names) > 1
+
+
+def before_after(run: OpenedRun) -> BeforeAfter | None:
+    """Of the evaluations that the run has written; else of rollouts that were drawn to evaluate; else of the first and
+    the last fifth of the training steps, where only plain roots of the first stage count. None where nothing of it was
+    verified."""
+    return run.kept("pass@k", lambda: _written(run) or _counted(run))
+
+
+def _written(run: OpenedRun) -> BeforeAfter | None:
+    steps = sorted({min(run.data.evaluations), max(run.data.evaluations)}) if run.data.evaluations else []
+    if not steps:
+        return None
+    found = [run.data.evaluations[step] for step in steps]
+    ks = sorted({k for one in found for k in one.overall.pass_at})
+    rows = {f"pass@{k}": [one.overall.pass_at.get(k) for one in found] for k in ks}
+    rows |= {name: [_measure(one, name) for one in found] for name in ("greedy", "majority")}
+    return BeforeAfter([f"step {step}" for step in steps], _known(rows), "95 % intervals over held-out problems.")
+
+
+def _measure(evaluation: Evaluation, name: str) -> Interval:
+    found: Interval = getattr(evaluation.overall, name)
+    return found
+
+
+def _counted(run: OpenedRun) -> BeforeAfter | None:
+    evaluated, trained = (_steps(run, split) for split in ("evaluate", "train"))
+    if evaluated:
+        spans = {f"step {step}": ("evaluate", step, step) for step in (evaluated[0], evaluated[-1])}
+        note = "95 % intervals over problems."
+    elif len(trained) > 1:
+        fifth = max(1, len(trained) // 5)
+        spans = {
+            "first steps": ("train", trained[0], trained[fifth - 1]),
+            "last steps": ("train", trained[-fifth], trained[-1]),
+        }
+        note = (
+            f"There is no evaluation: these are the problems of the first and of the last {fifth} training "
+            f"{'step' if fifth == 1 else 'steps'}, which differ. 95 % intervals over problems."
+        )
+    else:
+        spans = {f"step {step}": ("train", step, step) for step in trained}
+        note = "95 % intervals over problems."
+    found = {name: _curve(run, *span) for name, span in spans.items()}
+    ks = sorted({k for curve in found.values() for k in curve})
+    rows = {f"pass@{k}": [curve.get(k) for curve in found.values()] for k in ks}
+    return BeforeAfter(list(found), rows, note) if _known(rows) else None
+
+
+def _steps(run: OpenedRun, split: str) -> list[int]:
+    rows = run.rows("SELECT DISTINCT step FROM seen WHERE split = ? AND outcome IS NOT NULL ORDER BY 1", [split])
+    return [row["step"] for row in rows]
+
+
+def _curve(run: OpenedRun, split: str, first: int, last: int) -> dict[int, Interval]:
+    """pass@k for the powers of two up to what nine of ten groups hold."""
+    rows = run.rows(_COUNTS, [split, first, last, split])
+    if not rows:
+        return {}
+    n, c, problems = (np.array([row[name] for row in rows]) for name in ("n", "c", "problem_id"))
+    most = int(np.quantile(n, 0.1, method="lower"))
+    resamples = max(100, min(1000, _RESAMPLED // len(n)))
+    return {k: bootstrap_mean(pass_at_k(n, c, k), resamples, problems_P=problems) for k in powers_of_two(most)}
+
+
+def _known(rows: dict[str, list[Interval | None]]) -> dict[str, list[Interval | None]]:
+    """Those that have a number at one of the times."""
+    return {
+        name: each for name, each in rows.items() if any(one is not None and one.value == one.value for one in each)
+    }
