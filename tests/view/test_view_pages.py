@@ -221,15 +221,17 @@ def test_alternatives_of_an_analysis_stand_beside_their_tokens(tmp_path: Path) -
     )
     token = ids[0]["token_ids"][1]
     found = keys | {"position": [1 + first["branch_at"]], "token_id": [token]}
-    found |= {"alternative_id": [7], "alternative_logprob": [-1.5]}
+    found |= {"alternative_id": [7], "alternative_logprob": [-1.5], "logprob": [-1.0], "sampled_logprob": [-2.0]}
     parts = folder / "analysis" / "tokens" / "parts"
     parts.mkdir(parents=True)
     pq.write_table(pa.table(found), parts / "train-1-0.parquet")
+    (parts.parent / "about.json").write_text('{"model": "step-<40>"}')
     asked = {"split": "train", "step": first["step"], "id": f"{first['group_id']}/{first['member']}"}
     page = client_of(run).get("/run/0/rollout", params=asked).text
     data = tokens_of_page(page)
     text = Tokenizer.from_file(f"{model_folder('base:countdown')}/tokenizer.json").decode([7])
-    assert [token[6] for token in data] == [[text, -1.5] if i == 1 else None for i in range(len(data))]
+    assert [token[6] for token in data] == [[text, -1.5, 2.718] if i == 1 else None for i in range(len(data))]
+    assert "ratio of policy step-&lt;40&gt;" in page
     pq.write_table(pa.table(found | {"token_id": [token + 1]}), parts / "train-1-0.parquet")
     page = client_of(run).get("/run/0/rollout", params=asked).text  # of another text
     assert "-1.5" not in re.search(r'id="token-data">(.*?)</script>', page)[1]

@@ -37,7 +37,7 @@ from outrider.view.rollout_filter import RANGES, SORTS, RolloutFilter, page_of
 from outrider.view.security import Guard
 from outrider.view.several import curves_together, names_of, problems_apart
 from outrider.view.templates import static_file, templates
-from outrider.view.tokens import ShownToken
+from outrider.view.tokens import ShownToken, analysed_policy
 from outrider.view.tree import drawn
 
 
@@ -132,7 +132,15 @@ class Application:
         }
         read = [(part.role, _read(part.text)) for part in of.turns] or [("", _read(of.row.get("text") or ""))]
         return self._page(
-            "rollout", request, run, of=of, group=group, tree=drawn(group), tokens=in_script(data), read=read
+            "rollout",
+            request,
+            run,
+            of=of,
+            group=group,
+            tree=drawn(group),
+            tokens=in_script(data),
+            read=read,
+            analysed=analysed_policy(run) if any(token.analysed for token in of.tokens) else "",
         )
 
     def pair(self, request: Request) -> Response:
@@ -241,7 +249,8 @@ def _over(request: Request) -> str:
 def _numbers(token: ShownToken) -> list[Any]:
     """A token as tokens.js reads it."""
     numbers = (_short(value) for value in (token.logprob, token.entropy, token.advantage))
-    return [token.text, token.id, int(token.sampled), *numbers, token.alternative]
+    of = token.analysed
+    return [token.text, token.id, int(token.sampled), *numbers, of and [of.alternative, of.logprob, _short(of.ratio)]]
 
 
 def _label(row: Row) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from outrider.errors import UserError
 from outrider.view.listing import texts_of
 from outrider.view.messages import Message, messages_in, messages_of, turns_of
 from outrider.view.opened_run import OpenedRun, Row
-from outrider.view.tokens import ShownToken, alternatives, tokens_of
+from outrider.view.tokens import ShownToken, analysed_tokens, tokens_of
 
 # COLUMNS takes those that are there: files of earlier versions lack the last two
 _RECORD = """
@@ -79,7 +79,7 @@ def shown(run: OpenedRun, row: Row, tokenizer: Tokenizer | None) -> ShownRollout
         return ShownRollout(row, "", record["prefix_text"], [], [], turns, observed)
     ids = record["prompt_ids"]
     prompt = tokenizer.decode(ids, skip_special_tokens=False)
-    tokens = tokens_of(tokenizer, record, row["advantage"], alternatives(run, row, record["token_ids"], tokenizer))
+    tokens = tokens_of(tokenizer, record, row["advantage"], analysed_tokens(run, row, record["token_ids"], tokenizer))
     return ShownRollout(row, prompt, record["prefix_text"], tokens, messages_of(tokenizer, ids), turns, observed)
 
 

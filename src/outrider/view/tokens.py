@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -19,9 +20,8 @@ class ShownToken(NamedTuple):
         text: what it adds to the text; empty where a character is not complete yet.
         sampled: False where an environment said it.
         logprob, entropy: as recorded when it was drawn, in nats; None where not known.
-        alternative: the text of the most likely other token, with its log-probability; None where `outrider analyse
-            tokens` has not been run on the rollout.
         advantage: None where none was assigned, and where an environment said the token.
+        analysed: None where `outrider analyse tokens` has not been run on the rollout.
     """
 
     text: str
@@ -29,13 +29,36 @@ class ShownToken(NamedTuple):
     sampled: bool
     logprob: float | None
     entropy: float | None
-    alternative: tuple[str, float] | None = None
     advantage: float | None = None
+    analysed: AnalysedToken | None = None
 
 
-def alternatives(
+class AnalysedToken(NamedTuple):
+    """A token under the policy of an analysis.
+
+    Attributes:
+        alternative, logprob: the text of the most likely other token, and its log-probability.
+        ratio: of the token's probability to that with which it was sampled; None where the analysis is of another
+            temperature.
+    """
+
+    alternative: str
+    logprob: float
+    ratio: float | None
+
+
+def analysed_policy(run: OpenedRun) -> str:
+    """The policy of the analysis of tokens, as it was named; empty where there is none."""
+    try:
+        about = json.loads((run.path / "analysis" / "tokens" / "about.json").read_bytes())
+    except (OSError, ValueError):
+        return ""
+    return str(about.get("model", "")) if isinstance(about, dict) else ""
+
+
+def analysed_tokens(
     run: OpenedRun, row: Row, token_ids: Sequence[int], tokenizer: Tokenizer
-) -> dict[int, tuple[str, float]]:
+) -> dict[int, AnalysedToken]:
     """By own token, what ``outrider analyse tokens`` has found; its positions count the prefix too.
 
     Nothing where it was of another text, as of a step that a resume has done again.
@@ -45,21 +68,25 @@ def alternatives(
     if not files:
         return {}
     rows = run.rows(
-        "SELECT position - ? AS at, token_id, alternative_id, alternative_logprob FROM read_parquet(?) "
-        "WHERE split = ? AND step = ? AND group_id = ? AND member = ?",
+        "SELECT position - ? AS at, token_id, alternative_id, alternative_logprob, exp(logprob - sampled_logprob) "
+        "AS ratio FROM read_parquet(?) WHERE split = ? AND step = ? AND group_id = ? AND member = ?",
         [row["branch_at"], files, row["split"], row["step"], row["group_id"], row["member"]],
     )
     own = [one for one in rows if one["at"] >= 0]
     if any(one["at"] >= len(token_ids) or token_ids[one["at"]] != one["token_id"] for one in own):
         return {}
     return {
-        one["at"]: (tokenizer.decode([one["alternative_id"]], skip_special_tokens=False), one["alternative_logprob"])
+        one["at"]: AnalysedToken(
+            tokenizer.decode([one["alternative_id"]], skip_special_tokens=False),
+            one["alternative_logprob"],
+            _finite(one["ratio"]),
+        )
         for one in own
     }
 
 
 def tokens_of(
-    tokenizer: Tokenizer, record: Row, advantage: float | None, others: Mapping[int, tuple[str, float]]
+    tokenizer: Tokenizer, record: Row, advantage: float | None, analysed: Mapping[int, AnalysedToken]
 ) -> list[ShownToken]:
     """The own tokens of a row of a rollout file; ``advantage`` is their mean."""
     ids = record["token_ids"]
@@ -76,8 +103,8 @@ def tokens_of(
             was_sampled,
             _finite(logprob),
             _finite(entropy),
-            others.get(at),
             _finite(share) if was_sampled else None,
+            analysed.get(at),
         )
         for at, (text, id, was_sampled, logprob, entropy, share) in enumerate(numbers)
     ]

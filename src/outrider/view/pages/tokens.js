@@ -5,8 +5,8 @@
 const box = document.getElementById("tokens");
 const told = document.getElementById("token");
 const data = JSON.parse(document.getElementById("token-data").textContent);
-const tokens = data.tokens.map(([text, id, sampled, logprob, entropy, advantage, other]) => (
-  { text, id, sampled: Boolean(sampled), logprob, entropy, advantage, other }
+const tokens = data.tokens.map(([text, id, sampled, logprob, entropy, advantage, analysed]) => (
+  { text, id, sampled: Boolean(sampled), logprob, entropy, advantage, other: analysed, ratio: analysed?.[2] }
 ));
 const finite = (value) => value !== null && value !== undefined;
 const widest = Math.max(...tokens.map((token) => Math.abs(token.advantage ?? 0)), 0);
@@ -19,12 +19,14 @@ const strengths = {
   entropy: (token) => (finite(token.entropy) ? Math.min(token.entropy / 4, 1) : 0),
   logprob: (token) => (finite(token.logprob) ? Math.min(-token.logprob / 4, 1) : 0),
   advantage: (token) => (finite(token.advantage) && widest ? -token.advantage / widest : 0),
+  ratio: (token) => (finite(token.ratio) && token.ratio > 0 ? Math.max(-1, Math.min(1, -Math.log2(token.ratio))) : 0),
   none: () => 0,
 };
 const scales = {
   entropy: "0 to 4 nats",
   logprob: "log-probability 0 to -4",
   advantage: `blue +${Number(widest.toPrecision(3))}, red -${Number(widest.toPrecision(3))}`,
+  ratio: "blue 2 or more, red a half or less",
   none: "",
 };
 
@@ -95,7 +97,7 @@ function choose(at) {
   if (at < 0 || at >= tokens.length) return;
   spans[chosen]?.classList.remove("chosen");
   chosen = at;
-  const { text, id, sampled, logprob, entropy, advantage, other } = tokens[at];
+  const { text, id, sampled, logprob, entropy, advantage, ratio, other } = tokens[at];
   spans[at].classList.add("chosen");
   const folded = spans[at].closest("details");
   if (folded) folded.open = true;
@@ -105,6 +107,7 @@ function choose(at) {
   if (finite(logprob)) parts.push(`log-probability ${logprob} (probability ${Number(Math.exp(logprob).toPrecision(3))})`);
   if (finite(entropy)) parts.push(`entropy ${entropy} nats`);
   if (finite(advantage)) parts.push(`advantage ${advantage}`);
+  if (finite(ratio)) parts.push(`ratio ${ratio}`);
   if (other) parts.push(`most likely other token ${JSON.stringify(other[0])}, ${Number(Math.exp(other[1]).toPrecision(3))}`);
   told.textContent = parts.join(" · ");
 }
