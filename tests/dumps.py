@@ -254,3 +254,22 @@ def _zstd_zip(files: Sequence[tuple[str, bytes]]) -> bytes:
         body += b"PK\3\4" + fields + struct.pack("<HH", len(told), len(extra)) + told + extra + packed
     end = struct.pack("<HHHHIIH", 0, 0, len(files), len(files), len(directory), len(body), 0)
     return body + directory + b"PK\5\6" + end
+
+
+def one_of_each(folder: Path) -> dict[str, Path]:
+    """A small dump of every format, and a second shape where a format has one."""
+    nodes = [node(CHAT[1], None), node(TURNS[2], 0, [-0.5])]
+    traces = [trace("t", nodes, {"r": 1.0})]
+    samples = [inspect_sample(1, 1, {"match": "C"})]
+    return {
+        "trl": trl(folder / "trl", 1, {"acc": [1.0]}, prompt=["p"], completion=["c"], advantage=[0.0]),
+        "verl": lines(folder / "verl", [verl(1, "p", "o", 1.0)]),
+        "verifiers": lines(folder / "vf", [vf_result(1, 1.0)]),
+        "verifiers/episodes": lines(folder / "episodes", [episode(traces)]),
+        "verifiers/traces": lines(folder / "traces", traces),
+        "open-instruct": lines(folder / "oi", [open_instruct(1, 0, [1], [2])]),
+        "lm-eval": lines(folder / "lm", [lm_eval(1, ["o"], {"acc": 1.0})]),
+        "inspect": inspect_eval(folder / "log", samples),
+        "inspect/deflate": inspect_eval(folder / "old", samples, zstd=False),
+        "inspect/json": inspect_json(folder / "json", samples),
+    }

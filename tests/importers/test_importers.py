@@ -8,7 +8,6 @@ import json
 import math
 import re
 import tracemalloc
-from pathlib import Path
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -18,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dumps
-from dumps import CHAT, TURNS, TURNS_TEXT, column, rows, said
+from dumps import CHAT, TURNS, TURNS_TEXT, column, one_of_each, rows, said
 from outrider.errors import UserError
 from outrider.importers import FORMATS, detect, read
 from outrider.importers.files import head_of
@@ -26,26 +25,6 @@ from outrider.importers.jsonobject import CutOffError, members
 from outrider.importers.plain import PLAIN
 from outrider.importers.success import SuccessRule, outcome_of
 from outrider.importers.text import as_text
-
-
-def one_of_each(folder: Path) -> dict[str, Path]:
-    """A small dump of every format, and a second shape where a format has one."""
-    nodes = [dumps.node(CHAT[1], None), dumps.node(TURNS[2], 0, [-0.5])]
-    traces = [dumps.trace("t", nodes, {"r": 1.0})]
-    samples = [dumps.inspect_sample(1, 1, {"match": "C"})]
-    return {
-        "trl": dumps.trl(folder / "trl", 1, {"acc": [1.0]}, prompt=["p"], completion=["c"], advantage=[0.0]),
-        "verl": dumps.lines(folder / "verl", [dumps.verl(1, "p", "o", 1.0)]),
-        "verifiers": dumps.lines(folder / "vf", [dumps.vf_result(1, 1.0)]),
-        "verifiers/episodes": dumps.lines(folder / "episodes", [dumps.episode(traces)]),
-        "verifiers/traces": dumps.lines(folder / "traces", traces),
-        "open-instruct": dumps.lines(folder / "oi", [dumps.open_instruct(1, 0, [1], [2])]),
-        "lm-eval": dumps.lines(folder / "lm", [dumps.lm_eval(1, ["o"], {"acc": 1.0})]),
-        "inspect": dumps.inspect_eval(folder / "log", samples),
-        "inspect/deflate": dumps.inspect_eval(folder / "old", samples, zstd=False),
-        "inspect/json": dumps.inspect_json(folder / "json", samples),
-    }
-
 
 # telling formats apart
 

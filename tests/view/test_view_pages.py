@@ -22,6 +22,7 @@ from plain_rows import random_rows, row
 from tokenizers import Tokenizer
 from viewing import RUN, client_of, plain_run
 
+from dumps import one_of_each
 from outrider.model.places import model_folder
 from outrider.view.opened_run import OpenedRun, Row
 from outrider.view.overview import curves, facts, tokens_by_step
@@ -39,8 +40,9 @@ def links(text: str) -> set[str]:
     return {html.unescape(link) for link in re.findall(r'href="(/run/[^"]+)"', text)}
 
 
-def test_every_link_of_every_page_answers(run_of_0_2: OpenedRun) -> None:
-    client, seen, waiting = client_of(run_of_0_2), set[str](), {"/run/0/"}
+def kinds_of_addresses(run: OpenedRun) -> set[str]:
+    """The kinds of addresses of a run's pages, each of which was asked a few times and has answered."""
+    client, seen, waiting = client_of(run), set[str](), {"/run/0/"}
     kinds: dict[str, int] = {}
     while waiting:
         address = waiting.pop()
@@ -53,8 +55,25 @@ def test_every_link_of_every_page_answers(run_of_0_2: OpenedRun) -> None:
                 if kinds.setdefault(kind, 0) < 6:  # of each kind of address a few
                     kinds[kind] += 1
                     waiting.add(link)
-    pages = {kind.split()[0] for kind in kinds}
-    assert pages == {f"/run/0/{name}" for name in ("rollouts", "rollout", "problems", "problem", "pair", "export")}
+    return {kind.split()[0] for kind in kinds}
+
+
+def test_every_link_of_every_page_answers(run_of_0_2: OpenedRun) -> None:
+    assert kinds_of_addresses(run_of_0_2) == {
+        f"/run/0/{name}" for name in ("rollouts", "rollout", "problems", "problem", "pair", "export")
+    }
+
+
+def test_a_dump_of_every_importer_can_be_browsed(tmp_path: Path) -> None:
+    for name, path in one_of_each(tmp_path).items():
+        run = OpenedRun(path)
+        kinds = kinds_of_addresses(run)
+        assert {f"/run/0/{page}" for page in ("rollouts", "rollout", "problem")} <= kinds, name
+        first = run.rows("SELECT * FROM seen")[0]
+        asked = {"split": first["split"], "step": first["step"], "id": f"{first['group_id']}/{first['member']}"}
+        page = client_of(run).get("/run/0/rollout", params=asked).text
+        text = run.rows("SELECT text FROM texts")[0]["text"]
+        assert (html.escape(text) if text else "the dump has no text of it") in page, name
 
 
 def tokens_of_page(page: str) -> list[list[Any]]:

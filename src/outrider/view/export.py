@@ -35,7 +35,8 @@ def exported(run: OpenedRun, chosen: RolloutFilter, form: str) -> Response:
         place = Path(file.name)
     query = (
         f"SELECT chosen.* EXCLUDE (rowid, file, row), prompt, text, answer, detail FROM {source} AS chosen "
-        f"LEFT JOIN texts USING (file, row) ORDER BY {chosen.order()}"
+        # a table has a rowid too, by which the order would be ambiguous
+        f"LEFT JOIN (SELECT * FROM texts) AS texts USING (file, row) ORDER BY {chosen.order()}"
     )
     try:
         run.rows(f"COPY ({query}) TO '{place}' ({FORMATS[form]})", values)
