@@ -13,6 +13,7 @@ import zstandard
 import dumps
 from outrider.errors import UserError
 from outrider.importers import read
+from outrider.report.opened import open_any
 
 QUESTION = {"role": "user", "content": "2 + 2?"}
 NODES = [dumps.node(QUESTION, None), dumps.node({"role": "assistant", "content": "4"}, 0, [-1.0, -3.0])]
@@ -107,6 +108,10 @@ def test_a_chunk_that_is_missing_is_said_first(run: Path) -> None:
     assert found.rollouts.num_rows == 3
     assert found.notes[0].startswith("Read in part: the trace stream lacks the chunks 00000")
     assert found.notes[1] == "Read in part: the index of the trace stream lists 6 episodes, and 3 were read."
+    assert found.warnings == found.notes[:2]
+    first, second, third, *_ = open_any(run).notices
+    assert [first, second] == found.notes[:2]
+    assert "was read as rollouts of the format 'verifiers'" in third
 
 
 def test_a_stream_without_its_annotations_says_first_what_is_not_known(run: Path) -> None:

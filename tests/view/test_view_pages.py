@@ -387,3 +387,13 @@ def test_notices_of_a_run_stand_on_the_page_of_several(tmp_path: Path, run_of_0_
     page = client_of(run_of_0_2, OpenedRun(tmp_path)).get("/").text
     assert "1 note on what was read" in page
     assert "b.parquet was left out" in page
+
+
+def test_tokens_that_a_dump_does_not_say_are_not_counted_as_none(tmp_path: Path) -> None:
+    unknown = [row(step=step, member=i, tokens=None, outcome="correct") for step in (1, 2) for i in (0, 1)]
+    run = OpenedRun(plain_run(tmp_path, unknown))
+    assert facts(run)["training"] == "2 steps, 4 rollouts"
+    page = client_of(run).get("/run/0/").text
+    assert "0 tokens" not in page
+    assert "over generated tokens" not in page
+    assert [step.tokens for step in problem_history(run, "p").steps] == [None, None]

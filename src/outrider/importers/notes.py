@@ -31,6 +31,10 @@ class Notes:
         """Count under a sentence for one and one for many, both without the full stop."""
         self._counts[one, many] = self._counts.get((one, many), 0) + times
 
+    def warnings(self) -> list[str]:
+        """Those that say that the dump is not read whole."""
+        return list(self._warnings)
+
     def sentences(self) -> list[str]:
         """All sentences, warnings first and counts last."""
         counts = [f"1 {one}." if n == 1 else f"{n:,} {many}." for (one, many), n in self._counts.items() if n]

@@ -48,11 +48,13 @@ class Imported(NamedTuple):
         rollouts: a table with the schema :data:`outrider.importers.plain.PLAIN`.
         format: its name.
         notes: sentences: what was taken as what, what was left out and how many.
+        warnings: the first of these: in what part the dump was not read.
     """
 
     rollouts: pa.Table
     format: str
     notes: list[str]
+    warnings: Sequence[str] = ()
 
 
 def detect(path: str | Path) -> str | None:
@@ -91,7 +93,7 @@ def read(path: str | Path, format: str | None = None, columns: Mapping[str, str]
     paths = _chosen(path, files, name, notes)
     done = table(mapping.applied(FORMATS[name].rows(paths, notes, mapping), notes), notes)
     note_counts(done, notes)
-    return Imported(done, name, notes.sentences())
+    return Imported(done, name, notes.sentences(), notes.warnings())
 
 
 def _format_of(head: Head) -> str | None:

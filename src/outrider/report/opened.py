@@ -29,5 +29,7 @@ def open_any(path: Path, columns: Mapping[str, str] | None = None) -> RunData:
         return open_run(path)
     result = read(path, columns=columns)
     run = RunData.of(named(path), result.rollouts)
-    run.notices.extend([f"{path} was read as rollouts of the format {result.format!r}.", *result.notes])
+    read_as = f"{path} was read as rollouts of the format {result.format!r}."
+    # first, that a part could not be read
+    run.notices.extend([*result.warnings, read_as, *result.notes[len(result.warnings) :]])
     return run

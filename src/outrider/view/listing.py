@@ -22,7 +22,7 @@ class Listing(NamedTuple):
     total: int
     correct: int
     verified: int
-    tokens: int
+    tokens: int | None
 
     @property
     def pages(self) -> int:
@@ -34,7 +34,7 @@ def listing(run: OpenedRun, chosen: RolloutFilter) -> Listing:
     source, values = selected(run, chosen)
     counts = run.rows(
         "SELECT count(*) AS total, count(*) FILTER (outcome = 'correct') AS correct, count(outcome) AS verified, "
-        f"coalesce(sum(tokens), 0) AS tokens FROM {source}",
+        f"sum(tokens) AS tokens FROM {source}",
         values,
     )[0]
     # the places first, since a late page would sort whole rows

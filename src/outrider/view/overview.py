@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ _NO_PHASES = ("step", "evaluate", "tokens_per_second")  # of timing.jsonl
 def budget(run: OpenedRun) -> list[Row]:
     """Rollouts, tokens and successes of each split and stage, so that training and evaluations stand apart."""
     return run.rows(
-        "SELECT split, stage, stream, count(*) AS rollouts, coalesce(sum(tokens), 0) AS tokens, "
+        "SELECT split, stage, stream, count(*) AS rollouts, sum(tokens) AS tokens, "
         "count(*) FILTER (outcome = 'correct') AS correct, count(outcome) AS verified, "
         "count(*) FILTER (unused <> '') AS unused "
         "FROM seen GROUP BY ALL ORDER BY split DESC, stage, stream"
@@ -37,15 +37,25 @@ def facts(run: OpenedRun) -> dict[str, str]:
     if task := config.get("task"):
         found["task"] = next(iter(task)) if isinstance(task, dict) else str(task)
     if train := totals.pop("train", None):
-        found["training"] = f"{train['steps']:,} steps, {train['rollouts']:,} rollouts, {train['tokens']:,} tokens"
+        found["training"] = f"{train['steps']:,} steps, {_amount([train])}"
     if totals:
-        rollouts, tokens = (sum(row[name] for row in totals.values()) for name in ("rollouts", "tokens"))
-        found["evaluation"] = f"{rollouts:,} rollouts, {tokens:,} tokens"
+        found["evaluation"] = _amount(list(totals.values()))
     if run.data.folder is not None and (seconds := _seconds(run.data.folder)):
         found["time of training"] = _duration(seconds)
     if run.data.folder is not None and "explore" in config and (since := _unfinished(run.data.folder)) is not None:
         found["state"] = f"not finished, last written {_duration(since)} ago"
     return found
+
+
+def _amount(totals: Sequence[Row]) -> str:
+    """Rollouts, and tokens unless a dump does not say how many.
+
+    >>> _amount([{"rollouts": 8, "tokens": 100}]), _amount([{"rollouts": 8, "tokens": None}])
+    ('8 rollouts, 100 tokens', '8 rollouts')
+    """
+    rollouts, tokens = sum(row["rollouts"] for row in totals), [row["tokens"] for row in totals]
+    known = "" if None in tokens else f", {sum(tokens):,} tokens"
+    return f"{rollouts:,} rollouts{known}"
 
 
 def _duration(seconds: float) -> str:
@@ -73,7 +83,7 @@ def _seconds(folder: Path) -> float:
 
 def _totals(run: OpenedRun) -> list[Row]:
     return run.rows(
-        "SELECT split, count(DISTINCT step) AS steps, count(*) AS rollouts, coalesce(sum(tokens), 0) AS tokens "
+        "SELECT split, count(DISTINCT step) AS steps, count(*) AS rollouts, sum(tokens) AS tokens "
         "FROM seen GROUP BY split"
     )
 

@@ -17,6 +17,7 @@ class ProblemStep(NamedTuple):
     """The rollouts of a problem in one step.
 
     Attributes:
+        tokens: None where a dump does not say.
         low, high: 95 % interval of the pass rate, by Wilson; both None without verdicts.
         predicted: the pass rate that a stage predicted before the step; None where none did.
     """
@@ -27,7 +28,7 @@ class ProblemStep(NamedTuple):
     rollouts: int
     verified: int
     correct: int
-    tokens: int
+    tokens: int | None
     low: float | None
     high: float | None
     predicted: float | None = None
@@ -40,11 +41,11 @@ class ProblemStep(NamedTuple):
         """This group and another one of the same step."""
         if other is None:
             return self
-        sums = {
-            name: getattr(self, name) + getattr(other, name) for name in ("rollouts", "verified", "correct", "tokens")
-        }
-        low, high = interval(sums["correct"], sums["verified"])
-        return self._replace(**sums, low=low, high=high)
+        verified, correct = self.verified + other.verified, self.correct + other.correct
+        tokens = None if self.tokens is None or other.tokens is None else self.tokens + other.tokens
+        low, high = interval(correct, verified)
+        rollouts = self.rollouts + other.rollouts
+        return self._replace(rollouts=rollouts, verified=verified, correct=correct, tokens=tokens, low=low, high=high)
 
     @property
     def shown(self) -> str:
@@ -120,7 +121,7 @@ def problem_history(run: OpenedRun, problem: str) -> ProblemHistory:
     """
     rows = run.rows(
         "SELECT split, step, group_id, any_value(level) AS level, count(*) AS rollouts, count(outcome) AS verified, "
-        "count(*) FILTER (outcome = 'correct') AS correct, coalesce(sum(tokens), 0) AS tokens, "
+        "count(*) FILTER (outcome = 'correct') AS correct, sum(tokens) AS tokens, "
         f"any_value(predicted) AS predicted FROM seen WHERE problem_id = ? AND {SAMPLED} "
         "GROUP BY ALL ORDER BY split, step, group_id",
         [problem],

@@ -19,7 +19,7 @@ ORDERS = {
 
 _PROBLEMS = f"""
 WITH each AS (
-    SELECT problem_id, any_value(level) AS level, count(*) AS rollouts, coalesce(sum(tokens), 0) AS tokens,
+    SELECT problem_id, any_value(level) AS level, count(*) AS rollouts, sum(tokens) AS tokens,
         count(outcome) AS verified, count(*) FILTER (outcome = 'correct') AS correct,
         count(outcome) FILTER (split = 'train') AS train_verified,
         count(*) FILTER (split = 'train' AND outcome = 'correct') AS train_correct,
