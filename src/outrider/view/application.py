@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import duckdb
@@ -76,6 +77,12 @@ class Application:
         ]
         handlers: Any = {UserError: self.refused, duckdb.Error: self.unread}
         return Starlette(routes=routes, middleware=[Middleware(Guard, token=token)], exception_handlers=handlers)
+
+    def prepare(self) -> None:
+        """Make what takes a second on a million rollouts before a page asks for it."""
+        for run in self.runs:
+            with suppress(duckdb.Error):  # the viewer was closed meanwhile
+                choices(run), problems(run, next(iter(ORDERS)), 1), before_after(run), curves(run)
 
     def first(self, request: Request) -> Response:
         if len(self.runs) == 1:

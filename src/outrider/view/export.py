@@ -30,7 +30,7 @@ def exported(run: OpenedRun, chosen: RolloutFilter, form: str) -> Response:
     """
     if form not in FORMATS:
         raise UserError(f"there is no format {form!r}; {nearest(form, FORMATS)}")
-    source, values = selected(run, chosen)
+    source, values, _ = selected(run, chosen, patience=None)
     with tempfile.NamedTemporaryFile(prefix="outrider-view-", suffix=f".{form}", delete=False) as file:
         place = Path(file.name)
     query = (

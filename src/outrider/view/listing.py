@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from outrider.report.run import rows_of_files
 from outrider.view.opened_run import OpenedRun, Row
 from outrider.view.rollout_filter import EXACT, PAGE, RolloutFilter
+from outrider.view.text_search import PATIENCE, Searched
 
 CHOICES = ("split", "level", "verdict", "stage", "stream", "context", "stop")
 """Filters that offer their values."""
@@ -16,13 +17,19 @@ _PREVIEW = 240  # characters
 
 
 class Listing(NamedTuple):
-    """Rows with the beginning of their text, and counts over all pages."""
+    """Rows with the beginning of their text, and counts over all pages.
+
+    Attributes:
+        tokens: None where a dump does not say.
+        searched: how far a search for a text has come; None where none was asked for.
+    """
 
     rows: list[Row]
     total: int
     correct: int
     verified: int
     tokens: int | None
+    searched: Searched | None
 
     @property
     def pages(self) -> int:
@@ -31,7 +38,7 @@ class Listing(NamedTuple):
 
 def listing(run: OpenedRun, chosen: RolloutFilter) -> Listing:
     """The page of a selection."""
-    source, values = selected(run, chosen)
+    source, values, searched = selected(run, chosen)
     counts = run.rows(
         "SELECT count(*) AS total, count(*) FILTER (outcome = 'correct') AS correct, count(outcome) AS verified, "
         f"sum(tokens) AS tokens FROM {source}",
@@ -41,18 +48,28 @@ def listing(run: OpenedRun, chosen: RolloutFilter) -> Listing:
     places = f"SELECT rowid FROM {source} ORDER BY {chosen.order()} LIMIT {PAGE} OFFSET {(chosen.page - 1) * PAGE}"
     rows = run.rows(f"SELECT * FROM seen WHERE rowid IN ({places}) ORDER BY {chosen.order()}", values)
     texts = texts_of(run, rows, ["text"], _PREVIEW)
-    return Listing([row | texts.get((row["file"], row["row"]), {}) for row in rows], **counts)
+    return Listing([row | texts.get((row["file"], row["row"]), {}) for row in rows], searched=searched, **counts)
 
 
-def selected(run: OpenedRun, chosen: RolloutFilter) -> tuple[str, list[Any]]:
-    """A relation of SQL with the rows of a selection, and its values."""
+def selected(
+    run: OpenedRun, chosen: RolloutFilter, patience: float | None = PATIENCE
+) -> tuple[str, list[Any], Searched | None]:
+    """A relation of SQL with the rows of a selection, its values, and how far the search for its text has come.
+
+    Args:
+        patience: seconds to wait for such a search; None waits for its end.
+    """
     condition, values = chosen.condition()
     if not chosen.text:
-        return f"(SELECT rowid, * FROM seen WHERE {condition})", values
-    # texts are on disk: only those files are read that hold rows of the other conditions
-    files = run.rows(f"SELECT DISTINCT file FROM seen WHERE {condition}", values)
-    found = run.search(chosen.text, sorted(row["file"] for row in files))
-    return f"(SELECT rowid, * FROM seen SEMI JOIN {found} USING (file, row) WHERE {condition})", values
+        return f"(SELECT rowid, * FROM seen WHERE {condition})", values, None
+    # texts are on disk: only those files are read that hold rows of the other conditions, in the order of the list
+    files = run.rows(
+        f"SELECT file FROM seen WHERE {condition} GROUP BY file ORDER BY min(split <> 'train'), min(step), file", values
+    )
+    search = run.search(chosen.text, [row["file"] for row in files])
+    searched = search.searched(patience)
+    source = f"(SELECT rowid, * FROM seen SEMI JOIN {search.table} USING (file, row) WHERE {condition})"
+    return source, values, searched
 
 
 def texts_of(run: OpenedRun, rows: list[Row], names: Sequence[str], longest: int = 0) -> dict[tuple[str, int], Row]:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,6 +18,7 @@ from outrider.importers.plain import PLAIN
 from outrider.report.data import RunData
 from outrider.report.opened import open_any
 from outrider.report.run import is_run, reopened, rows_of_files
+from outrider.view.text_search import TextSearch
 
 KEPT_SEARCHES = 16
 IN_USE = 60.0  # seconds in which a page that has asked for a search may still read it
@@ -51,9 +53,10 @@ class OpenedRun:
         self._seen_at = 0.0
         self._changes = 0
         self._stamps: dict[str, tuple[int, int]] = {}
-        self._searches: OrderedDict[tuple[str, tuple[str, ...], str], tuple[str, float]] = OrderedDict()
+        self._searches: OrderedDict[tuple[str, tuple[str, ...], str], TextSearch] = OrderedDict()
         self._numbers = count()
         self._kept: dict[str, tuple[str, Any]] = {}
+        self._making: dict[str, threading.RLock] = {}
         self._empty_before = False
         self._known = self._state()
         self._create()
@@ -104,40 +107,44 @@ class OpenedRun:
     def kept(self, name: str, make: Callable[[], T]) -> T:
         """What ``make`` gives, made once for each state of the run."""
         with self._lock:
+            making = self._making.setdefault(name, threading.RLock())
+        with making:  # of its own, so that a list that takes a second keeps no other page waiting
             version = self.version
             if name not in self._kept or self._kept[name][0] != version:
                 self._kept[name] = (version, make())
             found: T = self._kept[name][1]
             return found
 
-    def search(self, text: str, files: Sequence[str]) -> str:
-        """The name of a table with file and row of the rollouts whose text contains ``text``, of these files.
+    def search(self, text: str, files: Sequence[str]) -> TextSearch:
+        """The search for the rollouts of these files whose text contains ``text``.
 
         The last few searches are kept, since a page asks for counts and rows, and a reader for the next page.
         """
         key = (text, tuple(files), self.version)
         with self._lock:
             if key not in self._searches:
-                name = f"found_{next(self._numbers)}"
-                source = "SELECT file, row, text FROM texts"
-                if not files:
-                    source += " WHERE false"
-                elif self.data.has("files"):
-                    of_files = rows_of_files(self.data, files, ["text"])
-                    source = f"SELECT filename AS file, file_row_number AS row, text FROM ({of_files})"
-                self.rows(
-                    f"CREATE TABLE {name} AS SELECT file, row FROM ({source}) WHERE contains(text, ?)",
-                    [text],
-                )
-                self._searches[key] = name, 0.0
-            found, now = self._searches[key][0], time.monotonic()
-            self._searches[key] = found, now
+                table = f"found_{next(self._numbers)}"
+                self.rows(f"CREATE TABLE {table} (file VARCHAR, row BIGINT)")
+                self._searches[key] = TextSearch(table, files, partial(self._find, table, text))
             self._searches.move_to_end(key)
-            while len(self._searches) > KEPT_SEARCHES and now - next(iter(self._searches.values()))[1] > IN_USE:
-                self.rows(f"DROP TABLE {self._searches.popitem(last=False)[1][0]}")
+            found, now = self._searches[key], time.monotonic()
+            found.used = now
+            while len(self._searches) > KEPT_SEARCHES and now - next(iter(self._searches.values())).used > IN_USE:
+                old = self._searches.popitem(last=False)[1]
+                old.cancel()
+                self.rows(f"DROP TABLE {old.table}")
             return found
 
+    def _find(self, table: str, text: str, files: Sequence[str]) -> None:
+        source = "SELECT file, row, text FROM texts"
+        if self.data.has("files"):
+            of_files = rows_of_files(self.data, files, ["text"])
+            source = f"SELECT filename AS file, file_row_number AS row, text FROM ({of_files})"
+        self.rows(f"INSERT INTO {table} SELECT file, row FROM ({source}) WHERE contains(text, ?)", [text])
+
     def close(self) -> None:
+        for search in self._searches.values():
+            search.cancel()
         self.data.db.close()
 
     def _state(self) -> tuple[object, ...]:

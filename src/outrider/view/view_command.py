@@ -72,8 +72,9 @@ def serving(
     except ModuleNotFoundError as error:
         raise UserError(f"the viewer needs {error.name}: pip install 'outrider[view]'") from None
     bound = _bound(host, port)
-    app = Application(runs, locate, columns).app(token)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
+    application = Application(runs, locate, columns)
+    threading.Thread(target=application.prepare, daemon=True).start()
+    server = uvicorn.Server(uvicorn.Config(application.app(token), log_level="warning", lifespan="off"))
     thread = threading.Thread(target=server.run, args=([bound],), daemon=True)
     thread.start()
     while not server.started and thread.is_alive():

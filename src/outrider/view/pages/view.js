@@ -30,6 +30,9 @@ if (news) {
   setInterval(askForNews, 3000);
 }
 
+// A search that goes on: the page is read again until all files were searched.
+if (document.querySelector("[data-searching]")) setTimeout(() => location.reload(), 700);
+
 const findings = document.getElementById("findings");
 
 async function askForFindings() {

@@ -1,0 +1,72 @@
+"""Rollouts whose text contains a text. Texts are on disk, so they are read in the background, some files at a time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import duckdb
+
+AT_A_TIME = 16  # files
+PATIENCE = 0.6  # seconds that a page waits before it shows what was found so far
+
+
+class Searched(NamedTuple):
+    """How many of the files were searched."""
+
+    done: int
+    files: int
+
+    @property
+    def whole(self) -> bool:
+        return self.done == self.files
+
+
+class TextSearch:
+    """A search that goes on until all files were read, or it is cancelled.
+
+    Args:
+        table: of the places that were found, with file and row; it is made already, and grows.
+        files: in the order in which they are searched.
+        find: adds the places of some files to the table.
+    """
+
+    def __init__(self, table: str, files: Sequence[str], find: Callable[[Sequence[str]], object]) -> None:
+        self.table, self.used = table, time.monotonic()
+        self._files, self._find = list(files), find
+        self._done = 0
+        self._cancelled = threading.Event()
+        self._failed: duckdb.Error | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def searched(self, patience: float | None = PATIENCE) -> Searched:
+        """How far it has come after so many seconds at most; None waits for its end.
+
+        Raises:
+            duckdb.Error: a file is damaged within its texts, or is gone.
+        """
+        self._thread.join(patience)
+        self.used = time.monotonic()
+        if self._failed is not None:
+            raise self._failed
+        return Searched(self._done, len(self._files))
+
+    def cancel(self) -> None:
+        """End it; its table may be dropped afterwards."""
+        self._cancelled.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        for begin in range(0, len(self._files), AT_A_TIME):
+            some = self._files[begin : begin + AT_A_TIME]
+            if self._cancelled.is_set():
+                return
+            try:
+                self._find(some)
+            except duckdb.Error as error:
+                self._failed = error
+                return
+            self._done += len(some)
