@@ -3,7 +3,7 @@
 A made-up run of 1,000 steps with 1,000 rollouts each, 150 tokens a response on average, is written once into a
 temporary folder (2 GB; a few minutes); then one process opens it as `outrider view` does and asks for pages as a
 browser would. ``seconds``: median and largest of three; a text that is searched for in all files is answered by what
-was found in 0.6 s, and ``searched_seconds`` tells until such a search has ended. ``memory``: the largest resident size
+was found in 0.3 s, and ``searched_seconds`` tells until such a search has ended. ``memory``: the largest resident size
 of that process, of which the libraries alone take 0.25 GiB.
 
 Usage: ``python benchmarks/view.py [rollouts] [folder that keeps the run]``.

@@ -14,7 +14,7 @@ from viewing import client_of
 
 from outrider.view.listing import listing
 from outrider.view.opened_run import OpenedRun
-from outrider.view.rollout_filter import RolloutFilter
+from outrider.view.rollout_filter import PAGE, RolloutFilter
 from outrider.view.text_search import AT_A_TIME, TextSearch
 
 FILES = 3 * AT_A_TIME + 1
@@ -89,7 +89,7 @@ def test_all_files_are_searched_and_exports_wait_for_it(tmp_path: Path) -> None:
     assert whole.searched is not None
     assert whole.searched.whole
     assert whole.total == FILES
-    assert [one["step"] for one in whole.rows] == list(range(FILES))
+    assert [one["step"] for one in whole.rows] == list(range(PAGE))
     assert "data-searching" not in client_of(run).get("/run/0/rollouts?text=even").text
 
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import duckdb
 
-AT_A_TIME = 16  # files
-PATIENCE = 0.6  # seconds that a page waits before it shows what was found so far
+AT_A_TIME = 32  # files
+PATIENCE = 0.3  # seconds that a page waits before it shows what was found so far
 
 
 class Searched(NamedTuple):
