@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -198,3 +199,21 @@ def test_a_bench_may_grow_and_not_shrink(tmp_path: Path) -> None:
     assert differences(recipes=["dapo"], base="dapo") == ["base: grpo -> dapo", "without grpo"]
     for other in (tune | more(1e-4, 2e-4), tune | {"tokens": 20}, None):
         assert [line.split(":")[0] for line in differences(tune=other)] == ["tune"]
+
+
+def test_a_bench_without_a_folder_goes_to_one_of_its_recipes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And says before it runs what the dry run says it costs."""
+    monkeypatch.chdir(tmp_path)
+    words = ["bench", "grpo", "dr-grpo", "--tokens", "1000", "evaluate.problems=5", "evaluate.n=2"]
+    assert main([*words, "--dry-run"]) == 0
+    planned = capsys.readouterr().out.splitlines()
+    monkeypatch.setattr("outrider.bench.bench_command._compare", lambda *_: sys.exit(7))  # no run begins
+    with pytest.raises(SystemExit, match="7"):
+        main(words)
+    assert (tmp_path / "runs" / "bench-grpo-dr-grpo" / "bench.yaml").is_file()
+    said = capsys.readouterr().out.splitlines()
+    assert said[:2] == planned[:2]
+    assert said[0].startswith("training: 10 runs (grpo, dr-grpo; 5 seeds), 10 x 1,000 = 10,000 generated tokens")
+    assert said[-1] == "bench folder: runs/bench-grpo-dr-grpo"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def bench(
     recipes: Sequence[str | Path | Recipe],
     *,
-    out: str | Path,
+    out: str | Path | None = None,
     setting: str | None = None,
     config: Mapping[str, Any] | None = None,
     seeds: int = 5,
@@ -44,7 +44,7 @@ def bench(
     Args:
         recipes: shipped recipes, YAML files, or recipes of :func:`outrider.load_recipe`. The first is what the others
             are compared with.
-        out: the bench folder.
+        out: the bench folder; ``runs/bench-<recipes>`` by default.
         setting: where all of them are tried.
         config: values by dotted key, for all recipes.
         seeds: runs of each recipe; their seeds are ``first_seed`` and those after it.
@@ -61,11 +61,11 @@ def bench(
         UserError: a mistake in an argument; the recipes cannot be compared; ``out`` holds something else.
     """
     from outrider.bench.bench_command import run_bench  # not at the top: it imports PyTorch
-    from outrider.bench.planned import DEFAULT_TOKENS, planned
+    from outrider.bench.planned import DEFAULT_TOKENS, default_folder, planned
     from outrider.bench.spec import load_recipes
 
     if isinstance(recipes, str | Path | Recipe) or not recipes:
-        raise UserError("recipes is a list of at least one recipe, as in outrider.bench(['grpo', 'dr-grpo'], out=…)")
+        raise UserError("recipes is a list of at least one recipe, as in outrider.bench(['grpo', 'dr-grpo'])")
     if tokens is None and steps is None and seconds is None:
         tokens = DEFAULT_TOKENS
     options: dict[str, Any] = {
@@ -82,7 +82,8 @@ def bench(
     spec, settled = planned(options, load_recipes(named, config or {}, setting))
     for recipe in settled.values():
         refuse_main(recipe, 2)  # each run is a process of its own
-    return BenchResult(run_bench(spec, settled, Path(out), at_once), Path(out))
+    folder = default_folder(settled) if out is None else Path(out)
+    return BenchResult(run_bench(spec, settled, folder, at_once), folder)
 
 
 class BenchResult:

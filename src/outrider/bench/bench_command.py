@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from rich.console import Console
+
 from outrider.bench.begin import begin, refuse_another
 from outrider.bench.cell import cells_before, cells_of, in_turn, tuning_cells, untouched_cells
 from outrider.bench.draw import draw, print_results
+from outrider.bench.dry import costs
 from outrider.bench.pool import Failure, run_cells
 from outrider.bench.report import BenchReport
 from outrider.bench.results import read_arm, read_measurements
@@ -27,7 +30,8 @@ def bench_command(bench: Bench, recipes: Mapping[str, Recipe], out: Path, at_onc
 
 
 def run_bench(bench: Bench, recipes: Mapping[str, Recipe], out: Path, at_once: int | None = None) -> BenchReport:
-    """Run the runs that are not finished, ``at_once`` at a time (None: one per core), then write table and page.
+    """Print the cost, run the runs that are not finished, ``at_once`` at a time (None: one per core), then write table
+    and page.
 
     Where a run fails the others are run and reported all the same.
 
@@ -40,6 +44,8 @@ def run_bench(bench: Bench, recipes: Mapping[str, Recipe], out: Path, at_once: i
     refuse_another(bench, recipes, out)
     with lock_folder(out):
         begin(bench, recipes, out)
+        lines = [*costs(bench, recipes), f"bench folder: {out}"]
+        Console().print(*lines, sep="\n", soft_wrap=True, markup=False, highlight=False)
         return _compare(bench, out, cores[:at_once])
 
 

@@ -1,4 +1,4 @@
-"""The plan of a bench and its cost in tokens, before anything runs."""
+"""The plan of a bench and its cost in tokens, which a bench that runs says too."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from outrider.preflight.recipe_warnings import recipe_warnings
 
 
 def plan(bench: Bench, recipes: Mapping[str, Recipe]) -> str:
-    """The runs, their tokens, and the settings as ``bench.yaml`` keeps them.
+    """The cost, warnings, and the settings as ``bench.yaml`` keeps them."""
+    warned = [f"warning: {name}: {warning}" for name, recipe in recipes.items() for warning in recipe_warnings(recipe)]
+    return "\n".join([*costs(bench, recipes), *warned, "", dump_yaml(bench.model_dump(mode="json"))])
+
+
+def costs(bench: Bench, recipes: Mapping[str, Recipe]) -> list[str]:
+    """The runs and their tokens, a line for training and one for each kind of measuring.
 
     Training tokens are the budget (a run ends with the step that spends it); evaluations are at most their responses
     times ``sample.max_tokens``, usually a fraction of it.
@@ -38,9 +44,7 @@ def plan(bench: Bench, recipes: Mapping[str, Recipe]) -> str:
         ]
     if (last := bench.untouched) is not None:
         lines.append(f"measuring on untouched problems: once a run, {_evaluation(recipe, runs + 1, last.problems)}")
-    lines += [f"warning: {name}: {warning}" for name, recipe in recipes.items() for warning in recipe_warnings(recipe)]
-    settings = dump_yaml(bench.model_dump(mode="json"))
-    return "\n".join([*lines, "", settings])
+    return lines
 
 
 def _evaluation(recipe: Recipe, times: int, problems: int) -> str:

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from outrider.bench.spec import Bench, Tune, refuse_too_few_problems, refuse_unlike, settle
 from outrider.config import Recipe, load_options
 
 DEFAULT_TOKENS = 1_600_000
+
+
+def default_folder(recipes: Iterable[str]) -> Path:
+    """Where a bench goes unless a folder is named: ``runs/bench-`` and its recipes, of many the first.
+
+    >>> str(default_folder(["grpo", "dr-grpo"])), str(default_folder(["grpo", "dapo", "gspo", "rloo"]))
+    ('runs/bench-grpo-dr-grpo', 'runs/bench-grpo-and-3-others')
+    """
+    first, *others = recipes
+    names = [first, *others] if len(others) < 3 else [first, f"and-{len(others)}-others"]
+    return Path("runs") / "-".join(["bench", *names])
 
 
 def planned(options: Mapping[str, Any], recipes: Mapping[str, Recipe]) -> tuple[Bench, dict[str, Recipe]]:

@@ -20,7 +20,9 @@ def add_to(commands: Commands) -> None:
         "overrides", nargs="+", metavar="RECIPE|key=value", help="recipes, and overrides that hold for all of them"
     )
     add_setting(parser)
-    parser.add_argument("--out", type=folder, required=True, metavar="DIR", help="bench folder; a begun one goes on")
+    parser.add_argument(
+        "--out", type=folder, metavar="DIR", help="bench folder; a begun one goes on (default: runs/bench-<recipes>)"
+    )
     parser.add_argument("--seeds", type=int, metavar="N", help="runs per recipe (5)")
     parser.add_argument(
         "--first-seed", type=int, metavar="N", help="the first of them (0); another one repeats a bench"
@@ -55,20 +57,21 @@ def run(arguments: argparse.Namespace) -> int:
     from outrider.bench.begin import refuse_another
     from outrider.bench.bench_command import bench_command
     from outrider.bench.dry import plan
-    from outrider.bench.planned import planned
+    from outrider.bench.planned import default_folder, planned
     from outrider.bench.spec import load_recipes
 
     words = arguments.overrides
     names, overrides = [w for w in words if "=" not in w], [w for w in words if "=" in w]
     if not names:
-        raise UserError("bench needs at least one recipe, as in `outrider bench grpo dr-grpo --out runs/bench-1`")
+        raise UserError("bench needs at least one recipe, as in `outrider bench grpo dr-grpo`")
     bench, recipes = planned(_bench_options(arguments), load_recipes(names, overrides, arguments.setting))
+    out = arguments.out or default_folder(recipes)
     if arguments.dry_run:
-        refuse_another(bench, recipes, arguments.out)
+        refuse_another(bench, recipes, out)
         sys.stdout.write(plan(bench, recipes))
         return 0
     try:
-        return bench_command(bench, recipes, arguments.out, arguments.at_once)
+        return bench_command(bench, recipes, out, arguments.at_once)
     except KeyboardInterrupt:
         sys.stderr.write(f"outrider: interrupted; {SAME_COMMAND}\n")
         return 130
