@@ -25,7 +25,7 @@ const strengths = {
 const scales = {
   entropy: "0 to 4 nats",
   logprob: "log-probability 0 to -4",
-  advantage: `blue +${Number(widest.toPrecision(3))}, red -${Number(widest.toPrecision(3))}`,
+  advantage: widest ? `blue +${Number(widest.toPrecision(3))}, red -${Number(widest.toPrecision(3))}` : "all are 0",
   ratio: "blue 2 or more, red a half or less",
   none: "",
 };
