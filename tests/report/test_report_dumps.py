@@ -148,12 +148,12 @@ def test_what_the_verifier_could_not_verifier_is_no_failure_of_a_problem(tmp_pat
     assert main(["report", str(file), "--column=problem=q", "--column=success=ok"]) == 0
     [section] = [s for s in told(tmp_path)["sections"] if s["id"] == "evaluated"]
     tables = {table["id"]: table for table in section["tables"]}
-    assert [(row[0], row[3], row[5]) for row in tables["groups-dead"]["rows"]] == [
+    assert [(row[0]["problem"], row[3], row[5]) for row in tables["groups-dead"]["rows"]] == [
         ("b", 2, pytest.approx(1 - 0.05**0.5))
     ]
     table = tables["evaluated"]
     row = dict(zip(table["columns"], table["rows"][-1], strict=True))
-    assert (row["problems"], row["responses"], row["not verified"], row["pass@1"]) == (4, 16, 10, 0.5)
+    assert (row["problems"], row["responses"], row["not verified"], row["pass@1"]["value"]) == (4, 16, 10, 0.5)
     assert "2 problems have no response that was verified" in table["note"]
 
 
