@@ -70,7 +70,7 @@ def test_a_dump_of_evaluations_is_reported_as_one(tmp_path, capsys):
     table = sections["evaluated"]["tables"][0]
     assert [row[0] for row in table["rows"]] == ["L0", "L1", "all"]
     at = table["columns"].index("pass@1")
-    assert table["rows"][2][at] == pytest.approx(sum(min(p % 9, 8) for p in range(40)) / 320)
+    assert table["rows"][2][at]["value"] == pytest.approx(sum(min(p % 9, 8) for p in range(40)) / 320)
     assert not [f["id"] for s in report["sections"] for f in s["figures"] if f["x"] == "step"]
     assert "training" not in " ".join([section["text"] for section in report["sections"]]).lower()
 
@@ -115,7 +115,7 @@ def test_an_evaluation_by_greedy_decoding_alone_has_its_table(tmp_path):
     assert main(["report", str(dumps.lines(tmp_path / "samples_x.jsonl", records))]) == 0
     [section] = [s for s in told(tmp_path)["sections"] if s["id"] == "evaluated"]
     table = section["tables"][0]
-    assert dict(zip(table["columns"], table["rows"][-1], strict=True))["greedy"] == 0.5
+    assert dict(zip(table["columns"], table["rows"][-1], strict=True))["greedy"]["value"] == 0.5
 
 
 @pytest.mark.parametrize(

@@ -372,8 +372,8 @@ def test_the_weight_of_a_group_is_that_of_its_trained_members_and_its_place_that
     rows += [row(member=5, stage="1-more", outcome="correct", advantage=9.0, unused="cut")]
     rows += [row(problem_id="q", member=m, advantage=0.0) for m in range(4)]
     never, quarter = table_of(credit.section(run_of_rows(rows)), "credit-table")
-    assert (never["success"], never["weight per group"], never["share of all weight"]) == ("0%", 0, 0)
-    assert (quarter["success"], quarter["weight per group"], quarter["rollouts per group"]) == ("up to 25%", 8, 6)
+    assert (never["success"], never["weight per group"], never["share of all weight"]) == ("0 %", 0, 0)
+    assert (quarter["success"], quarter["weight per group"], quarter["rollouts per group"]) == ("up to 25 %", 8, 6)
     up = line(credit.section(run_of_rows(rows)), "credit-signs", "each rollout once")
     same(up, {1: 5 / 8})
 
