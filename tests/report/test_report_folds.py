@@ -116,6 +116,11 @@ def test_a_plot_has_the_width_and_the_colours_of_the_moment_at_which_its_fold_op
     tab.until(f"{plot}.querySelector('.main-svg').clientWidth === {plot}.clientWidth")
     assert tab.page.evaluate(f"{plot}.layout.paper_bgcolor") == "#191c20"
     tab.page.locator("#theme").click()
+    tab.page.locator("#entropy .fold > summary").click()
+    tab.page.set_viewport_size({"width": 1000, "height": 900})  # the width alone has changed
+    tab.page.wait_for_timeout(500)  # a resize is seen by plots that are in sight, a moment later
+    tab.page.locator("#entropy .fold > summary").click()
+    tab.until(f"{plot}.querySelector('.main-svg').clientWidth === {plot}.clientWidth")
 
 
 def test_ids_lead_to_rollouts_of_the_page_or_give_the_command_that_shows_them(tab, at):
