@@ -52,9 +52,10 @@ class Tab:
         return self
 
     def draw_all(self) -> None:
-        """Scroll past every plot, as a reader would."""
-        for plot in self.page.query_selector_all(".plot"):
-            plot.scroll_into_view_if_needed()
+        """Open every fold, as a reader would, without scrolling to any plot."""
+        expand = self.page.locator("#expand")
+        if expand.is_visible() and expand.inner_text() == "Expand all":
+            expand.click()
         self.until("!document.querySelector('.plot:not(.drawn)')")
 
     def until(self, script: str) -> None:

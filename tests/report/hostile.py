@@ -9,13 +9,17 @@ HOSTILE = (
     "{{ 7 * 7 }} <!-- <script> %{y} &lt;b&gt; javascript:hurt=4 \u2028\u2029\x00\x1b[31m\ud800\u202e <a href='https://e.vil/'>a</a>"
 )
 SHOWN = HOSTILE.replace("\x00", "\u2400").replace("\x1b", "\u241b").replace("\ud800", "?")
-KEPT = {"kind", "severity", "outcome", "id", "parent"}  # fields whose values the page chooses by
+KEPT = {"kind", "severity", "outcome", "id", "parent", "rollout", "percent"}  # fields whose values the page chooses by
+UNITS = ("percent", "points")
 
 
 def hostile(value):
     """The same report with something hostile at the end of every text that is not empty."""
     if isinstance(value, str):
-        return value and value + HOSTILE
+        return value if value in UNITS else value and value + HOSTILE
+    if hasattr(value, "_fields"):
+        changed = {name: hostile(getattr(value, name)) for name in value._fields if name not in KEPT}
+        return value._replace(**changed)
     if isinstance(value, (list, tuple)):
         return type(value)(map(hostile, value))
     if isinstance(value, dict):

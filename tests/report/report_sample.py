@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import math
 
-from outrider.report.content import Example, ExampleNode, Figure, Finding, Report, Section, Series, TableBlock
+from outrider.measure import Interval
+from outrider.report.content import (
+    Example,
+    ExampleNode,
+    Figure,
+    Finding,
+    Report,
+    RolloutsOf,
+    Section,
+    Series,
+    TableBlock,
+)
 
 RUNS = ("explore-grpo", "explore-deep-grpo")
 STEPS = list(range(1, 106))
@@ -24,6 +35,32 @@ def line(name: str, y: list[float], width: float = 0.0) -> Series:
 def frontier(name: str, values: list[float]) -> Series:
     ks = [1, 2, 4, 8, 16, 32][: len(values)]
     return Series(name, ks, values, [v - 0.03 for v in values], [v + 0.03 for v in values])
+
+
+def opening() -> Section:
+    """A first screen: the sentence, a table with intervals, one without rows, a curve."""
+    rows = [
+        ["pass@1", Interval(0.112, 0.09, 0.13, 300), Interval(0.37, 0.34, 0.4, 300), Interval(0.258, 0.21, 0.3, 300)],
+        ["pass@32", Interval(0.69, 0.65, 0.73, 300), Interval(0.7, 0.66, 0.74, 300), Interval(0.01, -0.03, 0.05, 300)],
+    ]
+    units = {"before": "percent", "after": "percent", "change": "points"}
+    table = TableBlock("opening-pass-at-k", "pass@k", ["", "before", "after", "change"], rows, "300 problems.", units)
+    figure = Figure(
+        "opening-reward", "Mean reward in training", "line", "step", "reward", [Series("r", [1, 2], [0, 1])]
+    )
+    sentence = "Exploration is failing: 2 findings, the worst is dead prompts."
+    return Section("opening", "Exploration", sentence, [figure], [table, TableBlock("none", "Budget", ["a"], [])])
+
+
+def places() -> TableBlock:
+    """Ids: of a problem and of a rollout that the page shows, and of others."""
+    rows = [
+        [RolloutsOf("countdown:2,6,8,9,10>15", "", "train", 12), 0.25],
+        [RolloutsOf("countdown:2,6,8,9,10>15", "g/9", "train", 12), 0.5],
+        [RolloutsOf("countdown:2,6,8,9,10>15", "g/9", "train", 13), 0.00004],
+        [RolloutsOf("it's", "e/1", "evaluate", 105), None],
+    ]
+    return TableBlock("places", "Hardest", ["problem", "pass rate"], rows, units={"pass rate": "percent"})
 
 
 def budget() -> Section:
@@ -183,7 +220,8 @@ def tree() -> Example:
         ExampleNode("g/12", "g/4", "1-branch, 9 tokens", "timeout", "", 0),
     ]
     prompt = "Use each of 2, 6, 8, 9 and 10 once to make 15.\nShow every step."
-    return Example("Failed first, solved from a pivot: countdown:2,6,8,9,10>15", prompt, [*roots, *branches])
+    title, problem = "Failed first, solved from a pivot: countdown:2,6,8,9,10>15", "countdown:2,6,8,9,10>15"
+    return Example(title, prompt, [*roots, *branches], problem, 12)
 
 
 def examples() -> Section:
@@ -193,7 +231,7 @@ def examples() -> Section:
     ]
     title, text = "Rollouts worth reading", "Groups with their prompt; a branch stands below what it continues."
     return Section(
-        "examples", title, text, examples=[tree(), Example("A mixed group of step 12", "Solve 2x = 6.", flat)]
+        "examples", title, text, [], [places()], [tree(), Example("A mixed group of step 12", "Solve 2x = 6.", flat)]
     )
 
 
@@ -253,6 +291,8 @@ def sample() -> Report:
         checked,
         skipped,
         [budget(), frontiers(), entropy(), examples()],
+        opening(),
+        {"": "outrider show runs/a"},
     )
 
 

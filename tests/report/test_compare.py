@@ -172,14 +172,16 @@ def test_differences_are_means_over_the_problems_that_both_have():
     overall, levels = section.tables
     told = dict(zip(overall.columns, overall.rows[0], strict=True))
     assert told["problems"] == 4
-    assert told["pass@1"] == pytest.approx((1 + 2 + 0 + 2) / 4 / 4)
-    assert told["pass@4"] == pytest.approx(1 / 4)  # only a1 was out of reach
-    assert told["entropy"] == pytest.approx(0.25)
+    assert told["pass@1"].value == pytest.approx((1 + 2 + 0 + 2) / 4 / 4)
+    assert told["pass@4"].value == pytest.approx(1 / 4)  # only a1 was out of reach
+    assert told["entropy"].value == pytest.approx(0.25)
     assert "2 that only one of the two has are left out" in sentence
-    assert [(r[1], r[3]) for r in levels.rows] == [("a", pytest.approx(3 / 8)), ("b", pytest.approx(1 / 4))]
+    assert [(r[1], r[3].value) for r in levels.rows] == [("a", pytest.approx(3 / 8)), ("b", pytest.approx(1 / 4))]
     low, high = np.quantile(_resampled([1 / 4, 2 / 4, 0, 2 / 4]), [0.025, 0.975])
-    assert told["pass@1 interval"] == f"{low:+.3f} … {high:+.3f}"
-    assert "and entropy (+0.250, +0.250 to +0.250); it does not for pass@4" in sentence
+    assert told["pass@1"][1:] == (pytest.approx(low, abs=0.01), pytest.approx(high, abs=0.01), 4)
+    assert (overall.units["pass@1"], "entropy" in overall.units) == ("points", False)
+    assert "and entropy (+0.250 nats, +0.250 to +0.250); it does not for pass@4" in sentence
+    assert f"`y` minus `x`: the interval excludes 0 for pass@1 (+31.2 points, {100 * low:+.1f} to" in sentence
 
 
 def _resampled(values: list[float]) -> np.ndarray:

@@ -49,9 +49,10 @@ def sample_at(at, sample) -> str:
 
 @pytest.fixture
 def wide(tab, sample_at) -> Tab:
-    """The sample with all plots drawn, left as the test before left it."""
-    if tab.page.url != sample_at:
+    """The sample with all folds open and all plots drawn, left as the test before left it."""
+    if tab.page.url.partition("#")[0] != sample_at:
         tab.open(sample_at)
+        tab.page.locator("#expand").click()
         height = tab.page.evaluate("document.body.scrollHeight")
         tab.draw_all()
         assert tab.page.evaluate("document.body.scrollHeight") == height  # nothing moves while one reads
@@ -75,16 +76,19 @@ def test_every_plot_is_drawn_with_all_of_its_series_and_nothing_is_asked_of_the_
     }
     # a line with a band is two traces
     assert drawn == {
-        "budget-groups": 3, "budget-stages": 2, "frontier-frontier": 4,
+        "opening-reward": 1, "budget-groups": 3, "budget-stages": 2, "frontier-frontier": 4,
         "entropy-entropy": 4, "entropy-exchange": 2, "entropy-categories": 2,
     }  # fmt: skip
-    assert wide.page.locator("#entropy-missing").inner_text().endswith("no data")
+    assert wide.page.locator("#entropy-missing").inner_text() == "Entropy by position: no data"
+    assert wide.page.locator("#entropy-missing").bounding_box()["height"] < 40  # a line of text and no empty box
     assert wide.page.locator("#entropy-entropy .unit").inner_text() == "nats per token"  # intervals need no mean
     assert quiet(wide)
 
 
 def test_findings_come_first_with_their_severity_in_words_and_their_reasons_on_request(wide):
-    finding = wide.page.locator("main > section").first.locator(".finding").first
+    chapters = wide.page.evaluate("[...document.querySelectorAll('main > section')].map((s) => s.id)")
+    assert chapters[:2] == ["opening", "findings"]
+    finding = wide.page.locator("#findings .finding").first
     assert finding.locator(".severity").inner_text() == "Act"
     assert finding.locator(".run").inner_text() == "explore-grpo"
     assert not finding.locator(".evidence").is_visible()
@@ -236,26 +240,41 @@ def odd_at(at) -> str:
     return at(render(replace(healthy, sections=[section, *healthy.sections, *report_sample.long(4).sections])))
 
 
+DRAWN = "[...document.querySelectorAll('.plot.drawn')].map((plot) => plot.closest('.folded').id)"
+FOLDS = "[...document.querySelectorAll('details.fold')].map((fold) => fold.open)"
+
+
 @pytest.fixture
 def odd(tab, odd_at) -> Tab:
-    """That page, with everything drawn as for paper."""
+    """That page: its first fold opened by the reader, then printed, then all folds opened."""
     if tab.page.url != odd_at:
         tab.open(odd_at)
-        tab.page.locator(".plot.drawn").first.wait_for()
-        tab.drawn_at_first = tab.page.locator(".plot.drawn").count()
+        tab.drawn = {"at first": tab.page.evaluate(DRAWN)}
+        tab.page.locator("#s .fold > summary").click()
+        tab.until("document.querySelectorAll('.plot.drawn').length === 3")
+        tab.drawn["first fold"] = tab.page.evaluate(DRAWN)
         tab.page.evaluate("dispatchEvent(new Event('beforeprint'))")
         tab.printed = tab.page.evaluate("[...document.querySelectorAll('.main-svg')].map((s) => s.clientWidth)")
+        tab.drawn["paper"] = tab.page.evaluate(DRAWN)
+        tab.folds = {"paper": tab.page.evaluate(FOLDS)}
         tab.page.evaluate("dispatchEvent(new Event('afterprint'))")
+        tab.folds["after"] = tab.page.evaluate(FOLDS)
+        tab.draw_all()
     return tab
 
 
-def test_a_long_page_draws_what_is_near_and_all_of_it_for_paper(odd):
-    assert 2 <= odd.drawn_at_first <= 6
-    assert odd.page.locator(".plot.drawn").count() == 8
+def test_a_fold_is_drawn_when_it_opens_and_every_fold_for_paper(odd):
+    assert odd.drawn == {
+        "at first": [],
+        "first fold": ["s"] * 3,
+        "paper": ["s"] * 3 + ["levels"] + ["plots-2"] * 4,
+    }
+    assert odd.folds == {"paper": [True] * 3, "after": [True, False, False]}
+    assert min(odd.printed) > 0
     assert max(odd.printed) <= 672
     assert odd.page.locator("html.printing").count() == 0
     fits = "(plot) => plot.querySelector('.main-svg').clientWidth === plot.clientWidth"
-    assert odd.page.evaluate(f"[...document.querySelectorAll('.plot')].every({fits})")
+    odd.until(f"[...document.querySelectorAll('.plot')].every({fits})")
     assert quiet(odd)
 
 
@@ -293,4 +312,4 @@ def test_gaps_stay_gaps_and_a_lonely_point_is_seen(odd):
     sizes = odd.page.evaluate("document.querySelector('#s-f .plot').data[0].marker.size")
     assert [i for i, size in enumerate(sizes) if size] == [3]
     assert odd.page.evaluate("document.querySelector('#s-g .plot').data.map((t) => t.x)") == [[1, 3], [1, 3]]
-    assert odd.page.locator("#s-t").inner_text().endswith("no rows")
+    assert odd.page.locator("#s-t").inner_text() == "T: no rows"

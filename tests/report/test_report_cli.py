@@ -33,7 +33,7 @@ def test_a_run_folder_is_reported_without_options(tmp_path, capsys):
     assert printed.err == ""
     assert str(tmp_path / "mine/report.html") in printed.out.replace("\n", "")
     told = json.loads((tmp_path / "mine/report.json").read_text())
-    assert told["schema_version"] == 1
+    assert told["schema_version"] == 2
     assert told["title"] == "Report of mine"
     assert told["facts"]["rollouts"] == 2
     html = (tmp_path / "mine/report.html").read_text()

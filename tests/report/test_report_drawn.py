@@ -8,6 +8,7 @@ from plain_rows import random_rows, run_of_rows
 
 from outrider.report.build import build
 from outrider.report.page import render
+from outrider.report.plot_data import has_data
 
 
 @pytest.fixture(scope="module")
@@ -26,11 +27,14 @@ def tab(report, tmp_path_factory):
 
 
 def test_every_figure_of_a_built_report_is_drawn_without_a_complaint(tab, report):
-    figures = [figure for section in report.sections for figure in section.figures]
+    figures = [figure for section in (report.opening, *report.sections) for figure in section.figures]
     marks = tab.page.evaluate(
         """[...document.querySelectorAll("figure")].map((figure) =>
            figure.querySelectorAll(".scatterlayer .trace, .barlayer .trace").length)"""
     )
+    without = [figure for figure in figures if not has_data(figure)]
+    assert tab.page.locator("p.no-data", has_text="no data").count() == len(without) == 1
+    figures = [figure for figure in figures if has_data(figure)]
     assert len(marks) == len(figures) > 15
     assert all(count >= len(figure.series) for count, figure in zip(marks, figures, strict=True))
     assert tab.complaints == []
@@ -39,7 +43,7 @@ def test_every_figure_of_a_built_report_is_drawn_without_a_complaint(tab, report
 
 def test_every_section_has_its_chapter_and_the_tree_of_a_branched_group_opens(tab, report):
     chapters = tab.page.evaluate("[...document.querySelectorAll('main > .chapter')].map((c) => c.id)")
-    assert chapters == ["findings", *(section.id for section in report.sections)]
+    assert chapters == ["opening", "findings", *(section.id for section in report.sections)]
     branched = tab.page.locator(".example", has=tab.page.locator(".fork")).first
     if branched.get_attribute("open") is None:
         branched.locator("> summary").click()

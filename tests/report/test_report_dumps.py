@@ -70,7 +70,7 @@ def test_a_dump_of_evaluations_is_reported_as_one(tmp_path, capsys):
     table = sections["evaluated"]["tables"][0]
     assert [row[0] for row in table["rows"]] == ["L0", "L1", "all"]
     at = table["columns"].index("pass@1")
-    assert table["rows"][2][at] == pytest.approx(sum(min(p % 9, 8) for p in range(40)) / 320)
+    assert table["rows"][2][at]["value"] == pytest.approx(sum(min(p % 9, 8) for p in range(40)) / 320)
     assert not [f["id"] for s in report["sections"] for f in s["figures"] if f["x"] == "step"]
     assert "training" not in " ".join([section["text"] for section in report["sections"]]).lower()
 
@@ -115,7 +115,7 @@ def test_an_evaluation_by_greedy_decoding_alone_has_its_table(tmp_path):
     assert main(["report", str(dumps.lines(tmp_path / "samples_x.jsonl", records))]) == 0
     [section] = [s for s in told(tmp_path)["sections"] if s["id"] == "evaluated"]
     table = section["tables"][0]
-    assert dict(zip(table["columns"], table["rows"][-1], strict=True))["greedy"] == 0.5
+    assert dict(zip(table["columns"], table["rows"][-1], strict=True))["greedy"]["value"] == 0.5
 
 
 @pytest.mark.parametrize(
@@ -148,12 +148,12 @@ def test_what_the_verifier_could_not_verifier_is_no_failure_of_a_problem(tmp_pat
     assert main(["report", str(file), "--column=problem=q", "--column=success=ok"]) == 0
     [section] = [s for s in told(tmp_path)["sections"] if s["id"] == "evaluated"]
     tables = {table["id"]: table for table in section["tables"]}
-    assert [(row[0], row[3], row[5]) for row in tables["groups-dead"]["rows"]] == [
+    assert [(row[0]["problem"], row[3], row[5]) for row in tables["groups-dead"]["rows"]] == [
         ("b", 2, pytest.approx(1 - 0.05**0.5))
     ]
     table = tables["evaluated"]
     row = dict(zip(table["columns"], table["rows"][-1], strict=True))
-    assert (row["problems"], row["responses"], row["not verified"], row["pass@1"]) == (4, 16, 10, 0.5)
+    assert (row["problems"], row["responses"], row["not verified"], row["pass@1"]["value"]) == (4, 16, 10, 0.5)
     assert "2 problems have no response that was verified" in table["note"]
 
 

@@ -14,7 +14,7 @@ from plain_rows import random_rows, row, run_of_rows
 
 from outrider.measure import evaluate
 from outrider.record import Problem
-from outrider.report.content import Figure, Section, Series, TableBlock
+from outrider.report.content import Figure, RolloutsOf, Section, Series, TableBlock
 from outrider.report.sections import (
     belief,
     budget,
@@ -200,7 +200,8 @@ def test_dead_problems_came_back_and_never_succeeded():
     ]
     rows += [row(step=1, problem_id="once")]
     (cells,) = table_of(groups.section(run_of_rows(rows)), "groups-dead")
-    assert (cells["problem"], cells["visits"], cells["rollouts"], cells["tokens"]) == ("dead", 2, 10, 100)
+    assert (cells["visits"], cells["rollouts"], cells["tokens"]) == (2, 10, 100)
+    assert cells["problem"] == RolloutsOf("dead", "", "train", 2)  # where `outrider show` finds it
     # A pass rate p fails ten times in a row with probability (1 - p)^10, which is 5 % at the bound.
     assert (1 - cells["pass rate at most"]) ** 10 == pytest.approx(0.05)
 
@@ -335,6 +336,13 @@ def test_verdicts_are_counted_with_their_reasons(seed):
     assert slowest == sorted((one["seconds"] for one in rows), reverse=True)[:10]
     (reason,) = table_of(found, "verdicts-reasons")  # numbers in them are no reason of their own
     assert (reason["verdict"], reason["detail"], reason["rollouts"]) == ("error", "step # of # failed", counts["error"])
+    names = {
+        (f"{one['group_id']}/{one['member']}", one["step"], one["problem_id"])
+        for one in rows
+        if one["outcome"] == "error"
+    }
+    place = reason["one of them"]
+    assert (place.rollout, place.step, place.problem) in names
     seconds = {s: float(np.median([r["seconds"] for r in part])) for s, part in grouped(rows, "step").items()}
     same(line(found, "verdicts-seconds", "median"), seconds)
 
@@ -364,8 +372,8 @@ def test_the_weight_of_a_group_is_that_of_its_trained_members_and_its_place_that
     rows += [row(member=5, stage="1-more", outcome="correct", advantage=9.0, unused="cut")]
     rows += [row(problem_id="q", member=m, advantage=0.0) for m in range(4)]
     never, quarter = table_of(credit.section(run_of_rows(rows)), "credit-table")
-    assert (never["success"], never["weight per group"], never["share of all weight"]) == ("0%", 0, 0)
-    assert (quarter["success"], quarter["weight per group"], quarter["rollouts per group"]) == ("up to 25%", 8, 6)
+    assert (never["success"], never["weight per group"], never["share of all weight"]) == ("0 %", 0, 0)
+    assert (quarter["success"], quarter["weight per group"], quarter["rollouts per group"]) == ("up to 25 %", 8, 6)
     up = line(credit.section(run_of_rows(rows)), "credit-signs", "each rollout once")
     same(up, {1: 5 / 8})
 
@@ -457,8 +465,8 @@ def test_the_frontier_of_evaluations_has_their_intervals_and_paired_changes():
     found = frontier.section(run)
     same(line(found, "frontier-along", "pass@1"), {0: 0.25, 5: 0.75})
     same(line(found, "frontier-plane", "along training"), {0.25: 0.5, 0.75: 1.0})
-    assert [cells["pass@1"] for cells in table_of(found, "frontier-changes")] == [0.5, 0.5, 0.5]
-    assert [cells["pass@2"] for cells in table_of(found, "frontier-changes")] == [0.0, 1.0, 0.5]
+    assert [cells["pass@1"].value for cells in table_of(found, "frontier-changes")] == [0.5, 0.5, 0.5]
+    assert [cells["pass@2"].value for cells in table_of(found, "frontier-changes")] == [0.0, 1.0, 0.5]
 
 
 def _verified(one: Any, problem: str, good: bool) -> Any:

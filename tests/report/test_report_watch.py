@@ -198,7 +198,7 @@ def test_an_open_page_takes_the_new_one_over_where_the_reader_is_and_says_when_t
             longer = [replace(budget, figures=budget.figures[:1]), *sections]  # a chapter more, above the reader
             served.take(render(replace(report, title="further", sections=longer)))
             tab.until("document.title === 'further'")
-            assert page.locator("#contents li").count() == 4
+            assert page.locator("#contents li").count() == 5
             assert page.locator("#entropy-exchange").bounding_box()["y"] == pytest.approx(place, abs=2)
             assert page.locator(".finding .evidence").first.is_visible()
             assert page.locator("#examples .node pre").first.is_visible()

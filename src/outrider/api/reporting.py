@@ -18,16 +18,18 @@ def report(path: str | Path, *, columns: Mapping[str, str] | None = None, out: s
     Args:
         path: a run folder, or rollouts of another framework.
         columns: field of a record for each column, of another framework's rollouts.
-        out: folder of both files; by default the run's.
+        out: a file that ends in ``.html``, with its JSON beside it, or a folder of both files; by default the run's.
 
     Raises:
-        UserError: the run cannot be read.
+        UserError: the run cannot be read, or ``out`` is neither a page nor a folder.
     """
-    from outrider.report.report_command import folder_beside, made_of, print_notices, write  # DuckDB, plots
+    from outrider.report.places import beside, report_files
+    from outrider.report.report_command import made_of, print_notices, write  # DuckDB, plots
 
     place = Path(path)
+    files = report_files(beside(place) if out is None else Path(out), "report")
     made, notices = made_of(place, columns)
-    write(made, folder_beside(place) if out is None else Path(out), "report")
+    write(made, files)
     print_notices(notices)
     return made
 
@@ -40,16 +42,20 @@ def compare(*runs: str | Path, columns: Mapping[str, str] | None = None, out: st
     Args:
         runs: run folders, also of evaluations, or rollouts of another framework.
         columns: field of a record for each column, of another framework's rollouts.
-        out: folder for ``compare.html`` and ``compare.json``; None: they are not written.
+        out: a file that ends in ``.html``, with its JSON beside it, or a folder for ``compare.html`` and
+            ``compare.json``; None: they are not written.
 
     Raises:
-        UserError: fewer than two runs, one is given twice, or one cannot be read.
+        UserError: fewer than two runs, one is given twice, one cannot be read, or ``out`` is neither a page nor a
+            folder.
     """
     from outrider.report.compare_command import compared
+    from outrider.report.places import report_files
     from outrider.report.report_command import print_notices, write
 
+    files = None if out is None else report_files(Path(out), "compare")
     made, _, notices = compared([Path(run) for run in runs], columns)
-    if out is not None:
-        write(made, Path(out), "compare")
+    if files is not None:
+        write(made, files)
     print_notices(notices)
     return made

@@ -20,7 +20,11 @@ def add_to(commands: Commands) -> None:
         help="run folder, also of `evaluate --out`, or rollouts of another framework; others are set against the first",
     )
     parser.add_argument(
-        "--out", type=folder, metavar="DIR", help="where compare.html and compare.json go (default: here)"
+        "--out",
+        type=folder,
+        metavar="PLACE",
+        help="X.html: that page, and X.json beside it; a folder: compare.html and compare.json in it (default: the "
+        "folder that holds the first RUN)",
     )
     add_columns(parser)
     parser.set_defaults(run=run)

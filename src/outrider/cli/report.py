@@ -18,7 +18,12 @@ def add_to(commands: Commands) -> None:
         metavar="RUN",
         help="run folder, or a file or folder of rollouts that another framework wrote (docs/import.md)",
     )
-    parser.add_argument("--out", type=folder, metavar="DIR", help="where report.html and report.json go (default: RUN)")
+    parser.add_argument(
+        "--out",
+        type=folder,
+        metavar="PLACE",
+        help="X.html: that page, and X.json beside it; a folder: report.html and report.json in it (default: RUN)",
+    )
     add_columns(parser)
     parser.add_argument("--watch", action="store_true", help="serve the page here and follow the run until Ctrl-C")
     parser.add_argument("--port", type=int, default=8765, metavar="N", help="of --watch (8765)")

@@ -10,6 +10,7 @@ from outrider.report.content import CellValue, Figure, Report, Section, Series
 from outrider.report.data import RunData
 from outrider.report.findings import examine
 from outrider.report.kind import is_evaluation, with_evaluations
+from outrider.report.opening import opening
 from outrider.report.run import gather
 from outrider.report.sections import (
     analysis_intervene,
@@ -30,7 +31,7 @@ from outrider.report.sections import (
     turns,
     verdicts,
 )
-from outrider.report.sections.seen import one
+from outrider.report.sections.seen import rows
 
 # in reading order
 SECTIONS: tuple[Callable[[RunData], Section | None], ...] = (
@@ -64,13 +65,13 @@ def build(run: RunData) -> Report:
     run = with_evaluations(run)
     evaluation = is_evaluation(run)
     result = examine(run)
-    facts = _facts(run, evaluation) | {"Outrider": outrider.__version__}
+    facts = _facts(run) | {"Outrider": outrider.__version__}
     making = [make for make in SECTIONS if not (evaluation and make in OF_A_TRAINING)]
     sections = [section for make in making if (section := make(run)) is not None]
     if evaluation and len(run.query("SELECT DISTINCT step FROM rollouts")["step"]) == 1:
         sections = [replace(one, figures=[_at_one_step(figure) for figure in one.figures]) for one in sections]
     title = f"Evaluation of {run.name}" if evaluation else f"Report of {run.name}"
-    return Report(title, facts, result.findings, result.checked, result.skipped, sections)
+    return Report(title, facts, result.findings, result.checked, result.skipped, sections, opening(run, result))
 
 
 def _at_one_step(figure: Figure) -> Figure:
@@ -83,19 +84,23 @@ def _at_one_step(figure: Figure) -> Figure:
     return replace(figure, title=figure.title.removesuffix(" along training"), kind="bars", x="", series=[bars])
 
 
-def _facts(run: RunData, evaluation: bool) -> dict[str, CellValue]:
-    total = one(
-        run.query(
-            "SELECT count(DISTINCT step) FILTER (split = 'train') AS steps, count(*) AS rollouts, "
-            "count(DISTINCT problem_id) AS problems, sum(tokens)::DOUBLE AS tokens FROM rollouts"
-        )
-    )
+def _facts(run: RunData) -> dict[str, CellValue]:
+    """What was drawn; training and evaluation apart where there are both, as evaluations often draw more."""
     facts: dict[str, CellValue] = {}
     facts |= {key: str(run.config[key]) for key in ("name", "model", "seed") if key in run.config}
-    facts |= {} if evaluation else {"steps": total["steps"]}
-    facts |= {"rollouts": total["rollouts"], "problems": total["problems"]}
-    if total["tokens"] == total["tokens"] and total["tokens"] is not None:
-        facts["tokens"] = int(total["tokens"])
+    drawn = run.query(
+        "SELECT split = 'train' AS trains, count(DISTINCT step) AS steps, count(*) AS rollouts, "
+        "count(DISTINCT problem_id) AS problems, sum(tokens)::DOUBLE AS tokens FROM rollouts "
+        "GROUP BY ALL ORDER BY ALL DESC"
+    )
+    for trains, steps, rollouts, problems, tokens in rows(drawn):
+        purpose = "" if len(drawn["trains"]) == 1 else "training " if trains else "evaluation "
+        facts |= {f"{purpose}steps": steps} if trains else {}
+        facts |= {f"{purpose}rollouts": rollouts}
+        facts |= {} if purpose else {"problems": problems}
+        facts |= {} if tokens is None else {f"{purpose}tokens": int(tokens)}
+    if not len(drawn["trains"]):
+        facts["rollouts"] = 0
     if run.notices:  # of a run they say what could not be read, of an import what was taken as what
         facts["not read" if run.has("files") else "notes"] = " ".join(run.notices)
     return {"recipe" if key == "name" else key: value for key, value in facts.items()}

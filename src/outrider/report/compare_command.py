@@ -11,13 +11,14 @@ from rich.text import Text
 
 import outrider
 from outrider.errors import UserError
-from outrider.report.comparing import answers, branching, differences, frontier, settings, training, unsolved
+from outrider.report.comparing import answers, branching, differences, frontier, opening, settings, training, unsolved
 from outrider.report.comparing.cut_runs import cut_at_equal_tokens
 from outrider.report.content import CellValue, Report
 from outrider.report.data import RunData
 from outrider.report.findings import examine
 from outrider.report.opened import open_any
-from outrider.report.report_command import COLOURS, print_notices, write
+from outrider.report.places import around, report_files
+from outrider.report.report_command import COLOURS, print_notices, shown_by, write
 from outrider.report.run import gather, is_run
 
 _FEWEST = 2
@@ -26,14 +27,16 @@ _FEWEST = 2
 def compare_command(paths: Sequence[Path], out: Path | None = None, columns: Mapping[str, str] | None = None) -> int:
     """Compare the runs at ``paths`` and return 0 whatever the result.
 
-    Both files go to ``out``, by default the current folder, and replace those of an earlier comparison.
+    ``out`` is a page or a folder (:func:`outrider.report.places.report_files`); by default both files go into the
+    folder that holds the first run. They replace those of an earlier comparison.
 
     Raises:
-        UserError: as :func:`compared`, or the disk refuses.
+        UserError: as :func:`compared`, ``out`` is neither a page nor a folder, or the disk refuses.
     """
+    files = report_files(out or around(paths[0]), "compare")
     made, sentences, notices = compared(paths, columns)
     console = Console()
-    written = write(made, out or Path(), "compare")
+    written = write(made, files)
     print_notices(notices)
     _print(made, sentences, console)
     console.print("", *written, sep="\n", soft_wrap=True, markup=False, highlight=False)
@@ -54,7 +57,9 @@ def compared(paths: Sequence[Path], columns: Mapping[str, str] | None = None) ->
     if len({run.name for run in runs}) < len(runs):
         runs = [replace(run, name=str(path)) for run, path in zip(runs, paths, strict=True)]
     try:
-        return *comparison(runs), [notice for run in runs for notice in run.notices]
+        report, sentences = comparison(runs)
+        commands = {run.name: shown_by(path) for run, path in zip(runs, paths, strict=True)}
+        return replace(report, commands=commands), sentences, [notice for run in runs for notice in run.notices]
     finally:
         for run in runs:
             run.db.close()
@@ -87,6 +92,7 @@ def comparison(runs: Sequence[RunData]) -> tuple[Report, list[str]]:
         checked=[f"{name}: {check}" for name, of in results.items() for check in of.checked],
         skipped={f"{name}: {check}": why for name, of in results.items() for check, why in of.skipped.items()},
         sections=[section for section in made if section is not None],
+        opening=opening.opening(compared, sentences),
     )
     return report, sentences
 

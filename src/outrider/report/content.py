@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from outrider.measure import Interval
 from outrider.record.json_data import json_data
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2  # 1 had intervals as text in a column of their own, ids as text, and no opening
 
 PlotKind = Literal["line", "points", "bars", "stack", "sets"]
-CellValue = str | float | int | None
+Unit = Literal["percent", "points"]
+"""How a share is shown: 0.5 is 50 %; as a difference +50.0 points. The values stay shares."""
+
+
+class RolloutsOf(NamedTuple):
+    """A cell that names a problem or one rollout, and where its rollouts are.
+
+    Attributes:
+        problem: id of the problem.
+        rollout: ``group/member`` of one rollout; "" for all of the problem.
+        split: what they were drawn for.
+        step: a step that has them.
+        run: name of the run, in a report of several.
+    """
+
+    problem: str
+    rollout: str
+    split: str
+    step: int
+    run: str = ""
+
+
+CellValue = str | float | int | Interval | RolloutsOf | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +61,8 @@ class Figure:
     """One plot; ``y_range`` None fits the data.
 
     ``kind``: ``stack`` is shares that add up. ``sets`` draws one set per series: ``x`` names the regions, the same for
-    all of them, and ``y`` is the size of a region that lies in the set, NaN of one that does not.
+    all of them, and ``y`` is the size of a region that lies in the set, NaN of one that does not. ``percent``: the
+    axes, of ``x`` and ``y``, whose numbers are shares that are shown in percent.
     """
 
     id: str
@@ -49,17 +74,23 @@ class Figure:
     x_log: bool = False
     y_range: tuple[float, float] | None = None
     note: str = ""
+    percent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class TableBlock:
-    """Rows under ``columns``; numbers are formatted by the page, None is an empty cell."""
+    """Rows under ``columns``; numbers are formatted by the page, None is an empty cell.
+
+    ``units``: the columns that hold shares, or differences of shares. A cell that is an :class:`Interval` is shown with
+    its ends.
+    """
 
     id: str
     title: str
     columns: list[str]
     rows: list[list[CellValue]]
     note: str = ""
+    units: Mapping[str, Unit] = field(default_factory=dict)
 
 
 class Observed(NamedTuple):
@@ -95,11 +126,16 @@ class ExampleNode:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A group worth reading: its prompt and its forest, parents before children."""
+    """A group worth reading: its prompt and its forest, parents before children.
+
+    ``problem`` and ``step`` are those of the group, so that tables can lead here; "" and None where not known.
+    """
 
     title: str
     prompt: str
     nodes: list[ExampleNode]
+    problem: str = ""
+    step: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +183,9 @@ class Report:
         findings: worst first; empty if no check fired.
         checked: names of the checks that could be made.
         skipped: name of each check that could not, and what it would have needed.
-        sections: in reading order.
+        sections: in reading order; the page folds them.
+        opening: what the page begins with, unfolded: its text is the verdict, the title what it is a verdict on.
+        commands: by name of a run, the beginning of the command that shows its rollouts; by "" in a report of one run.
     """
 
     title: str
@@ -156,6 +194,8 @@ class Report:
     checked: list[str]
     skipped: dict[str, str]
     sections: list[Section]
+    opening: Section | None = None
+    commands: dict[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """The title and the findings: sections hold whole rollouts."""

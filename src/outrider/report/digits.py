@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from outrider.report.content import CellValue
+from outrider.measure import Interval
+from outrider.report.content import CellValue, RolloutsOf, Unit
 
 DIGITS = 3  # significant ones: the third is seldom known, a fourth never
 _WIDEST = 1000.0  # largest by smallest of a column that can share its decimals
@@ -22,6 +24,10 @@ def number(value: CellValue) -> str:
     """
     if value is None or isinstance(value, str):
         return value or ""
+    if isinstance(value, RolloutsOf):
+        return value.rollout or value.problem
+    if isinstance(value, Interval):
+        return number(value.value)
     if not math.isfinite(value):
         return _UNDEFINED if math.isnan(value) else "∞" if value > 0 else "-∞"
     if value == int(value) and abs(value) < 1e15:
@@ -31,6 +37,71 @@ def number(value: CellValue) -> str:
         return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
     text = f"{value:,.{_decimals(abs(value))}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+class FormattedCell(NamedTuple):
+    """A formatted cell: the number or the words, and its interval in brackets, "" where there is none."""
+
+    text: str
+    interval: str
+
+
+def cells(values: Sequence[CellValue], unit: Unit | None = None) -> list[FormattedCell]:
+    """A column with its intervals, in its unit; that of points is left to the column's name.
+
+    >>> list(map(tuple, cells([Interval(0.125, 0.1, 0.15, 9), 0.5, None], "percent")))
+    [('12.5 %', '[10.0, 15.0]'), ('50.0 %', ''), ('', '')]
+    >>> cells([Interval(0.125, 0.1, 0.15, 9)], "points")
+    [FormattedCell(text='+12.5', interval='[+10.0, +15.0]')]
+    >>> cells([Interval(1.25, 1.0, 1.5, 9), 2.0])
+    [FormattedCell(text='1.25', interval='[1.00, 1.50]'), FormattedCell(text='2.00', interval='')]
+    """
+    numbers = [value.value if isinstance(value, Interval) else value for value in values]
+    if unit is None:
+        shown = column([*numbers, *(end for value in values for end in _ends(value))])
+        ends = iter(shown[len(values) :])
+        return [
+            FormattedCell(text, f"[{next(ends)}, {next(ends)}]" if _ends(value) else "")
+            for text, value in zip(shown[: len(values)], values, strict=True)
+        ]
+    sign, after = ("", " %") if unit == "percent" else ("+", "")
+    brackets = [[_hundredfold(end, sign, "") for end in _ends(value)] for value in values]
+    return [
+        FormattedCell(_hundredfold(value, sign, after), f"[{', '.join(ends)}]" if ends else "")
+        for value, ends in zip(numbers, brackets, strict=True)
+    ]
+
+
+def _ends(value: CellValue) -> list[float]:
+    known = isinstance(value, Interval) and math.isfinite(value.low) and math.isfinite(value.high)
+    return [value.low, value.high] if known and isinstance(value, Interval) else []
+
+
+def percent(value: CellValue) -> str:
+    """A share in percent, with one decimal, and as many as it takes not to be shown as 0; words as they are.
+
+    >>> [percent(x) for x in (0.125, 1, 0.0, 0.00012, float("nan"), None, "all")]
+    ['12.5 %', '100.0 %', '0.0 %', '0.01 %', 'n/a', '', 'all']
+    """
+    return _hundredfold(value, "", " %")
+
+
+def points(value: CellValue) -> str:
+    """A difference of shares in percentage points, with its sign.
+
+    >>> [points(x) for x in (0.125, -0.031, 0.0)]
+    ['+12.5 points', '-3.1 points', '0.0 points']
+    """
+    return _hundredfold(value, "+", " points")
+
+
+def _hundredfold(value: CellValue, sign: str, unit: str) -> str:
+    if not isinstance(value, (int, float)) or not math.isfinite(value):
+        return number(value)
+    scaled = 100 * value
+    if not round(scaled, 1):
+        return f"{scaled:{sign if scaled else ''}.1g}{unit}" if abs(scaled) >= 1e-4 else f"0.0{unit}"
+    return f"{scaled:{sign},.1f}{unit}"
 
 
 def column(values: Sequence[CellValue]) -> list[str]:
@@ -64,7 +135,7 @@ def is_text(values: Sequence[CellValue]) -> bool:
     >>> is_text(["a", None]), is_text([1, None, 0.5]), is_text([None])
     (True, False, False)
     """
-    return any(isinstance(x, str) for x in values)
+    return any(isinstance(x, (str, RolloutsOf)) for x in values)
 
 
 def _fixed(value: CellValue, decimals: int) -> str:

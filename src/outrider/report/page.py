@@ -9,6 +9,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import shlex
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -20,15 +22,26 @@ from typing import NamedTuple, TypeVar
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from outrider.report.content import CellValue, Example, ExampleNode, Finding, Report, TableBlock
-from outrider.report.digits import column, is_text, number
+from outrider.measure import Interval
+from outrider.report.content import (
+    CellValue,
+    Example,
+    ExampleNode,
+    Figure,
+    Finding,
+    Report,
+    RolloutsOf,
+    Section,
+    TableBlock,
+)
+from outrider.report.digits import cells, is_text, number
 from outrider.report.plot_data import has_data, plot_data, slots
 from outrider.report.safe_text import in_script, prose, visible
 
 Value = TypeVar("Value")
 
 PARTS = Path(__file__).parent / "page"
-SCRIPTS = ("sets.js", "plots.js", "reading.js", "live.js")
+SCRIPTS = ("sets.js", "plots.js", "folds.js", "reading.js", "live.js")
 _AROUND = 28  # characters on each side of a pivot that stand in the tree
 
 
@@ -42,7 +55,7 @@ def render(report: Report) -> str:
     Characters that cannot be shown (control characters, halves of surrogate pairs) are replaced by visible ones.
     """
     facts, anchors = _by_run(report.facts), _anchors(report)
-    figures = {anchors["figure", i, j]: f for i, s in enumerate(report.sections) for j, f in enumerate(s.figures)}
+    figures = _figures(report, anchors)
     colours = slots(figures.values(), [run for run in facts if run])
     page = "".join(_part(name) for name in SCRIPTS)
     scripts = {"theme": _part("theme.js"), "plotly": _plotly(), "page": page}
@@ -54,6 +67,7 @@ def render(report: Report) -> str:
         checked=_alike(_by_run(dict.fromkeys(report.checked, ""))),
         skipped=_alike(_by_run(report.skipped)),
         anchors=anchors,
+        examples=_examples(report, anchors),
         colours={name: slot for slots_ in colours for name, slot in slots_.items()},
         style=Markup(_part("page.css")),
         scripts={name: Markup(source) for name, source in scripts.items()},
@@ -176,7 +190,7 @@ def _alike(by_run: Mapping[str, dict[str, str]]) -> list[tuple[str, dict[str, st
 
 def _anchors(report: Report) -> dict[tuple[str | int, ...], str]:
     """A name in the page's address for each part, by its place: ("figure", 2, 0) is the first of the third section."""
-    taken = {"contents", "findings", "live", "main", "plotly", "plots", "theme"}
+    taken = {"contents", "expand", "findings", "live", "main", "opening", "plotly", "plots", "said", "theme"}
 
     def unique(*words: str) -> str:
         plain = re.sub(r"[^a-z0-9]+", "-", " ".join(words).lower()).strip("-") or "part"
@@ -194,7 +208,68 @@ def _anchors(report: Report) -> dict[tuple[str | int, ...], str]:
         anchors |= {("figure", i, j): unique(section.id, figure.id) for j, figure in enumerate(section.figures)}
         anchors |= {("table", i, j): unique(section.id, table.id) for j, table in enumerate(section.tables)}
         anchors |= {("example", i, j): unique(section.id, example.title) for j, example in enumerate(section.examples)}
+    if report.opening is not None:
+        anchors |= {("opening-figure", j): unique(figure.id) for j, figure in enumerate(report.opening.figures)}
+        anchors |= {("opening-table", j): unique(table.id) for j, table in enumerate(report.opening.tables)}
     return anchors
+
+
+def _figures(report: Report, anchors: Mapping[tuple[str | int, ...], str]) -> dict[str, Figure]:
+    """Every figure by its name in the page's address, in reading order."""
+    first = report.opening.figures if report.opening is not None else []
+    return {anchors["opening-figure", j]: figure for j, figure in enumerate(first)} | {
+        anchors["figure", i, j]: figure
+        for i, section in enumerate(report.sections)
+        for j, figure in enumerate(section.figures)
+    }
+
+
+def _examples(report: Report, anchors: Mapping[tuple[str | int, ...], str]) -> dict[tuple[str, str, int | None], str]:
+    """The anchor of the example that shows a rollout (problem, id, step), or any of a problem (problem, "", None)."""
+    places: dict[tuple[str, str, int | None], str] = defaultdict(str)
+    for i, section in enumerate(report.sections):
+        for j, example in enumerate(section.examples):
+            if example.problem:
+                name = anchors["example", i, j]
+                places.setdefault((example.problem, "", None), name)
+                places |= {(example.problem, node.id, example.step): name for node in example.nodes}
+    return places
+
+
+def _command(cell: RolloutsOf, commands: Mapping[str, str]) -> str:
+    """The command that shows the rollouts of a cell; "" where the run's place is not known.
+
+    >>> _command(RolloutsOf("sum 3", "g/1", "evaluate", 7), {"": "outrider show runs/a"})
+    "outrider show runs/a --name evaluate --step 7 --problem 'sum 3'"
+    >>> _command(RolloutsOf("p", "", "train", 7), {"": "outrider view a.parquet"})
+    'outrider view a.parquet'
+    """
+    base = commands.get(cell.run, commands.get("", ""))
+    if not base.startswith("outrider show "):
+        return base
+    split = "" if cell.split == "train" else f" --name {shlex.quote(cell.split)}"
+    return f"{base}{split} --step {cell.step} --problem {shlex.quote(cell.problem)}"
+
+
+def _ids(report: Report) -> bool:
+    """Whether any table names rollouts."""
+    tables = [table for section in report.sections for table in section.tables]
+    return any(isinstance(cell, RolloutsOf) for table in tables for row in table.rows for cell in row)
+
+
+def _contents(section: Section) -> str:
+    """What a fold holds, in a few words.
+
+    >>> _contents(Section("a", "A", "", [Figure("f", "F", "line", "x", "y", [])], []))
+    '1 chart'
+    """
+    counts = {"chart": len(section.figures), "table": len(section.tables), "group": len(section.examples)}
+    return ", ".join(f"{n} {what}{'s' if n > 1 else ''}" for what, n in counts.items() if n)
+
+
+def _raw(cell: CellValue) -> CellValue:
+    """The number that a column is sorted by."""
+    return cell.value if isinstance(cell, Interval) else cell
 
 
 def _policy(scripts: Iterable[str]) -> list[str]:
@@ -234,7 +309,9 @@ def _environment() -> Environment:
     )
     environment.filters |= {"number": number, "minus": _minus, "prose": prose, "visible": visible, "counts": _counts}
     environment.filters |= {"forest": forest, "has_data": has_data}
-    environment.globals |= {"column": column, "is_text": is_text}
+    environment.filters |= {"command": _command, "contents": _contents, "ids": _ids, "raw": _raw}
+    environment.globals |= {"cells": cells, "is_text": is_text}
+    environment.tests |= {"place": lambda cell: isinstance(cell, RolloutsOf)}
     return environment
 
 

@@ -59,5 +59,5 @@ def plot_data(figure: Figure, colours: dict[str, str]) -> dict[str, Any]:
         used.append(slot)
         series.append({"name": s.name, "x": s.x, "y": s.y, "low": low, "high": high, "hover": hover}
                       | {"colour": slot, "again": again})  # fmt: skip
-    axes = {"x": figure.x, "y": figure.y, "xLog": figure.x_log, "yRange": figure.y_range}
+    axes = {"x": figure.x, "y": figure.y, "xLog": figure.x_log, "yRange": figure.y_range, "percent": figure.percent}
     return {"title": figure.title, "kind": figure.kind, **axes, "series": series}

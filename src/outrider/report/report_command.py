@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -17,6 +19,7 @@ from outrider.report.build import build
 from outrider.report.content import Report
 from outrider.report.opened import open_any
 from outrider.report.page import render
+from outrider.report.places import ReportFiles, beside, report_files
 from outrider.report.watch import watch
 
 COLOURS = {"act": "bold red", "watch": "bold yellow"}
@@ -25,24 +28,20 @@ COLOURS = {"act": "bold red", "watch": "bold yellow"}
 def report_command(path: Path, out: Path | None = None, columns: Mapping[str, str] | None = None) -> int:
     """Report the run at ``path`` and return 0 whatever the findings.
 
-    Both files go to ``out``; by default into the run's folder, or beside a single file. They replace those of an
-    earlier report.
+    ``out`` is a page or a folder (:func:`outrider.report.places.report_files`); by default both files go into the run's
+    folder, or beside a single file. They replace those of an earlier report.
 
     Raises:
-        UserError: the run cannot be read, or the disk refuses.
+        UserError: the run cannot be read, ``out`` is neither a page nor a folder, or the disk refuses.
     """
+    files = report_files(out or beside(path), "report")
     made, notices = made_of(path, columns)
     console = Console()
-    written = write(made, out or folder_beside(path), "report")
+    written = write(made, files)
     print_notices(notices)
     print_findings(made, console)
     console.print("", *written, sep="\n", soft_wrap=True, markup=False, highlight=False)
     return 0
-
-
-def folder_beside(path: Path) -> Path:
-    """Where the report of a run or a dump goes unless another folder is named."""
-    return path if path.is_dir() else path.parent
 
 
 def report_live(path: Path, port: int, columns: Mapping[str, str] | None = None) -> int:
@@ -63,23 +62,27 @@ def made_of(path: Path, columns: Mapping[str, str] | None = None) -> tuple[Repor
     """
     run = open_any(path, columns)
     try:
-        return build(run), run.notices
+        return replace(build(run), commands={"": shown_by(path)}), run.notices
     except duckdb.IOException as error:
         raise UserError(f"{path} changed while it was read: {str(error).splitlines()[0]}") from error
     finally:
         run.db.close()
 
 
-def write(made: Report, folder: Path, name: str) -> tuple[Path, Path]:
-    """The page and its JSON, ``name.html`` and ``name.json``, each replaced atomically.
+def shown_by(path: Path) -> str:
+    """The command that shows rollouts of a run; of a dump, which only the viewer reads, the viewer's."""
+    return f"outrider {'show' if (path / 'rollouts').is_dir() else 'view'} {shlex.quote(str(path))}"
+
+
+def write(made: Report, files: ReportFiles) -> ReportFiles:
+    """The page and its JSON, each replaced atomically.
 
     Raises:
         UserError: the disk refuses.
     """
-    page, data = folder / f"{name}.html", folder / f"{name}.json"
-    write_atomically(page, render(made).encode())
-    write_atomically(data, json.dumps(made.to_json(), allow_nan=False).encode() + b"\n")
-    return page, data
+    write_atomically(files.page, render(made).encode())
+    write_atomically(files.data, json.dumps(made.to_json(), allow_nan=False).encode() + b"\n")
+    return files
 
 
 def print_notices(notices: Sequence[str]) -> None:
@@ -91,6 +94,8 @@ def print_notices(notices: Sequence[str]) -> None:
 def print_findings(made: Report, console: Console) -> None:
     """Print the findings, worst first: what was seen, then what to try. Every check is accounted for."""
     console.print(Text(made.title, "bold"))
+    if made.opening is not None:
+        console.print(Text(made.opening.text.replace("\n\n", " ")))
     for finding in made.findings:
         console.print(Text.assemble("\n", (f"{finding.severity}: {finding.name}", COLOURS[finding.severity])))
         console.print(Padding(Text(finding.sentence), (0, 0, 0, 2)))

@@ -12,7 +12,8 @@ from outrider.measure.diversity import distinct_at_k, text_diversity, words
 from outrider.report.comparing.cut_runs import ComparedRun
 from outrider.report.comparing.rollouts import at_hand, common_tries, query_tries
 from outrider.report.content import CellValue, Figure, Section, TableBlock
-from outrider.report.sections.frontier import Curve, defined, interval_cells, interval_series
+from outrider.report.sections.frontier import Curve, defined, interval_series, known_interval
+from outrider.report.sections.seen import in_percent
 
 _PROBLEMS, _TRIES = 100, 16  # whose texts are compared, at most
 _ORDER = 4  # words that make a phrase
@@ -48,22 +49,14 @@ def section(compared: Sequence[ComparedRun]) -> Section | None:
     if not lines and all(cell is None for row in rows for cell in row[1:]):
         return None
     texts = f"{len(chosen):,} of the {len(common):,} problems and the first {min(k, _TRIES)} tries at each"
-    table = TableBlock("answers", "Answers and texts", _COLUMNS, rows, f"Texts: {texts}. Intervals are over problems.")
+    note, units = f"Texts: {texts}. Intervals are over problems.", in_percent(*_COLUMNS[1:])
+    table = TableBlock("answers", "Answers and texts", _COLUMNS, rows, note, units)
     return Section(
         "diversity", "Diversity of answers and texts", _TEXT.format(order=_ORDER), figures if lines else [], [table]
     )
 
 
-_COLUMNS = [
-    "run",
-    "two answers differ",
-    "interval",
-    "novelty",
-    "novelty interval",
-    "overlap",
-    "overlap interval",
-    "repeated",
-]
+_COLUMNS = ["run", "two answers differ", "novelty", "overlap", "repeated"]
 
 
 def _row(one: ComparedRun, k: int, curve: Curve, chosen: Sequence[str]) -> list[CellValue]:
@@ -80,9 +73,9 @@ def _row(one: ComparedRun, k: int, curve: Curve, chosen: Sequence[str]) -> list[
     repeated = float(result.duplicates_P.sum() / result.responses_P.sum()) if texts else None
     return [
         one.name,
-        *interval_cells(differ),
-        *interval_cells(bootstrap_mean(result.novelty_P)),
-        *interval_cells(bootstrap_mean(result.overlap_P)),
+        known_interval(differ),
+        known_interval(bootstrap_mean(result.novelty_P)),
+        known_interval(bootstrap_mean(result.overlap_P)),
         repeated,
     ]
 

@@ -8,8 +8,9 @@ from outrider.errors import UserError
 from outrider.measure import Change, Comparison, Interval, compare
 from outrider.measure.passk import shown_ks
 from outrider.report.comparing.cut_runs import ComparedRun
-from outrider.report.content import CellValue, Figure, Section, Series, TableBlock
-from outrider.report.sections.frontier import defined, interval_cells, interval_series
+from outrider.report.content import CellValue, Figure, Section, Series, TableBlock, Unit
+from outrider.report.digits import points
+from outrider.report.sections.frontier import defined, interval_series, known_interval
 
 _TEXT = (
     "Each run minus the first one, `{first}`, on the held-out problems that both have. Intervals are 95 % bootstrap "
@@ -17,6 +18,9 @@ _TEXT = (
     "cover the seeds of the runs, so a difference here may be one of seeds and not of methods (`outrider bench` "
     "repeats recipes over seeds); and of twenty intervals where nothing differs, one excludes 0 by chance."
 )
+
+
+_UNITS = "Percentage points, and nats of the entropy, with 95 % intervals in brackets."
 
 
 def section(compared: Sequence[ComparedRun]) -> tuple[Section, list[str]]:
@@ -58,7 +62,7 @@ def quantities(change: Change) -> Iterator[tuple[str, Interval]]:
 
 def _sentence(first: str, name: str, comparison: Comparison) -> str:
     named = list(quantities(comparison.overall))
-    differ = [f"{what} ({i.value:+.3f}, {i.low:+.3f} to {i.high:+.3f})" for what, i in named if i.excludes_zero]
+    differ = [f"{what} ({_shown(what, i)})" for what, i in named if i.excludes_zero]
     same = [what for what, i in named if not i.excludes_zero]
     parts = [f"the interval excludes 0 for {joined(differ)}"] * bool(differ)
     parts += [f"it does not for {joined(same)}" if differ else f"no interval excludes 0 ({joined(same)})"] * bool(same)
@@ -68,6 +72,13 @@ def _sentence(first: str, name: str, comparison: Comparison) -> str:
     return (
         f"`{name}` minus `{first}`: {'; '.join(parts) or 'nothing is known of both'}. {paired[0].upper()}{paired[1:]}."
     )
+
+
+def _shown(what: str, change: Interval) -> str:
+    """A difference with its interval: percentage points, and nats of the entropy."""
+    if what == "entropy":
+        return f"{change.value:+.3f} nats, {change.low:+.3f} to {change.high:+.3f}"
+    return f"{points(change.value)}, {100 * change.low:+.1f} to {100 * change.high:+.1f}"
 
 
 def joined(words: Sequence[str]) -> str:
@@ -81,13 +92,12 @@ def joined(words: Sequence[str]) -> str:
 
 def _figures(results: dict[str, Comparison]) -> list[Figure]:
     lines = [interval_series(name, defined(change.overall.pass_at)) for name, change in results.items()]
-    figures = [Figure("over-k", "Difference of pass@k", "line", "k", "difference", lines, x_log=True)]
+    figures = [Figure("over-k", "Difference of pass@k", "line", "k", "difference", lines, x_log=True, percent="y")]
     for k in sorted({end(c.overall.pass_at) for c in results.values() for end in (min, max)}):
         bars = [_by_level(name, change, k) for name, change in results.items()]
         if any(len(series.x) > 1 for series in bars):
-            figures.append(
-                Figure(f"level-pass-{k}", f"Difference of pass@{k} by level", "bars", "level", "difference", bars)
-            )
+            title = f"Difference of pass@{k} by level"
+            figures.append(Figure(f"level-pass-{k}", title, "bars", "level", "difference", bars, percent="y"))
     return figures
 
 
@@ -114,7 +124,8 @@ def _table(id: str, title: str, changes: Sequence[tuple[str, str, int, Change]])
     levels = any(level for _, level, *_ in named)
     rows: list[list[CellValue]] = []
     for name, level, problems, known in named:
-        cells = [cell for what in names for cell in (interval_cells(known[what]) if what in known else [None, None])]
+        cells = [known_interval(known[what]) if what in known else None for what in names]
         rows.append([name, *([level] if levels else []), problems, *cells])
     columns = ["run", *(["level"] if levels else []), "problems"]
-    return TableBlock(id, title, columns + [text for what in names for text in (what, f"{what} interval")], rows)
+    units: dict[str, Unit] = {what: "points" for what in names if what != "entropy"}
+    return TableBlock(id, title, columns + names, rows, _UNITS, units)

@@ -22,7 +22,7 @@ def section(compared: Sequence[ComparedRun]) -> Section | None:
     ends = [series for one in compared if (series := _end(one, curves)) is not None]
     if not ends:
         return None
-    figures = [Figure("curves", "pass@k", "line", "k", "pass@k", ends, x_log=True)]
+    figures = [Figure("curves", "pass@k", "line", "k", "pass@k", ends, x_log=True, percent="y")]
     k = max(set.intersection(*(set(along[max(along)]) for along in curves.values() if along)), default=1)
     if k > 1:
         figures += _plane(curves, k)
@@ -30,7 +30,8 @@ def section(compared: Sequence[ComparedRun]) -> Section | None:
     for each in sorted({1, k}):
         lines = [_over_tokens(one, curves[one.name], each) for one in trained]
         if lines:
-            figures.append(Figure(f"pass-{each}", f"pass@{each} along training", "line", TOKENS, f"pass@{each}", lines))
+            title, y = f"pass@{each} along training", f"pass@{each}"
+            figures.append(Figure(f"pass-{each}", title, "line", TOKENS, y, lines, percent="y"))
     return Section("frontier", "The frontier", _TEXT, figures)
 
 
@@ -47,7 +48,7 @@ def _plane(curves: dict[str, dict[int, Curve]], k: int) -> list[Figure]:
         lines.append(Series(name, x, y, hover=[f"step {step:,}" for step, _ in path]))
     title = f"pass@1 against pass@{k}"
     note = "Along training, as far as there are evaluations; right is sharper, up is wider."
-    return [Figure("plane", title, "line", "pass@1", f"pass@{k}", lines, note=note)]
+    return [Figure("plane", title, "line", "pass@1", f"pass@{k}", lines, note=note, percent="xy")]
 
 
 def _over_tokens(one: ComparedRun, along: dict[int, Curve], k: int) -> Series:

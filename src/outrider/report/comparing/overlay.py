@@ -19,11 +19,12 @@ def overlay(
     id: str,
     title: str,
     y: str,
+    percent: str = "",
 ) -> list[Figure]:
     """The series ``name`` of what ``figures`` draws for a run, one line per run; no figure where no run has it.
 
     Estimates of the same quantity, named ``estimated …``, are included and marked. A run whose tokens are not known is
-    left out.
+    left out. ``percent``: as of a :class:`Figure`.
     """
     lines = []
     for one in compared:
@@ -33,7 +34,7 @@ def overlay(
             if series.name in (name, f"estimated {name}"):
                 shown = one.name if series.name == name else f"{one.name} (estimated)"
                 lines.append(over_tokens(one, shown, series))
-    return [Figure(id, title, "line", TOKENS, y, lines)] if lines else []
+    return [Figure(id, title, "line", TOKENS, y, lines, percent=percent)] if lines else []
 
 
 def over_tokens(one: ComparedRun, name: str, series: Series) -> Series:

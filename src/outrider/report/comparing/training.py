@@ -47,7 +47,7 @@ def _budget(trained: Sequence[ComparedRun]) -> Section:
     ]
     first = next(iter(tables.values()))
     rows = [[name, *row] for name, table in tables.items() for row in table.rows]
-    table = TableBlock("stages", first.title, ["run", *first.columns], rows, first.note)
+    table = TableBlock("stages", first.title, ["run", *first.columns], rows, first.note, first.units)
     return Section("budget", "Where the budget went", _BUDGET, [*_stages(tables), *figures], [table])
 
 
@@ -58,19 +58,22 @@ def _stages(tables: dict[str, TableBlock]) -> list[Figure]:
         stage, share = table.columns.index("stage"), table.columns.index("share of tokens")
         shares[name] = {}
         for row in table.rows:
-            key = str(row[stage])
-            shares[name][key] = shares[name].get(key, 0.0) + float(row[share] or 0.0)
+            key, part = str(row[stage]), row[share]
+            shares[name][key] = shares[name].get(key, 0.0) + (part if isinstance(part, (int, float)) else 0.0)
     if max(map(len, shares.values())) < 2:
         return []
     bars = [Series(name, list(of), list(of.values())) for name, of in shares.items()]
-    return [Figure("by-stage", "Share of tokens by stage", "bars", "stage", "share of tokens", bars, y_range=(0, 1))]
+    title, y = "Share of tokens by stage", "share of tokens"
+    return [Figure("by-stage", title, "bars", "stage", y, bars, y_range=(0, 1), percent="y")]
 
 
 def _groups(trained: Sequence[ComparedRun]) -> Section:
     figures = [
         figure
         for kind in KINDS
-        for figure in overlay(trained, groups.kinds, kind, kind, f"{kind.capitalize()} groups", "share of groups")
+        for figure in overlay(
+            trained, groups.kinds, kind, kind, f"{kind.capitalize()} groups", "share of groups", percent="y"
+        )
     ]
     return Section("groups", "Solved, mixed, unsolved", _GROUPS, figures)
 

@@ -10,7 +10,7 @@ import numpy as np
 from outrider.measure.unsolvable import MODELS, Overlap, Unsolved, fit_pass_rates, overlap, pass_rate_bound, unsolved
 from outrider.report.comparing.cut_runs import ComparedRun
 from outrider.report.comparing.rollouts import at_hand, common_tries, query_tries
-from outrider.report.content import CellValue, Figure, Section, Series, TableBlock
+from outrider.report.content import CellValue, Figure, RolloutsOf, Section, Series, TableBlock
 from outrider.report.sections.seen import cell
 
 _TEXT = (
@@ -54,7 +54,7 @@ def section(compared: Sequence[ComparedRun]) -> Section | None:
     if MODELS[0] <= len(sets) <= MODELS[1]:
         result = overlap({name: s.parts for name, s in sets.items()})
         figures, tables = [_picture(result, k)], [*tables, _regions(result)]
-    tables.append(_members(sets, decided))
+    tables.append(_members(sets, decided, {one.name: one for one in there}))
     return Section(
         "unsolved", f"Problems that {k} tries do not solve", "\n\n".join(filter(None, text)), figures, tables
     )
@@ -115,10 +115,15 @@ def _regions(overlaps: Overlap) -> TableBlock:
     )
 
 
-def _members(sets: Mapping[str, Sets], decided: frozenset[str]) -> TableBlock:
+def _members(sets: Mapping[str, Sets], decided: frozenset[str], runs: Mapping[str, ComparedRun]) -> TableBlock:
     """Every problem that some run does not solve, those that most runs fail on first."""
     levels = {problem: level for s in sets.values() for problem, level in s.levels.items()}
     failing = {p: [name for name, s in sets.items() if p in s.parts.unsolved] for p in decided}
     order = sorted((p for p in decided if failing[p]), key=lambda p: (-len(failing[p]), failing[p], p))
-    rows: list[list[CellValue]] = [[p, levels[p], ", ".join(failing[p])] for p in order]
+    rows: list[list[CellValue]] = [[_place(p, runs[failing[p][0]]), levels[p], ", ".join(failing[p])] for p in order]
     return TableBlock("members", "Which they are", ["problem", "level", "unsolved by"], rows)
+
+
+def _place(problem: str, one: ComparedRun) -> RolloutsOf:
+    """The tries of a run at a problem."""
+    return RolloutsOf(problem, "", one.split, one.step or 0, one.name)

@@ -38,8 +38,9 @@ def find(run: RunData) -> Finding | None:
     return Finding(
         name="coverage narrowing",
         severity="act" if -many.value >= LOSS else "watch",
-        sentence=f"pass@1 rose by {one.value:.3f} [{one.low:.3f}, {one.high:.3f}], and pass@{k} fell by "
-        f"{-many.value:.3f} [{-many.high:.3f}, {-many.low:.3f}]{since}: {source}, {many.problems} problems.",
+        sentence=f"pass@1 rose by {100 * one.value:.1f} points [{100 * one.low:.1f}, {100 * one.high:.1f}], and "
+        f"pass@{k} fell by {-100 * many.value:.1f} points [{-100 * many.high:.1f}, {-100 * many.low:.1f}]{since}: "
+        f"{source}, {many.problems} problems.",
         numbers={
             "k": k,
             **numbers("pass_at_1", one),

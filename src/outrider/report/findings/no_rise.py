@@ -7,6 +7,7 @@ from outrider.measure.compare import paired
 from outrider.measure.evaluation import pass_values
 from outrider.report.content import Finding
 from outrider.report.data import RunData
+from outrider.report.digits import points
 from outrider.report.findings.base import MIN_STEPS, FirstAndLast, Lacking, change, numbers, percent
 from outrider.report.findings.view import by_step, success_by_step
 
@@ -33,12 +34,13 @@ def find(run: RunData) -> Finding | None:
     if not flat or (held_out is not None and held_out.low > 0) or _reward_rises(run):
         return None
     fell = success.high < 0
-    evaluated = "" if held_out is None else f"; on held-out problems by {held_out.value:+.3f} [{_ends(held_out)}]"
+    evaluated = "" if held_out is None else f"; on held-out problems by {points(held_out.value)} [{_ends(held_out)}]"
     return Finding(
         name="no rise",
         severity="act" if at_most < LITTLE else "watch",
         sentence=f"Success {'fell' if fell else 'never rose'}: {percent(success.before)} in the first quarter of the "
-        f"steps, {percent(success.after)} in the last, a change of {success.value:+.3f} [{_ends(success)}]{evaluated}.",
+        f"steps, {percent(success.after)} in the last, a change of {points(success.value)} [{_ends(success)}]"
+        f"{evaluated}.",
         numbers={
             "success_before": success.before,
             "success_after": success.after,
@@ -80,4 +82,4 @@ def _reward_rises(run: RunData) -> bool:
 
 
 def _ends(result: FirstAndLast | Interval) -> str:
-    return f"{result.low:+.3f}, {result.high:+.3f}"
+    return f"{100 * result.low:+.1f}, {100 * result.high:+.1f}"

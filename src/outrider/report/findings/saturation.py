@@ -7,6 +7,7 @@ import numpy as np
 from outrider.measure.bend import find_bend
 from outrider.report.content import Finding
 from outrider.report.data import RunData
+from outrider.report.digits import points
 from outrider.report.findings.base import MIN_STEPS, percent
 from outrider.report.findings.view import success_by_step
 
@@ -40,8 +41,8 @@ def find(run: RunData) -> Finding | None:
         name="saturation",
         severity="act" if since >= 2 * SPENT else "watch",
         sentence=f"Success rose from {percent(seen.start)} to {percent(seen.at_bend)} in the first "
-        f"{percent(seen.bend.value)} of the {unit}; the {since * total:.3g} since then bought {gain:+.3f} "
-        f"[{low:+.3f}, {high:+.3f}].",
+        f"{percent(seen.bend.value)} of the {unit}; the {since * total:.3g} since then bought {points(gain)} "
+        f"[{100 * low:+.1f}, {100 * high:+.1f}].",
         numbers={
             "bend_at": seen.bend.value,
             "bend_low": seen.bend.low,

@@ -1,4 +1,4 @@
-// The plots: each is drawn when it comes near the window, and again when the colours, its legend or its data change.
+// The plots: each is drawn when the page or its fold opens, and again when the colours, its legend or its data change.
 let plots = JSON.parse(document.getElementById("plots").textContent);
 const coarse = matchMedia("(pointer: coarse)").matches;
 const hiddenSeries = new Map(); // figure -> names that the reader took out
@@ -15,6 +15,10 @@ function digits(value) {
   return value.toLocaleString("en", { maximumSignificantDigits: 3 });
 }
 
+// A number along an axis: a share where the axis is in percent.
+const along = (plot, axis, value) =>
+  plot.percent.includes(axis) && typeof value === "number" ? `${digits(100 * value)} %` : digits(value);
+
 // At most six lines of 64 characters: a tooltip, not a page.
 function folded(text) {
   const lines = String(text).split("\n").flatMap((line) => line.match(/.{1,64}(?=\s|$)|.{1,64}/gu) ?? [""]);
@@ -27,10 +31,10 @@ function tooltips(plot, series) {
     if (!finite(y)) return "";
     const interval = finite(series.low?.[i]) && finite(series.high?.[i]);
     const name = plot.series.length > 1 || plot.kind === "points" ? `<b>${plain(series.name)}</b> ` : "";
-    const at = plot.kind === "points" || plot.kind === "bars" ? `${digits(series.x[i])}: ` : "";
-    const range = interval ? ` (${digits(series.low[i])} to ${digits(series.high[i])})` : "";
+    const at = plot.kind === "points" || plot.kind === "bars" ? `${along(plot, "x", series.x[i])}: ` : "";
+    const range = interval ? ` (${along(plot, "y", series.low[i])} to ${along(plot, "y", series.high[i])})` : "";
     const more = series.hover?.[i] ? `<br>${folded(series.hover[i])}` : "";
-    return `${name}${at}${digits(y)}${range}${more}`;
+    return `${name}${at}${along(plot, "y", y)}${range}${more}`;
   });
 }
 
@@ -173,7 +177,8 @@ function axis(title) {
 function axes(plot) {
   const ticks = { showgrid: false, showline: true, ticks: "outside", ticklen: 4, tickcolor: css("--rule") };
   const pointer = { spikecolor: css("--muted"), spikethickness: 1, spikedash: "solid" };
-  const title = { unifiedhovertitle: { text: `${plain(plot.x)} %{x:,.6~r}` } };
+  const form = plot.percent.includes("x") ? ".3~p" : ",.6~r";
+  const title = { unifiedhovertitle: { text: `${plain(plot.x)} %{x:${form}}` } };
   const x = { ...axis(plot.x), ...ticks, ...pointer, ...title, zeroline: false };
   const y = { ...axis(""), rangemode: plot.kind === "bars" ? "tozero" : "normal" };
   if (plot.yRange) y.range = plot.yRange;
@@ -185,10 +190,13 @@ function axes(plot) {
     x.type = "log";
     if (values.length <= 12) Object.assign(x, { tickvals: values, ticktext: values.map(digits) });
   }
+  if (plot.percent.includes("x")) Object.assign(x, { tickformat: ".3~p", nticks: 6 });
+  if (plot.percent.includes("y")) y.tickformat = ".3~p";
   if (!lying(plot)) return { xaxis: x, yaxis: y };
   const down = { autorange: "reversed", type: "category", showgrid: false, nticks: 0, ticklabelstandoff: 4 };
-  const along = { ...axis(plot.y), range: plot.yRange ?? undefined, rangemode: "tozero" };
-  return { xaxis: along, yaxis: { ...axis(""), ...down } };
+  const across = { ...axis(plot.y), range: plot.yRange ?? undefined, rangemode: "tozero" };
+  if (plot.percent.includes("y")) across.tickformat = ".3~p";
+  return { xaxis: across, yaxis: { ...axis(""), ...down } };
 }
 
 function layout(plot) {
@@ -225,7 +233,7 @@ function options(figure) {
   };
 }
 
-// Plotly is as long as a novel: it is read when the first plot comes near, after the findings can be read.
+// Plotly is as long as a novel: it is read when the first plot is drawn, after the findings can be read.
 function library() {
   if (window.Plotly) return;
   const script = document.createElement("script");
@@ -283,16 +291,24 @@ function legend(element) {
   show();
 }
 
-const near = new IntersectionObserver(
-  (entries) => {
-    for (const { isIntersecting, target } of entries) {
-      if (!isIntersecting) continue;
-      near.unobserve(target);
-      draw(target);
-    }
-  },
-  { rootMargin: "400px" },
-);
+// A plot is drawn where it has a size: not in a fold that is closed.
+const inFold = (element) => element.closest("details:not([open])") !== null;
+const waiting = new Set();
+
+function drawNext() {
+  const [element] = waiting;
+  if (!element) return;
+  waiting.delete(element);
+  if (element.isConnected && !inFold(element) && !element.classList.contains("drawn")) draw(element);
+  setTimeout(drawNext);
+}
+
+// Draw what is not folded, wherever it is on the page; one after the other, so that the page answers meanwhile.
+function drawOpen(part = document) {
+  const idle = waiting.size === 0;
+  part.querySelectorAll(".plot:not(.drawn)").forEach((element) => inFold(element) || waiting.add(element));
+  if (idle) setTimeout(drawNext);
+}
 
 // Give every plot its height, so that nothing moves when it is drawn, and its legend.
 function preparePlots() {
@@ -304,25 +320,35 @@ function preparePlots() {
     if (many.length) element.parentElement.querySelector(".unit").append(` (thick: running mean of ${window})`);
     legend(element);
     if (element.classList.contains("drawn")) draw(element);
-    else near.observe(element);
   }
+  drawOpen();
 }
 
-// On paper: light, everything drawn, as wide as the sheet.
+// In other colours; what is folded is drawn anew when its fold opens.
+function redraw() {
+  drawn().forEach((element) => (inFold(element) ? element.classList.remove("drawn") : draw(element)));
+}
+
+// On paper: light, all folds open but those of single rollouts, everything drawn, as wide as the sheet.
 function paper(on) {
   document.documentElement.classList.toggle("printing", on);
-  document.documentElement.dataset.theme = on ? "light" : theme.now();
-  document.querySelectorAll(on ? ".plot" : ".plot.drawn").forEach((element) => {
-    draw(element, on ? element.clientWidth : undefined); // a resize would come after the print
-    if (!on) Plotly.relayout(element, { autosize: true });
-  });
-  document.querySelectorAll(".finding details").forEach((details) => {
+  document.querySelectorAll("details.fold, details.example, .finding details").forEach((details) => {
     if (on) details.dataset.was = String(details.open);
     details.open = on || details.dataset.was === "true";
+  });
+  document.documentElement.dataset.theme = on ? "light" : theme.now();
+  document.querySelectorAll(on ? ".plot" : ".plot.drawn").forEach((element) => {
+    if (!on && inFold(element)) {
+      Plotly.purge(element); // it has the width of the sheet
+      element.classList.remove("drawn");
+      return;
+    }
+    draw(element, on ? element.clientWidth : undefined); // a resize would come after the print
+    if (!on) Plotly.relayout(element, { autosize: true });
   });
 }
 
 preparePlots();
-document.addEventListener("theme", () => drawn().forEach(draw));
+document.addEventListener("theme", redraw);
 addEventListener("beforeprint", () => paper(true));
 addEventListener("afterprint", () => paper(false));

@@ -58,10 +58,11 @@ function sort(button) {
 }
 
 function prepareReading() {
+  prepareIds();
   document.querySelectorAll(".chapter").forEach((chapter) => here.observe(chapter));
   document.querySelectorAll(".unfold").forEach((button) => (button.hidden = false));
   document.querySelectorAll(".scroll table").forEach((table) => {
-    if (table.tBodies[0].rows.length < 3) return;
+    if (table.tBodies[0].rows.length < 3 || table.querySelector(".sort")) return;
     table.querySelectorAll("thead th").forEach((head) => {
       const button = document.createElement("button");
       button.type = "button";
@@ -72,18 +73,35 @@ function prepareReading() {
   });
 }
 
-// A link to a folded example opens it.
-function openTarget() {
-  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-  if (target?.tagName === "DETAILS") target.open = true;
+// An id that is not on this page is a button that copies the command which shows its rollouts.
+function prepareIds() {
+  document.querySelectorAll("span.id[data-command]").forEach((id) => {
+    if (id.querySelector("button")) return;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "copy";
+    button.append(...id.childNodes);
+    id.append(button);
+  });
+}
+
+// Where a browser refuses the clipboard, the command is there to be selected.
+async function copy(button) {
+  const { command } = button.closest("[data-command]").dataset;
+  const copied = await navigator.clipboard?.writeText(command).then(() => true, () => false);
+  const code = document.createElement("code");
+  code.textContent = command;
+  const said = document.getElementById("said");
+  said.replaceChildren(copied ? "Copied: " : "Shows its rollouts: ", code);
+  said.hidden = false;
 }
 
 prepareReading();
-openTarget();
-addEventListener("hashchange", openTarget);
 document.addEventListener("keydown", steer);
 document.addEventListener("click", ({ target }) => {
   const button = target.closest?.("button");
   if (button?.classList.contains("sort")) sort(button);
   if (button?.classList.contains("unfold")) unfold(button);
+  if (button?.classList.contains("copy")) copy(button);
+  else if (!target.closest?.("#said")) document.getElementById("said").hidden = true;
 });

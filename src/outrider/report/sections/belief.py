@@ -10,7 +10,7 @@ import numpy as np
 from outrider.arrays import Floats
 from outrider.report.content import CellValue, Figure, Section, TableBlock
 from outrider.report.data import RunData
-from outrider.report.sections.seen import series
+from outrider.report.sections.seen import in_percent, series
 
 _KEY = re.compile(r"explore/(.+)/told_(\d+)_(rollouts|expected|variance|successes)")
 _TEXT = (
@@ -61,7 +61,7 @@ def _figure(stage: str, classes_C4: Floats) -> Figure:
         series("seen", believed_C, successes_C / rollouts_C, hover=hover),
     ]
     title = f"Pass rates as {_named(stage)} believed them"
-    return Figure(f"belief-{stage}", title, "points", "believed", "solved", points)
+    return Figure(f"belief-{stage}", title, "points", "believed", "solved", points, percent="xy")
 
 
 def _table(stage: str, classes_C4: Floats) -> TableBlock:
@@ -69,9 +69,8 @@ def _table(stage: str, classes_C4: Floats) -> TableBlock:
     for rollouts, expected, variance, successes in classes_C4.tolist():
         apart = (successes - expected) / variance**0.5 if variance else None
         rows.append([int(rollouts), expected / rollouts, successes / rollouts, apart])
-    return TableBlock(
-        f"belief-{stage}", f"By what {_named(stage)} believed", ["rollouts", "believed", "solved", "apart"], rows, _NOTE
-    )
+    columns, units = ["rollouts", "believed", "solved", "apart"], in_percent("believed", "solved")
+    return TableBlock(f"belief-{stage}", f"By what {_named(stage)} believed", columns, rows, _NOTE, units)
 
 
 def _named(stage: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from outrider.report.content import Figure, Section, Series, TableBlock
 from outrider.report.data import SAMPLED, RunData
-from outrider.report.sections.seen import KINDS, known, one, query, rows, series, shares, split
+from outrider.report.sections.seen import KINDS, in_percent, known, one, query, rows, series, shares, split
 
 _TEXT = (
     "Tokens are what exploration costs, and a success, above all the first one of a problem, is what it returns. A "
@@ -39,7 +39,7 @@ def unit_of(run: RunData) -> str:
     return "tokens" if total["counted"] else "rollouts" if total["rollouts"] else ""
 
 
-def _cost(unit: str, which: str = "TRUE") -> str:
+def cost_of(unit: str, which: str = "TRUE") -> str:
     """SQL: the cost of the rollouts ``which``."""
     if unit == "rollouts":
         return f"count(*) FILTER ({which})::DOUBLE"
@@ -56,8 +56,8 @@ def by_stage(run: RunData, unit: str) -> TableBlock:
             CASE WHEN success IS NOT NULL THEN 1000 * coalesce(firsts, 0) / nullif(cost, 0) END AS firsts_per_1000,
             trained / nullif(cost, 0) AS trained
         FROM (
-            SELECT stage, stream, context, count(*) AS rollouts, {_cost(unit)} AS cost, avg(success) AS success,
-                sum(success)::DOUBLE AS successes, {_cost(unit, "unused = ''")} AS trained
+            SELECT stage, stream, context, count(*) AS rollouts, {cost_of(unit)} AS cost, avg(success) AS success,
+                sum(success)::DOUBLE AS successes, {cost_of(unit, "unused = ''")} AS trained
             FROM spent GROUP BY stage, stream, context
         )
         LEFT JOIN (
@@ -78,7 +78,8 @@ def by_stage(run: RunData, unit: str) -> TableBlock:
             "statistic of groups, answers, lengths or entropy has them."
         )
     columns.append(f"share of {unit} trained on")
-    return TableBlock("budget-stages", "What each stage cost and returned", columns, rows(data), note)
+    units = in_percent(f"share of {unit}", "success", f"share of {unit} trained on")
+    return TableBlock("budget-stages", "What each stage cost and returned", columns, rows(data), note, units)
 
 
 def _unused(run: RunData, unit: str) -> TableBlock:
@@ -86,12 +87,13 @@ def _unused(run: RunData, unit: str) -> TableBlock:
         run,
         f"""
         SELECT CASE WHEN unused = '' THEN 'trained on' ELSE unused END AS why, count(*) AS rollouts,
-            {_cost(unit)} / nullif(sum({_cost(unit)}) OVER (), 0) AS share
+            {cost_of(unit)} / nullif(sum({cost_of(unit)}) OVER (), 0) AS share
         FROM spent GROUP BY unused ORDER BY unused <> '', rollouts DESC, why
         """,
     )
     title = "What was trained on, and why the rest was not"
-    return TableBlock("budget-unused", title, ["", "rollouts", f"share of {unit}"], rows(columns))
+    share = f"share of {unit}"
+    return TableBlock("budget-unused", title, ["", "rollouts", share], rows(columns), units=in_percent(share))
 
 
 def _splits(run: RunData, unit: str) -> TableBlock:
@@ -110,7 +112,7 @@ def _splits(run: RunData, unit: str) -> TableBlock:
 
 def _over_time(run: RunData, unit: str) -> list[Figure]:
     """Shares by stage, where there are several, and by the kind of the groups."""
-    stages = query(run, f"SELECT upto, stage, {_cost(unit)} AS cost FROM spent GROUP BY upto, stage ORDER BY upto")
+    stages = query(run, f"SELECT upto, stage, {cost_of(unit)} AS cost FROM spent GROUP BY upto, stage ORDER BY upto")
     names = sorted(set(stages["stage"].tolist()))
     figures = []
     if len(names) > 1:
@@ -129,7 +131,7 @@ def _over_time(run: RunData, unit: str) -> list[Figure]:
 
 
 def _stack(id: str, title: str, unit: str, stack: list[Series], note: str = "") -> Figure:
-    return Figure(id, title, "stack", "step", f"share of {unit}", stack, y_range=(0.0, 1.0), note=note)
+    return Figure(id, title, "stack", "step", f"share of {unit}", stack, y_range=(0.0, 1.0), note=note, percent="y")
 
 
 def returns(run: RunData, unit: str) -> list[Figure]:

@@ -7,7 +7,7 @@ import numpy as np
 from outrider.measure.difficulty import Weights, cumulative_advantage
 from outrider.report.content import Figure, Section, Series, TableBlock
 from outrider.report.data import RunData
-from outrider.report.sections.seen import FIRST_TRIES, cell, known, one, query, series
+from outrider.report.sections.seen import FIRST_TRIES, cell, in_percent, known, one, query, series
 
 _TEXT = (
     "The weight of a group is the sum of its absolute advantages. With one mean over equal groups it peaks where half "
@@ -62,8 +62,8 @@ def _bins(size: int) -> int:
 
 def _label(low: float, high: float) -> str:
     if low == high:
-        return f"{low:.0%}"
-    return f"up to {high:.0%}" if high < 1 else "below 100%"
+        return f"{100 * low:.0f} %"
+    return f"up to {100 * high:.0f} %" if high < 1 else "below 100 %"
 
 
 def _shape(known: dict[str, Weights]) -> list[Figure]:
@@ -78,7 +78,8 @@ def _shape(known: dict[str, Weights]) -> list[Figure]:
         lines.append(series(name, place, weight, hover=hover, **ends))
     note = "Bars are 95 % intervals of a mean over groups, those of one problem taken together."
     title = "Weight of a group by its success"
-    return [Figure("credit-shape", title, "line", "success in the first draw", "sum of |advantage|", lines, note=note)]
+    x, y = "success in the first draw", "sum of |advantage|"
+    return [Figure("credit-shape", title, "line", x, y, lines, note=note, percent="x")]
 
 
 def _table(w: Weights) -> TableBlock:
@@ -95,7 +96,8 @@ def _table(w: Weights) -> TableBlock:
     ]
     columns = ["success", "groups", "share of groups", "rollouts per group", "weight per group", "share of all weight"]
     note = f"{w.unassigned:,} rollouts have no advantage." if w.unassigned else ""
-    return TableBlock("credit-table", "Who gets the signal", columns, body, note)
+    units = in_percent("share of groups", "share of all weight")
+    return TableBlock("credit-table", "Who gets the signal", columns, body, note, units)
 
 
 def _signs(run: RunData) -> list[Figure]:
@@ -113,4 +115,4 @@ def _signs(run: RunData) -> list[Figure]:
     if not lines:
         return []
     title = "Share of the advantage that pushes up"
-    return [Figure("credit-signs", title, "line", "step", "positive share", lines, y_range=(0.0, 1.0))]
+    return [Figure("credit-signs", title, "line", "step", "positive share", lines, y_range=(0.0, 1.0), percent="y")]

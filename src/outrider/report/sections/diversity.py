@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from outrider.report.content import Figure, Section, TableBlock
 from outrider.report.data import RunData
-from outrider.report.sections.seen import known, one, query, rows, series
+from outrider.report.sections.seen import in_percent, known, one, query, rows, series
 
 _TEXT = (
     "Many tries help only as far as they differ. Two rollouts of a group disagree if their answers differ; the chance "
@@ -51,7 +51,8 @@ def _disagreement(run: RunData) -> list[Figure]:
     lines = [series(name, columns["upto"], columns[key]) for key, name in names.items() if known(columns[key])]
     if not lines:
         return []
-    return [Figure("diversity-answers", "Answers within a group", "line", "step", "share", lines, y_range=(0.0, 1.0))]
+    title = "Answers within a group"
+    return [Figure("diversity-answers", title, "line", "step", "share", lines, y_range=(0.0, 1.0), percent="y")]
 
 
 def _repeats(run: RunData) -> list[Figure]:
@@ -70,8 +71,8 @@ def _repeats(run: RunData) -> list[Figure]:
         return []
     lines = [series("repeated", columns["upto"], columns["repeated"])]
     note = "Rollouts whose text another one of their group has already, letter by letter."
-    title = "Repeated texts"
-    return [Figure("diversity-repeats", title, "line", "step", "share of rollouts", lines, y_range=(0, 1), note=note)]
+    title, y = "Repeated texts", "share of rollouts"
+    return [Figure("diversity-repeats", title, "line", "step", y, lines, y_range=(0, 1), note=note, percent="y")]
 
 
 def _table(run: RunData) -> list[TableBlock]:
@@ -87,4 +88,5 @@ def _table(run: RunData) -> list[TableBlock]:
         return []
     columns = ["groups that are", "groups", "rollouts with an answer", "different answers", "most frequent answer"]
     columns += ["two differ", "two wrong ones differ"]
-    return [TableBlock("diversity-table", "Answers by what became of the group", columns, rows(data))]
+    title = "Answers by what became of the group"
+    return [TableBlock("diversity-table", title, columns, rows(data), units=in_percent(*columns[4:]))]

@@ -112,7 +112,8 @@ def _positions(run: RunData, value: str) -> list[Figure]:
         return []
     note = f"From at most {_MOST:,} responses of {_STEPS} steps at each end; 95 % intervals over problems."
     title = f"{_name(value).capitalize()} by position in the response"
-    return [Figure("entropy-position", title, "line", "share of the response", "nats per token", lines, note=note)]
+    x, y = "share of the response", "nats per token"
+    return [Figure("entropy-position", title, "line", x, y, lines, note=note, percent="x")]
 
 
 def _sample(run: RunData, steps: list[int], exact: bool) -> tuple[Floats, Ints, Ints, Ints] | None:

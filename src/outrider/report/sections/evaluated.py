@@ -10,9 +10,9 @@ from outrider.measure.passk import shown_ks
 from outrider.report.content import CellValue, Figure, Section, TableBlock
 from outrider.report.data import RunData
 from outrider.report.kind import is_evaluation
-from outrider.report.sections.frontier import curves, defined, interval_cells
+from outrider.report.sections.frontier import curves, defined, known_interval
 from outrider.report.sections.groups import by_level, without_success
-from outrider.report.sections.seen import cell
+from outrider.report.sections.seen import cell, in_percent
 
 _TEXT = (
     "How good the policy is on these problems: how often one try succeeds (pass@1), and whether one of k does. "
@@ -36,15 +36,15 @@ def section(run: RunData) -> Section | None:
     ks = shown_ks(curve)
     body = [_row(summary, ks) for summary in (*evaluation.levels, evaluation.overall)]
     names = [*(f"pass@{k}" for k in ks), "greedy", "majority"]
-    columns = ["level", "problems", *(text for name in names for text in (name, f"{name} interval"))]
+    columns = ["level", "problems", *names]
     columns += ["responses", "cut off", "unparseable", "not verified", "tokens per response"]
     note = f"Step {step}. " * (len(run.evaluations) > 1) + "Majority: whether the most frequent answer is right."
     unknown = sum(t.scorable == 0 for t in evaluation.tallies if t.samples)
     note += f" {unknown:,} problems have no response that was verified, and are in no share." * (unknown > 0)
     filled = [i for i in range(len(columns)) if any(row[i] is not None for row in body)]
-    table = TableBlock(
-        "evaluated", "What it solves", [columns[i] for i in filled], [[row[i] for i in filled] for row in body], note
-    )
+    units = in_percent(*names, "cut off", "unparseable")
+    rows = [[row[i] for i in filled] for row in body]
+    table = TableBlock("evaluated", "What it solves", [columns[i] for i in filled], rows, note, units)
     tables = [table, *(t for t in (by_level(run), without_success(run)) if t)]
     return Section("evaluated", "The evaluation", _TEXT, figures, tables)
 
@@ -55,7 +55,7 @@ def _row(summary: Summary, ks: list[int]) -> list[CellValue]:
     return [
         summary.level or "(none)",
         summary.problems,
-        *(part for interval in intervals for part in interval_cells(interval, ".3f")),
+        *map(known_interval, intervals),
         summary.samples or None,
         *map(cell, (summary.truncated, summary.unparseable)),
         (summary.samples - summary.scorable) or None,

@@ -113,7 +113,8 @@ def _example(
     nodes = [
         _node(member, by_id, beginnings, observed.get((int(member["step"]), member["id"]), [])) for member in shown
     ]
-    return Example(f"{title} (step {members[0]['step']}, {problem}{more})", prompt, nodes)
+    step = int(members[0]["step"])
+    return Example(f"{title} (step {step}, {problem}{more})", prompt, nodes, problem, step)
 
 
 def _chosen(members: list[Member], by_id: Mapping[str, Member]) -> list[Member]:

@@ -34,11 +34,11 @@ def exchange(run: RunData, mean: str, name: str) -> tuple[list[Figure], list[Tab
         at = np.linspace(law.lowest, law.highest, _CURVE)
         curve = np.array([law.at(entropy).value for entropy in at])
         points.append(series("R = b - a exp(H)", at, np.where((curve >= 0) & (curve <= 1), curve, np.nan)))
-        note += f" The law explains {law.explained:.0%} of its variance."
+        note += f" The law explains {100 * law.explained:.0f} % of its variance."
     else:
         note += f" No law is drawn: {law.why_not}."
     title = f"What {name} was exchanged for"
-    figure = Figure("entropy-exchange", title, "points", "nats per token", "success", points, note=note)
+    figure = Figure("entropy-exchange", title, "points", "nats per token", "success", points, note=note, percent="y")
     return [figure], [_table(law, name)] if law.identified else []
 
 

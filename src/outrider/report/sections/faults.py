@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from outrider.measure.quality import RULES, Faults, faults
 from outrider.report.content import CellValue, Figure, Section, Series, TableBlock
 from outrider.report.data import SAMPLED, Columns, RunData
-from outrider.report.sections.seen import cell, ends, query, split
+from outrider.report.sections.seen import cell, ends, in_percent, query, split
 
 _MOST = 1000  # responses that are read, at each end of training
 _STEPS = 4  # steps that they come from, at each end
@@ -63,7 +63,7 @@ def _figure(by_split: Mapping[str, Sequence[Faults]]) -> Figure:
         )
         for name, item in by_split.items()
     ]
-    return Figure("faults-shares", "Responses with a fault", "bars", "fault", "share of responses", bars)
+    return Figure("faults-shares", "Responses with a fault", "bars", "fault", "share of responses", bars, percent="y")
 
 
 def _table(by_split: Mapping[str, Sequence[Faults]], marker: str) -> TableBlock:
@@ -80,4 +80,5 @@ def _table(by_split: Mapping[str, Sequence[Faults]], marker: str) -> TableBlock:
         else "answers have no mark that is known here"
     )
     note = f"At most {_MOST:,} responses of {_STEPS} steps at each end; {marked}."
-    return TableBlock("faults-rules", "Rules, and shares of the responses that break them", columns, body, note)
+    title = "Rules, and shares of the responses that break them"
+    return TableBlock("faults-rules", title, columns, body, note, in_percent(*by_split))

@@ -10,7 +10,7 @@ import numpy as np
 from outrider.errors import UserError
 from outrider.measure import Evaluation, Interval, bootstrap_mean, compare, pass_at_k, powers_of_two
 from outrider.measure.passk import shown_ks
-from outrider.report.content import CellValue, Figure, Section, Series, TableBlock
+from outrider.report.content import CellValue, Figure, Section, Series, TableBlock, Unit
 from outrider.report.data import RunData
 from outrider.report.kind import is_evaluation
 from outrider.report.sections.seen import FIRST_TRIES, query
@@ -44,10 +44,10 @@ def section(run: RunData) -> Section | None:
         chosen = {first: "before training" if first == 0 else f"step {first}", last: f"step {last}"}
         figures = [*_plane(points), *_along(points), curves({name: points[step] for step, name in chosen.items()})]
         return Section("frontier", "The frontier", _TEXT, figures, _changes(run.evaluations))
-    early_and_late = _training(run)
-    if not any(max(curve) > 1 for curve in early_and_late.values()):
+    ends = early_and_late(run)
+    if not any(max(curve) > 1 for curve in ends.values()):
         return None
-    return Section("frontier", "The frontier", _TEXT + _FROM_TRAINING, [curves(early_and_late)])
+    return Section("frontier", "The frontier", _TEXT + _FROM_TRAINING, [curves(ends)])
 
 
 def points_of(run: RunData) -> dict[int, Curve]:
@@ -69,7 +69,8 @@ def _plane(points: Mapping[int, Curve]) -> list[Figure]:
     x, y = ([curve[n].value for _, curve in path] for n in (1, k))
     low, high = [curve[k].low for _, curve in path], [curve[k].high for _, curve in path]
     line = Series("along training", x, y, low, high, [f"step {step}" for step, _ in path])
-    return [Figure("frontier-plane", f"pass@1 against pass@{k}", "line", "pass@1", f"pass@{k}", [line])]
+    title = f"pass@1 against pass@{k}"
+    return [Figure("frontier-plane", title, "line", "pass@1", f"pass@{k}", [line], percent="xy")]
 
 
 def _along(points: Mapping[int, Curve]) -> list[Figure]:
@@ -81,13 +82,13 @@ def _along(points: Mapping[int, Curve]) -> list[Figure]:
     for k in sorted({ks[0], ks[len(ks) // 2], ks[-1]}):
         there = {step: curve[k] for step, curve in points.items() if k in curve}
         lines.append(interval_series(f"pass@{k}", there))
-    return [Figure("frontier-along", "pass@k along training", "line", "step", "pass@k", lines)]
+    return [Figure("frontier-along", "pass@k along training", "line", "step", "pass@k", lines, percent="y")]
 
 
 def curves(named: Mapping[str, Curve]) -> Figure:
     """pass@k over k, a line with its band for each name."""
     lines = [interval_series(name, curve) for name, curve in named.items() if curve]
-    return Figure("frontier-curves", "pass@k", "line", "k", "pass@k", lines, x_log=True)
+    return Figure("frontier-curves", "pass@k", "line", "k", "pass@k", lines, x_log=True, percent="y")
 
 
 def interval_series(name: str, by_x: Mapping[Any, Interval]) -> Series:
@@ -106,26 +107,22 @@ def _changes(evaluations: Mapping[int, Evaluation]) -> list[TableBlock]:
     except UserError:  # not the same problems: nothing to pair
         return []
     ks = shown_ks(result.overall.pass_at)
-    body = []
+    body: list[list[CellValue]] = []
     for change in (*result.levels, result.overall):
-        cells: list[CellValue] = [change.level or "(none)", change.pass_at[ks[0]].problems]
-        for k in ks:
-            cells += interval_cells(change.pass_at[k])
-        body.append([*cells, *interval_cells(change.greedy)])
+        changes = [*(change.pass_at[k] for k in ks), change.greedy]
+        body.append([change.level or "(none)", change.pass_at[ks[0]].problems, *map(known_interval, changes)])
     names = [f"pass@{k}" for k in ks] + ["greedy"]
-    columns = ["level", "problems", *(text for name in names for text in (name, f"{name} interval"))]
-    note = f"Step {last} minus step {first}, paired by problem."
-    return [TableBlock("frontier-changes", "What training changed", columns, body, note)]
+    note = f"Step {last} minus step {first} in percentage points, paired by problem, with 95 % intervals."
+    units: dict[str, Unit] = dict.fromkeys(names, "points")
+    return [TableBlock("frontier-changes", "What training changed", ["level", "problems", *names], body, note, units)]
 
 
-def interval_cells(interval: Interval, form: str = "+.3f") -> list[CellValue]:
-    """Two cells of a table: a number and its interval; empty where they are not known."""
-    if np.isnan(interval.value):
-        return [None, None]
-    return [interval.value, None if np.isnan(interval.low) else f"{interval.low:{form}} … {interval.high:{form}}"]
+def known_interval(interval: Interval) -> Interval | None:
+    """The cell of a table: None, which leaves it empty, where the number is not known."""
+    return None if np.isnan(interval.value) else interval
 
 
-def _training(run: RunData) -> dict[str, Curve]:
+def early_and_late(run: RunData) -> dict[str, Curve]:
     """pass@k of groups as they were drawn, early and late; of all where there is one step only."""
     columns = query(
         run,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from outrider.report.content import CellValue, Figure, Section, TableBlock
+from outrider.report.content import CellValue, Figure, RolloutsOf, Section, TableBlock
 from outrider.report.data import Columns, RunData
-from outrider.report.sections.seen import KINDS, one, query, rows, series, shares, split
+from outrider.report.sections.seen import KINDS, in_percent, one, query, rows, series, shares, split
 
 _SHOWN = 20  # problems in a table
 
@@ -37,7 +37,8 @@ def kinds(run: RunData) -> list[Figure]:
     stack = shares(columns, "kind", "n", KINDS)
     if not stack:
         return []
-    return [Figure("groups-kinds", "Groups by outcome", "stack", "step", "share of groups", stack, y_range=(0.0, 1.0))]
+    title, y = "Groups by outcome", "share of groups"
+    return [Figure("groups-kinds", title, "stack", "step", y, stack, y_range=(0.0, 1.0), percent="y")]
 
 
 def _coverage(run: RunData) -> list[Figure]:
@@ -74,7 +75,8 @@ def by_level(run: RunData) -> TableBlock | None:
     if not len(data["level"]):
         return None
     columns = ["level", "problems", "groups", "solved", "mixed", "unsolved", "success", "rollouts per group"]
-    return TableBlock("groups-levels", "By level", columns, rows(data))
+    units = in_percent("solved", "mixed", "unsolved", "success")
+    return TableBlock("groups-levels", "By level", columns, rows(data), units=units)
 
 
 def _again(run: RunData) -> TableBlock | None:
@@ -106,7 +108,8 @@ def without_success(run: RunData) -> TableBlock | None:
         run,
         f"""
         SELECT problem_id, any_value(level) AS level, count(*) AS visits, sum(scorable) AS rollouts,
-            sum(tokens)::DOUBLE AS tokens, 1 - pow(0.05, 1 / sum(scorable)) AS at_most, count(*) OVER () AS dead
+            sum(tokens)::DOUBLE AS tokens, 1 - pow(0.05, 1 / sum(scorable)) AS at_most, max(step) AS step,
+            count(*) OVER () AS dead
         FROM groups WHERE scorable > 0 GROUP BY problem_id
         HAVING sum(successes) = 0 AND count(DISTINCT step) >= {visits}
         ORDER BY sum(n) DESC, problem_id LIMIT {_SHOWN}
@@ -114,10 +117,13 @@ def without_success(run: RunData) -> TableBlock | None:
     )
     if not len(data["problem_id"]):
         return None
-    note = _dead_note(data)
+    note, drawn = _dead_note(data), split(run)
+    body: list[list[CellValue]] = [
+        [RolloutsOf(problem, "", drawn, int(step)), *rest] for problem, *rest, step, _ in rows(data)
+    ]
     columns = ["problem", "level", "visits", "rollouts", "tokens", "pass rate at most"]
-    del data["dead"]
-    return TableBlock("groups-dead", "Problems without any success", columns, rows(data), note)
+    units = in_percent("pass rate at most")
+    return TableBlock("groups-dead", "Problems without any success", columns, body, note, units)
 
 
 def _dead_note(columns: Columns) -> str:

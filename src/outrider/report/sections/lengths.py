@@ -7,7 +7,7 @@ import numpy as np
 from outrider.measure.lengths import drift, lengths_by_outcome, shaped_lengths
 from outrider.report.content import CellValue, Figure, Section, Series, TableBlock
 from outrider.report.data import CUT, RunData
-from outrider.report.sections.seen import by, cell, known, one, query, series, split
+from outrider.report.sections.seen import by, cell, in_percent, known, one, query, series, split
 
 _BARS = 12  # more do not fit side by side on a phone
 
@@ -77,7 +77,7 @@ def _truncated(run: RunData) -> list[Figure]:
     lines = [series("all", columns["upto"], columns["share"])]
     if known(columns["failed"]):
         lines.append(series("not correct", columns["upto"], columns["failed"]))
-    return [Figure("lengths-truncated", "Responses cut off", "line", "step", "share of rollouts", lines)]
+    return [Figure("lengths-truncated", "Responses cut off", "line", "step", "share of rollouts", lines, percent="y")]
 
 
 def _bars(run: RunData, unit: str) -> Figure:
@@ -97,7 +97,7 @@ def _bars(run: RunData, unit: str) -> Figure:
         share = dict(zip(part["low"].tolist(), (part["n"] / part["n"].sum()).tolist(), strict=True))
         labels = [f"{low:.0f} to {low + wide - 1:.0f}" if wide > 1 else f"{low:.0f}" for low in lows]
         lines.append(Series(name, labels, [share.get(low, 0.0) for low in lows]))
-    return Figure("lengths-bars", "Lengths by outcome", "bars", unit, "share of the outcome", lines)
+    return Figure("lengths-bars", "Lengths by outcome", "bars", unit, "share of the outcome", lines, percent="y")
 
 
 def _table(run: RunData, unit: str) -> TableBlock:
@@ -116,7 +116,7 @@ def _table(run: RunData, unit: str) -> TableBlock:
             body.append([name, *map(cell, row)])
     columns = ["when", "outcome", "rollouts", "mean", "deviation", "10 %", "median", "90 %", "longest", "cut off"]
     title = "Lengths at both ends of training" if split(run) == "train" else "Lengths"
-    return TableBlock("lengths-table", title, columns, body, _drift(run, unit))
+    return TableBlock("lengths-table", title, columns, body, _drift(run, unit), in_percent("cut off"))
 
 
 def _drift(run: RunData, unit: str) -> str:

@@ -57,7 +57,8 @@ def _gauge(run: RunData, title: str) -> Figure | None:
         lines = [replace(line, y=[0.0 * y for y in line.y]) for line in lines]
         note = f"All within {_ROUNDING:g} of 0, which is rounding: drawn as 0."
     id = "sampler-" + re.sub(r"[^a-z]+", "-", title.lower())
-    return Figure(id, title, "line", "step", unit, lines, note=note) if lines else None
+    percent = "y" if unit.startswith("share") else ""
+    return Figure(id, title, "line", "step", unit, lines, note=note, percent=percent) if lines else None
 
 
 def _thinned(name: str, steps: np.ndarray, values: np.ndarray) -> Series:

@@ -9,7 +9,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from outrider.report.content import Series
+from outrider.report.content import Series, Unit
 from outrider.report.data import SAMPLED, Columns, RunData
 
 BINS = 100  # points along training: more cannot be distinguished on a screen
@@ -166,6 +166,11 @@ def shares(columns: Columns, name: str, count: str, kinds: Sequence[str]) -> lis
     total = np.sum(list(counts.values()), axis=0) if counts else np.zeros(len(at))
     with np.errstate(invalid="ignore"):
         return [series(kind, at, values / total) for kind, values in counts.items() if values.any()]
+
+
+def in_percent(*columns: str) -> dict[str, Unit]:
+    """Units of a table whose ``columns`` are shares."""
+    return dict.fromkeys(columns, "percent")
 
 
 def cell(value: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from outrider.report.content import CellValue, Figure, Section, TableBlock
 from outrider.report.data import RunData
-from outrider.report.sections.seen import known, one, query, rows, series
+from outrider.report.sections.seen import in_percent, known, one, query, rows, series
 
 _TEXT = (
     "An environment answers each turn. What it says is observed: it costs no generated token and trains nothing, but "
@@ -38,7 +38,9 @@ def section(run: RunData) -> Section | None:
     if known(columns["errors"]):
         lines = [series("errors", upto, columns["errors"])]
         figures.append(
-            Figure("turns-errors", "Turns that asked for what cannot be had", "line", "step", "share", lines)
+            Figure(
+                "turns-errors", "Turns that asked for what cannot be had", "line", "step", "share", lines, percent="y"
+            )
         )
     return Section("turns", "Turns", _TEXT, figures, [_by_turns(run)])
 
@@ -55,4 +57,5 @@ def _by_turns(run: RunData) -> TableBlock:
     ]
     columns = ["turns", "rollouts", "success", "generated tokens", "observed tokens", "errors"]
     note = "Means of a rollout; of a branch, its own turns alone."
-    return TableBlock("turns-table", "Rollouts by their number of turns", columns, body, note)
+    title = "Rollouts by their number of turns"
+    return TableBlock("turns-table", title, columns, body, note, in_percent("success"))

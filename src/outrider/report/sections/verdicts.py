@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from outrider.report.content import Figure, Section, TableBlock
+from outrider.report.content import CellValue, Figure, RolloutsOf, Section, TableBlock
 from outrider.report.data import RunData
-from outrider.report.sections.seen import known, query, rows, series, shares
+from outrider.report.sections.seen import in_percent, known, query, rows, series, shares
 
 _SHOWN = 15
 _OUTCOMES = ("correct", "incorrect", "unparseable", "timeout", "error")
@@ -24,7 +24,8 @@ def section(run: RunData) -> Section | None:
     if not len(outcomes["n"]):
         return None
     stack = shares(outcomes, "outcome", "n", _OUTCOMES)
-    figure = Figure("verdicts-outcomes", "Verdicts", "stack", "step", "share of rollouts", stack, y_range=(0.0, 1.0))
+    y = "share of rollouts"
+    figure = Figure("verdicts-outcomes", "Verdicts", "stack", "step", y, stack, y_range=(0.0, 1.0), percent="y")
     tables = [_counts(run), _reasons(run), *_slowest(run)]
     return Section("verdicts", "Verifier health", _TEXT, [figure, *_seconds(run)], tables)
 
@@ -39,7 +40,7 @@ def _counts(run: RunData) -> TableBlock:
         """
     )
     columns = ["drawn to", "verdict", "rollouts", "share", "mean seconds", "longest"]
-    return TableBlock("verdicts-counts", "Verdicts and their time", columns, rows(data))
+    return TableBlock("verdicts-counts", "Verdicts and their time", columns, rows(data), units=in_percent("share"))
 
 
 def _reasons(run: RunData) -> TableBlock:
@@ -49,15 +50,22 @@ def _reasons(run: RunData) -> TableBlock:
         SELECT outcome, regexp_replace(left(detail, 200), '[0-9]+', '#', 'g') AS reason, sum(n)::BIGINT AS n,
             min(example) AS example
         FROM (
-            SELECT outcome, detail, count(*) AS n, min(group_id || '/' || member) AS example FROM rollouts
-            WHERE outcome IS NOT NULL AND outcome <> 'correct' AND detail <> '' GROUP BY outcome, detail
+            SELECT outcome, detail, count(*) AS n,
+                min({{'rollout': group_id || '/' || member, 'problem': problem_id, 'split': split, 'step': step}})
+                    AS example
+            FROM rollouts WHERE outcome IS NOT NULL AND outcome <> 'correct' AND detail <> '' GROUP BY outcome, detail
         )
         GROUP BY outcome, reason
         ORDER BY outcome NOT IN ('error', 'timeout'), n DESC, reason LIMIT {_SHOWN}
         """
     )
     note = "Errors and timeouts first. # stands for any number."
-    return TableBlock("verdicts-reasons", "Why", ["verdict", "detail", "rollouts", "one of them"], rows(columns), note)
+    body: list[list[CellValue]] = [[*others, _place(**example)] for *others, example in rows(columns)]
+    return TableBlock("verdicts-reasons", "Why", ["verdict", "detail", "rollouts", "one of them"], body, note)
+
+
+def _place(rollout: str, problem: str, split: str, step: int) -> RolloutsOf:
+    return RolloutsOf(problem, rollout, split, int(step))
 
 
 def _seconds(run: RunData) -> list[Figure]:
@@ -78,11 +86,16 @@ def _seconds(run: RunData) -> list[Figure]:
 def _slowest(run: RunData) -> list[TableBlock]:
     data = run.query(
         """
-        SELECT seconds, outcome, split, step, group_id || '/' || member AS rollout, left(detail, 200) AS detail
+        SELECT seconds, outcome, split, step, group_id || '/' || member AS rollout, left(detail, 200) AS detail,
+            problem_id
         FROM rollouts WHERE seconds > 0 ORDER BY seconds DESC, rollout LIMIT 10
         """
     )
     if not len(data["seconds"]):
         return []
     columns = ["seconds", "verdict", "drawn to", "step", "rollout", "detail"]
-    return [TableBlock("verdicts-slowest", "The slowest verdicts", columns, rows(data))]
+    body: list[list[CellValue]] = [
+        [seconds, outcome, split, step, _place(rollout, problem, split, step), detail]
+        for seconds, outcome, split, step, rollout, detail, problem in rows(data)
+    ]
+    return [TableBlock("verdicts-slowest", "The slowest verdicts", columns, body)]

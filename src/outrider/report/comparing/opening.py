@@ -1,0 +1,34 @@
+"""The first screen of a comparison: what differs, pass@k of each run, and the reward over generated tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from outrider.measure.passk import shown_ks
+from outrider.report.comparing.cut_runs import ComparedRun
+from outrider.report.comparing.overlay import overlay
+from outrider.report.content import CellValue, Section, TableBlock
+from outrider.report.opening import reward
+from outrider.report.sections.frontier import defined, known_interval
+from outrider.report.sections.seen import in_percent
+
+
+def opening(compared: Sequence[ComparedRun], sentences: Sequence[str]) -> Section:
+    """The sentences on the differences from the first run, a row of pass@k for each run, and a line of its reward.
+
+    Degenerate cases: without evaluations there is no table, and without training whose tokens are known no figure.
+    """
+    figures = overlay(compared, lambda run: [reward(run)], "reward", "reward", "Mean reward in training", "reward")
+    table = _pass_at_k(compared)
+    return Section("opening", "What differs", "\n\n".join(sentences), figures, [table] if table.rows else [])
+
+
+def _pass_at_k(compared: Sequence[ComparedRun]) -> TableBlock:
+    curves = {one.name: defined(one.evaluation.overall.pass_at) for one in compared if one.evaluation is not None}
+    ks = sorted({k for curve in curves.values() for k in shown_ks(curve)})
+    rows: list[list[CellValue]] = [
+        [name, *(known_interval(curve[k]) if k in curve else None for k in ks)] for name, curve in curves.items()
+    ]
+    names = [f"pass@{k}" for k in ks]
+    note = "Last evaluation within the common number of tokens; 95 % intervals over problems, each run by itself."
+    return TableBlock("opening-pass-at-k", "pass@k of each run", ["run", *names], rows, note, in_percent(*names))

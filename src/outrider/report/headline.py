@@ -1,0 +1,90 @@
+"""One sentence on exploration: alive, at risk, failing, or not known, from the findings and from pass@k."""
+
+from __future__ import annotations
+
+import math
+
+from outrider.measure import Interval
+from outrider.report.content import Finding
+from outrider.report.digits import percent, points
+from outrider.report.findings import Examined
+
+ON_EXPLORATION = ("entropy collapse", "coverage narrowing", "dead prompts", "saturation", "duplicates")
+"""The checks whose findings are on exploration; all others are on learning, on the verifier or on the data."""
+
+DECISIVE = ("entropy collapse", "coverage narrowing")
+"""Without one of these checks, and without pass@k before and after, nothing says that exploration is alive."""
+
+
+_CANNOT = "Whether exploration is alive cannot be told"
+_NEED = ("needs", "need")
+
+
+def headline(examined: Examined, change: tuple[int, Interval] | None, evaluation: bool) -> str:
+    r"""What the checks and pass@k say of exploration.
+
+    Args:
+        examined: the result of all checks.
+        change: the largest k of the evaluations, and the paired change of pass@k from the first to the last; None
+            without two evaluations of the same problems.
+        evaluation: whether the rollouts are of an evaluation alone.
+
+    Degenerate cases: an evaluation, and a run of which no decisive check could be made and no change is known, get a
+    sentence that begins with "Whether exploration is alive cannot be told", and after it a paragraph with the reason.
+
+    >>> headline(Examined([], ["entropy collapse"], {}), (64, Interval(0.05, 0.02, 0.08, 300)), False)
+    'Exploration is alive: the one check on it found no fault, and pass@64 rose by 5.0 points [+2.0, +8.0].'
+    >>> headline(Examined([], ["truncation"], {"entropy collapse": "entropies"}), None, False)
+    'Whether exploration is alive cannot be told.\n\nNot checked: entropy collapse, which needs entropies.'
+    """
+    if evaluation:
+        return f"{_CANNOT} from an evaluation.\n\nNothing was trained on these rollouts; pass@k is that of one policy."
+    found = [finding for finding in examined.findings if finding.name in ON_EXPLORATION]
+    checked = [name for name in examined.checked if name in ON_EXPLORATION]
+    if found:
+        sentence = _of_findings(found)
+    elif change is not None and change[1].high < 0:
+        sentence = f"Exploration is narrowing: {_moved(*change)}, although no check fired."
+    elif change is None and not any(name in DECISIVE for name in checked):
+        return f"{_CANNOT}.{_others(examined.findings)}\n\n{_lacking(examined)}"
+    else:
+        made = "the one check on it" if len(checked) == 1 else f"the {len(checked)} checks on it" if checked else ""
+        reasons = [f"{made} found no fault"] * bool(made) + ([] if change is None else [_moved(*change)])
+        sentence = f"Exploration is alive: {', and '.join(reasons)}."
+    return sentence + _others(examined.findings)
+
+
+def _of_findings(found: list[Finding]) -> str:
+    """The findings are sorted: the first is the worst."""
+    state = "is failing" if found[0].severity == "act" else "is at risk"
+    if len(found) == 1:
+        return f"Exploration {state}: 1 finding, {found[0].name}."
+    return f"Exploration {state}: {len(found)} findings, the worst is {found[0].name}."
+
+
+def _moved(k: int, change: Interval) -> str:
+    if math.isnan(change.low):
+        return f"pass@{k} changed by {points(change.value)}"
+    ends = f"[{100 * change.low:+.1f}, {100 * change.high:+.1f}]"
+    if not change.excludes_zero:
+        return f"pass@{k} did not change significantly ({points(change.value)} {ends})"
+    size = percent(abs(change.value)).removesuffix(" %")
+    return f"pass@{k} {'rose' if change.value > 0 else 'fell'} by {size} points {ends}"
+
+
+def _lacking(examined: Examined) -> str:
+    """Which decisive checks could not be made, and what they need."""
+    needs: dict[str, list[str]] = {}
+    for name in DECISIVE:
+        if name in examined.skipped:
+            needs.setdefault(examined.skipped[name], []).append(name)
+    if not needs:
+        return "No check on it could be made."
+    each = (f"{' and '.join(names)}, which {_NEED[len(names) > 1]} {why}" for why, names in needs.items())
+    return f"Not checked: {'; '.join(each)}."
+
+
+def _others(findings: list[Finding]) -> str:
+    """A sentence on findings to act on that are not on exploration; "" without any."""
+    names = [one.name for one in findings if one.severity == "act" and one.name not in ON_EXPLORATION]
+    return f" To act on besides: {', '.join(names)}." if names else ""
