@@ -83,6 +83,7 @@ for above in ["train", "commands", "analyse", "bench", "testing"]:
 LAYERS["report"] = VOCABULARY | {"config", "runs", "measure", "importers", "analyse"}
 LAYERS["commands"] |= {"report"}  # what it finds in a run that has ended, which trackers are sent
 LAYERS["view"] = VOCABULARY | {"config", "runs", "measure", "importers", "analyse", "report"}
+LAYERS["exporters"] = VOCABULARY | {"config", "runs", "importers", "report", "tasks"}
 LAYERS["score"] = VOCABULARY | {"config", "tasks", "measure", "importers", "report"}
 LAYERS["validate"] = VOCABULARY | {"*.options", "config", "tasks", "model", "environments", "preflight"}
 # parts of Outrider inside other trainers, which are imported when they are used; and the command line
