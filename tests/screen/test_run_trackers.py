@@ -14,7 +14,7 @@ from small_run import SMALL
 from outrider.cli import main
 from outrider.config.tracking import TrackingOptions
 from outrider.record import Context, Group, Outcome, Problem, Rollout, Verdict
-from outrider.screen.run_trackers import RunTrackers
+from outrider.screen.run_trackers import FINDINGS, ROLLOUTS, RunTrackers
 from outrider.screen.tracked_rollouts import LONGEST, chosen_rollouts, rollouts_table
 from outrider.screen.tracker import TrackedTable
 from outrider.screen.trackers import open_trackers
@@ -97,7 +97,7 @@ def test_metrics_go_out_each_step_and_rollouts_from_the_first_step_on_each_nth()
     sent.close()
     kinds = [(name, step) for name, step, _ in tracker.got]
     metrics = [("metrics", step) for step in range(1, 6)]
-    assert kinds == [metrics[0], ("rollouts", 1), *metrics[1:4], ("rollouts", 4), metrics[4], ("findings", 5)]
+    assert kinds == [metrics[0], (ROLLOUTS, 1), *metrics[1:4], (ROLLOUTS, 4), metrics[4], (FINDINGS, 5)]
     assert tracker.closed == 1
     assert len(tracker.got[1][2].rows) == 2  # type: ignore[attr-defined]
 
@@ -148,16 +148,20 @@ def test_ctrl_c_in_a_tracker_ends_the_run_all_the_same() -> None:
 
 
 def tables(run: Path) -> dict[tuple[str, int], list[list[str]]]:
-    """Tables in TensorBoard's files, by name and step."""
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-    from tensorboard.util import tensor_util
+    """What TensorBoard's page of texts shows, by name and step."""
+    from tensorboard.backend.event_processing.data_provider import MultiplexerDataProvider
+    from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
+    from tensorboard.context import RequestContext
 
-    events = EventAccumulator(str(run / "tensorboard"), size_guidance={"tensors": 0})
+    events = EventMultiplexer(tensor_size_guidance={"text": 0})
+    events.AddRunsFromDirectory(str(run))
     events.Reload()
+    pages = MultiplexerDataProvider(events, str(run))
+    shown = pages.read_tensors(RequestContext(), experiment_id="", plugin_name="text", downsample=99)
     return {
-        (tag, event.step): [[cell.decode() for cell in row] for row in tensor_util.make_ndarray(event.tensor_proto)]
-        for tag in events.Tags()["tensors"]
-        for event in events.Tensors(tag)
+        (tag, one.step): [[cell.decode() for cell in row] for row in one.numpy]
+        for tag, found in shown["tensorboard"].items()
+        for one in found
     }
 
 
@@ -166,9 +170,9 @@ def test_tensorboard_shows_the_text_of_a_policy_and_never_its_markup(tmp_path: P
 
     hostile = "</td><script>alert(1)</script>\n# [a](javascript:alert)\n```\n*b*"
     (tracker,) = open_trackers(["tensorboard"], tmp_path, {})
-    tracker.table(1, "rollouts", TrackedTable(("response", "reward"), [(hostile, 0.25), ("", None)]))
+    tracker.table(1, ROLLOUTS, TrackedTable(("response", "reward"), [(hostile, 0.25), ("", None)]))
     tracker.close()
-    cells = np.array(tables(tmp_path)["rollouts", 1], dtype=object)
+    cells = np.array(tables(tmp_path)[ROLLOUTS, 1], dtype=object)
     page = text_array_to_html(cells, enable_markdown=True)
     assert cells[1:, 1].tolist() == ["    0.25", ""]
     for mark in ("<script", "<h1", "<a ", "<em"):
@@ -183,10 +187,10 @@ def test_a_training_sends_tensorboard_rollouts_and_at_its_end_the_findings(tmp_p
     few += ["train.tracking.project=sums", "evaluate.before=false", "evaluate.after=false"]
     assert main(["train", "grpo", *few, "--out", str(run)]) == 0
     made = tables(run)
-    assert list(made) == [("rollouts", 1), ("rollouts", 3), ("findings", 3)]
-    assert len(made["rollouts", 1]) == 1 + 5
-    assert made["findings", 3][0] == ["**finding**", "**severity**", "**sentence**"]
-    assert "checks found nothing" in made["findings", 3][1][2]
+    assert set(made) == {(ROLLOUTS, 1), (ROLLOUTS, 3), (FINDINGS, 3)}
+    assert len(made[ROLLOUTS, 1]) == 1 + 5
+    assert made[FINDINGS, 3][0] == ["**finding**", "**severity**", "**sentence**"]
+    assert "checks found nothing" in made[FINDINGS, 3][1][2]
     sentence = "warning: tracker 'tensorboard' has no project: train.tracking.project changes nothing there"
     assert sentence in (run / "notices.txt").read_text().splitlines()
 
@@ -200,9 +204,9 @@ def test_wandb_keeps_names_metrics_and_tables_offline(tmp_path: Path, monkeypatc
     assert (client.project, client.entity, client.tags, client.name) == ("sums", "me", ("small",), "first")
     assert client.group == tmp_path.name
     tracker.log(1, {"reward": 0.5})
-    tracker.table(1, "rollouts", TrackedTable(("response", "advantage"), [("a", None), ("b", 0.5)]))
+    tracker.table(1, ROLLOUTS, TrackedTable(("response", "advantage"), [("a", None), ("b", 0.5)]))
     tracker.close()
-    (file,) = tmp_path.glob("wandb/offline-run-*/files/media/table/rollouts_1_*.table.json")
+    (file,) = tmp_path.glob("wandb/offline-run-*/files/media/table/tables/rollouts_1_*.table.json")
     assert '"data":[["a",null],["b",0.5]]' in file.read_text().replace(" ", "")
 
 
@@ -216,9 +220,9 @@ def test_trackio_keeps_names_metrics_and_tables_in_its_folder(tmp_path: Path, mo
     run = tmp_path / "run"
     (tracker,) = open_trackers(["trackio"], run, {"seed": 3}, 7, TrackingOptions(project="sums"))
     tracker.log(8, {"reward": 0.5})
-    tracker.table(8, "rollouts", TrackedTable(("response", "advantage"), [("a", None)]))
+    tracker.table(8, ROLLOUTS, TrackedTable(("response", "advantage"), [("a", None)]))
     tracker.close()
     logs = SQLiteStorage.get_logs("sums", "run from step 7")
     assert [log["step"] for log in logs] == [8, 8]
     assert logs[0]["reward"] == 0.5
-    assert logs[1]["rollouts"]["_value"] == [{"response": "a", "advantage": None}]
+    assert logs[1][ROLLOUTS]["_value"] == [{"response": "a", "advantage": None}]

@@ -33,11 +33,6 @@ class ExportedRollout(NamedTuple):
     prefix: str | None
     observed: Sequence[tuple[int, int]] = ()
 
-    @property
-    def response(self) -> str | None:
-        """Prefix and own text; None where the text is not on record."""
-        return None if self.row["text"] is None else (self.prefix or "") + self.row["text"]
-
 
 class ExportPart(NamedTuple):
     """The rollouts of one split at one step; ``rollouts`` can be gone through once."""

@@ -9,6 +9,8 @@ from outrider.record import Group
 from outrider.screen.tracked_rollouts import rollouts_table
 from outrider.screen.tracker import TrackedTable, Tracker
 
+ROLLOUTS, FINDINGS = "tables/rollouts", "tables/findings"  # "rollouts" alone is a metric
+
 
 class RunTrackers:
     """All trackers of a run. One that fails is given up, which is said once, and ends neither the run nor the others.
@@ -31,7 +33,7 @@ class RunTrackers:
         if self._open and (step - 1) % self._options.rollouts_every == 0:
             table = rollouts_table(step, groups, self._options.rollouts)
             if table.rows:
-                self._each(lambda tracker: tracker.table(step, "rollouts", table))
+                self._each(lambda tracker: tracker.table(step, ROLLOUTS, table))
 
     def ended(self, step: int, examine: Callable[[], TrackedTable]) -> None:
         """Send the findings of a run that has ended with ``step``; ``examine`` is called where there is a tracker."""
@@ -42,7 +44,7 @@ class RunTrackers:
         except Exception as error:  # noqa: BLE001 - the run has ended well, and `outrider report` says what is wrong
             self._say(f"warning: trackers get no findings, as the run cannot be examined: {_reason(error)}")
             return
-        self._each(lambda tracker: tracker.table(step, "findings", found))
+        self._each(lambda tracker: tracker.table(step, FINDINGS, found))
 
     def close(self) -> None:
         """Have the trackers write out what is pending; a second time does nothing."""
