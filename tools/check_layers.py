@@ -81,7 +81,9 @@ for above in ["train", "commands", "analyse", "bench", "testing"]:
     LAYERS[above] = set(LAYERS)
 # evidence reads what a run has left and knows nothing of the loop, so it serves rollouts of any trainer
 LAYERS["report"] = VOCABULARY | {"config", "runs", "measure", "importers", "analyse"}
+LAYERS["commands"] |= {"report"}  # what it finds in a run that has ended, which trackers are sent
 LAYERS["view"] = VOCABULARY | {"config", "runs", "measure", "importers", "analyse", "report"}
+LAYERS["exporters"] = VOCABULARY | {"config", "runs", "importers", "report", "tasks"}
 LAYERS["score"] = VOCABULARY | {"config", "tasks", "measure", "importers", "report"}
 LAYERS["validate"] = VOCABULARY | {"*.options", "config", "tasks", "model", "environments", "preflight"}
 # parts of Outrider inside other trainers, which are imported when they are used; and the command line

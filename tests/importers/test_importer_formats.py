@@ -557,3 +557,24 @@ def test_trls_own_log(tmp_path):
     found = rows(tmp_path)
     assert column(found, "step", "text", "advantage") == [(3, TURNS_TEXT, 0.5), (3, "Vier: 四\u2028.", 0.0)]
     assert (found[0]["reward"], math.isnan(found[1]["reward"])) == (1.0, True)
+
+
+def test_a_log_of_thousands_of_samples_is_read_without_its_directory_for_each(tmp_path, monkeypatch):
+    samples = [dumps.inspect_sample(i, 1, {"match": "C"}) for i in range(300)]
+    path = dumps.inspect_eval(tmp_path / "a.eval", samples, zstd=False)
+    opened = []
+    whole = zipfile.ZipFile._RealGetContents
+    monkeypatch.setattr(zipfile.ZipFile, "_RealGetContents", lambda self: (opened.append(self), whole(self))[1])
+    assert len(read(path).rollouts) == 300
+    assert len(opened) < 10
+
+
+def test_a_flipped_bit_in_a_sample_of_a_log_is_named(tmp_path):
+    path = dumps.inspect_eval(tmp_path / "a.eval", [dumps.inspect_sample(1, 1, {"match": "C"})], zstd=False)
+    with zipfile.ZipFile(path) as archive:
+        at = archive.getinfo("samples/1_epoch_1.json").header_offset + 30 + len("samples/1_epoch_1.json") + 60
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=r"a\.eval: samples/1_epoch_1\.json cannot be read"):
+        read(path)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from outrider.api.evaluation import EvaluationResult
     from outrider.api.viewing import Viewer
+    from outrider.exporters.export_command import Target
     from outrider.report.content import Finding
 
 
@@ -151,6 +152,37 @@ class Run:
         from outrider.api.viewing import Viewer
 
         return Viewer([self.path], port)
+
+    def export(
+        self,
+        to: Target,
+        out: str | Path | None = None,
+        split: str | None = None,
+        step: int | None = None,
+        project: str | None = None,
+    ) -> list[Path]:
+        """Write the rollouts for another tool, and return the places; what is left out is said on standard error.
+
+        Args:
+            to: ``"inspect"`` (an ``.eval`` log for each split and step), ``"trackio"`` (traces) or ``"parquet"``.
+            out: a folder; by default ``export/TARGET`` in the run, and trackio's own for trackio.
+            split: ``train``, ``evaluate`` or ``greedy``; None: all of them.
+            step: of training; None: all steps.
+            project: of trackio.
+
+        Raises:
+            UserError: as in :func:`outrider.exporters.export_command.exported`.
+        """
+        from outrider.exporters.export_command import exported
+        from outrider.exporters.source import ExportChoice
+        from outrider.model.places import model_folder
+        from outrider.report.report_command import print_notices
+
+        choice = ExportChoice([] if split is None else [split], [] if step is None else [step])
+        place = None if out is None else Path(out)
+        paths, notices = exported(self.path, to, model_folder, place, choice, project=project)
+        print_notices(notices)
+        return paths
 
     def resume(self, config: Mapping[str, Any] | None = None, force: bool = False, reward: Any = None) -> Run:
         """Go on from the last checkpoint, with the run's own configuration and what ``config`` changes.

@@ -15,6 +15,7 @@ from outrider.cli import (
     completion,
     components,
     evaluate,
+    export,
     recipes,
     report,
     score,
@@ -33,7 +34,7 @@ from outrider.errors import UserError
 from outrider.interrupts import TERMINATED, Terminated, terminable
 
 COMMANDS = (
-    *(train, bench, evaluate, score, report, view, compare, show, analyse, sft),
+    *(train, bench, evaluate, score, report, view, compare, show, export, analyse, sft),
     *(recipes, settings, components, check, validate, serve, verl_config, completion, version),
 )
 

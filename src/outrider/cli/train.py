@@ -81,10 +81,10 @@ def _print_estimate(recipe: Recipe, sizes: str | None) -> None:
     from outrider.estimate.estimate import estimate
     from outrider.model.places import local_config
     from outrider.preflight.recipe_warnings import recipe_warnings
-    from outrider.screen.trackers import missing_trackers
+    from outrider.screen.trackers import missing_trackers, unused_tracking
 
+    names = recipe.train.trackers
     lines = [*filter(None, [sizes]), *estimate(recipe, local_config(recipe.model))]
-    warnings = [
-        f"warning: {warning}" for warning in [*recipe_warnings(recipe), *missing_trackers(recipe.train.trackers)]
-    ]
+    of_trackers = [*missing_trackers(names), *unused_tracking(names, recipe.train.tracking)]
+    warnings = [f"warning: {warning}" for warning in [*recipe_warnings(recipe), *of_trackers]]
     sys.stdout.writelines(f"# {line}\n" for line in [*lines, *warnings])

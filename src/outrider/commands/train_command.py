@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from outrider.commands.findings_table import findings_table
 from outrider.commands.make_base import make_base
 from outrider.config import Recipe, read_yaml, recipe_of_run
 from outrider.errors import EngineLostError, UserError
@@ -89,7 +90,7 @@ def training_run(ranks: Ranks, recipe: Recipe, screen: Screen, out: Path, sizes:
     trainer = build(recipe, policy, ranks, clock)
     trainer.explorer.prepare()
     computed = [path_sentence] if sizes is None else [path_sentence, sizes]
-    return TrainingRun(trainer, policy, computed, ranks, screen, out, reference, found.notices)
+    return TrainingRun(trainer, policy, computed, ranks, screen, out, reference, found.notices, findings_table)
 
 
 @contextmanager

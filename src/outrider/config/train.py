@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from outrider.config.tracking import TrackingOptions
 from outrider.options import Options
 
 
@@ -24,6 +25,9 @@ class TrainOptions(Options):
     keep: int = Field(2, ge=1, description="checkpoints kept")
     trackers: list[Literal["tensorboard", "wandb", "trackio"]] = Field(
         ["tensorboard"], description="where metrics go besides metrics.jsonl"
+    )
+    tracking: TrackingOptions = Field(
+        default_factory=TrackingOptions, description="how trackers name the run, and the rollouts they are sent"
     )
     ranks: int = Field(0, ge=0, description="processes; 0: one per core on a CPU, one otherwise")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from io import TextIOWrapper
 from pathlib import Path
@@ -27,6 +28,7 @@ from outrider.record.verdict import Outcome
 
 STOPS = {"stop": "stop", "max_tokens": "length", "model_length": "context"}
 OF_THE_MODEL = ("invalid_response_format", "refusal", "no_response")  # reasons of an unscored sample; others: scorer's
+_SAMPLE = re.compile(r"samples/.*_epoch_\d+\.json", re.DOTALL)
 _HEADERS = ("header.json", "_journal/start.json")
 
 
@@ -88,7 +90,7 @@ def _archive(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:
     if chunked:
         notes.count("sample was left out, as it is chunked", "samples were left out, as they are chunked", len(chunked))
     for name, read in samples:
-        if name.count("/") == 1:
+        if _SAMPLE.fullmatch(name):  # the id of a sample may have slashes
             with in_form(f"{path}, {name}", "Inspect"):
                 sample = json.loads(read())
             yield "samples", sample, f"{path}, {name}"

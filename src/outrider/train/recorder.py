@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from outrider.config import Recipe
+from outrider.config.tracking import TrackingOptions
 from outrider.record import Group, Problem
 from outrider.runs.folder import RunFolder
+from outrider.screen.run_trackers import RunTrackers
 from outrider.screen.screen import Screen
 from outrider.screen.signal_warnings import SignalWatch
-from outrider.screen.trackers import Tracker, open_trackers
+from outrider.screen.tracker import TrackedTable
+from outrider.screen.trackers import open_trackers
 from outrider.screen.verdict_warnings import VerdictWatch
 from outrider.train.evaluate import Evaluated, write_evaluated
 
@@ -20,12 +24,14 @@ class Recorder:
     def __init__(self, screen: Screen) -> None:
         self.screen = screen
         self.folder: RunFolder | None = None
-        self._trackers: Sequence[Tracker] = ()
+        self._trackers = RunTrackers({}, TrackingOptions(), self.say)
         self._watch, self._signal = VerdictWatch(), SignalWatch()
 
     def track(self, folder: RunFolder, recipe: Recipe, step: int) -> None:
         """Open the recipe's trackers, which have seen the run up to ``step``."""
-        self._trackers = open_trackers(recipe.train.trackers, folder.path, recipe.resolved(), step)
+        train = recipe.train
+        opened = open_trackers(train.trackers, folder.path, recipe.resolved(), step, train.tracking)
+        self._trackers = RunTrackers(dict(zip(train.trackers, opened, strict=True)), train.tracking, self.say)
 
     def resumed(self, step: int, tokens: int, seconds: float) -> None:
         """How far the run has come before its first step here."""
@@ -35,6 +41,12 @@ class Recorder:
         """Draw the curves and print the table of a run that has ended."""
         if self.folder is not None:
             self.screen.report(self.folder)
+
+    def send_findings(self, step: int, examine: Callable[[Path], TrackedTable]) -> None:
+        """Send trackers what ``examine`` finds in the folder of a run that has ended."""
+        if self.folder is not None:
+            path = self.folder.path
+            self._trackers.ended(step, lambda: examine(path))
 
     def say(self, notice: str) -> None:
         """On the screen, and in the folder's notices.txt: anything printed is also on disk."""
@@ -65,8 +77,7 @@ class Recorder:
         self.folder.append_metrics(step, metrics)
         rate = metrics["step_tokens"] / max(sum(seconds.values()), 1e-9)
         self.folder.append_timing(step, {**seconds, "tokens_per_second": rate})
-        for tracker in self._trackers:
-            tracker.log(step, metrics)
+        self._trackers.stepped(step, groups, metrics)
         self.screen.stepped(metrics, trained_seconds)
         for warning in [*notices, *self._watch.warnings(groups), *self._signal.warnings(groups, metrics)]:
             self.say(f"warning: step {step}: {warning}")
@@ -86,8 +97,7 @@ class Recorder:
             self.folder.sync()
 
     def close_trackers(self) -> None:
-        for tracker in self._trackers:
-            tracker.close()
+        self._trackers.close()
 
     def close(self) -> None:
         if self.folder is not None:

@@ -18,6 +18,8 @@ from outrider.runs.export import export
 from outrider.runs.folder import RunFolder
 from outrider.runs.resume import Resumer
 from outrider.screen.screen import Screen
+from outrider.screen.tracker import TrackedTable
+from outrider.screen.trackers import unused_tracking
 from outrider.tasks.heldout import heldout_problems
 from outrider.tasks.task import counted
 from outrider.train.evaluate import Evaluator
@@ -34,6 +36,7 @@ class TrainingRun:
         computed: sentences about how, to be said at the start.
         reference: of :func:`outrider.train.build.reference_of`, on rank 0.
         warnings: to be said at the start, beside those of the recipe.
+        examine: the findings of the run in a folder, which trackers are sent at its end; None: they are sent none.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class TrainingRun:
         out: Path,
         reference: str,
         warnings: Sequence[str] = (),
+        examine: Callable[[Path], TrackedTable] | None = None,
     ) -> None:
         self.trainer, self.ranks, self.out = trainer, ranks, out
         self.recipe: Recipe = trainer.recipe
@@ -60,7 +64,7 @@ class TrainingRun:
         self.evaluator = Evaluator(
             problems, policy.encode, trainer.collect, self.recipe.evaluate, self.recipe.sample.params()
         )
-        self._reference = reference
+        self._reference, self._examine = reference, examine
         self._resumer = Resumer(out, self.checkpoints, self.recipe, self._surroundings)
 
     def begin(self, resume: bool, force: bool) -> None:
@@ -81,7 +85,8 @@ class TrainingRun:
             self._say(f"computing on {self._engine}", *self._computed)
             self._say_counts()
             of_recipe = recipe_warnings(self.recipe, len(self.evaluator.problems), self.ranks.cores)
-            self._say(*(f"warning: {sentence}" for sentence in [*of_recipe, *self._warnings]))
+            unused = unused_tracking(self.recipe.train.trackers, self.recipe.train.tracking)
+            self._say(*(f"warning: {sentence}" for sentence in [*of_recipe, *unused, *self._warnings]))
         self._say_notices()
         if checkpoint is None:
             self.save(0)
@@ -140,7 +145,7 @@ class TrainingRun:
         return "from the beginning" if last is None else f"after step {last}"
 
     def finish(self) -> None:
-        """Export the model, draw the curves, print the table."""
+        """Export the model, draw the curves, print the table, send trackers the findings."""
         write = self._learner.writer(self._policy)
         if self.recorder.folder is not None:
             assert write is not None
@@ -149,6 +154,8 @@ class TrainingRun:
             export(self.recorder.folder, write, about)
             self._say_counts()
             self.recorder.report()
+            if self._examine is not None:
+                self.recorder.send_findings(counters.step, self._examine)
 
     def close(self) -> None:
         """Close trackers, task, sampler and folder."""

@@ -1,0 +1,60 @@
+"""``outrider export``: rollouts for other tools, as Inspect logs, trackio traces or plain Parquet."""
+
+from __future__ import annotations
+
+import argparse
+
+from outrider.cli.arguments import Commands, add_columns, columns, folder
+
+
+def add_to(commands: Commands) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "export", help="write rollouts for Inspect, trackio or Parquet", description=__doc__, allow_abbrev=False
+    )
+    parser.add_argument(
+        "run_folder",
+        type=folder,
+        metavar="RUN",
+        help="run folder, or a file or folder of rollouts that another framework wrote (docs/import.md)",
+    )
+    parser.add_argument(
+        "--to",
+        choices=("inspect", "trackio", "parquet"),
+        required=True,
+        help="an .eval log for each split and step, traces in a trackio project, or one file of the plain table",
+    )
+    parser.add_argument(
+        "--out", type=folder, metavar="DIR", help="folder to write to (RUN/export/TARGET; of trackio: TRACKIO_DIR)"
+    )
+    parser.add_argument(
+        "--split",
+        action="append",
+        default=[],
+        choices=("train", "evaluate", "greedy"),
+        help="only rollouts of this split; may be repeated (all)",
+    )
+    parser.add_argument(
+        "--step", action="append", default=[], type=int, metavar="N", help="only this step; may be repeated (all)"
+    )
+    parser.add_argument("--project", metavar="NAME", help="trackio's project (outrider)")
+    add_columns(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the files."""
+    from outrider.exporters.export_command import export_command
+    from outrider.exporters.source import ExportChoice
+    from outrider.model.places import model_folder
+
+    wanted = ExportChoice(arguments.split, arguments.step)
+    return export_command(
+        arguments.run_folder,
+        arguments.to,
+        model_folder,
+        arguments.out,
+        wanted,
+        columns(arguments),
+        arguments.project,
+    )

@@ -1,0 +1,30 @@
+"""What a report finds in a run, as a table for trackers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from outrider.screen.tracker import TrackedTable
+
+COLUMNS = ("finding", "severity", "sentence")
+
+
+def findings_table(run: Path) -> TrackedTable:
+    """The findings of the run in a folder, worst first; one row says so where there are none.
+
+    Raises:
+        UserError: the run cannot be read.
+    """
+    from outrider.report.findings import examine  # DuckDB, which a run needs for nothing else
+    from outrider.report.kind import with_evaluations
+    from outrider.report.run import gather, open_run
+
+    data = open_run(run)
+    try:
+        gather(data)
+        found = examine(with_evaluations(data))
+    finally:
+        data.db.close()
+    rows = [(finding.name, finding.severity, finding.sentence) for finding in found.findings]
+    made = f"{len(found.checked)} checks found nothing, {len(found.skipped)} could not be made"
+    return TrackedTable(COLUMNS, [*rows] if rows else [("none", "", made)])

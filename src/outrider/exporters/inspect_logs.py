@@ -1,0 +1,130 @@
+"""Inspect logs: an ``.eval`` file for each split and step, which ``inspect view`` and ``read_eval_log`` open.
+
+Log version 2, as inspect_ai 0.3.285 writes it: a ZIP with ``_journal/start.json``, a file for each sample,
+``summaries.json`` and ``header.json``. inspect_ai is not needed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import ZIP_DEFLATED, ZipFile
+
+import outrider
+from outrider.exporters.inspect_sample import SCORER, Known, sample_of, summary_of
+from outrider.exporters.new_file import new_file, refuse_existing
+from outrider.exporters.source import ExportPart
+from outrider.importers.notes import Notes
+
+VERSION = 2
+
+
+class LogNames(NamedTuple):
+    """What the logs of a run have in common."""
+
+    run: str
+    task: str
+    known: Known
+
+
+def write_inspect(parts: Sequence[ExportPart], folder: Path, names: LogNames, notes: Notes) -> list[Path]:
+    """Write the log of each part: a sample for each rollout, which is an epoch of its problem.
+
+    A rollout without a text is left out and counted; one that is never verified has no score; one without a prompt has
+    an empty input.
+
+    Raises:
+        UserError: one of the files is there already, or the disk refuses.
+    """
+    paths = [folder / f"{part.split}-{part.step:08d}.eval" for part in parts]
+    refuse_existing(paths)
+    for part, path in zip(parts, paths, strict=True):
+        with new_file(path) as place, ZipFile(place, "w", ZIP_DEFLATED) as archive:
+            _write(archive, part, names, notes)
+    return paths
+
+
+def _write(archive: ZipFile, part: ExportPart, names: LogNames, notes: Notes) -> None:
+    epochs, summaries = Counter[str](), list[dict[str, Any]]()
+    for rollout in part.rollouts:
+        if rollout.row["text"] is None:
+            notes.count("rollout without a text was left out", "rollouts without a text were left out")
+            continue
+        problem = rollout.row["problem_id"]
+        epochs[problem] += 1
+        sample = sample_of(rollout, epochs[problem], names.known)
+        _count_lacks(rollout.prefix, sample, notes)
+        summaries.append(summary_of(sample))
+        _put(archive, f"samples/{problem}_epoch_{epochs[problem]}.json", sample)
+    spec = _spec(part, names, epochs)
+    plan = {"name": "plan", "steps": [], "config": {}}
+    _put(archive, "_journal/start.json", {"version": VERSION, "eval": spec, "plan": plan})
+    _put(archive, "summaries.json", summaries)
+    usage = Counter[str]()
+    for summary in summaries:
+        usage.update(summary["model_usage"].get(names.known.model) or {})
+    stats = {"started_at": spec["created"], "completed_at": spec["created"]}
+    stats |= {"model_usage": {names.known.model: dict(usage)} if usage else {}}
+    header = {"version": VERSION, "status": "success", "eval": spec, "plan": plan, "results": results_of(summaries)}
+    _put(archive, "header.json", {**header, "stats": stats})
+
+
+def _put(archive: ZipFile, name: str, data: Any) -> None:
+    archive.writestr(name, json.dumps(data))
+
+
+def _count_lacks(prefix: str | None, sample: Mapping[str, Any], notes: Notes) -> None:
+    notes.count("sample has no prompt", "samples have no prompt", not sample["input"])
+    notes.count("sample has no verdict", "samples have no verdict", not sample["scores"])
+    notes.count("sample has no gold answer", "samples have no gold answer", not sample["target"])
+    notes.count(
+        "sample continues another rollout, whose text before it is not on record",
+        "samples continue other rollouts, whose texts before them are not on record",
+        prefix is None,
+    )
+
+
+def _spec(part: ExportPart, names: LogNames, epochs: Mapping[str, int]) -> dict[str, Any]:
+    place = {"run": names.run, "split": part.split, "step": part.step}
+    same = f"{names.run}-{part.split}-{part.step}"
+    return {
+        "eval_id": same,
+        "run_id": names.run,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "task": names.task,
+        "task_id": same,
+        "task_version": 0,
+        "task_display_name": f"{names.task}, {part.split}, step {part.step}",
+        "task_args": place,
+        "tags": [part.split, f"step {part.step}"],
+        "dataset": {"name": names.task, "samples": len(epochs), "sample_ids": list(epochs), "shuffled": False},
+        "model": names.known.model,
+        "config": {"epochs": max(epochs.values(), default=1), "epochs_reducer": ["mean"]},
+        "scorers": [{"name": SCORER, "metrics": [{"name": "inspect_ai/accuracy"}]}],
+        "packages": {"outrider": outrider.__version__},
+        "metadata": place,
+    }
+
+
+def results_of(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Accuracy: the mean over problems of the share of correct among the scored samples, as pass@1 is.
+
+    A sample without a verdict, and one whose verifier failed, is not scored. Without scored samples there is no score.
+    """
+    by_problem: defaultdict[str, list[bool]] = defaultdict(list)
+    for summary in summaries:
+        value = summary["scores"].get(SCORER, {}).get("value")
+        if isinstance(value, str):  # NaN is a number
+            by_problem[summary["id"]].append(value == "C")
+    found: dict[str, Any] = {"total_samples": len(summaries), "completed_samples": len(summaries), "scores": []}
+    if by_problem:
+        scored = sum(map(len, by_problem.values()))
+        accuracy = sum(sum(values) / len(values) for values in by_problem.values()) / len(by_problem)
+        score: dict[str, Any] = {"name": SCORER, "scorer": SCORER, "reducer": "mean", "params": {}}
+        score |= {"scored_samples": scored, "unscored_samples": len(summaries) - scored}
+        found["scores"] = [{**score, "metrics": {"accuracy": {"name": "accuracy", "value": accuracy, "params": {}}}}]
+    return found

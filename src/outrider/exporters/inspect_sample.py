@@ -1,0 +1,102 @@
+"""A rollout as a sample of an Inspect log."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from outrider.exporters.messages import messages_of
+from outrider.exporters.source import ExportedRollout
+from outrider.importers.plain import PLAIN
+from outrider.record import Outcome, StopReason
+
+SCORER = "verdict"
+NO_SCORE = (Outcome.TIMEOUT, Outcome.ERROR)
+_LETTERS = {Outcome.CORRECT: "C", Outcome.INCORRECT: "I", Outcome.UNPARSEABLE: "N"}
+_STOPS = {
+    StopReason.STOP: "stop",
+    StopReason.TEXT: "stop",
+    StopReason.DONE: "stop",
+    StopReason.LENGTH: "max_tokens",
+    StopReason.CONTEXT: "model_length",
+}
+_TEXTS = ("prompt", "text", "answer", "detail")  # they have places of their own
+
+
+class Known(NamedTuple):
+    """What a log says of all its samples: the model, and gold answers by problem."""
+
+    model: str
+    gold: Mapping[str, str]
+
+
+def sample_of(rollout: ExportedRollout, epoch: int, known: Known) -> dict[str, Any]:
+    """The sample, as log version 2 has it. Its metadata are the columns of the plain table that are known.
+
+    The score is ``C`` for correct, ``I`` for incorrect, ``N`` for an answer that could not be parsed, NaN for a
+    verifier that failed; a rollout that was never verified has none.
+    """
+    row, tokens = rollout.row, rollout.row["tokens"]
+    said = [{"role": one.role, "content": one.content} for one in messages_of(rollout)]
+    for place, message in enumerate(said):
+        own = {"source": "generate", "model": known.model} if message["role"] == "assistant" else {"source": "input"}
+        message |= {"id": f"m{place}", **(own if place == 0 or message["role"] == "assistant" else {})}
+    usage = {"input_tokens": 0, "output_tokens": tokens, "total_tokens": tokens} if tokens is not None else None
+    choice = {"message": said[-1], "stop_reason": _STOPS.get(row["stop"], "unknown")}
+    if said[-1]["role"] != "assistant":  # an environment had the last word
+        choice["message"] = {"role": "assistant", "content": "", "id": "last", "source": "generate"}
+    return {
+        "id": row["problem_id"],
+        "epoch": epoch,
+        "input": row["prompt"] or "",
+        "target": known.gold.get(row["problem_id"], ""),
+        "messages": said,
+        "output": {
+            "model": known.model,
+            "choices": [choice],
+            "completion": choice["message"]["content"],  # type: ignore[index]
+            **({"usage": usage} if usage else {}),
+        },
+        "scores": score_of(row),
+        "metadata": _metadata(row),
+        "store": {},
+        "events": [],
+        "model_usage": {known.model: usage} if usage else {},
+        "uuid": f"{row['split']}-{row['step']}-{row['group_id']}-{row['member']}",
+        "attachments": {},
+    }
+
+
+def score_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The scores of a sample, by scorer: one, or none."""
+    if row["outcome"] not in set(Outcome):  # none, or a word that no verifier here says
+        return {}
+    outcome = Outcome(row["outcome"])
+    score = {"value": _LETTERS.get(outcome, math.nan), "answer": row["answer"], "explanation": row["detail"]}
+    if outcome in NO_SCORE:
+        score["reason"] = "scoring_failed"
+    return {SCORER: {**score, "metadata": {"outcome": outcome.value}, "history": []}}
+
+
+def summary_of(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """What the list of a log's samples shows of one; long texts are cut there, as Inspect does."""
+    names = ("id", "epoch", "target", "scores", "model_usage", "uuid", "metadata")
+    seen = {name: sample[name] for name in names}
+    seen["scores"] = {
+        name: {**score, "answer": _short(score["answer"]), "explanation": _short(score["explanation"])}
+        for name, score in sample["scores"].items()
+    }
+    turns = sum(message["role"] == "assistant" for message in sample["messages"])
+    counts = {"message_count": len(sample["messages"]), "turn_count": turns}
+    return {**seen, **counts, "input": _short(sample["input"]), "target": _short(sample["target"]), "completed": True}
+
+
+def _short(text: str | None) -> str | None:
+    return text if text is None or len(text) <= 1024 else text[:1021] + "..."
+
+
+def _metadata(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Numbers and names that are known; NaN as text, since JSON has no word for it."""
+    known = {name: row[name] for name in PLAIN.names if name not in _TEXTS and row[name] not in (None, "")}
+    return {name: "NaN" if isinstance(value, float) and math.isnan(value) else value for name, value in known.items()}

@@ -1,0 +1,69 @@
+"""The trackers of a run, and what they are sent when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from outrider.config.tracking import TrackingOptions
+from outrider.record import Group
+from outrider.screen.tracked_rollouts import rollouts_table
+from outrider.screen.tracker import TrackedTable, Tracker
+
+ROLLOUTS, FINDINGS = "tables/rollouts", "tables/findings"  # "rollouts" alone is a metric
+
+
+class RunTrackers:
+    """All trackers of a run. One that fails is given up, which is said once, and ends neither the run nor the others.
+
+    Any exception of a tracker counts as its failure, since a service raises what its network gives it; Ctrl-C and
+    SIGTERM pass.
+
+    Args:
+        opened: by name.
+        options: the recipe's ``train.tracking``.
+        say: where the sentence about a failure goes.
+    """
+
+    def __init__(self, opened: Mapping[str, Tracker], options: TrackingOptions, say: Callable[[str], None]) -> None:
+        self._open, self._options, self._say = dict(opened), options, say
+
+    def stepped(self, step: int, groups: Sequence[Group], metrics: Mapping[str, float]) -> None:
+        """Send the metrics of a step, and rollouts of the first step and of each ``rollouts_every``-th after it."""
+        self._each(lambda tracker: tracker.log(step, metrics))
+        if self._open and (step - 1) % self._options.rollouts_every == 0:
+            table = rollouts_table(step, groups, self._options.rollouts)
+            if table.rows:
+                self._each(lambda tracker: tracker.table(step, ROLLOUTS, table))
+
+    def ended(self, step: int, examine: Callable[[], TrackedTable]) -> None:
+        """Send the findings of a run that has ended with ``step``; ``examine`` is called where there is a tracker."""
+        if not self._open:
+            return
+        try:
+            found = examine()
+        except Exception as error:  # noqa: BLE001 - the run has ended well, and `outrider report` says what is wrong
+            self._say(f"warning: trackers get no findings, as the run cannot be examined: {_reason(error)}")
+            return
+        self._each(lambda tracker: tracker.table(step, FINDINGS, found))
+
+    def close(self) -> None:
+        """Have the trackers write out what is pending; a second time does nothing."""
+        self._each(lambda tracker: tracker.close())
+        self._open = {}
+
+    def _each(self, call: Callable[[Tracker], None]) -> None:
+        for name, tracker in list(self._open.items()):
+            try:
+                call(tracker)
+            except Exception as error:  # noqa: BLE001 - whatever it raises: a view of the run must not end it
+                del self._open[name]
+                self._say(
+                    f"warning: tracker {name!r} failed and gets nothing more ({_reason(error)}); "
+                    "the run goes on, and its folder has everything"
+                )
+
+
+def _reason(error: Exception) -> str:
+    """The first line of an error, with its type."""
+    first, *_ = str(error).splitlines() or [""]
+    return f"{type(error).__name__}: {first}"

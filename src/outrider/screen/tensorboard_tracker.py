@@ -1,0 +1,66 @@
+"""TensorBoard: event files inside the run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from outrider.record.disk import disk_refused
+from outrider.screen.tracker import TrackedTable, TrackedValue
+
+
+class TensorBoard:
+    """Event files in ``<run>/tensorboard``: metrics as scalars, tables under *Text*.
+
+    Steps after ``step``, which an interrupted run has logged, are hidden.
+
+    Raises:
+        UserError: the disk refuses.
+    """
+
+    def __init__(self, run: Path, step: int) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._folder = run / "tensorboard"
+        self._writer: Any
+        with self._disk():
+            self._writer = SummaryWriter(str(self._folder), purge_step=step + 1)
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        with self._disk():
+            for name, value in metrics.items():
+                self._writer.add_scalar(name, value, step)
+
+    def table(self, step: int, name: str, table: TrackedTable) -> None:
+        from tensorboard.plugins.text.summary_v2 import text_pb
+
+        rows = [[_literal(value) for value in row] for row in table.rows]
+        cells = np.array([[f"**{column}**" for column in table.columns], *rows], dtype=object)
+        with self._disk():
+            self._writer.file_writer.add_summary(text_pb(name, cells), step)
+
+    def close(self) -> None:
+        with self._disk():
+            self._writer.close()
+
+    @contextmanager
+    def _disk(self) -> Iterator[None]:
+        """Errors of the disk as UserError; the writer has a thread, whose errors a later call raises."""
+        try:
+            yield
+        except OSError as error:
+            raise disk_refused(self._folder, error) from error
+
+
+def _literal(value: TrackedValue) -> str:
+    r"""A value as Markdown that shows its text as it is: a block of code, in which nothing has a meaning.
+
+    >>> _literal("a\n*b*"), _literal(None), _literal(0.25)
+    ('    a\n    *b*', '', '    0.25')
+    """
+    text = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+    return "\n".join(f"    {line}" for line in text.splitlines()) if text.strip() else ""
