@@ -24,7 +24,7 @@ from outrider.exporters.export_command import exported
 from outrider.exporters.source import ExportChoice
 from outrider.importers import detect, read
 from outrider.importers.plain import PLAIN
-from outrider.model.places import model_folder
+from outrider.model.places import local_tokenizer, model_folder
 from outrider.record import Context, Observation, Outcome, Problem, Rollout, StopReason, Verdict
 from outrider.report.opened import open_any
 from outrider.runs.folder import RunFolder
@@ -33,7 +33,7 @@ OLD = Path(__file__).parents[1] / "run_of_0_2"  # 24 rollouts with texts, of the
 
 
 def export(path: Path, to: str, out: Path | None, choice: ExportChoice | None = None) -> tuple[list[Path], list[str]]:
-    paths, notices = exported(path, to, model_folder, out, choice)  # type: ignore[arg-type]
+    paths, notices = exported(path, to, local_tokenizer, out, choice)  # type: ignore[arg-type]
     return paths, notices
 
 

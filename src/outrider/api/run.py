@@ -175,12 +175,12 @@ class Run:
         """
         from outrider.exporters.export_command import exported
         from outrider.exporters.source import ExportChoice
-        from outrider.model.places import model_folder
+        from outrider.model.places import local_tokenizer
         from outrider.report.report_command import print_notices
 
         choice = ExportChoice([] if split is None else [split], [] if step is None else [step])
         place = None if out is None else Path(out)
-        paths, notices = exported(self.path, to, model_folder, place, choice, project=project)
+        paths, notices = exported(self.path, to, local_tokenizer, place, choice, project=project)
         print_notices(notices)
         return paths
 

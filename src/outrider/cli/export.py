@@ -46,13 +46,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the files."""
     from outrider.exporters.export_command import export_command
     from outrider.exporters.source import ExportChoice
-    from outrider.model.places import model_folder
+    from outrider.model.places import local_tokenizer
 
     wanted = ExportChoice(arguments.split, arguments.step)
     return export_command(
         arguments.run_folder,
         arguments.to,
-        model_folder,
+        local_tokenizer,
         arguments.out,
         wanted,
         columns(arguments),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -21,7 +21,7 @@ from outrider.exporters.trackio_traces import write_traces
 from outrider.importers.notes import Notes
 from outrider.report.data import RunData
 from outrider.report.opened import open_any
-from outrider.runs.tokenizer import tokenizer_of
+from outrider.runs.tokenizer import Locate, tokenizer_of
 
 Target = Literal["inspect", "trackio", "parquet"]
 PROJECT = "outrider"
@@ -37,7 +37,7 @@ class Exported(NamedTuple):
 def export_command(
     path: Path,
     to: Target,
-    locate: Callable[[str], str],
+    locate: Locate,
     out: Path | None = None,
     wanted: ExportChoice | None = None,
     columns: Mapping[str, str] | None = None,
@@ -58,7 +58,7 @@ def export_command(
 def exported(
     path: Path,
     to: Target,
-    locate: Callable[[str], str],
+    locate: Locate,
     out: Path | None = None,
     wanted: ExportChoice | None = None,
     columns: Mapping[str, str] | None = None,
@@ -68,7 +68,7 @@ def exported(
 
     Args:
         path: a run folder, plain rollouts, or the dump of another framework.
-        locate: the folder of a model by its name, for the tokenizer that decodes prompts.
+        locate: the tokenizer of a model by its name, which decodes prompts.
         out: the folder to write to; None: ``export/TARGET`` in a run folder, trackio's own folder for trackio.
         wanted: None: all rollouts.
         columns: which field of a dump's records is which column.
@@ -113,7 +113,7 @@ def _beside(path: Path, to: Target) -> Path:
     raise UserError(f"{path} is no run folder of Outrider: name a folder for the export by --out")
 
 
-def _tokenizer(path: Path, run: RunData, locate: Callable[[str], str]) -> Tokenizer | None:
+def _tokenizer(path: Path, run: RunData, locate: Locate) -> Tokenizer | None:
     if not run.has("traces"):
         return None
     model = run.config.get("model")
