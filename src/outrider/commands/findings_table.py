@@ -15,16 +15,9 @@ def findings_table(run: Path) -> TrackedTable:
     Raises:
         UserError: the run cannot be read.
     """
-    from outrider.report.findings import examine  # DuckDB, which a run needs for nothing else
-    from outrider.report.kind import with_evaluations
-    from outrider.report.run import gather, open_run
+    from outrider.report.examined import examined  # DuckDB, which a run needs for nothing else
 
-    data = open_run(run)
-    try:
-        gather(data)
-        found = examine(with_evaluations(data))
-    finally:
-        data.db.close()
+    found = examined(run)
     rows = [(finding.name, finding.severity, finding.sentence) for finding in found.findings]
     made = f"{len(found.checked)} checks found nothing, {len(found.skipped)} could not be made"
     return TrackedTable(COLUMNS, [*rows] if rows else [("none", "", made)])

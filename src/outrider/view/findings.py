@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from outrider.report.content import Report
-from outrider.report.report_command import made_of
+from outrider.report.examined import examined
+from outrider.report.findings import Examined
 from outrider.view.opened_run import OpenedRun
 
 EVIDENCE: Mapping[str, tuple[str, str]] = {
@@ -28,10 +28,10 @@ EVIDENCE: Mapping[str, tuple[str, str]] = {
 
 
 class FoundReport(NamedTuple):
-    """A report, or why there is none yet, of one state of the run."""
+    """The result of all checks, or why there is none yet, of one state of the run."""
 
     version: str
-    report: Report | None
+    report: Examined | None
     problem: str = ""
 
 
@@ -60,7 +60,7 @@ class Findings:
     def _make(self, version: str) -> None:
         path: Path = self._run.path
         try:
-            found = FoundReport(version, made_of(path, self._columns)[0])
+            found = FoundReport(version, examined(path, self._columns))
         except Exception as error:  # noqa: BLE001 - an odd dump; the page says it, and the next version is tried
             found = FoundReport(version, self._found.report, str(error) or type(error).__name__)
         with self._lock:
