@@ -190,8 +190,8 @@ def test_a_problem_that_was_solved_early_and_lost_later_comes_first(tmp_path: Pa
     assert all(len(problems(run, order, 1)[0]) == 3 for order in ORDERS)
     assert problem_history(run, "lost").story == (
         "Training solved it first in step 1, last in step 2, in 2 of 4 steps that tried it; 2 later steps had no "
-        "success. Evaluations solved it 6 of 8 times (75 %) at step 0 and 0 of 8 times (0 %) at step 9, never since "
-        "step 9."
+        "success. Evaluations solved it 6 of 8 times (75 %) at step 0 and 0 of 8 times (0 %) at step 9; the last "
+        "success is that of step 0."
     )
     assert problem_history(run, "never").story == "Training tried it in 2 steps and never solved it."
     assert problem_history(run, "won").story == (
@@ -272,8 +272,13 @@ def test_a_problem_that_was_solved_between_is_lost_and_not_never_solved(tmp_path
     run = OpenedRun(plain_run(tmp_path, rows))
     first = problems(run, "lost", 1)[0][0]
     assert (first["problem_id"], first["lost"], first["change"]) == ("between", 1.0, 0.0)
+    assert (first["first_evaluated"], first["last_evaluated"]) == (5, 5)
+    page = client_of(run).get("/run/0/problems").text
+    told = dict(re.findall(r'data-name="([^"]+)">([^<]*)<', page.partition("between")[2].partition("</tr>")[0]))
+    assert told["used for"] == "evaluation"
+    assert (told["first success"], told["last success"], told["lost"]) == ("step 5", "step 5", "100")
     assert problems(run, "never solved", 1)[0][0]["problem_id"] == "never"
-    assert problem_history(run, "between").story.endswith("at step 9, never since step 9.")
+    assert problem_history(run, "between").story.endswith("at step 9; the last success is that of step 5.")
 
 
 def test_groups_of_one_step_are_one_step_and_yardsticks_are_none(tmp_path: Path) -> None:
@@ -289,7 +294,7 @@ def test_a_filter_of_many_values_is_a_field(tmp_path: Path) -> None:
     rows = [row(step=i, problem_id=f"p{i}", level=str(i)) for i in range(60)]
     page = client_of(OpenedRun(plain_run(tmp_path, rows))).get("/run/0/rollouts?level=59").text
     assert '<input name="level" value="59"' in page
-    assert "<b>1</b> rollouts" in page
+    assert "<b>1</b> rollout," in page
 
 
 def test_a_run_that_cannot_be_read_says_so(tmp_path: Path) -> None:

@@ -107,8 +107,7 @@ class ProblemHistory(NamedTuple):
         if first is last:
             return f"The evaluation of step {first.step} solved it {first.shown}."
         solved = [step for step in steps if step.correct]
-        since = next((step for step in steps if solved and step.step > solved[-1].step), None)
-        lost = f", never since step {since.step}" if since else ""
+        lost = f"; the last success is that of step {solved[-1].step}" if solved and solved[-1].step < last.step else ""
         words = f"Evaluations solved it {first.shown} at step {first.step} and {last.shown} at step {last.step}"
         return f"{words}{lost}."
 

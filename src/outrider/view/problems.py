@@ -25,7 +25,9 @@ WITH each AS (
         count(*) FILTER (split = 'train' AND outcome = 'correct') AS train_correct,
         count(DISTINCT step) FILTER (split = 'train') AS tries,
         min(step) FILTER (split = 'train' AND outcome = 'correct') AS first_success,
-        max(step) FILTER (split = 'train' AND outcome = 'correct') AS last_success
+        max(step) FILTER (split = 'train' AND outcome = 'correct') AS last_success,
+        min(step) FILTER (split = 'evaluate' AND outcome = 'correct') AS first_evaluated,
+        max(step) FILTER (split = 'evaluate' AND outcome = 'correct') AS last_evaluated
     FROM seen WHERE {SAMPLED} GROUP BY problem_id
 ), since AS (
     SELECT problem_id, count(DISTINCT step) AS tries_since FROM seen JOIN each USING (problem_id)
