@@ -334,7 +334,8 @@ def test_without_evaluations_before_and_after_are_the_ends_of_training(tmp_path:
         for problem in range(3)
         for i in range(4)
     ]
-    branches = [one | {"member": 9, "outcome": "correct", "parent": "x/0", "stage": "1-branch"} for one in rows]
+    others = ({"member": 8, "parent": "x/0"}, {"member": 9, "stage": "1-more"}, {"member": 10, "context": "seeded"})
+    branches = [one | {"outcome": "correct"} | other for one in rows for other in others]
     found = before_after(OpenedRun(plain_run(tmp_path, rows + branches)))
     assert found is not None
     assert found.names == ["first steps", "last steps"]
