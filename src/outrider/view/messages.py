@@ -9,8 +9,6 @@ from typing import NamedTuple
 from tokenizers import Tokenizer
 
 ROLES = ("system", "developer", "user", "assistant", "model", "tool", "ipython")
-
-
 _HEADING = re.compile(rf"(?:\A|\n\n)\[({'|'.join(ROLES)})\]\n")
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -97,10 +98,13 @@ def curves(run: OpenedRun, over: str = "step") -> list[Figure]:
     figures = run.kept("curves", lambda: _curves(run))
     if over == "step":
         return figures
-    spent = tokens_by_step(run)
+    by_step = tokens_by_step(run)
+    steps, spent = list(by_step), list(by_step.values())
     return [
         replace(
-            figure, x=TOKENS, series=[replace(one, x=[_at(spent, step) for step in one.x]) for one in figure.series]
+            figure,
+            x=TOKENS,
+            series=[replace(one, x=[_at(steps, spent, step) for step in one.x]) for one in figure.series],
         )
         for figure in figures
     ]
@@ -120,9 +124,10 @@ def tokens_by_step(run: OpenedRun) -> dict[int, int]:
     )
 
 
-def _at(spent: Mapping[int, int], step: int) -> int:
+def _at(steps: Sequence[int], spent: Sequence[int], step: int) -> int:
     """Tokens up to a step, which an evaluation may have of its own: 0 before the first."""
-    return max((tokens for known, tokens in spent.items() if known <= step), default=0)
+    before = bisect_right(steps, step)
+    return spent[before - 1] if before else 0
 
 
 def _curves(run: OpenedRun) -> list[Figure]:
