@@ -33,6 +33,7 @@ def screened(setting: str, kept: Path, out: Path) -> Mapping[str, Any]:
         unpack(kept / FINISHED, out)
         rates, seeds, problems = SCREENS.get(setting, ("1e-4,2e-4", 1, 150))
         words: list[object] = ["--setting", setting, *overrides(setting, "drawn")]
+        words += ["evaluate.n=64", "evaluate.problems=300"]  # a bench of one step would lower them
         words += ["--seeds", 1, "--steps", 1, "--points", 1]
         words += ["--tune", f"learn.lr={rates}", "--tune", "learn.minibatches=1,4", "--tune-by", "mean"]
         words += ["--tune-seeds", seeds, "--tune-tokens", "1200000", "--tune-problems", problems]

@@ -82,6 +82,7 @@ for above in ["train", "commands", "analyse", "bench", "testing"]:
 # evidence reads what a run has left and knows nothing of the loop, so it serves rollouts of any trainer
 LAYERS["report"] = VOCABULARY | {"config", "runs", "measure", "importers", "analyse"}
 LAYERS["commands"] |= {"report"}  # what it finds in a run that has ended, which trackers are sent
+LAYERS["bench"] |= {"report"}  # its page is built from the same parts
 LAYERS["view"] = VOCABULARY | {"config", "runs", "measure", "importers", "analyse", "report"}
 LAYERS["exporters"] = VOCABULARY | {"config", "runs", "importers", "report", "tasks"}
 LAYERS["score"] = VOCABULARY | {"config", "tasks", "measure", "importers", "report"}
@@ -93,11 +94,22 @@ for above in ["api", "integrations", "cli", "__main__"]:
 # A folder whose files work in phases, in this order: a file imports files of its own phase and of earlier ones.
 PHASES: dict[str, dict[str, set[str]]] = {
     "bench": {
-        "plan": {"spec", "cell", "begin", "planned", "dry"},
-        "run": {"child", "pool"},
+        "plan": {"spec", "cell", "begin", "proportion", "planned", "dry"},
+        "run": {"child", "outlook", "pool"},
         "collect": {"results", "spending", "tallies"},
         "compare": {"crossed", "course", "equal", "rates", "tuning", "report"},
-        "draw": {"tables", "page", "picture", "draw"},
+        "draw": {
+            "blocks",
+            "verdict",
+            "sections",
+            "tuning_section",
+            "provenance",
+            "content",
+            "tables",
+            "page",
+            "picture",
+        }
+        | {"draw"},
         "command": {"bench_command"},  # calls all of these
     }
 }

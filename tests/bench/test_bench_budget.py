@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from outrider.bench.pool import _advance
 from outrider.commands.train_command import train_command
 from outrider.config import Recipe, load_recipe
 from outrider.config.train import EvaluateOptions
 from outrider.errors import UserError
 from outrider.processes.clock import training_seconds
 from outrider.runs.folder import RunFolder
-from outrider.screen.progress import Progress
 from outrider.tasks import Countdown
 from outrider.tasks.heldout import heldout_problems
 
@@ -69,11 +66,3 @@ def test_nothing_left_beyond_the_skipped_problems_is_refused() -> None:
     few = Countdown(sizes=(2,), highest=2, cap=4)
     with pytest.raises(UserError, match=r"holds out no problems beyond the first 300 \(evaluate.skip\)"):
         heldout_problems(few, EvaluateOptions(problems=8, skip=300))
-
-
-def test_tokens_that_a_resumed_run_makes_again_are_counted_once() -> None:
-    progress, cell = Progress(1000), SimpleNamespace(path=Path("cell"))
-    counted = {cell.path: 0.0}
-    for spent in (300, 200, 290, 450):  # killed at 300, and its last checkpoint was at 200
-        _advance(progress, cell, spent, counted)
-    assert progress.share == 0.45

@@ -84,7 +84,7 @@ def test_the_mean_on_the_way_is_the_area_under_the_curve() -> None:
     assert found.on_the_way(base).value == pytest.approx(0.5 * 1 / 8 + 0.5 * 3 / 8)
     assert found.on_the_way(quick).value == pytest.approx(0.5 * 1 / 2 + 0.5 * 1)
     assert found.on_the_way_against_base(quick).value == pytest.approx(0.75 - 0.25)
-    assert "| b | 5 | 50 | 0 | 0.750 ±.000 | **+0.500** ±.000 |" in page(found, ENVIRONMENT)
+    assert "| b | 5 | 50 | 0 | 0.750 ±.000† | +0.500 ±.000† |" in page(found, ENVIRONMENT)
 
 
 def test_the_mean_on_the_way_leaves_out_what_is_unknown() -> None:
@@ -103,8 +103,8 @@ def test_problems_that_change_sides_are_counted_beside_those_that_do_by_chance()
     assert [e.value for e in found.turned(b).values()] == [3 / 8, 1 / 8]
     assert [e.value for e in found.turned(again).values()] == [0, 1 / 4]
     table = page(found, ENVIRONMENT).split("## Problems newly solved")[1].split("##")[0]
-    assert re.search(r"^\| \*drawn again\* \| 0\.000 .* \| 0\.250 ", table, re.M)
-    assert re.search(r"^\| b \| 0\.375 .* \| 0\.125 ", table, re.M)
+    assert re.search(r"^\| before training, drawn again \| 0\.000 .* \| 0\.250 ±[^†]*$", table, re.M)
+    assert re.search(r"^\| b \| 0\.375 .*† \| 0\.125 .*† \|$", table, re.M)
     assert (
         json.loads(json.dumps(found.to_json(), allow_nan=False))["problems_turned_by_chance"]["lost"]["value"] == 0.25
     )
@@ -125,8 +125,8 @@ def test_problems_are_told_apart_by_their_pass_rate_before_training() -> None:
     assert math.isnan(changes["seldom"].value)
     table = page(found, ENVIRONMENT).split("## By the pass rate")[1].split("\n##")[0]
     assert "| recipe | never (2) | seldom (0) | often (1) | mostly (1) |" in table
-    assert re.search(r"^\| \*drawn again\* \| 0\.125 .* \| — \| 1\.000 \| 0\.750 \|$", table, re.M)
-    assert re.search(r"^\| b \| \+0\.375 ±.* \| — \| \+0\.500 \| -0\.250 \|$", table, re.M)
+    assert re.search(r"^\| before training, drawn again \| 0\.125 .* \| — \| 1\.000 \| 0\.750 \|$", table, re.M)
+    assert re.search(r"^\| b \| \+0\.375 ±.* \| — \| \+0\.500† \| -0\.250† \|$", table, re.M)
 
 
 @given(st.lists(st.integers(0, 16), min_size=1, max_size=9))
@@ -157,13 +157,17 @@ def test_the_numbers_on_disk_are_plain_and_complete() -> None:
 
 
 def test_a_change_is_bold_only_where_its_interval_excludes_zero() -> None:
-    sure = arm("b", [[3, 3, 3, 4], [3, 3, 3, 4]])
-    found = report([0, 0, 0, 0], arm("a", [[0, 0, 0, 0], [0, 0, 0, 0]]), sure, arm("c", [[0, 1, 0, 0], [0, 0, 0, 0]]))
+    sure, same, few = [[3, 3, 3, 4]] * 3, [[0, 1, 0, 0], *[[0, 0, 0, 0]] * 2], [[3, 3, 3, 4]] * 2
+    found = report([0] * 4, arm("a", [[0] * 4] * 3), arm("b", sure), arm("c", same), arm("d", few))
     text = page(found, ENVIRONMENT)
     changes = text.split("## Change from a")[1].split("##")[0]
     cells = {line.split(" | ")[0]: line.split(" | ")[2] for line in changes.splitlines() if line.startswith("| ")}
     assert cells["| b"].startswith("**+0.812** ±")
-    assert cells["| c"].startswith("+0.031 ±")
+    assert cells["| c"].startswith("+0.021 ±")
+    assert cells["| d"].startswith("+0.812 ±"), "two seeds are too few to be sure"
+    assert cells["| d"].endswith("†")
+    assert not any("†" in cells[f"| {name}"] for name in "bc")
+    assert "† Two seeds: " in changes
     assert "| a" not in cells
 
 
@@ -172,7 +176,7 @@ def test_the_page_compares_at_equal_pass_at_1() -> None:
     found = report([0, 0], arm("a", [[4, 0], [4, 0]]), arm("b", [[1, 1], [1, 1]]), arm("c", [[0, 0], [0, 0]]))
     table = page(found, ENVIRONMENT).split("at equal pass@1")[1].split("##")[0]
     assert "| recipe | seeds | at pass@1 | pass@4 |" in table
-    assert "| b | 2 | 0.250 | **+0.750** ±.000 |" in table
+    assert "| b | 2 | 0.250 | +0.750 ±.000† |" in table
     assert "| c | 2 | — | — |" in table
     assert "| a |" not in table
     told = json.loads(json.dumps(found.to_json(), allow_nan=False))["recipes"]
@@ -214,8 +218,9 @@ def test_one_sample_has_no_other_pass_at_k_to_compare() -> None:
 def test_one_seed_ranks_nothing_and_the_page_says_so() -> None:
     found = report([0, 0], arm("a", [[1, 1]]), arm("b", [[2, 2]]))
     one = replace(found, bench=found.bench.model_copy(update={"seeds": 1}))
-    assert "nothing on this page ranks recipes" in page(one, ENVIRONMENT)
-    assert "nothing on this page ranks recipes" not in page(found, ENVIRONMENT)
+    assert "this bench does not say which recipe is better" in page(one, ENVIRONMENT)
+    assert " is ahead of " not in page(one, ENVIRONMENT)
+    assert "this bench does not say" not in page(found, ENVIRONMENT)
 
 
 def test_recipes_measured_on_other_problems_are_not_compared() -> None:
@@ -267,7 +272,7 @@ def test_the_page_shows_what_was_tried_and_warns_of_an_edge() -> None:
         found = report([0, 0], arm("a", [[1, 1]]), tune=tune, choices={"a": choose(tune, options)})
         lines = re.findall(r"^\| a \| (\S+) \|.*\| (.*) \|$", page(found, ENVIRONMENT).split("## Tuning")[1], re.M)
         marks = dict(lines)
-        assert marks["0.0001"] == "**chosen**" + ", at the edge of what was tried" * edge
+        assert marks["0.0001"] == "chosen" + ", at the edge of what was tried" * edge
         assert marks["5e-05"] == ""
         if not edge:
             assert marks["0.0002"] == "2 failed"
@@ -287,7 +292,7 @@ def test_two_keys_are_tuned_together_and_the_page_says_which_is_at_its_edge() ->
     assert "`learn.lr` with `learn.minibatches`, for each recipe" in text
     assert "| recipe | learn.lr | learn.minibatches | criterion |" in text
     assert "| a | 0.0002 | 4 |" in text
-    assert "**chosen**, at the edge of what was tried of learn.minibatches |" in text
+    assert "| chosen, at the edge of what was tried of learn.minibatches |" in text
 
 
 def test_the_picture_draws_every_recipe(tmp_path: Path) -> None:
@@ -329,6 +334,6 @@ def test_spending_is_what_the_rollouts_of_all_steps_say() -> None:
     assert found.unused == pytest.approx(6 / 46)  # the rollouts of 6 tokens are marked
     assert found.mixed == pytest.approx(2 / 3)
     lines = [f"| a | uniform | 57% | 2 | {1000 / 26:.2f} | {1000 / 26:.2f} | 13% | 67% | 150% |",
-             "|  | branch | 43% | 1 | 100.00 | 50.00 |  |  |  |"]  # fmt: skip
+             "| a | branch | 43% | 1 | 100.00 | 50.00 | 13% | 67% | 150% |"]  # fmt: skip
     shown = page(report([0], replace(arm("a", [[1]]), spent=found)), ENVIRONMENT)
     assert "\n".join(lines) in shown

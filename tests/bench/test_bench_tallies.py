@@ -93,7 +93,7 @@ def test_another_table_is_refused() -> None:
 
 
 def test_a_bench_of_a_changed_tree_says_so_on_its_page(bench: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from outrider.bench.page import _where
+    from outrider.bench.provenance import _where
 
     about = {"started": "now", "platform": "here", "versions": {}, "git": "abc-dirty"}
     assert "uncommitted changes" in _where(about)

@@ -104,19 +104,21 @@ def test_two_processes_cannot_write_one_run_and_a_kill_lets_go(tmp_path: Path, w
 def test_rewinding_sets_aside_what_came_later_and_loses_nothing(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", 5)
     run.write_evaluation(0, {"overall": 0})
-    run.write_evaluation(3, {"overall": 3})
-    run.write_evaluation(5, {"overall": 5})
+    run.write_evaluation(3, {"overall": 3}, seconds=1.5)
+    run.write_evaluation(5, {"overall": 5}, seconds=2.5)
     before = (tmp_path / "run" / "metrics.jsonl").read_bytes().splitlines()
     run.rewind(3)
     assert run.notices == [
         "set aside what came after step 3 in superseded/1 (rollout files: 2, evaluations: 1, metrics lines: 2, "
-        "timing lines: 2)."
+        "timing lines: 3)."
     ]
     assert [row["step"] for row in run.metrics()] == [row["step"] for row in run.timing()] == [1, 2, 3]
     assert (run.rollouts.steps(), list(run.evaluations())) == ([1, 2, 3], [0, 3])
     aside = RunFolder(run.path / "superseded" / "1")
     assert [row["step"] for row in aside.metrics()] == [row["step"] for row in aside.timing()] == [4, 5]
     assert (aside.rollouts.steps(), aside.evaluations()) == ([4, 5], {5: {"overall": 5}})
+    assert run.evaluation_timing() == [{"step": 3, "evaluate": 1.5}]
+    assert aside.evaluation_timing() == [{"step": 5, "evaluate": 2.5}]
     kept = (tmp_path / "run" / "metrics.jsonl").read_bytes() + (aside.path / "metrics.jsonl").read_bytes()
     assert kept.splitlines() == before
 

@@ -56,6 +56,9 @@ def test_a_run_leaves_what_it_promises(name: str, tmp_path: Path, finished: Path
             assert sum(r.advantage for r in members) == pytest.approx(0, abs=1e-9)
     assert len(store.read(0, "evaluate")) == len(store.read(4, "evaluate")) == 8
     assert {p.name for p in (folder / "evaluations").iterdir()} == {"step-00000000.json", "step-00000004.json"}
+    timed = [json.loads(line) for line in (folder / "eval_timing.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in timed] == [0, 4]
+    assert all(row["evaluate"] > 0 for row in timed)
     assert (folder / "curves.png").stat().st_size > 10_000
     assert "pass@1" in (folder / "table.md").read_text()
 

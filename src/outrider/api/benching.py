@@ -32,7 +32,7 @@ def bench(
     steps: int | None = None,
     seconds: float | None = None,
     base: str | None = None,
-    points: int = 4,
+    points: int | None = None,
     tune: Mapping[str, Any] | None = None,
     untouched: Mapping[str, Any] | None = None,
     at_once: int | None = None,
@@ -50,7 +50,8 @@ def bench(
         seeds: runs of each recipe; their seeds are ``first_seed`` and those after it.
         tokens: generated tokens of each run, 1,600,000 unless the budget is ``steps`` or ``seconds`` of training.
         base: the recipe that the others are compared with; None: the first.
-        points: evaluations along each run, at equal shares of the budget.
+        points: evaluations along each run, at equal shares of the budget; None: 4, and fewer where the budget is
+            small. ``evaluate.problems`` and ``evaluate.n``, if ``config`` does not set them, are lowered likewise.
         tune: tune keys for each recipe first, as :class:`outrider.bench.spec.Tune`:
             ``{"values": {"learn.lr": [1e-4, 2e-4]}, "tokens": 400_000}``.
         untouched: problems for the last policies alone, as :class:`outrider.bench.spec.Untouched`:
@@ -62,7 +63,7 @@ def bench(
     """
     from outrider.bench.bench_command import run_bench  # not at the top: it imports PyTorch
     from outrider.bench.planned import DEFAULT_TOKENS, default_folder, planned
-    from outrider.bench.spec import load_recipes
+    from outrider.bench.spec import given_keys, load_recipes
 
     if isinstance(recipes, str | Path | Recipe) or not recipes:
         raise UserError("recipes is a list of at least one recipe, as in outrider.bench(['grpo', 'dr-grpo'])")
@@ -75,15 +76,14 @@ def bench(
         "steps": steps,
         "seconds": seconds,
     }
-    options |= {"points": points, "tune": tune, "untouched": untouched}
-    if base is not None:
-        options["base"] = base
+    options |= {"tune": tune, "untouched": untouched}
+    options |= {key: value for key, value in {"base": base, "points": points}.items() if value is not None}
     named = [recipe if isinstance(recipe, Recipe) else str(recipe) for recipe in recipes]
-    spec, settled = planned(options, load_recipes(named, config or {}, setting))
-    for recipe in settled.values():
+    plan = planned(options, load_recipes(named, config or {}, setting), given_keys(named, config or {}))
+    for recipe in plan.recipes.values():
         refuse_main(recipe, 2)  # each run is a process of its own
-    folder = default_folder(settled) if out is None else Path(out)
-    return BenchResult(run_bench(spec, settled, folder, at_once), folder)
+    folder = default_folder(plan.recipes) if out is None else Path(out)
+    return BenchResult(run_bench(plan, folder, at_once), folder)
 
 
 class BenchResult:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -11,25 +11,25 @@ from outrider.bench.begin import begin, refuse_another
 from outrider.bench.cell import cells_before, cells_of, in_turn, tuning_cells, untouched_cells
 from outrider.bench.draw import draw, print_results
 from outrider.bench.dry import costs
+from outrider.bench.planned import Planned
 from outrider.bench.pool import Failure, run_cells
 from outrider.bench.report import BenchReport
 from outrider.bench.results import read_arm, read_measurements
 from outrider.bench.spec import Bench, Tune
 from outrider.bench.tuning import Choice, choose, tried
-from outrider.config import Recipe
 from outrider.errors import UserError
 from outrider.processes.cores import usable_cores
 from outrider.runs.folder import lock_folder
 
 
-def bench_command(bench: Bench, recipes: Mapping[str, Recipe], out: Path, at_once: int | None = None) -> int:
+def bench_command(planned: Planned, out: Path, at_once: int | None = None) -> int:
     """Run a bench as :func:`run_bench` does, and print its table; 1 if a run failed, else 0."""
-    report = run_bench(bench, recipes, out, at_once)
+    report = run_bench(planned, out, at_once)
     print_results(report, out)
     return int(bool(report.failures))
 
 
-def run_bench(bench: Bench, recipes: Mapping[str, Recipe], out: Path, at_once: int | None = None) -> BenchReport:
+def run_bench(planned: Planned, out: Path, at_once: int | None = None) -> BenchReport:
     """Print the cost, run the runs that are not finished, ``at_once`` at a time (None: one per core), then write table
     and page.
 
@@ -38,13 +38,14 @@ def run_bench(bench: Bench, recipes: Mapping[str, Recipe], out: Path, at_once: i
     Raises:
         UserError: ``out`` holds something else, or another process works in it.
     """
+    bench, recipes, _ = planned
     cores = usable_cores()
     if at_once is not None and not 1 <= at_once <= len(cores):
         raise UserError(f"at_once is {at_once}, but should be from 1 to {len(cores)}, the cores of this machine")
     refuse_another(bench, recipes, out)
     with lock_folder(out):
         begin(bench, recipes, out)
-        lines = [*costs(bench, recipes), f"bench folder: {out}"]
+        lines = [*costs(planned), f"bench folder: {out}"]
         Console().print(*lines, sep="\n", soft_wrap=True, markup=False, highlight=False)
         return _compare(bench, out, cores[:at_once])
 

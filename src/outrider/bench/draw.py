@@ -1,4 +1,4 @@
-"""What a finished bench writes, and the table that it prints."""
+"""What a finished bench writes, and what it prints."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from pathlib import Path
 from rich.console import Console
 
 from outrider.bench.begin import ENVIRONMENT
+from outrider.bench.content import content
 from outrider.bench.page import page, table
 from outrider.bench.picture import frontier_figure
 from outrider.bench.report import BenchReport
 from outrider.bench.results import Measurements
 from outrider.bench.tallies import COMPARED, UNTOUCHED, write_tallies
+from outrider.bench.verdict import verdict
 from outrider.record.disk import write_atomically
+from outrider.report.page import render
 
 
 def draw(report: BenchReport, out: Path) -> None:
-    """Write numbers, picture, table and page."""
+    """Write numbers, picture, table, and the page in Markdown and in HTML."""
     about = json.loads((out / ENVIRONMENT).read_bytes())
     results = report.to_json() | {"environment": about}
     reports = {COMPARED: report, UNTOUCHED: report.untouched}
@@ -31,12 +34,16 @@ def draw(report: BenchReport, out: Path) -> None:
     write_atomically(out / "frontier.png", image.getvalue())
     write_atomically(out / "table.md", (table(report) + "\n").encode())
     write_atomically(out / "page.md", page(report, about).encode())
+    write_atomically(out / "bench.html", render(content(report, about)).encode())
 
 
 def print_results(report: BenchReport, out: Path) -> None:
-    """Print the table and the runs that failed."""
+    """Print the verdict, the table and the runs that failed."""
     console = Console()
+    for sentence in verdict(report):
+        console.print(sentence.replace("`", ""), markup=False, highlight=False)
+    console.print()
     console.print(table(report), markup=False, highlight=False, soft_wrap=True)
     for sentence in report.failures:
         Console(stderr=True).print(sentence, markup=False, highlight=False, soft_wrap=True)
-    console.print(f"everything is in {out}; read {out / 'page.md'}", highlight=False, soft_wrap=True)
+    console.print(f"everything is in {out}; open {out / 'bench.html'}", highlight=False, soft_wrap=True)

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+from outrider.bench.planned import Planned
+from outrider.bench.proportion import MOST, evaluation_share
 from outrider.bench.spec import Bench
 from outrider.config import Recipe, dump_yaml
 from outrider.preflight.recipe_warnings import recipe_warnings
 
 
-def plan(bench: Bench, recipes: Mapping[str, Recipe]) -> str:
+def plan(planned: Planned) -> str:
     """The cost, warnings, and the settings as ``bench.yaml`` keeps them."""
+    bench, recipes, _ = planned
     warned = [f"warning: {name}: {warning}" for name, recipe in recipes.items() for warning in recipe_warnings(recipe)]
-    return "\n".join([*costs(bench, recipes), *warned, "", dump_yaml(bench.model_dump(mode="json"))])
+    return "\n".join([*costs(planned), *warned, "", dump_yaml(bench.model_dump(mode="json"))])
 
 
-def costs(bench: Bench, recipes: Mapping[str, Recipe]) -> list[str]:
-    """The runs and their tokens, a line for training and one for each kind of measuring.
+def costs(planned: Planned) -> list[str]:
+    """The runs and their tokens, a line for training and one for each kind of evaluation.
 
     Training tokens are the budget (a run ends with the step that spends it); evaluations are at most their responses
     times ``sample.max_tokens``, usually a fraction of it.
     """
+    bench, recipes, notice = planned
     runs = len(bench.recipes) * bench.seeds
     recipe = recipes[bench.base]
     begun = f" from {bench.first_seed} on" if bench.first_seed else ""
@@ -31,7 +33,7 @@ def costs(bench: Bench, recipes: Mapping[str, Recipe]) -> list[str]:
             if bench.tokens
             else f"{bench.budget:,.10g} {bench.unit} each; their tokens are not known before"
         ),
-        f"measuring: {bench.points} times a run and twice before training, "
+        f"evaluation: {bench.points} times a run and twice before training, "
         + _evaluation(recipe, runs * bench.points + 2, recipe.evaluate.problems),
     ]
     if (tune := bench.tune) is not None:
@@ -40,11 +42,21 @@ def costs(bench: Bench, recipes: Mapping[str, Recipe]) -> list[str]:
         lines += [
             f"tuning: {tries} runs before these ({values}; {tune.seeds} seeds per recipe and value), "
             f"{tries} x {tune.tokens:,} = {tries * tune.tokens:,} generated tokens",
-            f"measuring for it: once a run, {_evaluation(recipe, tries, tune.problems)}",
+            f"evaluation for it: once a run, {_evaluation(recipe, tries, tune.problems)}",
         ]
     if (last := bench.untouched) is not None:
-        lines.append(f"measuring on untouched problems: once a run, {_evaluation(recipe, runs + 1, last.problems)}")
-    return lines
+        lines.append(f"evaluation on untouched problems: once a run, {_evaluation(recipe, runs + 1, last.problems)}")
+    return lines + [notice] * bool(notice) + _out_of_proportion(bench, recipe)
+
+
+def _out_of_proportion(bench: Bench, recipe: Recipe) -> list[str]:
+    share = evaluation_share(bench, recipe)
+    if share is None or share <= MOST:
+        return []
+    return [
+        f"warning: evaluation takes up to {share:.0f} times the tokens of training; fewer --points, evaluate.problems "
+        "or evaluate.n make it cheaper"
+    ]
 
 
 def _evaluation(recipe: Recipe, times: int, problems: int) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 from typing import NamedTuple
 
 from outrider.bench.cell import Cell
 from outrider.bench.child import PRELOAD, run_cell
+from outrider.bench.outlook import Outlook
 from outrider.errors import UserError
 from outrider.measure.evaluation import Evaluation
 from outrider.processes.warm import warm_processes, without_main
@@ -56,19 +56,19 @@ def run_cells(cells: Sequence[Cell], cores: Sequence[int], name: str, following:
     """
     finished = [cell for cell in cells if cell.finished]
     waiting = [cell for cell in cells if cell not in finished]
-    training = [cell for cell in cells if cell.budget]
-    weights = {cell.path: cell.budget if training else 1 for cell in cells}  # where all only measure, they are counted
-    progress = Progress(int(sum(weights.values())), training[0].unit if training else "runs")
-    progress.resume_at(int(sum(weights[cell.path] for cell in finished) + sum(cell.spent() for cell in waiting)))
-    counted = {cell.path: cell.spent() for cell in waiting}
+    outlook = Outlook(cells, len(cores))
+    for cell in finished:
+        outlook.end(cell)
+    units = {cell.unit for cell in cells if cell.budget} or {"runs"}
+    progress = Progress(int(outlook.total), units.pop())
+    progress.resume_at(int(outlook.done))
     free, running, failures = list(cores), list[_Running](), list[Failure]()
     next_of = {cell.measures: cell for cell in following}
 
     def follow(ended: Sequence[Cell]) -> None:
         follows = [next_of[cell] for cell in ended if cell in next_of and not next_of[cell].finished]
         waiting[:0] = follows
-        weights.update((cell.path, 0) for cell in follows)
-        counted.update((cell.path, 0) for cell in follows)
+        outlook.add(follows)
 
     follow(finished)
     with progress:
@@ -83,18 +83,24 @@ def run_cells(cells: Sequence[Cell], cores: Sequence[int], name: str, following:
                 for r in [r for r in running if r.process.exitcode is not None]:
                     running.remove(r)
                     free.append(r.core)
+                    outlook.end(r.cell, failed=bool(r.process.exitcode))
                     if r.process.exitcode:
                         failures.append(Failure(r.cell, r.process.exitcode, _last_line(r.cell)))
                         progress.say(failures[-1].sentence())
                     else:
                         progress.say(_finished_line(r.cell))
                         follow([r.cell])
-                    _advance(progress, r.cell, weights[r.cell.path], counted)
-                for r in running:
-                    _advance(progress, r.cell, min(r.cell.spent(), r.cell.budget), counted)
+                outlook.read([r.cell for r in running])
+                _show(progress, outlook)
         finally:
             _stop(running)
     return failures
+
+
+def _show(progress: Progress, outlook: Outlook) -> None:
+    progress.recount(int(outlook.done), int(outlook.total))
+    if (forecast := outlook.forecast()) is not None:
+        progress.foresee(*forecast)
 
 
 def _start(cell: Cell, core: int) -> _Running:
@@ -105,13 +111,6 @@ def _start(cell: Cell, core: int) -> _Running:
     with without_main():
         process.start()
     return _Running(cell, core, process)
-
-
-def _advance(progress: Progress, cell: Cell, used: float, counted: dict[Path, float]) -> None:
-    # a resumed run repeats the steps after its checkpoint, which were counted before
-    """Advance the progress by the new part of a run's budget; it never goes back."""
-    progress.advance(max(int(used) - int(counted[cell.path]), 0))
-    counted[cell.path] = max(used, counted[cell.path])
 
 
 def _stop(running: Sequence[_Running]) -> None:

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from outrider.config import Recipe, load_options, load_recipe, read_yaml
 from outrider.config.load import changes_of
+from outrider.config.shipped import chain
 from outrider.errors import UserError, nearest
 from outrider.options import Options
 
@@ -128,6 +129,19 @@ class Bench(Options):
 
     def _limits(self) -> dict[str, float | None]:
         return {"tokens": self.tokens, "steps": self.steps, "seconds": self.seconds}
+
+
+def given_keys(names: Sequence[str | Recipe], overrides: Sequence[str] | Mapping[str, Any]) -> set[str]:
+    """The dotted keys that the user has set: in overrides, in files of recipes, and all of a recipe that is loaded.
+
+    >>> sorted(given_keys(["grpo"], ["evaluate={n: 4, problems: 9}", "train.problems=8"]) - given_keys(["grpo"], []))
+    ['evaluate.n', 'evaluate.problems', 'train.problems']
+    """
+    written = [(key, value) for key, value, _ in changes_of(overrides)]
+    for name in names:
+        loaded = [name.resolved()] if isinstance(name, Recipe) else [file.values for file in chain(name)]
+        written += [item for values in loaded for item in values.items()]
+    return {each for key, value in written for each in _keys(key, value)}
 
 
 def load_recipes(

@@ -6,19 +6,20 @@ import math
 from collections.abc import Sequence
 
 from outrider.bench.crossed import Estimate
+from outrider.measure import Interval
 
 NONE = "—"
 
 
-def as_number(result: Estimate, quantity: str) -> str:
+def as_number(result: Estimate | Interval, quantity: str) -> str:
     """A value and half of its interval."""
     digits = ",.0f" if quantity in ("tokens", "steps", "seconds") else ".3f"
     return NONE if math.isnan(result.value) else f"{result.value:{digits}}{_half(result, digits)}"
 
 
-def as_change(result: Estimate) -> str:
-    """The same with its sign, bold where the interval excludes 0."""
-    value = f"**{result.value:+.3f}**" if result.excludes_zero else f"{result.value:+.3f}"
+def as_change(result: Estimate | Interval, sure: bool = True) -> str:
+    """The same with its sign, bold where the interval excludes 0 and can be trusted to."""
+    value = f"**{result.value:+.3f}**" if result.excludes_zero and sure else f"{result.value:+.3f}"
     return NONE if math.isnan(result.value) else f"{value}{_half(result, '.3f')}"
 
 
@@ -28,6 +29,6 @@ def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def _half(result: Estimate, digits: str) -> str:
+def _half(result: Estimate | Interval, digits: str) -> str:
     half = (result.high - result.low) / 2
     return "" if math.isnan(half) else f" ±{half:{digits}}".replace("±0.", "±.")

@@ -32,7 +32,9 @@ def add_to(commands: Commands) -> None:
     budget.add_argument("--steps", type=int, metavar="N", help="equal steps instead")
     budget.add_argument("--seconds", type=float, metavar="S", help="equal seconds of training instead")
     parser.add_argument("--base", metavar="RECIPE", help="what the others are compared with (the first)")
-    parser.add_argument("--points", type=int, metavar="N", help="evaluations along each run (4)")
+    parser.add_argument(
+        "--points", type=int, metavar="N", help="evaluations along each run (4, fewer where the budget is small)"
+    )
     parser.add_argument("--at-once", type=int, metavar="N", help="runs at a time (as many as cores)")
     parser.add_argument(
         "--tune",
@@ -58,20 +60,21 @@ def run(arguments: argparse.Namespace) -> int:
     from outrider.bench.bench_command import bench_command
     from outrider.bench.dry import plan
     from outrider.bench.planned import default_folder, planned
-    from outrider.bench.spec import load_recipes
+    from outrider.bench.spec import given_keys, load_recipes
 
     words = arguments.overrides
     names, overrides = [w for w in words if "=" not in w], [w for w in words if "=" in w]
     if not names:
         raise UserError("bench needs at least one recipe, as in `outrider bench grpo dr-grpo`")
-    bench, recipes = planned(_bench_options(arguments), load_recipes(names, overrides, arguments.setting))
-    out = arguments.out or default_folder(recipes)
+    loaded = load_recipes(names, overrides, arguments.setting)
+    planned_bench = planned(_bench_options(arguments), loaded, given_keys(names, overrides))
+    out = arguments.out or default_folder(planned_bench.recipes)
     if arguments.dry_run:
-        refuse_another(bench, recipes, out)
-        sys.stdout.write(plan(bench, recipes))
+        refuse_another(planned_bench.bench, planned_bench.recipes, out)
+        sys.stdout.write(plan(planned_bench))
         return 0
     try:
-        return bench_command(bench, recipes, out, arguments.at_once)
+        return bench_command(planned_bench, out, arguments.at_once)
     except KeyboardInterrupt:
         sys.stderr.write(f"outrider: interrupted; {SAME_COMMAND}\n")
         return 130

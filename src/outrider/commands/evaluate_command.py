@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from rich.console import Console
@@ -59,9 +60,10 @@ def _evaluate(ranks: Ranks, options: Evaluate, out: Path | None) -> int:
             if sentence and ranks.main:
                 Console(stderr=True).print(sentence, soft_wrap=True, markup=False, highlight=False)
         evaluator = Evaluator(problems, policy.encode, collect, options.evaluate, options.sample.params())
+        began = time.perf_counter()
         evaluated = evaluator.run()
         if folder is not None:
-            write_evaluated(folder, 0, evaluated, problems)
+            write_evaluated(folder, 0, evaluated, problems, time.perf_counter() - began)
             write_atomically(folder.path / "table.md", as_markdown(evaluated.evaluation).encode())
         if ranks.main:
             Console().print(as_table(evaluated.evaluation, title=f"{options.model} on held-out {options.task.name}"))

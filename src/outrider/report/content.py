@@ -82,7 +82,7 @@ class TableBlock:
     """Rows under ``columns``; numbers are formatted by the page, None is an empty cell.
 
     ``units``: the columns that hold shares, or differences of shares. A cell that is an :class:`Interval` is shown with
-    its ends.
+    its ends. ``marked``: row and column of each cell that is shown with a †, which the note explains.
     """
 
     id: str
@@ -91,6 +91,7 @@ class TableBlock:
     rows: list[list[CellValue]]
     note: str = ""
     units: Mapping[str, Unit] = field(default_factory=dict)
+    marked: list[tuple[int, int]] = field(default_factory=list)
 
 
 class Observed(NamedTuple):
@@ -186,6 +187,7 @@ class Report:
         sections: in reading order; the page folds them.
         opening: what the page begins with, unfolded: its text is the verdict, the title what it is a verdict on.
         commands: by name of a run, the beginning of the command that shows its rollouts; by "" in a report of one run.
+        examined: whether a run was checked at all, so that findings have a place on the page.
     """
 
     title: str
@@ -196,6 +198,7 @@ class Report:
     sections: list[Section]
     opening: Section | None = None
     commands: dict[str, str] = field(default_factory=dict)
+    examined: bool = True
 
     def __repr__(self) -> str:
         """The title and the findings: sections hold whole rollouts."""

@@ -34,6 +34,7 @@ class RunFolder:
     ``environment.json``    versions, machine, git commit and command line at the start
     ``metrics.jsonl``       one line per step; numbers that two equal runs share to the last bit
     ``timing.jsonl``        one line per step; numbers of the wall clock
+    ``eval_timing.jsonl``   one line per evaluation; its seconds
     ``rollouts/``           every rollout, see :class:`outrider.record.store.RolloutStore`
     ``evaluations/``        ``step-00000012.json``
     ``checkpoints/``        the states that a resumed run can start from
@@ -61,6 +62,7 @@ class RunFolder:
         self.rollouts = RolloutStore(self.path / "rollouts")
         self._metrics = JsonLines(self.path / "metrics.jsonl")
         self._timing = JsonLines(self.path / "timing.jsonl")
+        self._evaluation_timing = JsonLines(self.path / "eval_timing.jsonl")
         self._lock: TextIO | None = None
 
     @property
@@ -127,7 +129,7 @@ class RunFolder:
         run._take()
         leftovers = [file for part in ("", "evaluations", "rollouts") for file in sweep(run.path / part)]
         run.notices += [f"removed {file.relative_to(run.path)}, which a cut-off write had left." for file in leftovers]
-        run.notices += [notice for lines in (run._metrics, run._timing) for notice in lines.repair()]
+        run.notices += [notice for lines in run._lines for notice in lines.repair()]
         run.notices += changes_since(run.path / _ENVIRONMENT)
         return run
 
@@ -165,16 +167,26 @@ class RunFolder:
         for part in (self.rollouts, self._metrics, self._timing):
             part.sync()
 
+    @property
+    def _lines(self) -> tuple[JsonLines, ...]:
+        return self._metrics, self._timing, self._evaluation_timing
+
     def metrics(self) -> list[dict[str, float]]:
         """The steps in order, each with ``"step"``, metrics of older versions under present names; a line that is still
         being written is left out."""
         return [with_present_names(row) for row in self._metrics.rows()]
 
     def timing(self) -> list[dict[str, float]]:
+        """The seconds of each training step by phase."""
         return self._timing.rows()
 
-    def write_evaluation(self, step: int, evaluation: Mapping[str, Any]) -> None:
-        """Keep one evaluation (plain JSON data) after ``step`` optimizer rounds.
+    def evaluation_timing(self) -> list[dict[str, float]]:
+        """The seconds of each evaluation under ``"evaluate"``; nothing for runs of versions that did not keep them."""
+        return self._evaluation_timing.rows()
+
+    def write_evaluation(self, step: int, evaluation: Mapping[str, Any], seconds: float | None = None) -> None:
+        """Keep one evaluation (plain JSON data) after ``step`` training steps, and how long it took, where that is
+        known.
 
         Raises:
             UserError: it is there already, or the disk refuses.
@@ -184,6 +196,8 @@ class RunFolder:
         if path.exists():
             raise UserError(f"{path} exists, and evaluations are never overwritten.")
         write_atomically(path, _json(evaluation))
+        if seconds is not None:
+            self._evaluation_timing.append(step, {"evaluate": seconds})
 
     def evaluations(self) -> dict[int, dict[str, Any]]:
         """All evaluations by step, in order.
@@ -213,7 +227,7 @@ class RunFolder:
             "rollout files": len(self.rollouts.set_aside(step, into / "rollouts")),
             "evaluations": len([move(path, into / "evaluations") for path in late]),
             "metrics lines": self._metrics.set_aside(step, into),
-            "timing lines": self._timing.set_aside(step, into),
+            "timing lines": self._timing.set_aside(step, into) + self._evaluation_timing.set_aside(step, into),
         }
         if any(counts.values()):
             moved = ", ".join(f"{what}: {count}" for what, count in counts.items() if count)

@@ -30,7 +30,8 @@ class Progress:
     end.
 
     The speed counts the time since the start without the phases ``evaluate`` and ``save``. The time left is what the
-    rest of the budget takes at that speed, and what ``evaluations`` to come take, each as long as those so far.
+    rest of the budget takes at that speed, and what ``evaluations`` to come take, each as long as those so far; or what
+    :meth:`foresee` says.
 
     >>> import io
     >>> with Progress(1000, "tokens", console=Console(file=io.StringIO(), width=80)) as progress:
@@ -56,6 +57,7 @@ class Progress:
         self.evaluations = 0.0
         self._evaluated, self._evaluating_seconds = 0, 0.0
         self._phase = ""
+        self._foreseen: tuple[float, float] | None = None
         self._stats: dict[str, float] = {}
         self._training_seconds = 0.0
         self._since = self._printed = time.monotonic()
@@ -63,7 +65,9 @@ class Progress:
 
     @property
     def share(self) -> float:
-        """The used share of the budget, at most 1 (the last step may overrun it)."""
+        """The used share of the budget, at most 1 (the last step may overrun it), or the one that was foreseen."""
+        if self._foreseen is not None:
+            return self._foreseen[0]
         return min(self._done / self._total, 1.0) if self._total else 1.0
 
     def phase(self, name: str) -> None:
@@ -79,6 +83,16 @@ class Progress:
     def count_by(self, total: int, unit: str, begin: int, done: int) -> None:
         """Go on by another limit, of which an earlier part of the run used ``begin``, and all of it ``done``."""
         self._total, self._unit, self._begin, self._done = total, unit, begin, done
+
+    def recount(self, done: int, total: int) -> None:
+        """Go on with other counts, such as those of several runs together; what is lost again does not slow down."""
+        self._begin -= max(self._done - done, 0)
+        self._done, self._total = done, total
+        self._report()
+
+    def foresee(self, share: float, seconds: float) -> None:
+        """Show this share and time left, until the next call, instead of those that the speed so far says."""
+        self._foreseen = share, seconds
 
     def evaluated(self) -> None:
         """The phase ``evaluate`` is over."""
@@ -132,6 +146,8 @@ class Progress:
         return (self._done - self._begin) / seconds if seconds > 0 else 0.0
 
     def _left(self) -> str:
+        if self._foreseen is not None:
+            return clock_text(self._foreseen[1])
         left, speed = max(self._total - self._done, 0), self._speed()
         if left and not speed:
             return "-:--"

@@ -66,7 +66,9 @@ class Evaluator:
         )
 
 
-def write_evaluated(folder: RunFolder, step: int, evaluated: Evaluated, problems: Sequence[Problem]) -> None:
+def write_evaluated(
+    folder: RunFolder, step: int, evaluated: Evaluated, problems: Sequence[Problem], seconds: float | None = None
+) -> None:
     """Put an evaluation on disk: its rollouts first, so that there are no numbers without them."""
     levels = {problem.id: problem.level for problem in problems}
     for name, rollouts in (("evaluate", evaluated.sampled), ("greedy", evaluated.greedy)):
@@ -75,4 +77,4 @@ def write_evaluated(folder: RunFolder, step: int, evaluated: Evaluated, problems
             move(path, folder.path / "superseded" / "evaluations")
         folder.rollouts.write(step, rollouts, name, levels)
     folder.rollouts.sync()
-    folder.write_evaluation(step, evaluated.evaluation.to_json())
+    folder.write_evaluation(step, evaluated.evaluation.to_json(), seconds)

@@ -85,10 +85,10 @@ class Recorder:
     def has_evaluation(self, step: int) -> bool:
         return self.folder is not None and step in self.folder.evaluations()
 
-    def evaluated(self, step: int, evaluated: Evaluated, problems: Sequence[Problem]) -> None:
+    def evaluated(self, step: int, evaluated: Evaluated, problems: Sequence[Problem], seconds: float) -> None:
         """Put an evaluation on disk and on the screen."""
         if self.folder is not None:
-            write_evaluated(self.folder, step, evaluated, problems)
+            write_evaluated(self.folder, step, evaluated, problems, seconds)
             self.screen.evaluated(step, evaluated.evaluation)
 
     def sync(self) -> None:

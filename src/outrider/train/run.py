@@ -117,9 +117,9 @@ class TrainingRun:
         clock = self.trainer.clock
         with clock.phase("evaluate"):
             evaluated = self.evaluator.run()
-        clock.take()
+        seconds = clock.take()["evaluate"]
         self._say_notices()
-        self.recorder.evaluated(step, evaluated, self.evaluator.problems)
+        self.recorder.evaluated(step, evaluated, self.evaluator.problems, seconds)
 
     def save(self, step: int) -> None:
         """Write a checkpoint of the state after ``step``."""

@@ -1,0 +1,105 @@
+"""The page of a bench as content: the verdict on the first screen, and everything behind it in folds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import outrider
+from outrider.bench.blocks import BlockCell, apart_from_seeds, block
+from outrider.bench.provenance import provenance
+from outrider.bench.report import BenchReport
+from outrider.bench.results import Arm
+from outrider.bench.sections import UNITS, sections
+from outrider.bench.tuning_section import tuning
+from outrider.bench.verdict import quantities, verdict
+from outrider.measure import Interval
+from outrider.report.content import CellValue, Figure, Report, Section, Series, Unit
+from outrider.report.sections.frontier import interval_series
+
+_TOKENS = "tokens generated in training"
+_BANDS = 3  # lines that have one
+
+
+def content(report: BenchReport, environment: Mapping[str, Any]) -> Report:
+    """What :func:`outrider.report.page.render` makes a page of, as of a comparison of runs."""
+    bench = report.bench
+    tallies = report.before.end.evaluations[0].tallies
+    facts: dict[str, CellValue] = {
+        "recipes": len(report.arms),
+        "seeds": bench.seeds,
+        "budget of a run": f"{bench.budget:,.10g} {UNITS[bench.unit]}",
+        "held-out problems": len(tallies),
+        "samples of each": tallies[0].samples,
+        "Outrider": outrider.__version__,
+    }
+    made = [_along(report), *sections(report), tuning(report), provenance(report, environment)]
+    return Report(
+        title=f"Bench of {', '.join(bench.recipes)}",
+        facts=facts,
+        findings=[],
+        checked=[],
+        skipped={},
+        sections=[section for section in made if section is not None],
+        opening=opening(report),
+        examined=False,
+    )
+
+
+def opening(report: BenchReport) -> Section:
+    """The verdict, pass@1 and pass@k of every recipe, and each against the other along training."""
+    sentences = verdict(report)
+    if report.failures:
+        sentences.append(f"Runs that did not finish, and are in no number: {'; '.join(report.failures)}.")
+    names = quantities(report)
+    start = [apart_from_seeds(report.value(report.before, q)) for q in names]
+    rows: list[list[BlockCell]] = [["before training", *start, *([None] * len(names))]]
+    for arm in report.arms:
+        changes = [None if arm is report.base else report.against_base(arm, q) for q in names]
+        rows.append([arm.name, *(report.value(arm, q) for q in names), *changes])
+    columns = [*names, *(f"change of {q}" for q in names)]
+    units: dict[str, Unit] = {name: "points" if name.startswith("change") else "percent" for name in columns}
+    title = f"At the end of the budget, and the change from {report.bench.base}"
+    table = block("opening-results", title, ["recipe", *columns], rows, units=units)
+    figure = _plane(report, names[-1]) if len(names) > 1 else _over_tokens(report, names[0])
+    return Section("opening", "Which recipe is ahead", "\n\n".join(sentences), [figure], [table])
+
+
+def _along(report: BenchReport) -> Section:
+    """pass@1 and pass@k over generated tokens."""
+    text = "Means over seeds. A band is the 95 % interval of a recipe by itself; paired changes are more precise."
+    figures = [_over_tokens(report, quantity) for quantity in quantities(report)]
+    return Section("along", "Along training", text, figures)
+
+
+def _over_tokens(report: BenchReport, quantity: str) -> Figure:
+    start = apart_from_seeds(report.value(report.before, quantity))
+    lines = []
+    for arm in report.arms:
+        points: dict[float, Interval | None] = {0.0: start}
+        for i, point in enumerate(arm.points):
+            points[float(np.mean(point.tokens))] = apart_from_seeds(report.value(arm, quantity, i))
+        lines.append(interval_series(arm.name, {x: found for x, found in points.items() if found is not None}))
+    if len(lines) > _BANDS:  # bands of many recipes hide each other
+        lines = [replace(line, low=[], high=[]) for line in lines]
+    return Figure(f"over-tokens-{quantity}", quantity, "line", _TOKENS, quantity, lines, percent="y")
+
+
+def _plane(report: BenchReport, largest: str) -> Figure:
+    lines = [_path(report, arm, largest) for arm in report.arms]
+    note = "From before training to the end of the budget. Two recipes on one line differ in how far they have gone."
+    title = f"pass@1 against {largest}"
+    return Figure("plane", title, "line", "pass@1", largest, lines, note=note, percent="xy")
+
+
+def _path(report: BenchReport, arm: Arm, largest: str) -> Series:
+    x = [report.value(report.before, "pass@1").value]
+    y = [report.value(report.before, largest).value]
+    for i in range(len(arm.points)):
+        x.append(report.value(arm, "pass@1", i).value)
+        y.append(report.value(arm, largest, i).value)
+    hover = ["before training", *(f"{point.share:.0%} of the budget" for point in arm.points)]
+    return Series(arm.name, x, y, hover=hover)

@@ -1,0 +1,132 @@
+"""What the runs of a bench have done and have left, evaluation included, from what is on disk."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from outrider.bench.cell import Cell
+from outrider.config import load_recipe
+from outrider.processes.clock import training_seconds
+from outrider.runs.folder import RunFolder
+
+
+@dataclass(slots=True)
+class _Work:
+    """One run.
+
+    Attributes:
+        cell: which.
+        evaluations, responses: how many evaluations it makes, and responses in each.
+        spent: of its budget, at most all of it.
+        training: seconds that it took.
+        evaluated: evaluations that are done.
+        timed, evaluating: those of them whose seconds are known, and these seconds.
+        over: whether it is finished or has failed, so that nothing is left of it.
+    """
+
+    cell: Cell
+    evaluations: int
+    responses: int
+    spent: float = 0.0
+    training: float = 0.0
+    evaluated: int = 0
+    timed: int = 0
+    evaluating: float = 0.0
+    over: bool = False
+
+
+class Outlook:
+    """The work of a bench: how much of it is done, and how long the rest takes.
+
+    Every rate comes from the seconds that the runs themselves keep on disk (``timing.jsonl``, ``eval_timing.jsonl``),
+    so a bench that goes on after an end knows its pace at once. A recipe has its own seconds per unit of budget once
+    one of its runs has trained, and until then those of all; an evaluation takes the mean seconds per response times
+    its responses. What is left is shared by the processes, and lasts at least as long as the longest run.
+
+    Assumes runs of one process each, as many at a time as ``processes``. Degenerate cases: before any training is
+    timed nothing is known, and while no evaluation is (runs of older versions), evaluations to come count as nothing.
+    """
+
+    def __init__(self, cells: Iterable[Cell], processes: int) -> None:
+        self._processes = processes
+        self._work: dict[Path, _Work] = {}
+        self.add(cells)
+        self._trains = any(work.cell.budget for work in self._work.values())
+
+    def add(self, cells: Iterable[Cell]) -> None:
+        """Count further runs."""
+        for cell in cells:
+            if cell.path not in self._work:
+                recipe = load_recipe(str(cell.recipe), cell.overrides)
+                points = len(recipe.train.evaluate_at) + recipe.evaluate.after if cell.budget else 1
+                responses = recipe.evaluate.problems * (recipe.evaluate.n + recipe.evaluate.greedy)
+                self._work[cell.path] = _Work(cell, points, responses)
+                self.read([cell])
+
+    def read(self, cells: Sequence[Cell]) -> None:
+        """Read again what runs have done."""
+        for cell in cells:
+            work, folder = self._work[cell.path], RunFolder(cell.path)
+            if not cell.begun:
+                continue
+            work.spent = min(cell.spent(), cell.budget)
+            work.training = sum(map(training_seconds, folder.timing()))
+            work.evaluated = len(folder.evaluations())
+            timed = [row["evaluate"] for row in folder.evaluation_timing()]
+            work.timed, work.evaluating = len(timed), sum(timed)
+
+    def end(self, cell: Cell, failed: bool = False) -> None:
+        """Nothing is left of a run: it is finished, or it has failed."""
+        self.read([cell])
+        work = self._work[cell.path]
+        work.over = True
+        if not failed:
+            work.spent, work.evaluated = cell.budget, work.evaluations
+
+    @property
+    def done(self) -> float:
+        """Of all budgets; where runs only measure, the number of those that are over."""
+        works = self._work.values()
+        return sum(work.spent for work in works) if self._trains else float(sum(work.over for work in works))
+
+    @property
+    def total(self) -> float:
+        """Of the budgets; of a run that failed, what it spent."""
+        if not self._trains:
+            return float(len(self._work))
+        return sum(work.spent if work.over else work.cell.budget for work in self._work.values())
+
+    def forecast(self) -> tuple[float, float] | None:
+        """The share of all seconds of work that is done, and the seconds from now to the end; None while unknown."""
+        a_unit, a_response = self._unit_seconds(), self._response_seconds()
+        if self._trains and not a_unit:
+            return None
+        done = left = longest = 0.0
+        for work in self._work.values():
+            unit = a_unit.get(work.cell.recipe, a_unit.get(None, 0.0))
+            done += work.spent * unit + work.evaluated * work.responses * a_response
+            if not work.over:
+                training = (work.cell.budget - work.spent) * unit
+                rest = training + max(work.evaluations - work.evaluated, 0) * work.responses * a_response
+                left, longest = left + rest, max(longest, rest)
+        if not done + left:
+            return None
+        return done / (done + left), max(left / self._processes, longest)
+
+    def _unit_seconds(self) -> dict[Path | None, float]:
+        """Seconds per unit of budget by recipe, and of all under None; those that have trained."""
+        spent: dict[Path | None, float] = defaultdict(float)
+        seconds: dict[Path | None, float] = defaultdict(float)
+        for work in self._work.values():
+            for name in (work.cell.recipe, None):
+                spent[name] += work.spent
+                seconds[name] += work.training
+        return {name: seconds[name] / spent[name] for name in spent if spent[name] and seconds[name]}
+
+    def _response_seconds(self) -> float:
+        works = self._work.values()
+        responses = sum(work.timed * work.responses for work in works)
+        return sum(work.evaluating for work in works) / responses if responses else 0.0

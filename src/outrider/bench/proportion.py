@@ -1,0 +1,89 @@
+"""Evaluation in proportion to the budget: fewer points, problems and samples where a run is short."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from outrider.bench.spec import Bench, settle
+from outrider.config import Recipe
+from outrider.estimate.time_estimate import amounts
+
+MOST = 4.0
+"""Evaluation tokens of a run, if every response has ``sample.max_tokens``, over its training tokens.
+
+At this bound an evaluation of the default setting takes about as long as training: its responses have 46 % of
+``max_tokens``, and sampling takes 55 % of a training step (measured on two cores; docs/log.md, 2026-11-28).
+"""
+LEAST = {"points": 1, "evaluate.problems": 50, "evaluate.n": 8}
+
+
+class Proportioned(NamedTuple):
+    """A bench and its recipes with evaluation in proportion, and a sentence about what was lowered, "" for nothing."""
+
+    bench: Bench
+    recipes: dict[str, Recipe]
+    sentence: str
+
+
+def in_proportion(bench: Bench, recipes: Mapping[str, Recipe], given: Collection[str]) -> Proportioned:
+    """Lower ``points``, ``evaluate.problems`` and ``evaluate.n`` in turn until evaluation is at most :data:`MOST` times
+    training.
+
+    One point less, then half of the problems, then half of the samples, and again. The result depends on the budget
+    of a run and on the base recipe, not on the number of seeds or of recipes, so a bench may grow in its folder.
+
+    Args:
+        bench: as asked for, with the default ``points`` where none were given.
+        recipes: before :func:`~outrider.bench.spec.settle`.
+        given: the keys of :data:`LEAST` that the user has set; they stay.
+
+    Degenerate cases: a budget of seconds has no number of tokens, and nothing is lowered. Nothing goes below
+    :data:`LEAST`, so the evaluation of a very short run stays larger than the bound.
+    """
+    evaluate = recipes[bench.base].evaluate
+    asked = {"points": bench.points, "evaluate.problems": evaluate.problems, "evaluate.n": evaluate.n}
+    values, most = dict(asked), evaluation_share(bench, recipes[bench.base])
+    while most is not None and most * _size(values, evaluate.greedy) / _size(asked, evaluate.greedy) > MOST:
+        can = [key for key, least in LEAST.items() if key not in given and values[key] > least]
+        if not can:
+            break
+        key = min(can, key=lambda key: _notches(key, asked[key], values[key]))
+        lower = values[key] - 1 if key == "points" else values[key] // 2
+        values[key] = max(lower, LEAST[key])
+    lowered = {key: value for key, value in values.items() if value != asked[key]}
+    made = {name: _with(recipe, values) for name, recipe in recipes.items()} if lowered else dict(recipes)
+    return Proportioned(bench.model_copy(update={"points": values["points"]}), made, _sentence(asked, lowered))
+
+
+def evaluation_share(bench: Bench, recipe: Recipe) -> float | None:
+    """Evaluation tokens of a run over its training tokens, both at most; None where training has no number of
+    tokens."""
+    found = amounts(settle(recipe, bench))
+    return None if found.training is None else found.evaluation / found.training
+
+
+def _size(values: Mapping[str, int], greedy: bool) -> int:
+    """Responses of the evaluations of a run."""
+    return values["points"] * values["evaluate.problems"] * (values["evaluate.n"] + greedy)
+
+
+def _with(recipe: Recipe, values: Mapping[str, int]) -> Recipe:
+    sizes = {"problems": values["evaluate.problems"], "n": values["evaluate.n"]}
+    return recipe.model_copy(update={"evaluate": recipe.evaluate.model_copy(update=sizes)})
+
+
+def _notches(key: str, asked: int, value: int) -> int:
+    """How often a key was lowered."""
+    return asked - value if key == "points" else round(asked / value).bit_length() - 1
+
+
+def _sentence(asked: Mapping[str, int], lowered: Mapping[str, int]) -> str:
+    if not lowered:
+        return ""
+    words = {"points": "--points (points=)", "evaluate.problems": "evaluate.problems", "evaluate.n": "evaluate.n"}
+    changes = ", ".join(f"{words[key]} {asked[key]:,} -> {value:,}" for key, value in lowered.items())
+    return (
+        f"evaluation in proportion to the budget: {changes}; a value that you give yourself is kept, and compare only "
+        "benches that were measured alike"
+    )

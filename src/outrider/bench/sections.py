@@ -1,0 +1,251 @@
+"""What a bench found, section by section: the same tables for the page in HTML and the one in Markdown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from outrider.bench.blocks import BlockCell, apart_from_seeds, block
+from outrider.bench.crossed import Estimate
+from outrider.bench.report import BenchReport
+from outrider.bench.results import Arm
+from outrider.measure import Interval
+from outrider.report.content import Section, TableBlock, Unit
+
+UNITS = {"tokens": "generated tokens", "steps": "steps", "seconds": "seconds of training"}
+NEVER = "never"
+
+
+def sections(report: BenchReport) -> list[Section]:
+    """In reading order; one that has nothing to say is left out."""
+    parts: list[Section | None] = [results(report)]
+    if report.base and len(report.arms) > 1:
+        parts += [change(report), equal_spent(report), equal_pass1(report), reached(report), by_rate(report)]
+    parts += [untouched(report), turned(report), spending(report), from_before(report)]
+    return [part for part in parts if part is not None]
+
+
+def results(report: BenchReport, only: Sequence[str] | None = None) -> Section:
+    """Every recipe at the end of its budget, in all quantities or some."""
+    names = list(report.quantities if only is None else only)
+    columns = ["recipe", "seeds", *names]
+    start = [apart_from_seeds(report.value(report.before, q)) if q in report.policy else None for q in names]
+    rows: list[list[BlockCell]] = [["before training", None, *start]]
+    rows += [[arm.name, len(arm.seeds), *(report.value(arm, q) for q in names)] for arm in report.arms]
+    table = block("results", "Results at the end of the budget", columns, rows, units=_shares(names))
+    return Section("results", "Results", _RESULTS.format(points=report.bench.points), [], [table])
+
+
+def change(report: BenchReport) -> Section:
+    """Paired changes from the base recipe."""
+    base = report.bench.base
+    table = _changes("change", f"Change from {base}", report, report.against_base, _others(report))
+    return Section("change", f"Change from {base}", _CHANGE, [], [table])
+
+
+def from_before(report: BenchReport) -> Section:
+    """Paired changes from the policy before training."""
+    table = _changes("from-before", "Change from before training", report, report.against_before, report.arms)
+    return Section("from-before", "Change from before training", _CHANGE, [], [table])
+
+
+def equal_spent(report: BenchReport) -> Section:
+    """Changes from the base recipe after equally many steps, or tokens where the budget is one of steps."""
+    rows: list[list[BlockCell]] = []
+    for arm in _others(report):
+        found = [report.at_equal_other(arm, k) for k in report.before.ks]
+        place = round(found[0].spent) if math.isfinite(found[0].spent) else None
+        rows.append([arm.name, found[0].change.seeds, place, *(each.change for each in found)])
+    names = [f"pass@{k}" for k in report.before.ks]
+    title = f"Change from {report.bench.base} at equal {report.other}"
+    columns = ["recipe", "seeds", f"at {report.other}", *names]
+    note = _left_out(report, lambda arm: report.at_equal_other(arm, report.before.ks[-1]).change.problems)
+    table = block("equal-spent", title, columns, rows, note, dict.fromkeys(names, "points"))
+    return Section("equal-spent", title, _EQUAL_SPENT[report.other], [], [table])
+
+
+def equal_pass1(report: BenchReport) -> Section | None:
+    """Changes of pass@k from the base recipe where both have the same pass@1; None with one sample per problem."""
+    ks = [k for k in report.before.ks if k > 1]
+    if not ks:
+        return None
+    rows: list[list[BlockCell]] = []
+    for arm in _others(report):
+        found = [report.at_equal_pass1(arm, k) for k in ks]
+        rows.append([arm.name, found[0].change.seeds, _alone(found[0].pass1), *(each.change for each in found)])
+    names = [f"pass@{k}" for k in ks]
+    title = f"Change from {report.bench.base} at equal pass@1"
+    units: dict[str, Unit] = {"at pass@1": "percent", **dict.fromkeys(names, "points")}
+    note = _left_out(report, lambda arm: report.at_equal_pass1(arm, ks[-1]).change.problems)
+    table = block("equal-pass-at-1", title, ["recipe", "seeds", "at pass@1", *names], rows, note, units)
+    return Section("equal-pass-at-1", title, _EQUAL_PASS1.format(base=report.bench.base), [], [table])
+
+
+def reached(report: BenchReport) -> Section:
+    """Where each recipe has the base recipe's final pass@1, and the mean of pass@1 over the budget."""
+    rows: list[list[BlockCell]] = []
+    for arm in report.arms:
+        place = report.reached(arm)
+        there: list[BlockCell] = [
+            NEVER if math.isnan(x) else round(x) for x in (place.steps, place.tokens, place.seconds)
+        ]
+        against = None if arm is report.base else report.on_the_way_against_base(arm)
+        rows.append([arm.name, *there, report.on_the_way(arm), against])
+    title = f"Where the final pass@1 of {report.bench.base} is reached"
+    columns = ["recipe", "steps", "tokens", "seconds", "mean pass@1", "change"]
+    units: dict[str, Unit] = {"mean pass@1": "percent", "change": "points"}
+    table = block("reached", title, columns, rows, units=units)
+    return Section("reached", title, _REACHED, [], [table])
+
+
+def by_rate(report: BenchReport) -> Section:
+    """pass@1 of problems by their pass rate before training."""
+    base, first = report.base, report.by_rate(report.again)
+    assert base is not None
+    rate = [f"{name} ({e.problems})" for name, e in first.items()]
+    rows: list[list[BlockCell]] = [["before training, drawn again", *map(apart_from_seeds, first.values())]]
+    rows += [[base.name, *report.by_rate(base).values()]]
+    samples = _samples(report)
+    title = "By the pass rate before training"
+    table = block("by-rate", title, ["recipe", *rate], rows, units=_shares(rate))
+    changes: list[list[BlockCell]] = [[arm.name, *report.by_rate_against_base(arm).values()] for arm in _others(report)]
+    units: dict[str, Unit] = dict.fromkeys(rate, "points")
+    against = block("by-rate-change", f"Change from {base.name}", ["recipe", *rate], changes, units=units)
+    return Section("by-rate", title, _BY_RATE.format(samples=samples), [], [table, against])
+
+
+def untouched(report: BenchReport) -> Section | None:
+    """The final test set: the last policies on problems that nothing was chosen by; None where there is none."""
+    kept = report.untouched
+    if kept is None:
+        return None
+    count, base = len(kept.before.end.evaluations[0].tallies), report.bench.base
+    skipped = report.bench.untouched_from(len(report.before.end.evaluations[0].tallies))
+    [table] = results(kept, kept.policy).tables
+    tables = [table]
+    if kept.base and len(kept.arms) > 1:
+        tables += [_changes("untouched-change", f"Change from {base}", kept, kept.against_base, _others(kept))]
+    text = _UNTOUCHED.format(count=count, first=skipped + 1, last=skipped + count)
+    return Section("untouched", "Final test set", text, [], tables)
+
+
+def turned(report: BenchReport) -> Section:
+    """Problems newly solved, and lost."""
+    again = report.turned(report.again).values()
+    rows: list[list[BlockCell]] = [["before training, drawn again", *map(apart_from_seeds, again)]]
+    rows += [[arm.name, *report.turned(arm).values()] for arm in report.arms]
+    title, names = "Problems newly solved, and lost", ["newly solved", "lost"]
+    table = block("turned", title, ["recipe", *names], rows, units=_shares(names))
+    return Section("turned", title, _TURNED.format(samples=_samples(report)), [], [table])
+
+
+def spending(report: BenchReport) -> Section:
+    """Where the tokens went, by stage."""
+    of_recipe, of_stage = ["not trained on", "mixed groups", "with a gradient"], ["share", "rollouts a step"]
+    of_stage += ["successes", "newly solved"]
+    rows: list[list[BlockCell]] = []
+    for arm in report.arms:
+        if arm.spent is None:
+            continue
+        whole = map(_known, (arm.spent.unused, arm.spent.mixed, arm.spent.gradient))
+        of_arm: list[BlockCell] = list(whole)
+        for s in arm.spent.stages:
+            numbers = [_known(s.share), round(s.rollouts), _known(s.successes), _known(s.solved)]
+            rows.append([arm.name, s.stage.partition("-")[2], *numbers, *of_arm])
+    units = _shares([of_stage[0], *of_recipe])
+    table = block("spending", "Where the tokens went", ["recipe", "stage", *of_stage, *of_recipe], rows, units=units)
+    return Section("spending", "Where the tokens went", _SPENT, [], [table])
+
+
+def _changes(
+    id: str, title: str, report: BenchReport, of: Callable[[Arm, str], Estimate], arms: Sequence[Arm]
+) -> TableBlock:
+    rows: list[list[BlockCell]] = []
+    for arm in arms:
+        found = [of(arm, quantity) for quantity in report.policy]
+        if any(not math.isnan(e.value) for e in found):
+            rows.append([arm.name, found[0].seeds, *found])
+    units: dict[str, Unit] = {q: "points" for q in report.policy if q != "entropy"}
+    return block(id, title, ["recipe", "seeds", *report.policy], rows, units=units)
+
+
+def _others(report: BenchReport) -> list[Arm]:
+    return [arm for arm in report.arms if arm is not report.base]
+
+
+def _samples(report: BenchReport) -> int:
+    return report.before.end.evaluations[0].tallies[0].samples
+
+
+def _shares(names: Sequence[str]) -> dict[str, Unit]:
+    return {name: "percent" for name in names if name not in ("entropy", "tokens", "steps", "seconds")}
+
+
+def _alone(share: float) -> Interval | None:
+    """A share without an interval."""
+    return Interval(share, math.nan, math.nan, 0) if math.isfinite(share) else None
+
+
+def _known(number: float) -> float | None:
+    return None if math.isnan(number) else number
+
+
+def _left_out(report: BenchReport, used_by: Callable[[Arm], int]) -> str:
+    """A sentence for the recipes that were compared on fewer problems; nothing where there is none."""
+    count = len(report.before.end.evaluations[0].tallies)
+    used = {arm.name: used_by(arm) for arm in _others(report)}
+    fewer = ", ".join(f"{name} {count - n}" for name, n in used.items() if 0 < n < count)
+    return f"Problems left out, with a sample that could not be verified: {fewer} of {count}." if fewer else ""
+
+
+_RESULTS = (
+    "Means over seeds with 95 % confidence intervals. An interval covers the choice of seeds, of problems, and their "
+    "interaction (two-way layout, Student's t with Satterthwaite's degrees of freedom); for tokens, steps and seconds "
+    "it covers the seeds alone. Intervals of two recipes may overlap although their paired change excludes 0. pass@k "
+    "is the unbiased estimate, the entropy is in nats per token, tokens are those of training, and seconds are wall "
+    "time of one core without evaluation and saving. Each run was evaluated at {points} equal shares of its budget."
+)
+_CHANGE = (
+    "Paired by seed and by problem, with 95 % confidence intervals over both. An interval is that of one comparison: "
+    "of twenty true zeros, one excludes 0 by chance."
+)
+_BETWEEN = (
+    "between two evaluations on a straight line. A line lies below a curve that rises fast at first, so the recipe "
+    "that ends there looks too good, and no interval covers that. A cell is empty where a recipe ends before the other "
+    "one is first evaluated."
+)
+_EQUAL_SPENT = {
+    "steps": "The change after as many training steps as the run with the fewest steps made. A recipe that makes few "
+    f"updates with its tokens is not behind for that alone. The other recipe is {_BETWEEN}",
+    "tokens": "The change after as many tokens as the run with the fewest tokens drew. A recipe that draws many tokens "
+    f"a step is not ahead for that alone. The other recipe is {_BETWEEN}",
+}
+_EQUAL_PASS1 = (
+    "How far a recipe lies above the line of {base} where both have the same pass@1: the highest that both have "
+    "reached. Training further along one line does not count here. One of the two ends there or has its best, and the "
+    "other is between two evaluations on a straight line. Intervals are as above and do not cover how straight a line "
+    "is: with few evaluations the comparison is coarse."
+)
+_REACHED = (
+    "Steps, tokens and seconds until a recipe has that pass@1, on straight lines between evaluations, so no finer than "
+    "the evaluations. The mean pass@1 is the area under the curve over the budget."
+)
+_BY_RATE = (
+    "pass@1 of the problems by how many of {samples} samples solved them before training: none (never), up to an "
+    "eighth (seldom), up to a half (often), or more (mostly). The class of a problem is partly chance, so the policy "
+    "before training is shown by a second draw. In brackets: problems."
+)
+_UNTOUCHED = (
+    "The last policies, measured once on {count} other held-out problems, {first} to {last} of the task. This bench "
+    "has chosen no setting and watched no curve on them."
+)
+_TURNED = (
+    "Shares of the problems that none of {samples} samples solved before training and one or more solve at the end, "
+    "and of those of which the reverse is true. The policy before training, drawn again, has such problems by chance."
+)
+_SPENT = (
+    "Over whole runs and all seeds, by stage: its share of the tokens, its rollouts in a step, rollouts that succeed "
+    "per 1,000 of its tokens, and problems that get their first success of a step from it per 1,000 tokens. Of the "
+    "recipe: the share of tokens that nothing was trained on, the share of groups with both successes and failures, "
+    "and tokens with a gradient per generated token, each as often as it was trained on."
+)

@@ -1,0 +1,150 @@
+"""The first sentences of a bench: which recipe is ahead, in what, by how much, and how sure that is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from outrider.bench.blocks import FEWEST_SEEDS
+from outrider.bench.crossed import Estimate
+from outrider.bench.report import BenchReport
+from outrider.bench.results import Arm
+from outrider.bench.sections import UNITS
+from outrider.report.digits import points
+
+
+def verdict(report: BenchReport) -> list[str]:
+    """Sentences, the most important first: the recipe that is ahead, then each other one, then how far to trust them.
+
+    A recipe is ahead of the base in pass@1 or in pass@k, k the number of samples, where the 95 % interval of its
+    paired change lies above 0. Of several the first sentence names the one with the largest change in pass@1, or, where
+    none is ahead in pass@1, in pass@k.
+
+    Degenerate cases: one seed ranks nothing, which is the first sentence; without a finished run of the base, or
+    without another recipe, each recipe is compared with the policy before training.
+    """
+    base = report.base
+    others = [arm for arm in report.arms if arm is not base]
+    if base is None or not others:
+        lines = [_against_start(report, arm) for arm in report.arms]
+        return lines or ["No run is finished."]
+    if report.bench.seeds == 1:
+        told = [_of_one_seed(report, arm) for arm in others]
+        return ["One seed per recipe: this bench does not say which recipe is better.", *told]
+    ahead = _ahead(report, others)
+    rest = [_against_base(report, arm) for arm in others if arm is not ahead]
+    if ahead is None:
+        first = f"No recipe is significantly ahead of `{base.name}` in {_listed(report)}."
+        return [first, *rest, _trust(report, len(others))]
+    return [_against_base(report, ahead) + _where(report, ahead), *rest, _trust(report, len(others))]
+
+
+def quantities(report: BenchReport) -> list[str]:
+    """pass@1, and pass@k of the most samples where that is another."""
+    return [f"pass@{k}" for k in sorted({1, report.before.ks[-1]})]
+
+
+def _ahead(report: BenchReport, others: Sequence[Arm]) -> Arm | None:
+    for quantity in quantities(report):
+        changes = {arm.name: report.against_base(arm, quantity) for arm in others}
+        better = [arm for arm in others if changes[arm.name].low > 0]
+        if better:
+            return max(better, key=lambda arm: changes[arm.name].value)
+    return None
+
+
+def _against_base(report: BenchReport, arm: Arm) -> str:
+    """One recipe against the base, in each quantity: ahead, behind, or not significantly different."""
+    found = {quantity: report.against_base(arm, quantity) for quantity in quantities(report)}
+    base = report.bench.base
+    ahead = [q for q, e in found.items() if e.low > 0]
+    behind = [q for q, e in found.items() if e.high < 0]
+    same = [q for q, e in found.items() if q not in (*ahead, *behind) and not math.isnan(e.value)]
+    if not (ahead or behind or same):
+        return f"`{arm.name}` and `{base}` have no finished seed in common."
+    parts = [f"is ahead of `{base}` in {_by_how_much(found, names)}" for names in [ahead] if names]
+    parts += [f"is behind `{base}` in {_by_how_much(found, names)}" for names in [behind] if names]
+    parts += [f"is not significantly different from `{base}` in {_at(found, names)}" for names in [same] if names]
+    few = min(e.seeds for e in found.values())
+    seeds = f" ({few} of {report.bench.seeds} seeds)" if few < report.bench.seeds else ""
+    return f"`{arm.name}` {', and '.join(parts)}{seeds}."
+
+
+def _of_one_seed(report: BenchReport, arm: Arm) -> str:
+    found = {quantity: report.against_base(arm, quantity) for quantity in quantities(report)}
+    return f"These runs of `{arm.name}` and `{report.bench.base}` differ in {_by(found, list(found))}."
+
+
+def _against_start(report: BenchReport, arm: Arm) -> str:
+    found = {quantity: report.against_before(arm, quantity) for quantity in quantities(report)}
+    return f"`{arm.name}` changes {_by(found, list(found))} from before training."
+
+
+def _where(report: BenchReport, arm: Arm) -> str:
+    """The kind of problems on which a recipe gains most pass@1 against the base; "" where no interval excludes 0."""
+    classes = report.by_rate_against_base(arm)
+    sure = {name: e for name, e in classes.items() if e.low > 0}
+    if not sure:
+        return ""
+    name = max(sure, key=lambda name: sure[name].value)
+    e = sure[name]
+    return (
+        f" It gains most pass@1 on the {e.problems:,} problems that were {_SOLVED[name]} before training: "
+        f"{points(e.value)}{_interval(e, ' (', ')')}."
+    )
+
+
+_SOLVED = {
+    "never": "never solved",
+    "seldom": "solved in at most an eighth of the samples",
+    "often": "solved in an eighth to a half of the samples",
+    "mostly": "solved in more than half of the samples",
+}
+
+
+def _by_how_much(found: Mapping[str, Estimate], names: Sequence[str]) -> str:
+    """The size of differences whose sign is in the words."""
+    sizes = []
+    for name in names:
+        low, high = sorted(abs(100 * end) for end in (found[name].low, found[name].high))
+        sizes.append(f"{name} by {100 * abs(found[name].value):.1f} points (95 % CI {low:.1f} to {high:.1f})")
+    return " and ".join(sizes)
+
+
+def _by(found: Mapping[str, Estimate], names: Sequence[str]) -> str:
+    return " and ".join(f"{name} by {points(found[name].value)}{_interval(found[name], ' (', ')')}" for name in names)
+
+
+def _at(found: Mapping[str, Estimate], names: Sequence[str]) -> str:
+    return " and ".join(f"{name} ({points(found[name].value)}{_interval(found[name], ', ', '')})" for name in names)
+
+
+def _interval(found: Estimate, before: str, after: str) -> str:
+    if math.isnan(found.low):
+        return ""
+    return f"{before}95 % CI {100 * found.low:+.1f} to {100 * found.high:+.1f}{after}"
+
+
+def _trust(report: BenchReport, others: int) -> str:
+    """How far the sentences before are to be trusted."""
+    bench, count = report.bench, len(report.before.end.evaluations[0].tallies)
+    compared = others * len(quantities(report))
+    lines = [
+        f"{bench.seeds} seeds per recipe, {count:,} held-out problems, {bench.budget:,.10g} {UNITS[bench.unit]} per "
+        "run; intervals cover the choice of seeds and of problems."
+    ]
+    if bench.seeds < FEWEST_SEEDS:
+        lines.append(
+            "Two seeds are few: where seeds differ most, such an interval covers the true value in 87.5 % of cases."
+        )
+    if others > 1:
+        lines.append(
+            f"These are {compared} comparisons: where nothing differs, {0.05 * compared:.2g} of them would exclude 0 "
+            "by chance, and the largest of several differences is overestimated. A confirmation run with new seeds "
+            f"(`--first-seed {bench.compared_seeds.stop}`) settles it."
+        )
+    return " ".join(lines)
+
+
+def _listed(report: BenchReport) -> str:
+    return " or ".join(quantities(report))
