@@ -13,7 +13,10 @@ from small_run import SMALL
 
 from outrider.cli import main
 from outrider.config.tracking import TrackingOptions
+from outrider.measure import Tally
+from outrider.measure.evaluation import of_tallies
 from outrider.record import Context, Group, Outcome, Problem, Rollout, Verdict
+from outrider.runs.folder import RunFolder
 from outrider.screen.run_trackers import FINDINGS, ROLLOUTS, RunTrackers
 from outrider.screen.tracked_rollouts import LONGEST, chosen_rollouts, rollouts_table
 from outrider.screen.tracker import TrackedTable
@@ -226,3 +229,27 @@ def test_trackio_keeps_names_metrics_and_tables_in_its_folder(tmp_path: Path, mo
     assert [log["step"] for log in logs] == [8, 8]
     assert logs[0]["reward"] == 0.5
     assert logs[1][ROLLOUTS]["_value"] == [{"response": "a", "advantage": None}]
+
+
+def test_an_evaluation_is_sent_at_its_step_and_what_is_undefined_is_not() -> None:
+    """Two of three samples are correct, and there is no greedy response."""
+    zeros = dict.fromkeys(("truncated", "unparseable", "timeouts", "errors", "greedy_tokens"), 0)
+    tally = Tally("p", "", 3, scorable=3, successes=2, votes=3, majority=1.0, greedy=math.nan, tokens=9,
+                  entropy_sum=4.5, entropy_tokens=9, **zeros)  # fmt: skip
+    tracker = Kept()
+    RunTrackers({"kept": tracker}, TrackingOptions(), pytest.fail).evaluated(7, of_tallies([tally], resamples=0))
+    sent = {"pass@1": 2 / 3, "pass@2": 1.0, "pass@3": 1.0, "majority": 1.0, "entropy": 0.5, "truncated": 0.0}
+    assert tracker.got == [("metrics", 7, {f"evaluate/{name}": pytest.approx(value) for name, value in sent.items()})]
+
+
+def test_a_training_sends_tensorboard_its_evaluations(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    run = tmp_path / "run"
+    few = [*SMALL, "train.trackers=[tensorboard]", "train.steps=1", "evaluate.before=true", "evaluate.after=true"]
+    assert main(["train", "grpo", *few, "--out", str(run)]) == 0
+    events = EventAccumulator(str(run / "tensorboard"))
+    events.Reload()
+    kept = {step: found["overall"]["pass_at"]["1"]["value"] for step, found in RunFolder(run).evaluations().items()}
+    assert {e.step: e.value for e in events.Scalars("evaluate/pass@1")} == pytest.approx(kept)
+    assert list(kept) == [0, 1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from outrider.config.tracking import TrackingOptions
+from outrider.measure import Evaluation
 from outrider.record import Group
 from outrider.screen.tracked_rollouts import rollouts_table
 from outrider.screen.tracker import TrackedTable, Tracker
@@ -35,6 +36,10 @@ class RunTrackers:
             if table.rows:
                 self._each(lambda tracker: tracker.table(step, ROLLOUTS, table))
 
+    def evaluated(self, step: int, evaluation: Evaluation) -> None:
+        """Send the numbers of an evaluation after ``step``."""
+        self._each(lambda tracker: tracker.log(step, evaluation_metrics(evaluation)))
+
     def ended(self, step: int, examine: Callable[[], TrackedTable]) -> None:
         """Send the findings of a run that has ended with ``step``; ``examine`` is called where there is a tracker."""
         if not self._open:
@@ -61,6 +66,21 @@ class RunTrackers:
                     f"warning: tracker {name!r} failed and gets nothing more ({_reason(error)}); "
                     "the run goes on, and its folder has everything"
                 )
+
+
+def evaluation_metrics(evaluation: Evaluation) -> dict[str, float]:
+    """pass@k for each measured k, greedy, majority, entropy and the truncated share, under ``evaluate/``; what is
+    undefined is left out.
+
+    >>> from outrider.measure.evaluation import of_tallies
+    >>> evaluation_metrics(of_tallies([], resamples=0))
+    {}
+    """
+    overall = evaluation.overall
+    named = {f"pass@{k}": interval.value for k, interval in overall.pass_at.items()}
+    named |= {"greedy": overall.greedy.value, "majority": overall.majority.value}
+    named |= {"entropy": overall.entropy, "truncated": overall.truncated}
+    return {f"evaluate/{name}": float(value) for name, value in named.items() if value == value}
 
 
 def _reason(error: Exception) -> str:

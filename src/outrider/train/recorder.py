@@ -89,6 +89,7 @@ class Recorder:
         """Put an evaluation on disk and on the screen."""
         if self.folder is not None:
             write_evaluated(self.folder, step, evaluated, problems, seconds)
+            self._trackers.evaluated(step, evaluated.evaluation)
             self.screen.evaluated(step, evaluated.evaluation)
 
     def sync(self) -> None:
