@@ -306,8 +306,8 @@ def test_the_folders_files_and_tables_that_contributing_names_are_there():
         assert re.search(rf"^{table}\b.* = {{", (ROOT / file).read_text(), re.MULTILINE), table
 
 
-def test_the_readme_names_every_room_of_the_package():
-    tree = (ROOT / "README.md").read_text().split("src/outrider/\n")[1].split("```")[0]
+def test_the_page_on_architecture_names_every_room_of_the_package():
+    tree = (ROOT / "docs/architecture.md").read_text().split("src/outrider/\n")[1].split("```")[0]
     named = set(re.findall(r"^  ([a-z_]+(?:/|\.py)) ", tree, re.MULTILINE))
     package = ROOT / "src/outrider"
     there = {f"{path.name}/" for path in package.iterdir() if path.is_dir() and not path.name.startswith("_")}
