@@ -33,7 +33,7 @@ def costs(planned: Planned) -> list[str]:
             if bench.tokens
             else f"{bench.budget:,.10g} {bench.unit} each; their tokens are not known before"
         ),
-        f"evaluation: {bench.points} times a run and twice before training, "
+        f"evaluation: {_times(bench.points)} a run and twice before training, "
         + _evaluation(recipe, runs * bench.points + 2, recipe.evaluate.problems),
     ]
     if (tune := bench.tune) is not None:
@@ -57,6 +57,10 @@ def _out_of_proportion(bench: Bench, recipe: Recipe) -> list[str]:
         f"warning: evaluation takes up to {share:.0f} times the tokens of training; fewer --points, evaluate.problems "
         "or evaluate.n make it cheaper"
     ]
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def _evaluation(recipe: Recipe, times: int, problems: int) -> str:

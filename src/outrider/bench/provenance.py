@@ -10,8 +10,8 @@ from outrider.bench.report import BenchReport
 from outrider.report.content import Section
 
 _FILES = (
-    "Each run is a folder of its own under `cells/`, with its rollouts, metrics and log: `outrider view cells/*/*` "
-    "browses them all, and `outrider report` examines one of them. `recipes/` has the recipes as they were run, "
+    "Each run is a folder of its own under `cells/`, with its rollouts, metrics and log: `outrider view` on this "
+    "folder browses them all, and `outrider report` examines one of them. `recipes/` has the recipes as they were run, "
     "`numbers.csv` every evaluation of every run, `tallies.csv` the successes on every problem in each evaluation, and "
     "`results.json` every number of this page."
 )

@@ -9,6 +9,7 @@ from outrider.errors import UserError
 from outrider.importers import read
 from outrider.report.data import RunData
 from outrider.report.run import is_run, named, open_run
+from outrider.runs.bench_folder import refuse_bench
 
 
 def open_any(path: Path, columns: Mapping[str, str] | None = None) -> RunData:
@@ -21,12 +22,14 @@ def open_any(path: Path, columns: Mapping[str, str] | None = None) -> RunData:
         columns: which field of a dump's records is which column, see :func:`outrider.importers.read`.
 
     Raises:
-        UserError: nothing is there, nothing tells its form, or ``columns`` for a run whose columns are known.
+        UserError: nothing is there, nothing tells its form, the folder is a bench's, or ``columns`` for a run whose
+            columns are known.
     """
     if not path.exists() or is_run(path):
         if columns:
             raise UserError(f"{path} is no dump of another framework, so its columns cannot be named")
         return open_run(path)
+    refuse_bench(path)
     result = read(path, columns=columns)
     run = RunData.of(named(path), result.rollouts)
     read_as = f"{path} was read as rollouts of the format {result.format!r}."

@@ -15,6 +15,7 @@ from outrider.config import dump_yaml
 from outrider.errors import UserError
 from outrider.record.disk import disk_refused, move, sweep, write_atomically
 from outrider.record.store import RolloutStore
+from outrider.runs.bench_folder import refuse_bench
 from outrider.runs.environment import changes_since, environment
 from outrider.runs.lines import JsonLines
 from outrider.runs.metric_names import with_present_names
@@ -90,6 +91,7 @@ class RunFolder:
         """
         run = cls(path)
         if not run.config.is_file():
+            refuse_bench(run.path)
             raise UserError(f"{run.path} holds no run: it has no config.yaml.")
         return run
 

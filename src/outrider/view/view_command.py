@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from outrider.errors import UserError
+from outrider.runs.bench_folder import is_bench, runs_of_bench
 from outrider.runs.tokenizer import Locate
 from outrider.view.opened_run import OpenedRun
 from outrider.view.security import LOOPBACK
@@ -29,18 +30,14 @@ def view_command(
     """Serve until Ctrl-C, and return 0. Nothing is written.
 
     Args:
+        paths: runs and dumps; of a bench all runs of its recipes.
         host: of which address; every other one than this machine's own asks for a token, which is said.
         port: 0 takes any free one.
 
     Raises:
         UserError: a run cannot be read, the extra `view` is missing, or the port cannot be had.
     """
-    runs = []
-    for path in paths:
-        say(f"Reading {path} …")
-        runs.append(OpenedRun(path, columns))
-        for notice in runs[-1].data.notices:
-            say(notice)
+    runs = opened(paths, columns, say)
     token = "" if host in LOOPBACK else secrets.token_urlsafe(16)
     with serving(runs, locate, port, host, token, columns) as address:
         say(f"{address} shows {_named(runs)}; Ctrl-C ends it.")
@@ -49,6 +46,24 @@ def view_command(
         except KeyboardInterrupt:
             say("The viewer has ended.")
     return 0
+
+
+def opened(
+    paths: Sequence[Path], columns: Mapping[str, str] | None = None, say: Callable[[str], object] = print
+) -> list[OpenedRun]:
+    """Open runs and dumps, and all runs of a bench; what could not be read of them is said.
+
+    Raises:
+        UserError: one cannot be read.
+    """
+    runs = []
+    for given in paths:
+        for path in runs_of_bench(given) if is_bench(given) else [given]:
+            say(f"Reading {path} …")
+            runs.append(OpenedRun(path, columns))
+            for notice in runs[-1].data.notices:
+                say(notice)
+    return runs
 
 
 @contextmanager

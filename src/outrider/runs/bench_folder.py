@@ -1,0 +1,42 @@
+"""A bench's folder, for commands that read a run: its runs lie inside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from outrider.errors import UserError
+
+
+def is_bench(path: Path) -> bool:
+    """Whether a bench was begun in a folder."""
+    return (path / "bench.yaml").is_file()
+
+
+def runs_of_bench(path: Path) -> list[Path]:
+    """The run folders of the compared recipes, by recipe and seed.
+
+    Raises:
+        UserError: the bench has not begun a run yet.
+    """
+    runs = sorted((config.parent for config in path.glob("cells/*/*/config.yaml")), key=_place)
+    if not runs:
+        raise UserError(f"{path} is a bench whose recipes have not begun to train: there is no run in it yet")
+    return runs
+
+
+def refuse_bench(path: Path) -> None:
+    """Refuse a bench where one run is read, and name one of its runs.
+
+    Raises:
+        UserError: the folder is a bench's.
+    """
+    if is_bench(path):
+        runs = runs_of_bench(path)
+        page = path / "bench.html"
+        told = f"; {page} is its page" if page.is_file() else ""
+        raise UserError(f"{path} is a bench of {len(runs)} runs: name one of them, such as {runs[0]}{told}")
+
+
+def _place(run: Path) -> tuple[str, int, str]:
+    """By recipe, and seeds as numbers."""
+    return run.parent.name, int(run.name) if run.name.isdecimal() else 0, run.name
