@@ -113,5 +113,5 @@ def test_a_share_outside_of_its_range_is_refused(tau):
 @pytest.mark.parametrize(("n", "c", "k"), [(4, 5, 2), (4, -1, 2), (4, 2, 0)])
 def test_impossible_counts_are_refused(n, c, k):
     for function in (lambda: g_pass_at_k(n, c, k, 0.5), lambda: mg_pass_at_k(n, c, k)):
-        with pytest.raises(ValueError, match="successes|k >= 1"):
+        with pytest.raises(ValueError, match=r"successes|k >= 1"):
             function()

@@ -46,9 +46,9 @@ def mg_pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
 
     .. math:: \text{mG-Pass@}k = 2 \int_{0.5}^{1} \text{G-Pass@}k_\tau \, d\tau
 
-    G-Pass@k is a step function of tau, so the integral is a sum and exact. For even ``k`` it is the paper's sum, ``2/k``
-    times G-Pass@k at tau = ``i/k`` for ``i`` from ``k/2 + 1`` to ``k``. For odd ``k`` the paper's sum leaves out half a
-    step at 0.5, which makes it 0 for ``k = 1``; here mG-Pass@1 is pass@1.
+    G-Pass@k is a step function of tau, so the integral is a sum and exact. For even ``k`` it is the paper's sum,
+    ``2/k`` times all G-Pass@k at tau = ``i/k`` with ``i`` from ``k/2 + 1`` to ``k``. For odd ``k`` the paper's sum
+    leaves out half a step at 0.5, which makes it 0 for ``k = 1``; here mG-Pass@1 is pass@1.
 
     Same arguments, errors and rule for ``n < k`` as :func:`g_pass_at_k`.
 
