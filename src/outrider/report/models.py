@@ -28,7 +28,7 @@ def by_model(run: RunData) -> list[RunData]:
     if len(names) < 2:
         return [run]
     return [
-        replace(RunData.of(name, run.db.execute(_ROLLOUTS, [name]).to_arrow_table()), folder=run.folder)
+        replace(RunData.of(name, run.db.sql(_ROLLOUTS, params=[name]).to_arrow_table()), folder=run.folder)
         for name in names
     ]
 
