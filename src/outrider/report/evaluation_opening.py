@@ -15,9 +15,12 @@ from outrider.report.content import CellValue, TableBlock, Unit
 from outrider.report.data import CUT, RunData
 from outrider.report.digits import percent
 from outrider.report.scores import Part, cells_of, largest_k, names_of, parts_of
+from outrider.report.sections.frontier import known_interval
 from outrider.report.sections.seen import in_percent, one
 
-MOST_PARTS = 12  # rows of the table on the first screen
+MOST_PARTS = 12  # rows of a table on the first screen
+_MOST_MODELS = 6  # columns of one
+_NONE = Interval(math.nan, math.nan, math.nan, 0)
 _COVERS = "95 % intervals over problems in brackets."
 _ORDER = ("pass", "greedy", "majority", "mG-Pass")
 _VERIFIED = "outcome IN ('correct', 'incorrect', 'unparseable')"
@@ -37,7 +40,8 @@ def tables(run: RunData) -> list[TableBlock]:
     Of several models their paired differences too, from the best one.
     """
     if len(run.models) > 1:
-        return [models_table(run.models), *(t for t in [differences_table(run.models)] if t is not None)]
+        made = [models_table(run.models), differences_table(run.models), parts_of_models(run.models)]
+        return [table for table in made if table is not None]
     evaluation = run.evaluations[max(run.evaluations)]
     parts = parts_of(evaluation)
     shown = parts if len(parts) <= MOST_PARTS else [part for part in parts if part.kind != "level"]
@@ -65,6 +69,29 @@ def differences_table(models: Mapping[str, Evaluation]) -> TableBlock | None:
     note = f"{table.note} {best} was chosen as the best of the same numbers, so the differences lean to too large."
     title = f"Paired differences from {best}"
     return replace(table, id="opening-differences", title=title, columns=["model", *table.columns[1:]], note=note)
+
+
+def parts_of_models(models: Mapping[str, Evaluation]) -> TableBlock | None:
+    """pass@1, or greedy decoding, of each model on each test set and level; None without these, or with too many."""
+    names = _ranked(models)
+    parts = {name: {(p.kind, p.name): p.summary for p in parts_of(models[name])[:-1]} for name in names}
+    places = list(dict.fromkeys(place for name in names for place in parts[name]))
+    if len(places) > MOST_PARTS:
+        places = [place for place in places if place[0] != "level"]
+    if not 0 < len(places) <= MOST_PARTS or len(names) > _MOST_MODELS:
+        return None
+    sampled = any(1 in models[name].overall.pass_at for name in names)
+    rows: list[list[CellValue]] = []
+    for kind, part in places:
+        there = [parts[name].get((kind, part)) for name in names]
+        known = [None if one is None else one.pass_at.get(1, _NONE) if sampled else one.greedy for one in there]
+        cells = [None if interval is None else known_interval(interval) for interval in known]
+        rows.append([part, max(one.problems for one in there if one is not None), *cells])
+    kinds = list(dict.fromkeys(kind for kind, _ in places))
+    what = "pass@1" if sampled else "greedy decoding"
+    title = f"{what[0].upper() if not sampled else what[0]}{what[1:]} by {' and '.join(kinds)}"
+    columns = [", ".join(kinds), "problems", *names]
+    return TableBlock("opening-parts", title, columns, rows, _COVERS, in_percent(*names))
 
 
 def _pairs(models: Mapping[str, Evaluation]) -> tuple[str, list[PairedRuns]]:
