@@ -215,9 +215,34 @@ def test_results_of_vf_eval_of_two_models_are_kept_apart(tmp_path):
     for model in ("one", "two"):
         dumps.lines(tmp_path / f"gsm--{model}/5f3a/results.jsonl", [dumps.vf_result(0, 1.0)] * 2)
     found = read(tmp_path)
-    assert Counter(found.rollouts["level"].to_pylist()) == {"gsm--one/5f3a": 2, "gsm--two/5f3a": 2}
+    assert Counter(found.rollouts["model"].to_pylist()) == {"one": 2, "two": 2}
+    assert set(found.rollouts["level"].to_pylist()) == {None}
     assert len(set(found.rollouts["group_id"].to_pylist())) == 2
-    assert said(found, "2 folders are kept apart")
+    assert said(found, "2 models are kept apart", "one, two")
+
+
+def test_results_of_vf_eval_of_two_environments_and_runs_are_kept_apart(tmp_path):
+    for folder in ("gsm--one/5f3a", "gsm--one/77b0", "aime--one/11aa"):
+        dumps.lines(tmp_path / f"{folder}/results.jsonl", [dumps.vf_result(0, 1.0)] * 2)
+    found = rows(tmp_path)
+    # the two runs of one environment are told apart; the other environment has one run only
+    assert Counter(column(found, "model", "test_set")) == {
+        ("(none)", "aime"): 2,
+        ("5f3a", "gsm"): 2,
+        ("77b0", "gsm"): 2,
+    }
+    assert len(set(column(found, "problem_id"))) == 3
+    assert set(column(found, "member")) == {0, 1}
+
+
+def test_environments_of_evaluations_are_test_sets(tmp_path):
+    tried = [
+        dumps.episode([dumps.trace(f"{env}{i}", [dumps.node(m, None) for m in CHAT], {"r": 1.0})], env={"id": env})
+        for env in ("gsm8k", "aime")
+        for i in range(2)
+    ]
+    found = rows(dumps.lines(tmp_path / "traces.jsonl", tried))
+    assert Counter(column(found, "test_set", "problem_id")) == {("gsm8k", "gsm8k/h1"): 2, ("aime", "aime/h1"): 2}
 
 
 def test_steps_of_two_runs_of_prime_rl_are_refused(tmp_path):
@@ -384,19 +409,22 @@ def lm_eval_folder(folder: Path, models: str, tasks: str, dates: str = "1") -> P
 
 
 @pytest.mark.parametrize(
-    ("models", "tasks", "dates", "levels", "words"),
+    ("models", "tasks", "dates", "apart", "words"),
     [
-        ("abc", "x", "1", {"org__a", "org__b", "org__c"}, ["3 models are kept apart", "mix them"]),
-        ("a", "xy", "1", {"x", "y"}, ["2 tasks are kept apart"]),
-        ("ab", "xy", "1", {f"org__{m}/{t}" for m in "ab" for t in "xy"}, ["2 models and 2 tasks", "mix them"]),
-        ("a", "x", "12", {f"2026-0{d}-01T00-00-00.5" for d in "12"}, ["several files of one task"]),
+        ("abc", "x", "1", {(f"org__{m}", None) for m in "abc"}, ["3 models are kept apart: org__a, org__b, org__c."]),
+        ("a", "xy", "1", {(None, "x"), (None, "y")}, ["Samples are of 2 test sets: x, y."]),
+        ("ab", "xy", "1", {(f"org__{m}", t) for m in "ab" for t in "xy"}, ["2 models are kept apart"]),
+        ("a", "x", "12", {(f"2026-0{d}-01T00-00-00.5", None) for d in "12"}, ["2 files of one task are kept apart"]),
+        ("ab", "x", "12", {(f"org__{m}/2026-0{d}-01T00-00-00.5", None) for m in "ab" for d in "12"}, ["4 models"]),
     ],
 )
-def test_lm_eval_keeps_models_tasks_and_dates_apart(tmp_path, models, tasks, dates, levels, words):
+def test_lm_eval_keeps_models_tasks_and_dates_apart(tmp_path, models, tasks, dates, apart, words):
     """They ask the same documents: 18 responses of three models were 6 problems, and their pass@3 over the models."""
     found = read(lm_eval_folder(tmp_path, models, tasks, dates))
     table = found.rollouts.to_pylist()
-    assert set(column(table, "level")) == levels
+    assert set(column(table, "model", "test_set")) == apart
+    ids = {"/".join(filter(None, [model, test_set, doc])) for model, test_set in apart for doc in ("h1", "h2")}
+    assert set(column(table, "problem_id")) == ids
     assert set(Counter(column(table, "problem_id")).values()) == {1}
     assert set(column(table, "member")) == {0}
     assert said(found, *words)
@@ -467,16 +495,41 @@ def test_inspect_logs_of_two_models_are_kept_apart(tmp_path, write):
         write(tmp_path / f"{model[2:]}.eval", [dumps.inspect_sample(1, 1, {"match": "C"})], model=model)
     found = read(tmp_path)
     assert said(found, "2 models", "m/one, m/two")
-    assert column(found.rollouts.to_pylist(), "problem_id", "level", "member") == [
-        ("m/one/sums/1", "m/one", 0),
-        ("m/two/sums/1", "m/two", 0),
+    assert column(found.rollouts.to_pylist(), "problem_id", "model", "test_set", "member") == [
+        ("m/one/sums/1", "m/one", "sums", 0),
+        ("m/two/sums/1", "m/two", "sums", 0),
     ]
+
+
+def test_a_field_of_an_unknown_dump_names_model_and_test_set(tmp_path):
+    """Both have a problem 1; the rollouts of one model and set are numbered from 0, wherever they stand in the file."""
+    records = [{"q": 1, "ok": m == "b", "who": m, "from": t} for m in "ab" for t in "xy" for _ in range(2)]
+    path = dumps.lines(tmp_path / "mine.jsonl", records)
+    names = {"problem": "q", "success": "ok", "model": "who", "test_set": "from"}
+    found = rows(path, columns=names)
+    assert Counter(column(found, "problem_id")) == {f"{m}/{t}/1": 2 for m in "ab" for t in "xy"}
+    assert column(found, "member") == [0, 1] * 4
+    one = rows(dumps.lines(tmp_path / "one.jsonl", records[:4]), columns=names)
+    assert set(column(one, "problem_id", "model")) == {("x/1", "a"), ("y/1", "a")}, "one model needs no mark"
+    records[0].pop("who")
+    mixed = rows(dumps.lines(tmp_path / "mixed.jsonl", records), columns=names)
+    assert column(mixed, "problem_id", "model")[0] == ("(none)/x/1", "(none)")
+
+
+def test_long_ids_keep_the_names_of_their_model(tmp_path):
+    """An id of more than 64 characters is hashed; the model before it must not be, as comparisons take it off."""
+    for model in ("one", "two"):
+        samples = [dumps.inspect_sample("x" * 100, 1, {"match": "C"})]
+        dumps.inspect_eval(tmp_path / f"{model}.eval", samples, model=model)
+    ids = column(rows(tmp_path), "problem_id")
+    assert [name.split("/")[:2] for name in ids] == [["one", "sums"], ["two", "sums"]]
+    assert len({name.partition("/")[2] for name in ids}) == 1
 
 
 def test_inspect_logs_of_one_model_and_task_are_kept_apart(tmp_path):
     for name in ("first", "again"):
         dumps.inspect_eval(tmp_path / f"{name}.eval", [dumps.inspect_sample(1, 1, {"match": "C"})])
-    assert column(rows(tmp_path), "problem_id", "level") == [("again/sums/1", "again"), ("first/sums/1", "first")]
+    assert column(rows(tmp_path), "problem_id", "model") == [("again/sums/1", "again"), ("first/sums/1", "first")]
 
 
 def test_inspect_logs_that_are_cut_off_chunked_or_damaged(tmp_path):

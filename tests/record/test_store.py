@@ -251,7 +251,7 @@ def test_later_steps_are_set_aside_and_nothing_is_lost(tmp_path: Path) -> None:
 def test_rollouts_of_version_2_had_no_observations(tmp_path: Path) -> None:
     store = RolloutStore(tmp_path)
     path = store.write(0, [rollout()])
-    old = pq.read_table(path).drop_columns(["observations", "advantages", "predicted"])
+    old = pq.read_table(path).drop_columns(["observations", "advantages", "predicted", "test_set"])
     pq.write_table(old.replace_schema_metadata({b"outrider.schema_version": b"2"}), path)
     assert [one.observations for one in store.read()] == [()]
     assert store.table(["member", "observations"]).to_pylist() == [{"member": 0, "observations": []}]
@@ -261,7 +261,7 @@ def test_rollouts_of_version_2_had_no_observations(tmp_path: Path) -> None:
 def test_rollouts_of_version_4_had_one_advantage_and_no_prediction(tmp_path: Path) -> None:
     store = RolloutStore(tmp_path)
     path = store.write(0, [rollout(advantage=0.5, predicted=0.25)])
-    old = pq.read_table(path).drop_columns(["advantages", "predicted"])
+    old = pq.read_table(path).drop_columns(["advantages", "predicted", "test_set"])
     pq.write_table(old.replace_schema_metadata({b"outrider.schema_version": b"4"}), path)
     store.write(1, [rollout(advantage=0.5, predicted=0.25)])
     assert [(one.advantage, one.advantages_T, one.predicted) for one in store.read()] == [
@@ -269,6 +269,19 @@ def test_rollouts_of_version_4_had_one_advantage_and_no_prediction(tmp_path: Pat
         (0.5, None, 0.25),
     ]
     assert store.table(["predicted"])["predicted"].to_pylist() == [None, 0.25]
+
+
+def test_rollouts_of_version_5_named_no_test_set(tmp_path: Path) -> None:
+    store = RolloutStore(tmp_path)
+    path = store.write(0, [rollout()], levels={"p": "3 numbers"}, test_sets={"p": "one"})
+    old = pq.read_table(path).drop_columns(["test_set"])
+    pq.write_table(old.replace_schema_metadata({b"outrider.schema_version": b"5"}), path)
+    store.write(1, [rollout(), rollout(problem_id="q")], levels={"p": "3 numbers"}, test_sets={"p": "one"})
+    assert store.table(["level", "test_set"]).to_pylist() == [
+        {"level": "3 numbers", "test_set": None},
+        {"level": "3 numbers", "test_set": "one"},
+        {"level": None, "test_set": None},
+    ]
 
 
 def test_an_unknown_version_is_refused_in_one_sentence(tmp_path: Path) -> None:

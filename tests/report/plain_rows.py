@@ -16,6 +16,8 @@ USUAL: dict[str, Any] = {
     "problem_id": "p",
     "member": 0,
     "level": None,
+    "test_set": None,
+    "model": None,
     "stream": "main",
     "stage": "0-uniform",
     "context": "plain",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 
@@ -16,8 +17,8 @@ from outrider.cli import main
 from outrider.measure import Evaluation, compare, evaluate
 from outrider.record import Outcome, Problem, Rollout, StopReason, Verdict
 from outrider.report.compare_command import comparison
-from outrider.report.comparing import differences, training
 from outrider.report.comparing import settings as compared_settings
+from outrider.report.comparing import training
 from outrider.report.comparing.cut_runs import cut_at_equal_tokens
 from outrider.report.comparing.evaluated import evaluations_of
 from outrider.report.data import RunData
@@ -168,20 +169,25 @@ def test_differences_are_means_over_the_problems_that_both_have():
     first = {"a1": 0, "a2": 2, "b1": 4, "b2": 1, "b3": 1}
     other = {"a1": 1, "a2": 4, "b1": 4, "b2": 3, "c1": 4}
     runs = [trained("x", [1], {1: evaluated(first)}), trained("y", [1], {1: evaluated(other, nats=0.75)})]
-    section, (sentence,) = differences.section(cut_at_equal_tokens(runs)[1])
+    report, (sentences,) = comparison(runs)
+    section = next(section for section in report.sections if section.id == "differences")
     overall, levels = section.tables
     told = dict(zip(overall.columns, overall.rows[0], strict=True))
     assert told["problems"] == 4
     assert told["pass@1"].value == pytest.approx((1 + 2 + 0 + 2) / 4 / 4)
     assert told["pass@4"].value == pytest.approx(1 / 4)  # only a1 was out of reach
     assert told["entropy"].value == pytest.approx(0.25)
-    assert "2 that only one of the two has are left out" in sentence
+    assert "2 problems that only one of the two has are left out" in sentences
     assert [(r[1], r[3].value) for r in levels.rows] == [("a", pytest.approx(3 / 8)), ("b", pytest.approx(1 / 4))]
     low, high = np.quantile(_resampled([1 / 4, 2 / 4, 0, 2 / 4]), [0.025, 0.975])
     assert told["pass@1"][1:] == (pytest.approx(low, abs=0.01), pytest.approx(high, abs=0.01), 4)
     assert (overall.units["pass@1"], "entropy" in overall.units) == ("points", False)
-    assert "and entropy (+0.250 nats, +0.250 to +0.250); it does not for pass@4" in sentence
-    assert f"`y` minus `x`: the interval excludes 0 for pass@1 (+31.2 points, {100 * low:+.1f} to" in sentence
+    assert sentences.endswith("Significantly different besides: entropy (+0.250 nats, 95 % CI +0.250 to +0.250).")
+    better, by_part, _ = sentences.split("\n\n")
+    assert better.startswith(f"`y` solves 31.2 points more than `x` at pass@1 (95 % CI {100 * low:.1f} to ")
+    assert better.endswith("; at pass@4 there is no significant difference (+25.0 points, 95 % CI +0.0 to +75.0).")
+    assert by_part.startswith("By level no difference is significant (4 tests, p-values adjusted by Holm)")
+    assert "`y` has the higher pass rate on 3 and the lower on 0; 1 are tied." in sentences
 
 
 def _resampled(values: list[float]) -> np.ndarray:
@@ -243,7 +249,8 @@ def test_dumps_are_compared_by_the_command_line(tmp_path, capsys):
         pq.write_table(table(rows), paths[-1])
     assert main(["compare", *map(str, paths), "--out", str(tmp_path / "there")]) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert "two minus one: " in printed
+    first = json.loads((tmp_path / "there" / "compare.json").read_text())["opening"]["text"].partition("\n\n")[0]
+    assert f"Comparison of one and two {first.replace('`', '')}" in printed
     assert "None of these runs was trained here" in printed
     assert sorted(p.name for p in (tmp_path / "there").iterdir()) == ["compare.html", "compare.json"]
 

@@ -200,7 +200,7 @@ def drawn(tab: Tab, figure: str, what: str):
 
 def test_a_comparison_is_drawn_and_its_findings_come_last(tab):
     chapters = tab.page.evaluate("[...document.querySelectorAll('main > .chapter')].map((c) => c.id)")
-    assert chapters[:3] == ["opening", "compared", "differences"]
+    assert chapters[:4] == ["opening", "compared", "deciding", "differences"]
     assert chapters[-1] == "findings"
     assert {"unsolved", "diversity"} <= set(chapters)
     assert tab.page.locator("#contents li").last.inner_text().startswith("Findings")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from plain_rows import random_rows, row, run_of_rows
 
@@ -58,11 +57,7 @@ CANNOT = "Whether exploration is alive cannot be told"
 )
 def test_the_headline_says_what_findings_and_pass_at_k_say(findings, checked, change, sentence):
     examined = Examined(findings, checked, {"entropy collapse": "20 steps"})
-    assert headline(examined, change and (64, change), False).startswith(sentence)
-
-
-def test_an_evaluation_says_nothing_of_exploration():
-    assert headline(Examined([found("duplicates", "act")], ["duplicates"], {}), None, True).startswith(CANNOT)
+    assert headline(examined, change and (64, change)).startswith(sentence)
 
 
 def evaluated(step: int, successes: list[int], samples: int = 8) -> list[dict[str, object]]:
@@ -178,6 +173,16 @@ def test_rollouts_are_counted_where_a_dump_has_no_tokens():
 def test_an_evaluation_has_no_reward_and_no_change():
     report = build(run_of_rows(evaluated(0, BEFORE)))
     assert report.opening.figures == []
+    assert list(tables(report.opening)) == ["opening-scores", "opening-budget"]
+    table = tables(report.opening)["opening-scores"]
+    assert table.columns == ["", "problems", "pass@1", "pass@8", "mG-Pass@8"]
+    assert [row[:2] for row in table.rows] == [["all", 40]]
+    assert table.rows[0][2].value == pytest.approx(14 / 32)
+
+
+def test_of_a_training_that_left_its_evaluations_alone_the_last_is_told_with_the_change():
+    report = build(run_of_rows([*evaluated(0, BEFORE), *evaluated(30, AFTER)]))
+    assert report.opening.text.startswith("At step 30, the last of 2 that were evaluated, pass@1 is 50.0 % (95 % CI ")
     table = tables(report.opening)["opening-pass-at-k"]
-    assert table.columns == ["", "step 0"]
-    assert not np.isnan(table.rows[0][1].value)
+    assert table.columns == ["", "step 0", "step 30", "change"]
+    assert table.rows[0][3].value == pytest.approx(2 / 32)

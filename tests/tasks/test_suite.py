@@ -1,4 +1,4 @@
-"""Suites: several sets as one task, each a level; protocols of papers; and one sentence for what is wrong."""
+"""Suites: several test sets as one task; protocols of papers; and one sentence for what is wrong."""
 
 from __future__ import annotations
 
@@ -32,11 +32,22 @@ def suite(folder, **options) -> Suite:
     return Suite(**{"suite": str(folder / "suite.yaml"), "data": str(folder), **options})
 
 
-def test_each_set_is_a_level_and_comes_in_turn(folder):
+def test_each_set_is_named_and_comes_in_turn(folder):
     task = suite(folder)
     assert task.counts == {"one": 3, "two": 5}
-    assert [p.level for p in task.heldout(99)] == ["one", "two"] * 3 + ["two", "two"]
+    assert [p.test_set for p in task.heldout(99)] == ["one", "two"] * 3 + ["two", "two"]
     assert {p.prompt for p in task.heldout(99)} == {f"a{i}? =" for i in range(3)} | {f"b{i}? =" for i in range(5)}
+
+
+def test_levels_of_a_set_stay_and_sets_come_in_turn_whatever_they_are(folder):
+    rows = [{"q": f"a{i}?", "answer": str(i), "hard": "34"[i % 2]} for i in range(4)]
+    (folder / "one.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    file = folder / "suite.yaml"
+    file.write_text(file.read_text().replace("one.jsonl,", "one.jsonl, table: {level: hard},"))
+    problems = suite(folder).heldout(4)
+    assert [p.test_set for p in problems] == ["one", "two"] * 2
+    assert {p.level for p in suite(folder).heldout(99) if p.test_set == "one"} == {"3", "4"}
+    assert {p.level for p in problems if p.test_set == "two"} == {""}
 
 
 def test_a_response_is_verified_by_the_verifier_of_its_own_set(folder):

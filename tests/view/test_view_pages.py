@@ -327,6 +327,29 @@ def test_before_and_after_of_a_dump_are_counted_from_its_rollouts(tmp_path: Path
     assert list(of) == ["pass@1", "pass@2", "pass@4", "pass@8"]
 
 
+def test_models_of_one_dump_are_told_apart_and_are_no_before_and_after(tmp_path: Path) -> None:
+    rows = [
+        row(split="evaluate", step=0, problem_id=f"{model}/p{p}", member=m, model=model, test_set=f"set{p % 2}")
+        | {"outcome": "correct" if m < c else "incorrect"}
+        for model, c in (("<i>a", 1), ("b", 3))
+        for p in range(6)
+        for m in range(4)
+    ]
+    run = OpenedRun(plain_run(tmp_path, rows))
+    found = before_after(run)
+    assert found is not None
+    assert (found.names, found.by_model, found.paired) == (["<i>a", "b"], True, False)
+    assert [one.value for one in found.rows["pass@1"]] == [0.25, 0.75]
+    client = client_of(run)
+    overview = client.get("/run/0/").text
+    assert "pass@k, by model" in overview
+    assert "&lt;i&gt;a" in overview
+    assert "before and after" not in overview
+    chosen = client.get("/run/0/rollouts?model=b&test_set=set1").text
+    assert "<b>12</b> rollouts" in chosen
+    assert ">test set<select" in chosen
+
+
 def test_without_evaluations_before_and_after_are_the_ends_of_training(tmp_path: Path) -> None:
     rows = [
         row(step=step, problem_id=f"p{problem}", member=i, outcome=("incorrect", "correct")[i < (step > 5) * 2])

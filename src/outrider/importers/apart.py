@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 from outrider.errors import UserError
 from outrider.importers.notes import Notes
-from outrider.importers.text import as_text, stable_id
 
 
 class EvaluationSource(NamedTuple):
-    """The origin of a file of an evaluation: a run (a model, or the folder that a run writes to) and a task.
+    """The origin of a file of an evaluation: a run (a model, or the folder that a run writes to), and a task or
+    environment.
 
     Attributes:
         run, task: empty where not known.
@@ -27,11 +27,21 @@ class EvaluationSource(NamedTuple):
     file: str
 
 
-def labels(sources: Mapping[Path, EvaluationSource], runs: str, notes: Notes) -> dict[Path, str]:
-    """A label for every file: those of run, task and file that differ between files; ``""`` where none does.
+class EvaluationLabel(NamedTuple):
+    """What distinguishes the responses of a file from those of others: model and test set, "" where nothing does.
 
-    It becomes the level, and a part of the problem's id, so that no pass@k is taken over two models. ``runs`` is the
-    word for several runs in the note.
+    ``model`` is the run of the file, and where a run and task have several files, the file too.
+    """
+
+    model: str
+    test_set: str
+
+
+def labels(sources: Mapping[Path, EvaluationSource], notes: Notes) -> dict[Path, EvaluationLabel]:
+    """A label for every file: those of run, task and file that differ between files.
+
+    They become the columns ``model`` and ``test_set`` and a part of the problem's id, so that no pass@k is taken over
+    two models.
     """
     several_runs = len({source.run for source in sources.values()}) > 1
     several_tasks = len({source.task for source in sources.values()}) > 1
@@ -39,31 +49,20 @@ def labels(sources: Mapping[Path, EvaluationSource], runs: str, notes: Notes) ->
     results = {}
     for path, source in sources.items():
         again = times[source.run, source.task] > 1
-        parts = [source.run] * several_runs + [source.task] * several_tasks + [source.file] * again
-        results[path] = "/".join(filter(None, parts))
-    kept = list(dict.fromkeys(filter(None, results.values())))
-    if kept:
-        repeated = any(source.file and times[source.run, source.task] > 1 for source in sources.values())
-        kinds = [f"{len({s.run for s in sources.values()})} {runs}"] * several_runs
-        kinds += [f"{len({s.task for s in sources.values()})} tasks"] * several_tasks
-        kinds += ["several files of one task"] * repeated
-        mixed = several_runs or repeated
-        notes.say(
-            f"Samples of {' and '.join(kinds)} are kept apart, by level: {', '.join(kept)}"
-            + ("; numbers over all problems mix them: to compare them, read them one by one." if mixed else ".")
-        )
+        model = "/".join(filter(None, [source.run] * several_runs + [source.file] * again))
+        results[path] = EvaluationLabel(model, source.task if several_tasks else "")
+    models, tasks = (list(dict.fromkeys(filter(None, names))) for names in zip(*results.values(), strict=True))
+    if models:
+        what = "models" if several_runs else "files of one task"
+        notes.say(f"Samples of {len(models)} {what} are kept apart: {', '.join(models)}.")
+    if tasks:
+        notes.say(f"Samples are of {len(tasks)} test sets: {', '.join(tasks)}.")
     return results
 
 
-def kept_apart(values: dict[str, Any], label: str) -> dict[str, Any]:
-    """A row's values with its problem and level marked by the label of its file."""
-    if not label:
-        return values
-    problem = values.get("problem")
-    if problem is None and values.get("prompt") is None:
-        return values
-    name = stable_id(as_text(values["prompt"])) if problem is None else problem
-    return {**values, "problem": f"{label}/{name}", "level": label}
+def kept_apart(values: dict[str, Any], label: EvaluationLabel) -> dict[str, Any]:
+    """A row's values with the model and the test set of its file."""
+    return values | {name: value for name, value in label._asdict().items() if value}
 
 
 def folder_below(paths: Sequence[Path], without: str = "") -> dict[Path, str]:

@@ -14,7 +14,7 @@ from outrider.record.verdict import Outcome
 COLUMNS = (
     *("problem", "success", "prompt", "text", "reward", "answer", "detail", "level", "split", "step", "group"),
     *("stage", "stream", "tokens", "turns", "observed", "turn_errors", "entropy", "logprob", "advantage", "seconds"),
-    *("stop", "policy_version"),
+    *("stop", "policy_version", "test_set", "model"),
 )
 _ABSENT = object()
 

@@ -40,13 +40,14 @@ def recognises(head: Head) -> bool:
 
 
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
-    """Samples of Inspect; the epochs of a sample are its group. A problem is identified by task and id.
+    """Samples of Inspect; the epochs of a sample are its group. A problem is identified by task, which
+    is its test set, and id.
 
     Success is the score, where there is one scorer: C or 1 is correct, I or 0 incorrect, N unparseable. Partial credit
     and other numbers give no outcome. A sample that its scorer could not score (NaN) is unparseable if the model is the
     reason, else an error. Logs of several models, and several of one task, are kept apart.
     """
-    apart = labels({path: _source(path) for path in paths}, "models", notes)
+    apart = labels({path: _source(path) for path in paths}, notes)
     for path in paths:
         header: dict[str, Any] = {}
         for key, value, where in _members(path, notes):
@@ -117,7 +118,8 @@ def _row(sample: Mapping[str, Any], header: Mapping[str, Any], where: str, notes
     scores = {name: score for name, score in (resolved.get("scores") or {}).items() if isinstance(score, Mapping)}
     values = {
         "split": "evaluate",
-        "problem": f"{header.get('task') or ''}/{sample['id']}",
+        "problem": sample["id"],
+        "test_set": header.get("task"),
         "prompt": resolved.get("input") or prompt,
         "text": response or output.get("completion"),
         "tokens": _tokens(response, output, sample, header),

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from outrider.importers.apart import EvaluationSource, folder_below, kept_apart, labels
+from outrider.importers.apart import EvaluationLabel, EvaluationSource, folder_below, kept_apart, labels
 from outrider.importers.column_mapping import ColumnMapping
 from outrider.importers.files import Head
 from outrider.importers.lines import Record, in_form, json_lines
@@ -42,7 +42,7 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
 
     Files of several models, tasks or dates are kept apart, by their names and folders.
     """
-    apart = labels(_sources(paths), "models", notes)
+    apart = labels(_sources(paths), notes)
     named = mapping.success.field.rpartition(",")[2] if mapping.success and "," in mapping.success.field else None
     for path in paths:
         chosen = named
@@ -69,7 +69,7 @@ def _sources(paths: Sequence[Path]) -> dict[Path, EvaluationSource]:
     return one
 
 
-def _responses(record: Record, label: str, notes: Notes) -> list[ImportedRow]:
+def _responses(record: Record, label: EvaluationLabel, notes: Notes) -> list[ImportedRow]:
     data, where = record
     responses, request = _generated(data), _request(data)
     if responses is None:

@@ -12,6 +12,8 @@ PLAIN = pa.schema(
         pa.field("group_id", pa.string(), nullable=False),    # the rollouts of one problem in one step
         pa.field("member", pa.int32(), nullable=False),
         pa.field("level", pa.string()),
+        pa.field("test_set", pa.string()),                    # task or environment, where the dump tells several apart
+        pa.field("model", pa.string()),                       # where it holds several: then ids begin with "model/"
         pa.field("stream", pa.string(), nullable=False),      # "main" unless a method has more
         pa.field("stage", pa.string(), nullable=False),       # "" unless known
         pa.field("context", pa.string(), nullable=False),     # "plain" or "seeded"

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from outrider.errors import UserError
 from outrider.importers.notes import Notes
@@ -56,8 +57,10 @@ class ImportedRow(NamedTuple):
 def table(rows: Iterable[ImportedRow], notes: Notes) -> pa.Table:
     """The plain table of some rows, in their order.
 
-    A problem is identified by ``problem``, else by a hash of its prompt; a row with neither is left out and counted. A
-    group is one problem in one step of one split; members are numbered in the order of the rows.
+    A problem is identified by ``problem``, else by a hash of its prompt, after the name of its ``test_set`` if it has
+    one; a row with neither is left out and counted. A group is one problem in one step of one split; members are
+    numbered in the order of the rows. Where there are several models, ids begin with the ``model``, so that no number
+    is taken over two of them.
 
     Values of another type in a column of texts are written as text, except responses, which are texts, messages or
     null; nulls are counted. Lone surrogates become their escapes, as UTF-8 has none.
@@ -66,19 +69,34 @@ def table(rows: Iterable[ImportedRow], notes: Notes) -> pa.Table:
         UserError: a value in a column of numbers is not a number or out of range; a response is a number or a list;
             a split that does not exist.
     """
-    members: defaultdict[str, int] = defaultdict(int)
+    members: defaultdict[tuple[str | None, str], int] = defaultdict(int)
     rows = iter(rows)
     batches = []
     while chunk := list(islice(rows, BATCH)):
         known = [(values, row.where) for row in chunk if (values := _identified(row, members, notes)) is not None]
         columns = [_column(field, known) for field in PLAIN]
         batches.append(pa.record_batch(columns, schema=PLAIN))
-    return pa.Table.from_batches(batches, PLAIN)
+    return _apart_by_model(pa.Table.from_batches(batches, PLAIN))
 
 
-def _identified(row: ImportedRow, members: defaultdict[str, int], notes: Notes) -> dict[str, Any] | None:
+def _apart_by_model(done: pa.Table) -> pa.Table:
+    """The same table; with several models ids begin with the model, "(none)" where a row names none."""
+    if len(done["model"].unique()) < 2:
+        return done
+    models = pc.fill_null(done["model"], "(none)")
+    done = done.set_column(PLAIN.get_field_index("model"), PLAIN.field("model"), models)
+    for name in ("problem_id", "group_id"):
+        ids = pc.binary_join_element_wise(models, done[name], "/")
+        done = done.set_column(PLAIN.get_field_index(name), PLAIN.field(name), ids)
+    return done
+
+
+def _identified(
+    row: ImportedRow, members: defaultdict[tuple[str | None, str], int], notes: Notes
+) -> dict[str, Any] | None:
     values, where = {**_FIXED, **row.values}, row.where
     problem = problem_id(values)
+    test_set, model = (_text(values.get(name)) or None for name in ("test_set", "model"))
     if problem is None:
         notes.count(
             "rollout without a problem or prompt was left out", "rollouts without a problem or prompt were left out"
@@ -91,8 +109,10 @@ def _identified(row: ImportedRow, members: defaultdict[str, int], notes: Notes) 
     if step is None:
         notes.count("rollout names no step and is taken for step 0", "rollouts name no step and are taken for step 0")
         step = 0
+    problem = f"{test_set}/{problem}" if test_set else problem
     group_id = f"{split}:{step}:{problem if group is None else _label(group)}"
-    values |= {"step": step, "problem_id": problem, "group_id": group_id, "member": members[group_id]}
+    values |= {"step": step, "problem_id": problem, "group_id": group_id, "member": members[model, group_id]}
+    values |= {"test_set": test_set, "model": model}
     values["text"] = _response(row, notes)
     if values.get("turns") is None:
         values["turns"] = turns_of(row.values.get("text"))
@@ -103,7 +123,7 @@ def _identified(row: ImportedRow, members: defaultdict[str, int], notes: Notes) 
         )
     if values.get("prompt") is None and not _is_label(values.get("problem")):
         values["prompt"] = values.get("problem")  # a long text in this field is the prompt itself
-    members[group_id] += 1
+    members[model, group_id] += 1
     return values
 
 

@@ -57,7 +57,7 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
     In its trace stream every rollout stands once, and annotations say which were trained on, at which step. A note
     comes first where a part of the stream is missing.
 
-    Evaluations of several folders (an environment with a model each) are kept apart.
+    Evaluations of several folders (an environment and a model each) are kept apart.
     """
     annotations = [path for path in paths if is_annotation(path)]
     paths = [path for path in paths if not is_annotation(path)]
@@ -69,7 +69,7 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
             notes.warn(sentence)
     annotated = {path.parent.parent.parent for path in annotations}
     updates = read_updates(annotations, notes)
-    apart = labels({path: EvaluationSource(run, "", "") for path, run in runs.items()}, "folders", notes)
+    apart = labels({path: _source(run) for path, run in runs.items()}, notes)
     ordered = sorted(paths, key=lambda path: path.parent.name == "all")  # stable: steps stay in order
     effective = any(path.parent.name == "effective" for path in paths)
     seen: set[str] = set()
@@ -98,6 +98,17 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
             notes.warn(
                 f"Read in part: the index of the trace stream lists {indexed:,} episodes, and {read:,} were read."
             )
+
+
+def _source(folder: str) -> EvaluationSource:
+    """Environment and model of a folder as ``vf-eval`` names it, ``<environment>--<model>/<id>``; else it is the run.
+
+    >>> _source("gsm8k--org--model/5f3a"), _source("first")
+    (EvaluationSource(run='org--model', task='gsm8k', file='5f3a'), EvaluationSource(run='first', task='', file=''))
+    """
+    named, _, file = folder.partition("/")
+    environment, marked, model = named.partition("--")
+    return EvaluationSource(model, environment, file) if marked else EvaluationSource(folder, "", "")
 
 
 def _by_run(chunks: Sequence[Path]) -> dict[Path, list[Path]]:
@@ -160,8 +171,10 @@ def _trace(trace: Mapping[str, Any], episode: Mapping[str, Any], where: str) -> 
     task = trace.get("task") or episode.get("task") or {}
     agent = _dig(trace, "agent", "name", default="agent")
     group = _dig(episode, "group", "id")
+    trains = work.get("type") == "train"
     values = {
-        "split": "train" if work.get("type") == "train" else "evaluate",
+        "split": "train" if trains else "evaluate",
+        "test_set": None if trains else _dig(episode, "env", "id"),
         "step": work.get("step"),
         "problem": _problem(task, agent),
         "group": group if group is None or agent == "agent" else f"{group}:{agent}",

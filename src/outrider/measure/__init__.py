@@ -6,6 +6,7 @@ The rendering as a table is in :mod:`outrider.measure.table`, which alone needs 
 from outrider.measure.bootstrap import Interval, bootstrap_difference, bootstrap_mean
 from outrider.measure.compare import Change, Comparison, compare
 from outrider.measure.evaluation import Evaluation, Summary, evaluate
+from outrider.measure.gpass import g_pass_at_k, mg_pass_at_k
 from outrider.measure.majority import majority
 from outrider.measure.passk import pass_at_k, pass_power_k, powers_of_two
 from outrider.measure.tally import Tally
@@ -21,7 +22,9 @@ __all__ = [
     "bootstrap_mean",
     "compare",
     "evaluate",
+    "g_pass_at_k",
     "majority",
+    "mg_pass_at_k",
     "pass_at_k",
     "pass_power_k",
     "powers_of_two",

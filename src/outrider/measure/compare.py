@@ -10,7 +10,7 @@ import numpy as np
 from outrider.arrays import Floats
 from outrider.errors import UserError
 from outrider.measure.bootstrap import Interval, bootstrap_difference
-from outrider.measure.evaluation import Evaluation, pass_values
+from outrider.measure.evaluation import Evaluation, by_test_set, pass_values
 from outrider.measure.tally import Tally
 
 
@@ -39,6 +39,7 @@ class Comparison:
     Attributes:
         before, after: the two.
         overall, levels: paired differences; the levels that both have, in the order of ``before``.
+        test_sets: those of the test sets, where the problems that both have are of several.
         problems: how many problems both have.
         unpaired: how many problems only one of them has; these enter no difference.
     """
@@ -49,6 +50,7 @@ class Comparison:
     levels: tuple[Change, ...]
     problems: int
     unpaired: int
+    test_sets: tuple[Change, ...] = ()
 
 
 def compare(before: Evaluation, after: Evaluation) -> Comparison:
@@ -62,12 +64,15 @@ def compare(before: Evaluation, after: Evaluation) -> Comparison:
         raise UserError("the two evaluations have no problem in common, so they cannot be compared")
     ks = [k for k in before.overall.pass_at if k in after.overall.pass_at]
     levels = tuple(
-        _change(summary.level, [pair for pair in pairs if pair[0].level == summary.level], ks, after)
+        _change(summary.level, [pair for pair in pairs if pair[0].label == summary.level], ks, after)
         for summary in before.levels
         if summary.level in {other.level for other in after.levels}
     )
+    named = by_test_set([b for b, _ in pairs])
+    test_sets = (_change(name, [pair for pair in pairs if pair[0].test_set == name], ks, after) for name in named)
     unpaired = len(before.tallies) + len(after.tallies) - 2 * len(pairs)
-    return Comparison(before, after, _change("all", pairs, ks, after), levels, len(pairs), unpaired)
+    overall = _change("all", pairs, ks, after)
+    return Comparison(before, after, overall, levels, len(pairs), unpaired, tuple(test_sets))
 
 
 def paired(before: Evaluation, after: Evaluation) -> list[tuple[Tally, Tally]]:

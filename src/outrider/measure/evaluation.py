@@ -21,13 +21,13 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The numbers of a set of problems: all of them, or one level.
+    """The numbers of a set of problems: all of them, those of one level, or one test set.
 
     The first block are means over problems with a bootstrap interval over problems; ``Interval.problems`` says how
     many problems a number stands on. Sampled responses only, unless said otherwise.
 
     Attributes:
-        level: the label; ``"all"`` for all problems together.
+        level: the label; ``"all"`` for all problems together, and the name of a test set.
         pass_at: unbiased pass@k for k = 1, 2, 4, … n. ``pass_at[1]`` is avg@n, the mean success.
         majority: majority@n; unknown (NaN, 0 problems) where no response of the whole evaluation names an answer.
         greedy: success of greedy decoding.
@@ -64,9 +64,11 @@ class Evaluation:
 
     Attributes:
         overall: all problems.
-        levels: one summary per difficulty label, in natural order; empty where problems carry no label.
+        levels: one summary per difficulty label (:attr:`Tally.label`), in natural order; empty where problems carry no
+            label.
         tallies: the counts per problem, in the order of the problems, for paired comparisons.
         resamples, seed: of the bootstrap.
+        test_sets: one summary per test set, in natural order; empty with fewer than two.
     """
 
     overall: Summary
@@ -74,6 +76,7 @@ class Evaluation:
     tallies: tuple[Tally, ...]
     resamples: int
     seed: int
+    test_sets: tuple[Summary, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON data with a ``schema_version``; NaN becomes null. ``from_json`` gives the same record back."""
@@ -96,6 +99,7 @@ class Evaluation:
                 tallies=tuple(Tally(**_numbers(tally)) for tally in data["tallies"]),
                 resamples=data["resamples"],
                 seed=data["seed"],
+                test_sets=tuple(map(_summary, data.get("test_sets", ()))),  # earlier versions did not have them
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise UserError(f"evaluation cannot be read: {error}") from error
@@ -134,17 +138,32 @@ def of_tallies(tallies: Sequence[Tally], resamples: int = 2000, seed: int = 0) -
     if not any(t.votes for t in tallies):  # else the mean would be over the zeros of unparseable responses alone
         tallies = [replace(t, majority=math.nan) for t in tallies]
     ks = powers_of_two(max((t.samples for t in tallies), default=0))
-    labels = sorted({t.level for t in tallies}, key=_natural)
+    levels, test_sets = by_level(tallies), by_test_set(tallies)
     return Evaluation(
         overall=_summarise("all", tallies, ks, resamples, seed),
-        levels=tuple(
-            _summarise(label, [t for t in tallies if t.level == label], ks, resamples, seed)
-            for label in (labels if labels != [""] else [])
-        ),
+        levels=tuple(_summarise(label, own, ks, resamples, seed) for label, own in levels.items()),
+        test_sets=tuple(_summarise(name, own, ks, resamples, seed) for name, own in test_sets.items()),
         tallies=tuple(tallies),
         resamples=resamples,
         seed=seed,
     )
+
+
+def by_level(tallies: Sequence[Tally]) -> dict[str, list[Tally]]:
+    """Counts by :attr:`Tally.label`, in natural order; those without a level under "".
+
+    Degenerate cases: empty where no problem has a level. Problems without one are left out where they are of test sets,
+    since these say more of them than their having no level.
+    """
+    known = [t for t in tallies if t.label or not t.test_set]
+    labels = sorted({t.label for t in known}, key=_natural)
+    return {label: [t for t in known if t.label == label] for label in (labels if labels != [""] else [])}
+
+
+def by_test_set(tallies: Sequence[Tally]) -> dict[str, list[Tally]]:
+    """Counts by test set, in natural order, those of none under ""; empty with fewer than two."""
+    names = sorted({t.test_set for t in tallies}, key=_natural)
+    return {name: [t for t in tallies if t.test_set == name] for name in names} if len(names) > 1 else {}
 
 
 def pass_values(tallies: Sequence[Tally], k: int) -> Floats:

@@ -32,7 +32,7 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
     >>> pass_at_k(n=[4, 3], c=[1, 3], k=4).tolist()
     [1.0, nan]
     """
-    n_P, c_P = _counts(n, c, k)
+    n_P, c_P = counts(n, c, k)
     return 1.0 - _all_marked(n_P, n_P - c_P, k)
 
 
@@ -48,7 +48,7 @@ def pass_power_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
     >>> pass_power_k(n=4, c=[4, 3, 1], k=2).tolist()
     [1.0, 0.5, 0.0]
     """
-    return _all_marked(*_counts(n, c, k), k)
+    return _all_marked(*counts(n, c, k), k)
 
 
 def powers_of_two(n: int) -> tuple[int, ...]:
@@ -85,7 +85,12 @@ def _all_marked(n_P: Floats, marked_P: Floats, k: int) -> Floats:
     return result_P
 
 
-def _counts(n: ArrayLike, c: ArrayLike, k: int) -> tuple[Floats, Floats]:
+def counts(n: ArrayLike, c: ArrayLike, k: int) -> tuple[Floats, Floats]:
+    """Samples and successes of the problems as arrays of one shape.
+
+    Raises:
+        ValueError: ``k < 1``, or not ``0 <= c <= n``.
+    """
     n_P, c_P = np.broadcast_arrays(np.asarray(n, dtype=np.float64), np.asarray(c, dtype=np.float64))
     if k < 1:
         raise ValueError(f"pass@k needs k >= 1, not {k}")

@@ -36,15 +36,16 @@ class _Block(NamedTuple):
 def as_table(result: Evaluation | Comparison, title: str = "") -> Table:
     """The table that ``rich.print`` shows; fits 100 columns.
 
-    One row per level and one for all problems. A :class:`Comparison` shows both evaluations and
-    the paired change: green or red where its interval excludes 0, dim where it does not. A value without data is a
-    dash, a value that stands on fewer problems than its row says carries a dagger, and the caption gives the counts.
+    One row per test set (where there are several), one per level, and one for all problems. A :class:`Comparison` shows
+    both evaluations and the paired change: green or red where its interval excludes 0, dim where it does not. A value
+    without data is a dash, a value that stands on fewer problems than its row says carries a dagger, and the caption
+    gives the counts.
     """
     notes = "\n".join(_notes(result))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, title=title or None, caption=notes)
     table.title_style, table.caption_style, table.caption_justify = "bold", "dim", "left"
     paired = isinstance(result, Comparison)
-    table.add_column("level")
+    table.add_column(_named(result))
     table.add_column("" if paired else "problems", justify="left" if paired else "right", no_wrap=True)
     for heading in _headings(result):
         table.add_column(heading, justify="right", overflow="fold")
@@ -62,7 +63,7 @@ def as_table(result: Evaluation | Comparison, title: str = "") -> Table:
 def as_markdown(result: Evaluation | Comparison) -> str:
     """The same table for a page. A change is bold where its interval excludes 0."""
     paired = isinstance(result, Comparison)
-    headings = ["level", "problems", *([""] if paired else []), *_headings(result)]
+    headings = [_named(result), "problems", *([""] if paired else []), *_headings(result)]
     lines = [_line(headings), _line(["---", "---:", *(["---"] if paired else []), *["---:"] * len(_headings(result))])]
     for block in _blocks(result):
         for line, (label, cells) in enumerate(block.rows):
@@ -72,13 +73,22 @@ def as_markdown(result: Evaluation | Comparison) -> str:
     return "\n".join([*lines, "", *(note + "  " for note in _notes(result))]).rstrip() + "\n"
 
 
+def _named(result: Evaluation | Comparison) -> str:
+    """The heading of the first column."""
+    return "test set, level" if result.test_sets and result.levels else "test set" if result.test_sets else "level"
+
+
 def _blocks(result: Evaluation | Comparison) -> Iterator[_Block]:
-    """The levels in order, then all problems."""
+    """The test sets and the levels in order, then all problems."""
     ks = shown_ks(result.overall.pass_at)
     if isinstance(result, Evaluation):
-        for summary in (*result.levels, result.overall):
+        for summary in (*result.test_sets, *result.levels, result.overall):
             yield _Block(summary.level or "(none)", summary.problems, [("", _values(summary, ks))])
         return
+    if result.before.test_sets and result.after.test_sets:
+        before, after = ({s.level: s for s in e.test_sets} for e in (result.before, result.after))
+        for change in result.test_sets:
+            yield _pair(before[change.level], after[change.level], change, ks)
     before, after = ({s.level: s for s in e.levels} for e in (result.before, result.after))
     for change in result.levels:
         yield _pair(before[change.level], after[change.level], change, ks)

@@ -64,6 +64,7 @@ class Tally:
         tokens, greedy_tokens: own tokens of the samples, and of the greedy response.
         entropy_sum, entropy_tokens: nats summed over the trainable tokens whose entropy was recorded, and how many
             those are.
+        test_set: name of the problem's test set; "" where the data do not tell several apart.
     """
 
     problem: str
@@ -82,6 +83,12 @@ class Tally:
     greedy_tokens: int
     entropy_sum: float
     entropy_tokens: int
+    test_set: str = ""
+
+    @property
+    def label(self) -> str:
+        """The level, after the name of its test set: levels of two sets are not the same. "" without a level."""
+        return f"{self.test_set}/{self.level}" if self.test_set and self.level else self.level
 
     @staticmethod
     def of(problem: Problem, sampled: Sequence[Rollout], greedy: Rollout | None = None) -> Tally:
@@ -90,10 +97,13 @@ class Tally:
         Raises:
             ValueError: a rollout has no verdict yet, so it can be neither a success nor a failure.
         """
-        return Tally.count(problem.id, problem.level, list(map(_entry, sampled)), [_entry(greedy)] if greedy else [])
+        entries = list(map(_entry, sampled)), [_entry(greedy)] if greedy else []
+        return Tally.count(problem.id, problem.level, *entries, test_set=problem.test_set)
 
     @staticmethod
-    def count(problem: str, level: str, sampled: Sequence[TallyEntry], greedy: Sequence[TallyEntry]) -> Tally:
+    def count(
+        problem: str, level: str, sampled: Sequence[TallyEntry], greedy: Sequence[TallyEntry], test_set: str = ""
+    ) -> Tally:
         """Count the responses to one problem, of a run or of a dump; there is at most one greedy response."""
         scorable = [r for r in sampled if r.scorable]
         right = [r.outcome == Outcome.CORRECT for r in scorable]
@@ -117,6 +127,7 @@ class Tally:
             greedy_tokens=sum(r.tokens for r in greedy),
             entropy_sum=float(sum(r.entropy_sum for r in sampled)),
             entropy_tokens=sum(r.entropy_tokens for r in sampled),
+            test_set=test_set,
         )
 
 

@@ -23,6 +23,7 @@ class Problem:
         messages_before: the messages before the prompt, as a chat template takes them, where the prompt is the user's
             last message of a chat; None where it is plain text.
         tools: JSON schemas of what the policy may call, which a chat template shows it.
+        test_set: name of the test set that it is from; ``""`` where the task does not tell several apart.
     """
 
     id: str
@@ -32,6 +33,7 @@ class Problem:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     messages_before: tuple[Mapping[str, Any], ...] | None = None
     tools: tuple[Mapping[str, Any], ...] = ()
+    test_set: str = ""
 
     @property
     def question(self) -> str:

@@ -18,11 +18,18 @@ from outrider.record.rollout import Observation, Rollout, StopReason
 from outrider.record.sampling import Context, Mode
 from outrider.record.verdict import Outcome, Verdict
 
-SCHEMA_VERSION = 5  # 1 had no context_trained, 2 no observations, 3 no replayed rollouts, 4 none of _LATEST
-_LATEST = {"advantages", "predicted"}
-VERSIONS = {"2": {"observations", *_LATEST}, "3": _LATEST, "4": _LATEST, str(SCHEMA_VERSION): set[str]()}
+SCHEMA_VERSION = 6  # 1 had no context_trained, 2 no observations, 3 no replayed rollouts, 4 none of _SINCE_5
+_SINCE_6 = {"test_set"}
+_SINCE_5 = {"advantages", "predicted", *_SINCE_6}
+VERSIONS = {
+    "2": {"observations", *_SINCE_5},
+    "3": _SINCE_5,
+    "4": _SINCE_5,
+    "5": _SINCE_6,
+    str(SCHEMA_VERSION): set[str](),
+}
 """Those that are read, and the columns that each of them has not."""
-READ = " and ".join([", ".join([*VERSIONS][:-1]), [*VERSIONS][-1]])  # 2, 3, 4 and 5
+READ = " and ".join([", ".join([*VERSIONS][:-1]), [*VERSIONS][-1]])  # 2, 3, 4, 5 and 6
 _VERSION_KEY = b"outrider.schema_version"
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _FILE = re.compile(r"([a-z][a-z0-9_-]*)-(\d{8,})\.parquet")
@@ -93,6 +100,7 @@ SCHEMA = pa.schema(
     [
         pa.field("step", _LONG, nullable=False),
         pa.field("level", _TEXT),  # null: not known to the writer
+        pa.field("test_set", _TEXT),  # null: of a task that does not tell several apart
         *(pa.field(c.name, c.type, c.nullable) for c in _COLUMNS),
     ],
     metadata={_VERSION_KEY: str(SCHEMA_VERSION).encode()},
@@ -119,12 +127,17 @@ class RolloutStore:
         self._unsynced: list[Path] = []
 
     def write(
-        self, step: int, rollouts: Sequence[Rollout], name: str = "train", levels: Mapping[str, str] | None = None
+        self,
+        step: int,
+        rollouts: Sequence[Rollout],
+        name: str = "train",
+        levels: Mapping[str, str] | None = None,
+        test_sets: Mapping[str, str] | None = None,
     ) -> Path:
         """Write the rollouts of one step as one file; no rollouts give a file without rows.
 
         ``levels`` maps problem ids to difficulty labels, kept in the column ``level`` for reports; a problem that is
-        not in it has null there.
+        not in it has null there. ``test_sets`` and the column ``test_set`` are the same for the names of test sets.
 
         Raises:
             UserError: the step is there already (rollouts are never overwritten), or the disk refuses, full or not
@@ -139,7 +152,7 @@ class RolloutStore:
         buffer = pa.BufferOutputStream()
         # zstd alone is as small as zstd over dictionaries here (within 4 %), in less than half of the time.
         pq.write_table(
-            _table(step, rollouts, levels or {}),
+            _table(step, rollouts, levels or {}, test_sets or {}),
             buffer,
             compression="zstd",
             use_dictionary=False,
@@ -232,8 +245,9 @@ class RolloutStore:
         return sorted(((path, step) for n, step, path in self._files() if n == name), key=lambda item: item[1])
 
 
-def _table(step: int, rollouts: Sequence[Rollout], levels: Mapping[str, str]) -> pa.Table:
-    own = [_array([step] * len(rollouts), _LONG), _array([levels.get(r.problem_id) for r in rollouts], _TEXT)]
+def _table(step: int, rollouts: Sequence[Rollout], levels: Mapping[str, str], test_sets: Mapping[str, str]) -> pa.Table:
+    labels = [_array([known.get(r.problem_id) for r in rollouts], _TEXT) for known in (levels, test_sets)]
+    own = [_array([step] * len(rollouts), _LONG), *labels]
     return pa.table([*own, *(_array([c.of(r) for r in rollouts], c.type) for c in _COLUMNS)], schema=SCHEMA)
 
 

@@ -97,7 +97,9 @@ def _facts(run: RunData) -> dict[str, CellValue]:
         purpose = "" if len(drawn["trains"]) == 1 else "training " if trains else "evaluation "
         facts |= {f"{purpose}steps": steps} if trains else {}
         facts |= {f"{purpose}rollouts": rollouts}
-        facts |= {} if purpose else {"problems": problems}
+        asked = {tally.problem for one in run.models.values() for tally in one.tallies}
+        facts |= {"models": len(run.models)} if run.models else {}
+        facts |= {} if purpose else {"problems": len(asked) or problems}
         facts |= {} if tokens is None else {f"{purpose}tokens": int(tokens)}
     if not len(drawn["trains"]):
         facts["rollouts"] = 0

@@ -11,11 +11,24 @@ from rich.text import Text
 
 import outrider
 from outrider.errors import UserError
-from outrider.report.comparing import answers, branching, differences, frontier, opening, settings, training, unsolved
+from outrider.report.comparing import (
+    answers,
+    branching,
+    deciding,
+    differences,
+    frontier,
+    opening,
+    settings,
+    training,
+    unsolved,
+)
 from outrider.report.comparing.cut_runs import cut_at_equal_tokens
+from outrider.report.comparing.paired import PairedRuns, paired_runs
+from outrider.report.comparing.sentences import joined, sentences
 from outrider.report.content import CellValue, Report
 from outrider.report.data import RunData
 from outrider.report.findings import examine
+from outrider.report.models import by_model
 from outrider.report.opened import open_any
 from outrider.report.places import around, report_files
 from outrider.report.report_command import COLOURS, print_notices, shown_by, write
@@ -46,35 +59,53 @@ def compare_command(paths: Sequence[Path], out: Path | None = None, columns: Map
 def compared(paths: Sequence[Path], columns: Mapping[str, str] | None = None) -> tuple[Report, list[str], list[str]]:
     """The page of a comparison of the first run with each other one, a sentence about each of these, and notices.
 
+    A dump that holds several models is as many runs, in the order of their names.
+
     Raises:
         UserError: fewer than two runs, or one is given twice or cannot be read.
     """
-    if len(paths) < _FEWEST:
-        raise UserError("a comparison needs at least two runs; of one run there is `outrider report`")
     if len({path.resolve() for path in paths}) < len(paths):
         raise UserError("the same run is given twice")
-    runs = [open_any(path, None if is_run(path) else columns) for path in paths]
-    if len({run.name for run in runs}) < len(runs):
-        runs = [replace(run, name=str(path)) for run, path in zip(runs, paths, strict=True)]
+    opened = [open_any(path, None if is_run(path) else columns) for path in paths]
+    notices = [notice for run in opened for notice in run.notices]
+    found = [(path, run, one) for path, run in zip(paths, opened, strict=True) for one in by_model(run)]
     try:
-        report, sentences = comparison(runs)
-        commands = {run.name: shown_by(path) for run, path in zip(runs, paths, strict=True)}
-        return replace(report, commands=commands), sentences, [notice for run in runs for notice in run.notices]
+        if len(found) < _FEWEST:
+            raise UserError("a comparison needs at least two runs; of one run there is `outrider report`")
+        runs = _named_apart(found)
+        report, told = comparison(runs)
+        commands = {run.name: shown_by(path) for run, (path, _, _) in zip(runs, found, strict=True)}
+        return replace(report, commands=commands), told, notices
     finally:
-        for run in runs:
+        for run in [*opened, *(one for _, _, one in found)]:
             run.db.close()
 
 
+def _named_apart(found: Sequence[tuple[Path, RunData, RunData]]) -> list[RunData]:
+    """The runs, or models of runs, with names that differ: with that of the run, or the path, where they would not."""
+    names = [
+        [one.name for _, _, one in found],
+        [one.name if one is run else f"{run.name}: {one.name}" for _, run, one in found],
+        [str(path) if one is run else f"{path}: {one.name}" for path, run, one in found],
+    ]
+    apart = next((each for each in names if len(set(each)) == len(each)), names[-1])
+    return [replace(one, name=name) for name, (_, _, one) in zip(apart, found, strict=True)]
+
+
 def comparison(runs: Sequence[RunData]) -> tuple[Report, list[str]]:
-    """The page of a comparison, and a sentence about each run but the first."""
+    """The page of a comparison, and paragraphs about each run but the first."""
     for run in runs:
         gather(run)
     policies = branching.section(runs)  # before the runs are cut: analyses are of any step
     budget, compared = cut_at_equal_tokens(runs)
-    compared_section, sentences = differences.section(compared)
+    first, *others = compared
+    pairs = {one.name: paired_runs(first, one) for one in others}
+    found = [pair for pair in pairs.values() if isinstance(pair, PairedRuns)]
+    told = [sentences(pair) if isinstance(pair, PairedRuns) else pair for pair in pairs.values()]
     made = [
         settings.section(compared, budget),
-        compared_section,
+        deciding.section(compared, found),
+        differences.section(first, found, told),
         frontier.section(compared),
         *training.sections(compared),
         unsolved.section(compared),
@@ -86,21 +117,21 @@ def comparison(runs: Sequence[RunData]) -> tuple[Report, list[str]]:
     names = [run.name for run in runs]
     facts: dict[str, CellValue] = {"Outrider": outrider.__version__}
     report = Report(
-        title=f"Comparison of {differences.joined(names)}" if len(names) < 4 else f"Comparison of {len(names)} runs",
+        title=f"Comparison of {joined(names)}" if len(names) < 4 else f"Comparison of {len(names)} runs",
         facts=settings.facts(compared) | facts,
         findings=sorted(findings, key=lambda finding: finding.severity),
         checked=[f"{name}: {check}" for name, of in results.items() for check in of.checked],
         skipped={f"{name}: {check}": why for name, of in results.items() for check, why in of.skipped.items()},
         sections=[section for section in made if section is not None],
-        opening=opening.opening(compared, sentences),
+        opening=opening.opening(compared, found, told),
     )
-    return report, sentences
+    return report, told
 
 
 def _print(made: Report, sentences: Sequence[str], console: Console) -> None:
-    """Print how runs were compared, what differs from the first, and the names of the findings in each."""
+    """Print what differs from the first run, how runs were compared, and the names of the findings in each."""
     console.print(Text(made.title, "bold"))
-    for sentence in (*made.sections[0].text.split("\n\n"), *sentences):
+    for sentence in (*sentences, *made.sections[0].text.split("\n\n")):
         console.print(Text("\n" + sentence.replace("`", "")))
     by_run: dict[str, list[tuple[str, str]]] = {}
     for finding in made.findings:

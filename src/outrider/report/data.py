@@ -40,6 +40,8 @@ class RunData:
         config: the resolved recipe; empty where rollouts are all there is.
         metrics: ``metrics.jsonl`` as columns, one entry a step, NaN where a step does not have the key.
         evaluations: by step; step 0 is the policy before training.
+        models: the last evaluation of each model, by name, of a dump of evaluations that holds several. Problems have
+            the same ids in each, which begin with the model in ``rollouts``.
         notices: one sentence for everything that could not be read.
         prompts: texts by problem id where the column ``prompt`` is null; those that cannot be had are left out.
         beginnings: for places in rollouts (step, id, own tokens before it), the text of those tokens; where it cannot
@@ -53,6 +55,7 @@ class RunData:
     config: Mapping[str, Any] = field(default_factory=dict)
     metrics: Columns = field(default_factory=dict)
     evaluations: Mapping[int, Evaluation] = field(default_factory=dict)
+    models: Mapping[str, Evaluation] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
     prompts: Callable[[Sequence[str]], Mapping[str, str]] = lambda _: {}
     beginnings: Callable[[Sequence[Place]], Mapping[Place, str]] = lambda _: {}

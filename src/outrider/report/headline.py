@@ -20,25 +20,22 @@ _CANNOT = "Whether exploration is alive cannot be told"
 _NEED = ("needs", "need")
 
 
-def headline(examined: Examined, change: tuple[int, Interval] | None, evaluation: bool) -> str:
+def headline(examined: Examined, change: tuple[int, Interval] | None) -> str:
     r"""What the checks and pass@k say of exploration.
 
     Args:
         examined: the result of all checks.
         change: the largest k of the evaluations, and the paired change of pass@k from the first to the last; None
             without two evaluations of the same problems.
-        evaluation: whether the rollouts are of an evaluation alone.
 
-    Degenerate cases: an evaluation, and a run of which no decisive check could be made and no change is known, get a
-    sentence that begins with "Whether exploration is alive cannot be told", and after it a paragraph with the reason.
+    Degenerate cases: a run of which no decisive check could be made and no change is known gets a sentence that begins
+    with "Whether exploration is alive cannot be told", and after it a paragraph with the reason.
 
-    >>> headline(Examined([], ["entropy collapse"], {}), (64, Interval(0.05, 0.02, 0.08, 300)), False)
+    >>> headline(Examined([], ["entropy collapse"], {}), (64, Interval(0.05, 0.02, 0.08, 300)))
     'Exploration is alive: the one check on it found no fault, and pass@64 rose by 5.0 points [+2.0, +8.0].'
-    >>> headline(Examined([], ["truncation"], {"entropy collapse": "entropies"}), None, False)
+    >>> headline(Examined([], ["truncation"], {"entropy collapse": "entropies"}), None)
     'Whether exploration is alive cannot be told.\n\nNot checked: entropy collapse, which needs entropies.'
     """
-    if evaluation:
-        return f"{_CANNOT} from an evaluation.\n\nNothing was trained on these rollouts; pass@k is that of one policy."
     found = [finding for finding in examined.findings if finding.name in ON_EXPLORATION]
     checked = [name for name in examined.checked if name in ON_EXPLORATION]
     if found:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from outrider.report.comparing.evaluated import evaluations_of
 from outrider.report.data import RunData
+from outrider.report.models import models_of
 
 
 def is_evaluation(run: RunData) -> bool:
@@ -18,6 +19,9 @@ def is_evaluation(run: RunData) -> bool:
 
 
 def with_evaluations(run: RunData) -> RunData:
-    """The run with the evaluations that its rollouts hold, where it has not written them itself."""
+    """The run with the evaluations that its rollouts hold, where it has not written them itself, and those of its
+    models, where it is a dump of the evaluations of several."""
     drawn = run.query("SELECT count(*) AS n FROM rollouts WHERE split IN ('evaluate', 'greedy')")["n"][0]
-    return replace(run, evaluations=evaluations_of(run)) if drawn and not run.evaluations else run
+    if drawn and not run.evaluations:
+        run = replace(run, evaluations=evaluations_of(run))
+    return replace(run, models=models_of(run)) if is_evaluation(run) else run

@@ -1,4 +1,7 @@
-"""The first screen of a report: exploration in one sentence, pass@k before and after, the budget, the reward."""
+"""The first screen of a report: exploration in one sentence, pass@k before and after, the budget, the reward.
+
+Of an evaluation: how good the policy is.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import numpy as np
 from outrider.errors import UserError
 from outrider.measure import Comparison, Evaluation, Interval, compare
 from outrider.measure.passk import shown_ks
+from outrider.report import evaluation_opening
 from outrider.report.content import CellValue, Figure, Section, TableBlock, Unit
 from outrider.report.data import RunData
 from outrider.report.findings import Examined
@@ -22,14 +26,19 @@ _COVERS = "95 % intervals over problems in brackets; they do not cover the seed 
 def opening(run: RunData, examined: Examined) -> Section:
     """The sentence on exploration as text, pass@k and the budget as tables, mean reward over steps as a figure.
 
-    What is not known is an empty table or figure, which the page shows as a line of text. An evaluation alone has no
-    reward over steps.
+    What is not known is an empty table or figure, which the page shows as a line of text. An evaluation alone begins
+    with how good the policy is, and has no reward over steps.
     """
-    evaluation = is_evaluation(run)
     comparison = _comparison(run)
-    sentence = headline(examined, None if comparison is None else _widest(comparison), evaluation)
-    tables = [table for table in (_pass_at_k(run, comparison, evaluation), _budget(run)) if table]
-    return Section("opening", "Exploration", sentence, [] if evaluation else [reward(run)], tables)
+    if is_evaluation(run):
+        along = [_pass_at_k(run, comparison, True)] if len(run.evaluations) > 1 and len(run.models) < 2 else []
+        tables = [*evaluation_opening.tables(run), *along, _budget(run)]
+        told = evaluation_opening.sentences(run)
+        title = "How good the models are" if len(run.models) > 1 else "How good the policy is"
+        return Section("opening", title, told, [], [table for table in tables if table])
+    sentence = headline(examined, None if comparison is None else _widest(comparison))
+    tables = [_pass_at_k(run, comparison, False), _budget(run)]
+    return Section("opening", "Exploration", sentence, [reward(run)], [table for table in tables if table])
 
 
 def _comparison(run: RunData) -> Comparison | None:

@@ -95,7 +95,7 @@ def print_findings(made: Report, console: Console) -> None:
     """Print the findings, worst first: what was seen, then what to try. Every check is accounted for."""
     console.print(Text(made.title, "bold"))
     if made.opening is not None:
-        console.print(Text(made.opening.text.replace("\n\n", " ")))
+        console.print(Text(made.opening.text.replace("\n\n", " ").replace("`", "")))
     for finding in made.findings:
         console.print(Text.assemble("\n", (f"{finding.severity}: {finding.name}", COLOURS[finding.severity])))
         console.print(Padding(Text(finding.sentence), (0, 0, 0, 2)))

@@ -15,6 +15,7 @@ from outrider.measure import Evaluation
 from outrider.record import Outcome, Problem, StopReason, Verdict
 from outrider.report.comparing.evaluated import evaluations_of
 from outrider.report.data import RunData
+from outrider.report.models import models_of
 from outrider.score.match import Matcher
 from outrider.tasks import Task
 from outrider.tasks.task import verify_all
@@ -29,12 +30,14 @@ class Scored(NamedTuple):
     Attributes:
         rollouts: of the plain form (:mod:`outrider.importers.plain`), verdicts and problem ids replaced.
         evaluation: pass@k, majority and the rest; lengths are 0 where the file does not count tokens.
+        models: the same of each model, where the file holds several.
         notes: sentences: how problems were found, what was left out, how the file's own verdicts differ.
     """
 
     rollouts: pa.Table
     evaluation: Evaluation
     notes: list[str]
+    models: Mapping[str, Evaluation]
 
     def __repr__(self) -> str:
         numbers = ", ".join(f"pass@{k} {found.value:.3f}" for k, found in self.evaluation.overall.pass_at.items())
@@ -74,7 +77,8 @@ def score(run: RunData, task: Task, problems: Sequence[Problem]) -> Scored:
     if any(row["tokens"] is None for row, _ in taken):
         notes.append("Not every response says how many tokens it has; lengths and costs count those as 0.")
     rollouts = _table(taken, verdicts, apart=_apart(taken, notes))
-    return Scored(rollouts, evaluations_of(RunData.of(run.name, rollouts))[0], notes)
+    scored = RunData.of(run.name, rollouts)
+    return Scored(rollouts, evaluations_of(scored)[0], notes, models_of(scored))
 
 
 def _verified(
@@ -151,10 +155,11 @@ def _cut_off(row: Mapping[str, Any]) -> bool:
 
 
 def _apart(taken: Sequence[tuple[Mapping[str, Any], Problem]], notes: list[str]) -> bool:
-    """Whether a problem has responses of several levels of the file, which keeps models and tasks apart by them."""
+    """Whether a problem has responses of several levels of the file's own, which says nothing else of models."""
     levels: dict[str, set[str]] = {}
     for row, problem in taken:
-        levels.setdefault(problem.id, set()).add(row["level"] or "")
+        if row["model"] is None:
+            levels.setdefault(problem.id, set()).add(row["level"] or "")
     several = any(len(one) > 1 for one in levels.values())
     if several:
         notes.append("One problem has responses of several levels of the file: they are scored apart, by these levels.")
@@ -167,10 +172,11 @@ def _table(taken: Sequence[tuple[Mapping[str, Any], Problem]], verdicts: Sequenc
     for (row, problem), verdict in zip(taken, verdicts, strict=True):
         split = "greedy" if row["split"] == "greedy" else "evaluate"
         level = (row["level"] or "") if apart else problem.level
-        name = f"{level}/{problem.id}" if apart else problem.id
+        name = "/".join(filter(None, [row["model"], level if apart else "", problem.id]))
         identity = {"problem_id": name, "group_id": f"{split}:{name}", "member": members[split, name]}
         members[split, name] += 1
         verified = {key: getattr(verdict, key) for key in ("answer", "detail", "seconds")}
-        results = {"outcome": verdict.outcome.value, "reward": verdict.score, "level": level}
-        rows.append({**row, "split": split, "step": 0, **identity, **verified, **results})
+        labels = {"level": level, "test_set": problem.test_set or None}
+        results = {"outcome": verdict.outcome.value, "reward": verdict.score}
+        rows.append({**row, "split": split, "step": 0, **identity, **labels, **verified, **results})
     return pa.Table.from_pylist(rows, PLAIN)

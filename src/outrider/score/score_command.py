@@ -26,7 +26,8 @@ def score_command(
     name, scored = score_file(path, task, problems, columns, out)
     for sentence in scored.notes:
         console.print(sentence, soft_wrap=True, markup=False, highlight=False)
-    Console().print(as_table(scored.evaluation, title=f"{name} on {task.name}"))
+    for model, evaluation in (scored.models or {"": scored.evaluation}).items():
+        Console().print(as_table(evaluation, title=f"{model or name} on {task.name}"))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Several held-out sets measured as one task: each set is a level, so results come per set and pooled."""
+"""Several held-out sets measured as one task: results come per set and pooled."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from outrider.options import Options
 from outrider.record import Problem, Verdict
 from outrider.tasks.fields import Fields
 from outrider.tasks.rows import TableRow, read_rows
-from outrider.tasks.table import Table, levels_in_turn
+from outrider.tasks.table import Table, in_turn
 from outrider.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -54,8 +54,9 @@ class SuiteFile(Options):
 class Suite(Task):
     """The held-out problems of several sets. There is nothing to train on.
 
-    A problem's level is the name of its set, so an evaluation has a row per set and one for all problems pooled, each
-    problem with the same weight. With ``data`` every set is read from that folder, without it from the hub.
+    Problems carry the name of their set, so an evaluation has a row per set and one for all problems pooled, each
+    problem with the same weight; a set's own levels stay. With ``data`` every set is read from that folder, without it
+    from the hub.
 
     Raises:
         UserError: no such suite or set, a set whose file is missing or broken, or the same problem twice in one set.
@@ -89,7 +90,7 @@ class Suite(Task):
         """Problems of each set, and rows that were skipped as empty, if any were."""
         counts = dict.fromkeys(self._file.sets, 0)
         for problem in self._problems:
-            counts[problem.level] += 1
+            counts[problem.test_set] += 1
         return counts | ({"rows_skipped": self._skipped} if self._skipped else {})
 
     @property
@@ -105,10 +106,10 @@ class Suite(Task):
         return self._problems[:n]
 
     def right(self, problem: Problem) -> str | None:
-        return self._tables[problem.level].right(problem)
+        return self._tables[problem.test_set].right(problem)
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        return self._tables[problem.level].verify(problem, text, finished)
+        return self._tables[problem.test_set].verify(problem, text, finished)
 
     def verify_all(self, items: Sequence[Item]) -> list[Verdict]:
         """In order; sets of one verifier are verified together, by one pool."""
@@ -116,7 +117,7 @@ class Suite(Task):
         shares: dict[int, tuple[Table, list[int]]] = {}
         for i, (problem, _, _) in enumerate(items):
             # by identity: sets with equal verifiers share one table, and its pool verifies their responses together
-            table = self._tables[problem.level]
+            table = self._tables[problem.test_set]
             shares.setdefault(id(table), (table, []))[1].append(i)
         for table, mine in shares.values():
             verdicts |= zip(mine, table.verify_all([items[i] for i in mine]), strict=True)
@@ -168,7 +169,8 @@ class Suite(Task):
 
     @cached_property
     def _problems(self) -> list[Problem]:
-        return levels_in_turn(problem for name in self._file.sets for problem in self._of_set(name))
+        problems = (problem for name in self._file.sets for problem in self._of_set(name))
+        return in_turn(problems, lambda problem: problem.test_set)
 
     def _of_set(self, name: str) -> list[Problem]:
         table, source, entry = self._own[name], self._source(name), self._file.sets[name]
@@ -183,9 +185,7 @@ class Suite(Task):
             problem = table.problem(row, heldout=True)
             if problem.id in problems:
                 raise UserError(f"{row.place}: the same problem stands before it in {source}")
-            # the name of the set takes the place of the level, which is kept here
-            metadata = {**problem.metadata, "level": problem.level} if problem.level else problem.metadata
-            problems[problem.id] = replace(problem, id=f"{name}/{problem.id}", level=name, metadata=metadata)
+            problems[problem.id] = replace(problem, id=f"{name}/{problem.id}", test_set=name)
         if not problems:
             raise UserError(
                 f"{source}: holds no problems" + (", but for rows that are skipped" if self._skipped else "")

@@ -363,8 +363,13 @@ def _hash(prompt: str) -> str:
 
 def levels_in_turn(problems: Iterable[Problem]) -> list[Problem]:
     """One problem of each level, then the next of each, …; within a level by a hash of the id."""
-    levels: dict[str, list[Problem]] = {}
+    return in_turn(problems, lambda problem: problem.level)
+
+
+def in_turn(problems: Iterable[Problem], label: Callable[[Problem], str]) -> list[Problem]:
+    """One problem of each label, then the next of each, …; within a label by a hash of the id."""
+    labelled: dict[str, list[Problem]] = {}
     for problem in sorted(problems, key=lambda p: (identity_seed("heldout", p.id), p.id)):
-        levels.setdefault(problem.level, []).append(problem)
-    rounds = zip_longest(*(levels[level] for level in sorted(levels)))
+        labelled.setdefault(label(problem), []).append(problem)
+    rounds = zip_longest(*(labelled[name] for name in sorted(labelled)))
     return [p for p in chain.from_iterable(rounds) if p is not None]

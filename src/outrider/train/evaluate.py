@@ -71,10 +71,11 @@ def write_evaluated(
 ) -> None:
     """Put an evaluation on disk: its rollouts first, so that there are no numbers without them."""
     levels = {problem.id: problem.level for problem in problems}
+    test_sets = {problem.id: problem.test_set for problem in problems if problem.test_set}
     for name, rollouts in (("evaluate", evaluated.sampled), ("greedy", evaluated.greedy)):
         path = folder.rollouts.folder / f"{name}-{step:08d}.parquet"
         if path.exists():  # a kill came between the rollouts and their numbers
             move(path, folder.path / "superseded" / "evaluations")
-        folder.rollouts.write(step, rollouts, name, levels)
+        folder.rollouts.write(step, rollouts, name, levels, test_sets)
     folder.rollouts.sync()
     folder.write_evaluation(step, evaluated.evaluation.to_json(), seconds)

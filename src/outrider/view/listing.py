@@ -10,7 +10,7 @@ from outrider.view.opened_run import OpenedRun, Row
 from outrider.view.rollout_filter import EXACT, PAGE, RolloutFilter
 from outrider.view.text_search import PATIENCE, Searched
 
-CHOICES = ("split", "level", "verdict", "stage", "stream", "context", "stop")
+CHOICES = ("split", "model", "test_set", "level", "verdict", "stage", "stream", "context", "stop")
 """Filters that offer their values."""
 _MOST_CHOICES = 40
 _PREVIEW = 240  # characters

@@ -1,4 +1,7 @@
-"""pass@k before and after: of the first and the last evaluation, or of training where nothing was evaluated."""
+"""pass@k before and after: of the first and the last evaluation, or of training where nothing was evaluated.
+
+Of a dump with evaluations of several models: of each of them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from outrider.view.opened_run import OpenedRun
 
 _COUNTS = f"""
 SELECT problem_id, count(*) AS n, count(*) FILTER (outcome = 'correct') AS c FROM seen
-WHERE split = ? AND step BETWEEN ? AND ? AND outcome IN ('correct', 'incorrect', 'unparseable') AND {SAMPLED}
+WHERE split = ? AND step BETWEEN ? AND ? AND CAST(? AS VARCHAR) IN ('', model) AND outcome IN ('correct', 'incorrect', 'unparseable') AND {SAMPLED}
     AND parent IS NULL AND context = 'plain' AND stage = (SELECT min(stage) FROM seen WHERE split = ?)
 GROUP BY problem_id, step, group_id ORDER BY ALL
 """
@@ -20,22 +23,24 @@ _RESAMPLED = 2_000_000  # values in all resamples of one number
 
 
 class BeforeAfter(NamedTuple):
-    """Measures at two times.
+    """Measures at two times, or of several models.
 
     Attributes:
-        names: of the two times; one where there is one alone.
-        rows: by measure, an interval for each time; None where it is not known.
+        names: of the two times, one where there is one alone; or of the models.
+        rows: by measure, an interval for each name; None where it is not known.
         note: what the numbers are of.
+        by_model: whether the names are those of models.
     """
 
     names: list[str]
     rows: dict[str, list[Interval | None]]
     note: str
+    by_model: bool = False
 
     @property
     def paired(self) -> bool:
         """Whether there is a change to tell."""
-        return len(self.names) > 1
+        return len(self.names) > 1 and not self.by_model
 
 
 def before_after(run: OpenedRun) -> BeforeAfter | None:
@@ -63,6 +68,9 @@ def _measure(evaluation: Evaluation, name: str) -> Interval:
 
 def _counted(run: OpenedRun) -> BeforeAfter | None:
     evaluated, trained = (_steps(run, split) for split in ("evaluate", "train"))
+    models = [row["model"] for row in run.rows("SELECT DISTINCT model FROM seen WHERE model IS NOT NULL ORDER BY 1")]
+    if evaluated and len(models) > 1:
+        return _by_model(run, models, evaluated[-1])
     if evaluated:
         spans = {f"step {step}": ("evaluate", step, step) for step in (evaluated[0], evaluated[-1])}
         note = "95 % intervals over problems."
@@ -85,14 +93,21 @@ def _counted(run: OpenedRun) -> BeforeAfter | None:
     return BeforeAfter(list(found), rows, note) if _known(rows) else None
 
 
+def _by_model(run: OpenedRun, models: list[str], step: int) -> BeforeAfter | None:
+    found = [_curve(run, "evaluate", step, step, model) for model in models]
+    rows = {f"pass@{k}": [curve.get(k) for curve in found] for k in sorted({k for curve in found for k in curve})}
+    note = "95 % intervals over problems. Paired differences: outrider compare of this dump."
+    return BeforeAfter(models, rows, note, by_model=True) if _known(rows) else None
+
+
 def _steps(run: OpenedRun, split: str) -> list[int]:
     rows = run.rows("SELECT DISTINCT step FROM seen WHERE split = ? AND outcome IS NOT NULL ORDER BY 1", [split])
     return [row["step"] for row in rows]
 
 
-def _curve(run: OpenedRun, split: str, first: int, last: int) -> dict[int, Interval]:
-    """pass@k for the powers of two up to what nine of ten groups hold."""
-    rows = run.rows(_COUNTS, [split, first, last, split])
+def _curve(run: OpenedRun, split: str, first: int, last: int, model: str = "") -> dict[int, Interval]:
+    """pass@k for the powers of two up to what nine of ten groups hold; of one model, where one is named."""
+    rows = run.rows(_COUNTS, [split, first, last, model, split])
     if not rows:
         return {}
     n, c, problems = (np.array([row[name] for row in rows]) for name in ("n", "c", "problem_id"))

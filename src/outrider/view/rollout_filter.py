@@ -17,6 +17,8 @@ EXACT = {
     "problem": "problem_id",
     "group": "group_id",
     "level": "level",
+    "test_set": "test_set",
+    "model": "model",
     "verdict": "outcome",
     "stage": "stage",
     "stream": "stream",

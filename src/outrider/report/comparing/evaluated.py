@@ -12,7 +12,7 @@ from outrider.record import StopReason
 from outrider.report.data import RunData
 
 _ROWS = (
-    "SELECT problem_id, level, split, outcome, answer, stop, tokens, entropy FROM rollouts "
+    "SELECT problem_id, level, test_set, split, outcome, answer, stop, tokens, entropy FROM rollouts "
     "WHERE split IN (?, 'greedy') AND step = ? ORDER BY problem_id, member"
 )
 _CUT = tuple(stop for stop in StopReason if stop.truncates)
@@ -47,7 +47,8 @@ def _evaluation(run: RunData, split: str, step: int) -> Evaluation:
 
 def _tally(problem: str, rows: Sequence[Mapping[str, Any]]) -> Tally:
     sampled, greedy = ([r for r in rows if (r["split"] == "greedy") == wanted] for wanted in (False, True))
-    return Tally.count(problem, rows[0]["level"] or "", list(map(_entry, sampled)), list(map(_entry, greedy)))
+    labels = rows[0]["level"] or "", rows[0]["test_set"] or ""
+    return Tally.count(problem, labels[0], list(map(_entry, sampled)), list(map(_entry, greedy)), labels[1])
 
 
 def _entry(row: Mapping[str, Any]) -> TallyEntry:

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from outrider.measure.passk import shown_ks
 from outrider.report.comparing.cut_runs import ComparedRun
+from outrider.report.comparing.deciding import decision_table, parts_table
 from outrider.report.comparing.overlay import overlay
+from outrider.report.comparing.paired import PairedRuns
 from outrider.report.content import CellValue, Section, TableBlock
 from outrider.report.opening import reward
 from outrider.report.sections.frontier import defined, known_interval
 from outrider.report.sections.seen import in_percent
 
+MOST_PARTS = 12  # rows of test sets and levels on the first screen
 
-def opening(compared: Sequence[ComparedRun], sentences: Sequence[str]) -> Section:
-    """The sentences on the differences from the first run, a row of pass@k for each run, and a line of its reward.
+
+def opening(compared: Sequence[ComparedRun], found: Sequence[PairedRuns], told: Sequence[str]) -> Section:
+    """The sentences on the differences from the first run, a row of pass@k for each run, how many problems decide, the
+    test sets and levels where two runs are compared on few of them, and a line of each run's reward.
 
     Degenerate cases: without evaluations there is no table, and without training whose tokens are known no figure.
     """
     figures = overlay(compared, lambda run: [reward(run)], "reward", "reward", "Mean reward in training", "reward")
-    table = _pass_at_k(compared)
-    return Section("opening", "What differs", "\n\n".join(sentences), figures, [table] if table.rows else [])
+    tables = [_pass_at_k(compared)]
+    if found:
+        tables.append(replace(decision_table(found), id="opening-decision"))
+    parts = parts_table(found[0], "opening-parts") if len(found) == 1 else None
+    if parts is not None and len(parts.rows) <= MOST_PARTS:
+        tables.append(parts)
+    return Section("opening", "What differs", "\n\n".join(told), figures, [table for table in tables if table.rows])
 
 
 def _pass_at_k(compared: Sequence[ComparedRun]) -> TableBlock:
@@ -30,5 +41,8 @@ def _pass_at_k(compared: Sequence[ComparedRun]) -> TableBlock:
         [name, *(known_interval(curve[k]) if k in curve else None for k in ks)] for name, curve in curves.items()
     ]
     names = [f"pass@{k}" for k in ks]
+    if not ks:  # greedy decoding alone
+        names = ["greedy"]
+        rows = [[one.name, known_interval(one.evaluation.overall.greedy)] for one in compared if one.evaluation]
     note = "Last evaluation within the common number of tokens; 95 % intervals over problems, each run by itself."
     return TableBlock("opening-pass-at-k", "pass@k of each run", ["run", *names], rows, note, in_percent(*names))

@@ -47,7 +47,7 @@ def _facts(one: ComparedRun) -> dict[str, CellValue]:
         if len(one.tokens_S):
             facts["tokens there"] = int(one.tokens_at(one.step or 0))
         facts["held-out problems"] = evaluation.overall.problems
-        facts["samples of each"] = max((t.samples for t in evaluation.tallies), default=0)
+        facts["samples of each"] = max((t.samples for t in evaluation.tallies), default=0) or None
     if one.run.notices:
         facts["not read" if one.run.has("files") else "notes"] = " ".join(one.run.notices)
     return facts

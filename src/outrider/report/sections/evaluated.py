@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Mapping
 
-from outrider.measure import Interval
-from outrider.measure.evaluation import Summary
-from outrider.measure.passk import shown_ks
+from outrider.measure import Evaluation, Summary
 from outrider.report.content import CellValue, Figure, Section, TableBlock
 from outrider.report.data import RunData
 from outrider.report.kind import is_evaluation
-from outrider.report.sections.frontier import curves, defined, known_interval
+from outrider.report.scores import TAUS, cells_of, names_of, parts_of, reliability
+from outrider.report.sections.frontier import curves, defined
 from outrider.report.sections.groups import by_level, without_success
 from outrider.report.sections.seen import cell, in_percent
 
+_RELIABLE = (
+    "G-Pass@k: whether at least that share of k tries succeeds (Liu et al. 2024). For one try that is pass@k, for all "
+    "of them pass^k; mG-Pass@k is its mean over shares from half to all."
+)
 _TEXT = (
     "How good the policy is on these problems: how often one try succeeds (pass@1), and whether one of k does. "
     "Intervals are 95 % bootstrap over problems: how far a number would move on other problems of the same kind. They "
@@ -22,7 +25,8 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """pass@k, greedy, majority and what was lost on the way, by level; pass@k as a curve; problems without a success.
+    """pass@k, greedy, majority, mG-Pass@k and what was lost on the way, by test set and level; pass@k as a curve;
+    G-Pass@k; the same of each model, where there are several; problems without a success.
 
     Of several evaluations, as along a training that left nothing else, the last one. None for a training, and without
     an evaluation.
@@ -31,33 +35,58 @@ def section(run: RunData) -> Section | None:
         return None
     step = max(run.evaluations)
     evaluation = run.evaluations[step]
-    curve = defined(evaluation.overall.pass_at)
-    figures: list[Figure] = [curves({"all problems": curve})] if max(curve, default=1) > 1 else []
-    ks = shown_ks(curve)
-    body = [_row(summary, ks) for summary in (*evaluation.levels, evaluation.overall)]
-    names = [*(f"pass@{k}" for k in ks), "greedy", "majority"]
-    columns = ["level", "problems", *names]
+    several = run.models or {"": evaluation}
+    known = {name or "all problems": defined(one.overall.pass_at) for name, one in several.items()}
+    figures: list[Figure] = [curves(known)] if any(max(curve, default=1) > 1 for curve in known.values()) else []
+    tables = [_table(several, f"Step {step}. " * (len(run.evaluations) > 1)), _reliability(several)]
+    tables += [by_level(run), without_success(run)]
+    return Section("evaluated", "The evaluation", _TEXT, figures, [table for table in tables if table])
+
+
+def _table(several: Mapping[str, Evaluation], note: str) -> TableBlock:
+    """A row for each part of the problems; of several models one for each of them."""
+    scores = list(dict.fromkeys(name for one in several.values() for name in names_of(one)))
+    named = [(name, one, part) for name, one in several.items() for part in parts_of(one)]
+    body: list[list[CellValue]] = []
+    for name, one, part in named:
+        cells = dict(zip(names_of(one), cells_of(part, one), strict=True))
+        labels = [name, part.name if part.kind != "level" else None, part.name if part.kind != "test set" else None]
+        body.append([*labels, part.summary.problems, *map(cells.get, scores), *_lost(part.summary)])
+    if not any(part.kind == "test set" for *_, part in named):
+        body = [[row[0], None, *row[2:]] for row in body]
+    columns = ["model", "test set", "level", "problems", *scores]
     columns += ["responses", "cut off", "unparseable", "not verified", "tokens per response"]
-    note = f"Step {step}. " * (len(run.evaluations) > 1) + "Majority: whether the most frequent answer is right."
-    unknown = sum(t.scorable == 0 for t in evaluation.tallies if t.samples)
+    filled = [i for i in range(len(columns)) if any(row[i] not in (None, "") for row in body)]
+    note += "Majority: whether the most frequent answer is right."
+    unknown = sum(t.scorable == 0 for one in several.values() for t in one.tallies if t.samples)
     note += f" {unknown:,} problems have no response that was verified, and are in no share." * (unknown > 0)
-    filled = [i for i in range(len(columns)) if any(row[i] is not None for row in body)]
-    units = in_percent(*names, "cut off", "unparseable")
+    units = in_percent(*scores, "cut off", "unparseable")
     rows = [[row[i] for i in filled] for row in body]
-    table = TableBlock("evaluated", "What it solves", [columns[i] for i in filled], rows, note, units)
-    tables = [table, *(t for t in (by_level(run), without_success(run)) if t)]
-    return Section("evaluated", "The evaluation", _TEXT, figures, tables)
+    return TableBlock("evaluated", "What it solves", [columns[i] for i in filled], rows, note, units)
 
 
-def _row(summary: Summary, ks: list[int]) -> list[CellValue]:
-    none = Interval(np.nan, np.nan, np.nan, 0)
-    intervals = [*(summary.pass_at.get(k, none) for k in ks), summary.greedy, summary.majority]
+def _lost(summary: Summary) -> list[CellValue]:
     return [
-        summary.level or "(none)",
-        summary.problems,
-        *map(known_interval, intervals),
         summary.samples or None,
         *map(cell, (summary.truncated, summary.unparseable)),
         (summary.samples - summary.scorable) or None,
         cell(summary.length) if summary.generated_tokens else None,
     ]
+
+
+def _reliability(several: Mapping[str, Evaluation]) -> TableBlock | None:
+    """How often a given share of k tries succeeds, over k; None where nothing was sampled twice."""
+    body = [[name, k, *cells] for name, one in several.items() for k, cells in reliability(one)]
+    if not body:
+        return None
+    names = ["pass@k", *(f"G-Pass@k, {tau:.0%}" for tau in TAUS), "pass^k (100%)", "mG-Pass@k"]
+    columns = ["model", "k", *names]
+    first = 0 if any(row[0] for row in body) else 1
+    return TableBlock(
+        "reliability",
+        "How reliably it solves them",
+        columns[first:],
+        [row[first:] for row in body],
+        _RELIABLE,
+        in_percent(*names),
+    )

@@ -1,0 +1,242 @@
+"""How many problems decide between two models: won and lost, the few that carry the difference, and what is missing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from outrider.arrays import Floats
+from outrider.measure.bootstrap import Interval, bootstrap_mean
+from outrider.measure.evaluation import pass_values
+from outrider.measure.tally import Tally
+
+ERROR = 0.05  # of every test here, and the rate of false discoveries among single problems
+POWER = 0.8  # with which a difference should be detected
+_BOTH = 1.959964 + 0.841621  # standard normal quantiles of 1 - ERROR / 2 and of POWER
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the problems that two models share say of the difference of their pass@1, after minus before.
+
+    Attributes:
+        difference: paired, with its bootstrap interval; ``difference.problems`` have verified samples of both models.
+        won, lost, tied: problems whose pass rate is higher after, lower, and equal.
+        clearly_won, clearly_lost: those on which the two pass rates differ significantly by themselves.
+        decisive: see :func:`decisive_problems`; None where the interval includes 0.
+        needed_problems, needed_samples: see :func:`problems_needed` and :func:`samples_needed`; None where the interval
+            excludes 0, and where no number is enough.
+    """
+
+    difference: Interval
+    won: int
+    lost: int
+    tied: int
+    clearly_won: int
+    clearly_lost: int
+    decisive: int | None
+    needed_problems: int | None
+    needed_samples: int | None
+
+
+def decide(pairs: Sequence[tuple[Tally, Tally]], resamples: int = 2000, seed: int = 0) -> Decision:
+    """What pairs of counts, before and after, say of pass@1; options as in :func:`bootstrap_mean`.
+
+    Pairs of which one side has no verified sample are left out. Imports scipy.
+
+    Degenerate cases: without pairs all counts are 0 and ``difference`` is NaN.
+    """
+    known = [(b, a) for b, a in pairs if b.scorable and a.scorable]
+    changes_P = differences(known, 1)
+    difference = bootstrap_mean(changes_P, resamples, seed)
+    clear_P = distinguishable(known)
+    # whole numbers: equal rates of different numbers of samples differ in their last bits
+    sign_P = np.array([np.sign(a.successes * b.scorable - b.successes * a.scorable) for b, a in known])
+    undecided = not difference.excludes_zero
+    return Decision(
+        difference=difference,
+        won=int((sign_P > 0).sum()),
+        lost=int((sign_P < 0).sum()),
+        tied=int((sign_P == 0).sum()),
+        clearly_won=int((clear_P & (sign_P > 0)).sum()),
+        clearly_lost=int((clear_P & (sign_P < 0)).sum()),
+        decisive=None if undecided else decisive_problems(changes_P, resamples, seed),
+        needed_problems=problems_needed(changes_P) if undecided else None,
+        needed_samples=samples_needed(known) if undecided else None,
+    )
+
+
+def differences(pairs: Sequence[tuple[Tally, Tally]], k: int) -> Floats:
+    """pass@k after minus before of each pair; NaN where one of the two has fewer than ``k`` verified samples."""
+    before, after = [b for b, _ in pairs], [a for _, a in pairs]
+    return np.asarray(pass_values(after, k) - pass_values(before, k))
+
+
+def decisive_problems(changes_P: ArrayLike, resamples: int = 2000, seed: int = 0) -> int | None:
+    """The smallest number of problems without which the interval of the mean change includes 0.
+
+    Those with the largest changes in the direction of the mean are taken out first, as each of them moves the mean
+    most. The interval is that of :func:`bootstrap_mean`; the count is looked for from where the interval of a normal
+    distribution would include 0. A small number says that the difference rests on few problems, and would look
+    otherwise on a slightly different set.
+
+    Degenerate cases: None where the interval of all problems includes 0, or there is none. Fewer than two problems have
+    no interval, which counts as one that includes 0. NaN values are left out.
+
+    Source: the smallest share of the data whose removal makes a result insignificant, Broderick, Giordano and Meager
+    2020, arXiv 2011.14999. They approximate which data those are; here they are known, as the result is a mean.
+
+    >>> decisive_problems([0.5] * 9 + [0.0] * 11), decisive_problems([0.5, -0.5] * 10)
+    (6, None)
+    """
+    known_P = np.asarray(changes_P, dtype=np.float64)
+    known_P = known_P[~np.isnan(known_P)]
+    if not bootstrap_mean(known_P, resamples, seed).excludes_zero:
+        return None
+    largest_P = np.sort(known_P * np.sign(known_P.mean()))[::-1]
+
+    def decided(without: int) -> bool:
+        return bootstrap_mean(largest_P[without:], resamples, seed).low > 0
+
+    count = _without_by_normal(largest_P)
+    while decided(count):
+        count += 1
+    while count > 1 and not decided(count - 1):
+        count -= 1
+    return count
+
+
+def _without_by_normal(largest_P: Floats) -> int:
+    """The first number of removed values at which a normal interval of the mean of the others includes 0."""
+    left_P = np.arange(len(largest_P), 0, -1)
+    sums_P, squares_P = (np.cumsum(values_P[::-1])[::-1] for values_P in (largest_P, largest_P**2))
+    means_P = sums_P / left_P
+    spread_P = np.sqrt(np.maximum(squares_P / left_P - means_P**2, 0.0) / left_P)
+    undecided_P = means_P - 1.959964 * spread_P <= 0
+    return max(1, int(np.argmax(undecided_P)) if undecided_P.any() else len(largest_P) - 1)
+
+
+def distinguishable(pairs: Sequence[tuple[Tally, Tally]]) -> np.ndarray:
+    """Whether the two pass rates of each problem differ significantly by themselves.
+
+    Fisher's exact test of each problem, two-sided; of those that are named, ``ERROR`` are expected to be false
+    (Benjamini and Hochberg 1995). With few samples of each problem hardly any can be: 4 of 4 against 0 of 4 has a
+    p-value of 0.03 alone. Imports scipy.
+    """
+    if not pairs:
+        return np.zeros(0, np.bool_)
+    from scipy.stats import false_discovery_control  # type: ignore[import-untyped]  # takes half a second
+
+    p_P = [_fisher(b.successes, b.scorable, a.successes, a.scorable) for b, a in pairs]
+    return np.asarray(false_discovery_control(p_P) < ERROR)
+
+
+@lru_cache(maxsize=100_000)
+def _fisher(before: int, of_before: int, after: int, of_after: int) -> float:
+    """The p-value of a table of two by two; many problems have equal counts."""
+    from scipy.stats import fisher_exact
+
+    return float(fisher_exact([[before, of_before - before], [after, of_after - after]])[1])
+
+
+def problems_needed(changes_P: ArrayLike) -> int | None:
+    r"""Problems with which a mean change as large as this one would be detected with a power of 80 %.
+
+    .. math:: N = (z_{0.975} + z_{0.8})^2 \, s^2 / \bar d^2
+
+    with the mean and the variance of the paired changes. It assumes that the true difference is the one that was seen
+    (it may be smaller, or none at all), that further problems are like these, and as many samples of each.
+
+    Degenerate cases: None where the mean change is 0 or there are fewer than two problems. NaN values are left out.
+
+    Source: the paired power analysis of Miller 2024, arXiv 2411.00640.
+
+    >>> problems_needed([0.1, 0.3, -0.1, 0.1])
+    21
+    """
+    known_P = np.asarray(changes_P, dtype=np.float64)
+    known_P = known_P[~np.isnan(known_P)]
+    if len(known_P) < 2 or not known_P.mean():
+        return None
+    return math.ceil(_BOTH**2 * float(known_P.var(ddof=1)) / float(known_P.mean()) ** 2)
+
+
+def samples_needed(pairs: Sequence[tuple[Tally, Tally]]) -> int | None:
+    r"""Samples of each of these problems, by each model, with which the mean change would be detected (power 80 %).
+
+    The variance of the changes is that between problems and that of sampling, of which the second falls as samples are
+    added: it is the mean of :math:`\hat p (1 - \hat p) / (n - 1)` over problems, added over both models. Assumptions as
+    in :func:`problems_needed`, and about as many samples of every problem.
+
+    Degenerate cases: None where no number of samples is enough, as the problems differ too much by themselves; where
+    the mean change is 0; and where fewer than two problems have two samples of both models, as then nothing tells the
+    two variances apart.
+
+    Source: the two parts of the variance are those of Miller 2024, arXiv 2411.00640.
+    """
+    known = [(b, a) for b, a in pairs if min(b.scorable, a.scorable) > 1]
+    if len(known) < 2:
+        return None
+    changes_P = differences(known, 1)
+    sampling = float(np.mean([_variance(b) + _variance(a) for b, a in known]))
+    between = max(0.0, float(changes_P.var(ddof=1)) - sampling)
+    allowed = len(known) * float(changes_P.mean()) ** 2 / _BOTH**2
+    if allowed <= between:
+        return None
+    drawn = float(np.mean([min(b.scorable, a.scorable) for b, a in known]))
+    return math.ceil(drawn * sampling / (allowed - between))
+
+
+def _variance(tally: Tally) -> float:
+    """Of the pass rate of a problem, without bias."""
+    rate = tally.successes / tally.scorable
+    return rate * (1 - rate) / (tally.scorable - 1)
+
+
+def paired_p(changes_P: ArrayLike) -> float:
+    """Two-sided p-value that the mean change is 0: Student's t, and never below that of flipping signs.
+
+    ``n`` changes that are not 0 have a p-value of ``2^(1 - n)`` or more: a few problems that all changed alike prove
+    little, although their spread is 0. Imports scipy.
+
+    Degenerate cases: 1 where no problem changed; NaN with fewer than two problems. NaN values are left out.
+
+    >>> paired_p([0.25, 0.25]), paired_p([0.0, 0.0]), round(paired_p([0.1, 0.3, -0.1, 0.1, 0.2, 0.0]), 3)
+    (0.5, 1.0, 0.144)
+    """
+    from scipy.special import stdtr  # type: ignore[import-untyped]
+
+    known_P = np.asarray(changes_P, dtype=np.float64)
+    known_P = known_P[~np.isnan(known_P)]
+    if len(known_P) < 2:
+        return math.nan
+    changed = int(np.count_nonzero(known_P))
+    if not changed:
+        return 1.0
+    error = float(known_P.std(ddof=1)) / math.sqrt(len(known_P))
+    t = abs(float(known_P.mean())) / error if error else math.inf
+    return max(2 * float(stdtr(len(known_P) - 1, -t)), 2.0 ** (1 - changed))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """P-values adjusted for their number: the chance that any true null hypothesis gets less than 0.05 is at most 5 %.
+
+    Degenerate cases: NaN stays NaN, and is not counted.
+
+    Source: Holm 1979, "A simple sequentially rejective multiple test procedure".
+
+    >>> holm([0.01, 0.04, 0.03, float("nan")])
+    [0.03, 0.06, 0.06, nan]
+    """
+    known = sorted((p, i) for i, p in enumerate(p_values) if not math.isnan(p))
+    adjusted = [math.nan] * len(p_values)
+    largest = 0.0
+    for rank, (p, i) in enumerate(known):
+        largest = max(largest, min(1.0, p * (len(known) - rank)))
+        adjusted[i] = largest
+    return adjusted

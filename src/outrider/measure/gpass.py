@@ -1,0 +1,82 @@
+"""G-Pass@k: whether a policy solves a problem not just once in k tries, but in a given share of them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from outrider.arrays import Floats
+from outrider.measure.passk import counts
+
+_ROUNDING = 1e-9  # of tau k: 0.7 * 10 is above 7 in floating point
+_HALF = 0.5  # where the mean over tau begins
+
+
+def g_pass_at_k(n: ArrayLike, c: ArrayLike, k: int, tau: float) -> Floats:
+    r"""Probability that at least ``ceil(tau k)`` of ``k`` samples succeed, per problem.
+
+    .. math:: \text{G-Pass@}k_\tau = \sum_{j=\lceil \tau k \rceil}^{c} \binom{c}{j} \binom{n-c}{k-j} \Big/ \binom{n}{k}
+
+    the share of all k-subsets of the ``n`` samples that hold so many of the ``c`` successes. Unbiased for every
+    ``k <= n``; the mean over problems is the benchmark's number. pass@k is its value at the smallest tau
+    (``tau <= 1/k``), pass^k that at 1. ``n`` and ``c`` broadcast.
+
+    Degenerate cases: NaN where ``n < k``; 0 where ``c < ceil(tau k)``. ``tau k`` is rounded to nine decimals before the
+    next whole number is taken, so that 0.7 of 10 is 7.
+
+    Raises:
+        ValueError: ``k < 1``, not ``0 < tau <= 1``, or not ``0 <= c <= n``.
+
+    Source: Liu et al. 2024, arXiv 2412.13147.
+
+    >>> g_pass_at_k(n=4, c=[0, 2, 3, 4], k=2, tau=1.0).round(3).tolist()
+    [0.0, 0.167, 0.5, 1.0]
+    >>> g_pass_at_k(n=[4, 3], c=[2, 3], k=4, tau=0.5).tolist()
+    [1.0, nan]
+    """
+    if not 0 < tau <= 1:
+        raise ValueError(f"G-Pass@k needs 0 < tau <= 1, not {tau}")
+    return _at_least(n, c, k)[..., math.ceil(tau * k - _ROUNDING)]
+
+
+def mg_pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
+    r"""Mean of G-Pass@k over tau from 0.5 to 1 (mG-Pass@k), per problem.
+
+    .. math:: \text{mG-Pass@}k = 2 \int_{0.5}^{1} \text{G-Pass@}k_\tau \, d\tau
+
+    G-Pass@k is a step function of tau, so the integral is a sum and exact. For even ``k`` it is the paper's sum,
+    ``2/k`` times all G-Pass@k at tau = ``i/k`` with ``i`` from ``k/2 + 1`` to ``k``. For odd ``k`` the paper's sum
+    leaves out half a step at 0.5, which makes it 0 for ``k = 1``; here mG-Pass@1 is pass@1.
+
+    Same arguments, errors and rule for ``n < k`` as :func:`g_pass_at_k`.
+
+    Source: Liu et al. 2024, arXiv 2412.13147.
+
+    >>> mg_pass_at_k(n=4, c=[0, 2, 4], k=2).round(3).tolist()
+    [0.0, 0.167, 1.0]
+    """
+    at_least_PK = _at_least(n, c, k)
+    ends = np.clip(np.arange(k + 1) / k, _HALF, 1.0)  # of the steps; step i is tau in ((i - 1)/k, i/k]
+    return np.asarray(at_least_PK[..., 1:] @ np.diff(ends) / (1 - _HALF))
+
+
+def _at_least(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
+    """For ``m`` from 0 to ``k`` the probability of ``m`` successes or more among ``k`` draws without replacement.
+
+    Draw by draw: every factor is a share in [0, 1] and every sum has positive terms, so nothing overflows or cancels.
+    """
+    n_P, c_P = counts(n, c, k)
+    exactly_PK = np.zeros((*n_P.shape, k + 1))
+    exactly_PK[..., 0] = 1.0
+    found_K = np.arange(k + 1)
+    for drawn in range(k):
+        left_P = np.maximum(n_P - drawn, 1.0)[..., None]  # < 1 only where n < k: NaN below
+        success_PK = np.clip((c_P[..., None] - found_K) / left_P, 0.0, 1.0)
+        failure_PK = np.clip((n_P[..., None] - c_P[..., None] - (drawn - found_K)) / left_P, 0.0, 1.0)
+        more_PK = exactly_PK * success_PK
+        exactly_PK *= failure_PK
+        exactly_PK[..., 1:] += more_PK[..., :-1]
+    at_least_PK = np.minimum(np.cumsum(exactly_PK[..., ::-1], axis=-1)[..., ::-1], 1.0)
+    return np.where((n_P < k)[..., None], np.nan, at_least_PK)

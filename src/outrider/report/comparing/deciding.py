@@ -1,0 +1,127 @@
+"""Which problems decide between two runs: counts, differences on parts of the problems, and the problems themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from outrider.report.comparing.cut_runs import ComparedRun
+from outrider.report.comparing.paired import PairedRuns
+from outrider.report.content import CellValue, RolloutsOf, Section, TableBlock, Unit
+from outrider.report.sections.frontier import known_interval
+from outrider.report.sections.seen import cell, in_percent
+
+_SHOWN = 20  # problems in a table
+_TEXT = (
+    "A problem is won by a run if its pass rate there is higher than in the first run, `{first}`, and lost if it is "
+    "lower. Clearly means that the two pass rates of this one problem differ significantly by Fisher's exact test, "
+    "with 5 % false discoveries among those that are counted (Benjamini and Hochberg). Where there are few samples of "
+    "each problem, hardly any can be.\n\n"
+    "Decisive is the smallest number of problems without which the interval of the difference includes 0, where those "
+    "that favour the better run most are taken out first (Broderick, Giordano and Meager 2020). A small number says "
+    "that the difference rests on few problems.\n\n"
+    "Where the difference is undecided, needed says how many problems like these, or how many samples of each of "
+    "these, would detect it with a power of 80 %, if the true difference is the one that was seen."
+)
+_WORDS = (
+    "Clearly: the difference is significant on that problem alone. Decisive: the fewest problems without which the "
+    "interval includes 0."
+)
+_PARTS_NOTE = (
+    "Percentage points with 95 % intervals in brackets. The p-values are adjusted by Holm for all rows and columns: "
+    "below 0.05 a part differs significantly. The intervals are not adjusted."
+)
+
+
+def section(compared: Sequence[ComparedRun], found: Sequence[PairedRuns]) -> Section | None:
+    """The decision on each run against the first, its parts, and the problems with the largest differences; None where
+    nothing is paired."""
+    if not found:
+        return None
+    runs = {one.name: one for one in compared}
+    tables = [decision_table(found), *(parts_table(one) for one in found if one.parts)]
+    tables += [table for one in found if (table := problems_table(one, runs)).rows]
+    return Section("deciding", "Which problems decide it", _TEXT.format(first=found[0].first), [], tables)
+
+
+def decision_table(found: Sequence[PairedRuns]) -> TableBlock:
+    """A row for each run: won, lost and tied problems, those that decide, and what would be needed."""
+    names = ["difference", "won", "lost", "tied", "clearly won", "clearly lost", "decisive"]
+    needed = ["needed problems", "needed samples"]
+    rows: list[list[CellValue]] = []
+    for one in found:
+        d = one.decision
+        counts = [d.won, d.lost, d.tied, d.clearly_won, d.clearly_lost, d.decisive]
+        rows.append([one.other, known_interval(d.difference), *counts, d.needed_problems, d.needed_samples])
+    columns = ["run", *names, *needed]
+    filled = [i for i in range(len(columns)) if i <= len(names) - 1 or any(row[i] is not None for row in rows)]
+    note = f"Minus {found[0].first}, of {joined_leading(found)}; 95 % intervals over problems in brackets. {_WORDS}"
+    units: dict[str, Unit] = {"difference": "points"}
+    shown = [[row[i] for i in filled] for row in rows]
+    return TableBlock("decision", "How many problems decide it", [columns[i] for i in filled], shown, note, units)
+
+
+def joined_leading(found: Sequence[PairedRuns]) -> str:
+    """The quantities that are decided on."""
+    return " and ".join(dict.fromkeys(one.leading for one in found))
+
+
+def parts_table(found: PairedRuns, id: str = "parts") -> TableBlock:
+    """A row for each test set and level: the differences, and their adjusted p-values."""
+    whats = list(found.overall)
+    by_part: dict[tuple[str, str], dict[str, list[CellValue]]] = {}
+    problems: dict[tuple[str, str], int] = {}
+    for part in found.parts:
+        key = part.kind, part.name
+        by_part.setdefault(key, {})[part.what] = [known_interval(part.change), cell(part.p_value)]
+        problems[key] = max(problems.get(key, 0), part.change.problems)
+    rows: list[list[CellValue]] = [
+        [name, problems[kind, name], *_flat(cells, whats)] for (kind, name), cells in by_part.items()
+    ]
+    kinds = list(dict.fromkeys(part.kind for part in found.parts))
+    columns = [", ".join(kinds), "problems", *(name for what in whats for name in (what, f"p of {what}"))]
+    units: dict[str, Unit] = dict.fromkeys(whats, "points")
+    title = f"{found.other} minus {found.first}, by {' and '.join(kinds)}"
+    return TableBlock(id, title, columns, rows, _PARTS_NOTE, units)
+
+
+def _flat(cells: Mapping[str, list[CellValue]], whats: Sequence[str]) -> list[CellValue]:
+    return [value for what in whats for value in cells.get(what, [None, None])]
+
+
+def problems_table(found: PairedRuns, runs: Mapping[str, ComparedRun]) -> TableBlock:
+    """The problems with the largest differences of the pass rate, each leading to its rollouts in the first run."""
+    apart = sorted(
+        (
+            (a.successes / a.scorable - b.successes / b.scorable, b, a)
+            for b, a in found.pairs
+            if b.scorable and a.scorable
+        ),
+        key=lambda item: (-abs(item[0]), item[1].problem),
+    )
+    apart = [item for item in apart if item[0]]
+    rows: list[list[CellValue]] = [
+        [
+            _place(b.problem, runs.get(found.first), found.sampled),
+            b.test_set or None,
+            b.level or None,
+            b.successes / b.scorable,
+            a.successes / a.scorable,
+            change,
+        ]
+        for change, b, a in apart[:_SHOWN]
+    ]
+    columns = ["problem", "test set", "level", found.first, found.other, "difference"]
+    filled = [i for i in range(len(columns)) if i not in (1, 2) or any(row[i] is not None for row in rows)]
+    units: dict[str, Unit] = {**in_percent(found.first, found.other), "difference": "points"}
+    note = f"The {_SHOWN} with the largest differences of {len(apart):,} that differ." if len(apart) > _SHOWN else ""
+    title = f"Problems on which {found.other} and {found.first} differ most"
+    return TableBlock(
+        "problems", title, [columns[i] for i in filled], [[row[i] for i in filled] for row in rows], note, units
+    )
+
+
+def _place(problem: str, one: ComparedRun | None, sampled: bool) -> CellValue:
+    """The rollouts of the first run at a problem; its id alone where these are not at hand."""
+    if one is None:
+        return problem
+    return RolloutsOf(problem, "", one.split if sampled else "greedy", one.step or 0, one.name)

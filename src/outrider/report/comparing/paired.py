@@ -1,0 +1,141 @@
+"""Two evaluations, problem by problem: what differs on all problems and on parts of them, and how many decide it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from outrider.errors import UserError
+from outrider.measure import Change, Comparison, Evaluation, Interval, Tally, compare
+from outrider.measure.compare import paired
+from outrider.measure.decision import ERROR, Decision, decide, differences, holm, paired_p
+from outrider.measure.evaluation import by_level, by_test_set
+from outrider.report.comparing.cut_runs import ComparedRun
+
+GREEDY = "greedy decoding"
+
+
+class PartDifference(NamedTuple):
+    """A paired difference on a part of the problems.
+
+    Attributes:
+        kind: "test set" or "level".
+        name: of the part.
+        what: "pass@1", "pass@k" of the largest common k, or "greedy decoding".
+        p_value: adjusted by Holm for all parts and both quantities.
+    """
+
+    kind: str
+    name: str
+    what: str
+    change: Interval
+    p_value: float
+
+    @property
+    def significant(self) -> bool:
+        return self.p_value < ERROR
+
+
+@dataclass(frozen=True, slots=True)
+class PairedRuns:
+    """What differs between two runs, the second minus the first, on the problems that both have.
+
+    Attributes:
+        first, other: names of the runs.
+        overall: the differences on all problems that decide which is better: pass@1 and pass@k of the largest common k,
+            by name; of greedy decoding alone, where nothing was sampled.
+        decision: on pass@1, or greedy decoding where nothing was sampled.
+        pairs: counts per problem, of the first and of the other.
+    """
+
+    first: str
+    other: str
+    comparison: Comparison
+    overall: dict[str, Interval]
+    parts: list[PartDifference]
+    decision: Decision
+    pairs: list[tuple[Tally, Tally]]
+
+    @property
+    def sampled(self) -> bool:
+        return GREEDY not in self.overall
+
+    @property
+    def leading(self) -> str:
+        """The quantity that is decided on."""
+        return "pass@1" if self.sampled else GREEDY
+
+
+def pair(first: str, before: Evaluation, other: str, after: Evaluation) -> PairedRuns:
+    """Pair two evaluations, of a run or model each.
+
+    Degenerate cases: where one was sampled and the other decoded greedily, ``overall`` and ``parts`` are empty.
+
+    Raises:
+        UserError: they have no problem in common.
+    """
+    comparison = compare(before, after)
+    pairs = paired(before, after)
+    if not any(t.samples for pair in pairs for t in pair):
+        pairs = [(_as_sample(b), _as_sample(a)) for b, a in pairs]
+    return PairedRuns(
+        first=first,
+        other=other,
+        comparison=comparison,
+        overall=dict(_quantities(comparison.overall)),
+        parts=_parts(comparison, pairs),
+        decision=decide(pairs, after.resamples, after.seed),
+        pairs=pairs,
+    )
+
+
+def paired_runs(first: ComparedRun, other: ComparedRun) -> PairedRuns | str:
+    """The last evaluations of two runs, or a sentence with the reason why nothing can be paired."""
+    for unknown in (first, other):
+        if unknown.evaluation is None:
+            return (
+                f"`{unknown.name}` has no evaluation to compare, so `{other.name}` cannot be paired with "
+                f"`{first.name}`."
+            )
+    assert first.evaluation is not None
+    assert other.evaluation is not None
+    try:
+        return pair(first.name, first.evaluation, other.name, other.evaluation)
+    except UserError:
+        return f"`{other.name}` and `{first.name}` have no problem in common, so nothing can be paired."
+
+
+def _as_sample(tally: Tally) -> Tally:
+    """The greedy response as the only sample."""
+    known = not math.isnan(tally.greedy)
+    return replace(tally, samples=1, scorable=int(known), successes=int(known and tally.greedy))
+
+
+def _quantities(change: Change) -> Iterator[tuple[str, Interval]]:
+    """pass@1 and that of the largest common k that are known; greedy decoding where nothing was sampled by either."""
+    known = [k for k, interval in change.pass_at.items() if not math.isnan(interval.value)]
+    for k in sorted({1, max(known, default=1)} & set(known)):
+        yield f"pass@{k}", change.pass_at[k]
+    if not change.pass_at and not math.isnan(change.greedy.value):
+        yield GREEDY, change.greedy
+
+
+def _parts(comparison: Comparison, pairs: Sequence[tuple[Tally, Tally]]) -> list[PartDifference]:
+    """Differences by test set and by level, where there are two or more of them."""
+    before = [b for b, _ in pairs]
+    found: list[PartDifference] = []
+    for kind, changes, members in (
+        ("test set", comparison.test_sets, by_test_set(before)),
+        ("level", comparison.levels, by_level(before)),
+    ):
+        for change in changes if len(changes) > 1 else ():
+            there = {tally.problem for tally in members.get(change.level, ())}
+            own = [pair for pair in pairs if pair[0].problem in there]
+            for what, interval in _quantities(change):
+                k = int(what[5:]) if what != GREEDY else 1
+                p_value = paired_p(differences(own, k))
+                found.append(PartDifference(kind, change.level or "(none)", what, interval, p_value))
+    adjusted = holm([part.p_value for part in found])
+    return [part._replace(p_value=p) for part, p in zip(found, adjusted, strict=True)]

@@ -1,0 +1,170 @@
+"""What differs between two runs, in sentences: which is better at what, and how many problems decide it."""
+
+from __future__ import annotations
+
+import math
+
+from outrider.measure import Interval
+from outrider.report.comparing.paired import GREEDY, PairedRuns, PartDifference
+from outrider.report.digits import percent, points
+
+
+def joined(words: list[str]) -> str:
+    """Words as a list in a sentence.
+
+    >>> joined(["a", "b", "c"]), joined(["a"])
+    ('a, b and c', 'a')
+    """
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def sentences(found: PairedRuns) -> str:
+    """Paragraphs: which is better at what; on which parts of the problems; how many decide it; what else differs."""
+    paragraphs = [better(found), by_part(found), f"{_counts(found)} {decided(found)} {_others(found)}"]
+    return "\n\n".join(" ".join(text.split()) for text in paragraphs if text.strip())
+
+
+def better(found: PairedRuns) -> str:
+    """The sentence on all problems.
+
+    Those quantities come first of which the interval excludes 0.
+    """
+    if not found.overall:
+        return f"`{found.other}` and `{found.first}` have no quantity in common, so neither can be said to be better."
+    parts: list[str] = []
+    ordered = dict(sorted(found.overall.items(), key=lambda item: not item[1].excludes_zero))
+    for what, change in ordered.items():
+        turned = parts and change.value * next(iter(ordered.values())).value < 0
+        who = f"`{found.other}` " if not parts else "but it " if turned else "it "
+        than = "" if any("than" in part for part in parts) else f" than `{found.first}`"
+        if change.excludes_zero:
+            parts.append(f"{who}solves {_size(change)}{than} {_at(what)} ({_magnitude(change)})")
+        elif parts and "no significant" not in parts[0]:
+            parts.append(f"{_at(what)} there is no significant difference ({_signed(change)})")
+        elif parts:
+            parts.append(f"nor {_at(what)} ({_signed(change)})")
+        else:
+            between = f"between `{found.other}` and `{found.first}`"
+            parts.append(f"there is no significant difference {between} {_at(what)} ({_signed(change)})")
+    text = "; ".join(parts)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def by_part(found: PairedRuns) -> str:
+    """The parts on which the other run is significantly better or worse; "" where there are no parts."""
+    if not found.parts:
+        return ""
+    kinds = list(dict.fromkeys(part.kind for part in found.parts))
+    words = []
+    for side, sign in (("better", 1), ("worse", -1)):
+        there = [part for part in found.parts if part.significant and part.change.value * sign > 0]
+        words += [f"{side} on {joined([_named(part) for part in there])}"] if there else []
+    clear = sum(part.significant for part in found.parts)
+    tests = f"{len(found.parts)} tests, p-values adjusted by Holm"
+    by = f"By {joined(kinds)}"
+    if not clear:
+        return f"{by} no difference is significant ({tests}){_before_adjusting(found)}."
+    others = len(found.parts) - clear
+    rest = f"; the other {others} differences are not significant" if others > 1 else ""
+    return f"{by}, `{found.other}` is {'; '.join(words)}{rest} ({tests})."
+
+
+def _before_adjusting(found: PairedRuns) -> str:
+    """How many intervals exclude 0 although no adjusted p-value is below 0.05."""
+    alone = sum(part.change.excludes_zero for part in found.parts)
+    if not alone:
+        return ""
+    exclude = "interval excludes 0 by itself" if alone == 1 else "intervals exclude 0 by themselves"
+    return f", although {alone} {exclude}"
+
+
+def _named(part: PartDifference) -> str:
+    name = f"level {part.name}" if part.kind == "level" and part.name[:1].isdecimal() else part.name
+    return f"`{name}` {_at(part.what)} ({points(part.change.value)})"
+
+
+def _at(what: str) -> str:
+    return f"with {what}" if what == GREEDY else f"at {what}"
+
+
+def _counts(found: PairedRuns) -> str:
+    """Problems that are won, lost and tied, those that differ by themselves, and those that are in one run only."""
+    decision = found.decision
+    known = decision.won + decision.lost + decision.tied
+    if not known:
+        return ""
+    once = all(tally.scorable < 2 for pair in found.pairs for tally in pair)
+    text = f"Of the {known:,} problems that both have, `{found.other}` " + (
+        f"alone solves {decision.won:,} and `{found.first}` alone {decision.lost:,}; on {decision.tied:,} they agree."
+        if once
+        else f"has the higher pass rate on {decision.won:,} and the lower on {decision.lost:,}; {decision.tied:,} are "
+        "tied."
+    )
+    if found.comparison.unpaired:
+        text += f" {found.comparison.unpaired:,} problems that only one of the two has are left out."
+    clear = decision.clearly_won + decision.clearly_lost
+    if once:
+        return text
+    if not clear:
+        return f"{text} On none of them the difference is significant by itself."
+    who = f"`{found.other}` is better on {decision.clearly_won:,} and worse on {decision.clearly_lost:,}"
+    return f"{text} On {clear:,} of them the difference is significant by itself: {who}."
+
+
+def decided(found: PairedRuns) -> str:
+    """How few problems carry the difference, or how much more would be needed to detect it."""
+    decision, what = found.decision, found.leading
+    if math.isnan(decision.difference.value):
+        return ""
+    if decision.decisive is not None:
+        favoured = found.other if decision.difference.value > 0 else found.first
+        carried = "problem that favours" if decision.decisive == 1 else f"{decision.decisive:,} problems that favour"
+        return f"Without the {carried} `{favoured}` most, the interval of {what} would include 0."
+    if decision.needed_problems is None:
+        return f"The two have equal {what} on average." if not decision.difference.value else ""
+    size = percent(abs(decision.difference.value)).removesuffix(" %")
+    text = (
+        f"{what[0].upper() + what[1:] if not found.sampled else what} is undecided: if the true difference is the "
+        f"{size} points seen, about {decision.needed_problems:,} problems like these would detect it (power 80 %)"
+    )
+    if not found.sampled:
+        return f"{text}."
+    if decision.needed_samples is None:
+        return f"{text}; more samples of these problems alone would not."
+    return f"{text}, or about {decision.needed_samples:,} samples of each of these."
+
+
+def _others(found: PairedRuns) -> str:
+    """Majority, greedy decoding and entropy beside what decides: those that differ, and those that do not."""
+    change = found.comparison.overall
+    known = [("greedy", change.greedy)] if found.sampled else []
+    known += [("majority", change.majority), ("entropy", change.entropy)]
+    there = [(what, interval) for what, interval in known if not math.isnan(interval.value)]
+    differ = [f"{what} ({_unit(what, i)})" for what, i in there if i.excludes_zero]
+    same = [what for what, i in there if not i.excludes_zero]
+    parts = [f"Significantly different besides: {joined(differ)}."] * bool(differ)
+    parts += [f"Not significantly different: {joined(same)}."] * bool(same)
+    return " ".join(parts)
+
+
+def _unit(what: str, change: Interval) -> str:
+    if what == "entropy":
+        return f"{change.value:+.3f} nats, 95 % CI {change.low:+.3f} to {change.high:+.3f}"
+    return _signed(change)
+
+
+def _size(change: Interval) -> str:
+    """The size of a difference: "3.1 points more"."""
+    return f"{percent(abs(change.value)).removesuffix(' %')} points {'more' if change.value > 0 else 'fewer'}"
+
+
+def _magnitude(change: Interval) -> str:
+    """The interval of a size, without its sign."""
+    low, high = sorted((abs(change.low), abs(change.high)))
+    return f"95 % CI {100 * low:.1f} to {100 * high:.1f}"
+
+
+def _signed(change: Interval) -> str:
+    if math.isnan(change.low):
+        return points(change.value)
+    return f"{points(change.value)}, 95 % CI {100 * change.low:+.1f} to {100 * change.high:+.1f}"
