@@ -164,11 +164,13 @@ def train(ranks: Ranks, trial: Trial, sharded: bool, steps: int, out: Path, star
         for name in ("checkpoint", "export"):
             (out / name).mkdir(parents=True)
     ranks.from_main(lambda: None)
-    metrics = [learner.update(rows_of(trial, step)).metrics for step in range(first, first + steps)]
+    updates = [learner.update(rows_of(trial, step)) for step in range(first, first + steps)]
+    metrics, seen = [one.metrics for one in updates], [one.logprobs for one in updates]
     logprobs = learner.logprobs(rows_of(trial, 0))
     if ranks.main or not learner.held.whole:
         learner.save(out / "checkpoint")
     learner.export(out / "export")
     if ranks.main:
-        (out / "result").write_bytes(pickle.dumps({"metrics": metrics, "logprobs": logprobs, "untrained": untrained}))
+        result = {"metrics": metrics, "logprobs": logprobs, "untrained": untrained, "seen": seen}
+        (out / "result").write_bytes(pickle.dumps(result))
     return 0

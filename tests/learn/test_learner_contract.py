@@ -6,6 +6,7 @@ import json
 import pickle
 from collections.abc import Callable
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +37,7 @@ class Trained(NamedTuple):
     untrained: list[np.ndarray]
     metrics: list[dict[str, float]]
     logprobs: list[np.ndarray]
+    seen: list[list[np.ndarray | None]]
 
 
 def launched(ranks: int, main: RankMain, *arguments: Any) -> int:
@@ -81,6 +83,9 @@ def test_shares_learn_what_a_whole_model_learns(
         assert (weight - two.weights[name]).abs().max() < bound(name), name
     for a, b in zip(one.logprobs, two.logprobs, strict=True):
         assert np.abs(a - b).max() < 1e-4
+    for a, b in zip(chain(*one.seen), chain(*two.seen), strict=True):
+        assert (a is None) == (b is None)
+        assert a is None or np.abs(a - b).max() < 1e-4
     for a, b in zip(one.metrics, two.metrics, strict=True):
         assert a.keys() == b.keys()
         assert a == pytest.approx(b, rel=1e-3, abs=1e-6)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from outrider.learn.batching import micro_batches
+from outrider.learn.learner import Updated
 from outrider.learn.local import LocalLearner
 from outrider.learn.options import LearnOptions
 from outrider.learn.processes import OneProcess
@@ -172,10 +173,10 @@ def test_two_ranks_update_as_one(objective: dict[str, Any]) -> None:
     model = random_model("qwen2").double()
     meeting = Meeting(2)
     ranks = [learner(copy.deepcopy(model), objective, Threads(rank, meeting), minibatches=2) for rank in range(2)]
-    seen: list[list[dict[str, float]]] = [[], []]
+    seen: list[list[Updated]] = [[], []]
 
     def work(rank: int) -> None:
-        seen[rank] = [ranks[rank].update(ragged_rows(16, seed)).metrics for seed in range(3)]
+        seen[rank] = [ranks[rank].update(ragged_rows(16, seed)) for seed in range(3)]
 
     threads = [threading.Thread(target=work, args=(rank,)) for rank in range(2)]
     for thread in threads:
@@ -184,9 +185,12 @@ def test_two_ranks_update_as_one(objective: dict[str, Any]) -> None:
         thread.join()
     alone = learner(copy.deepcopy(model), objective, minibatches=2)
     for seed in range(3):
-        expected = alone.update(ragged_rows(16, seed)).metrics
+        expected = alone.update(ragged_rows(16, seed))
         for rank in range(2):
-            assert seen[rank][seed] == pytest.approx(expected, rel=1e-6, abs=1e-9)
+            assert seen[rank][seed].metrics == pytest.approx(expected.metrics, rel=1e-6, abs=1e-9)
+            for mine, one in zip(seen[rank][seed].logprobs, expected.logprobs, strict=True):
+                assert (mine is None) == (one is None)
+                assert mine is None or mine == pytest.approx(one, abs=1e-5)
     for made in ranks:
         for mine, other in zip(made.parameters, alone.parameters, strict=True):
             assert torch.allclose(mine, other, rtol=1e-6, atol=1e-9)

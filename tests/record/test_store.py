@@ -96,6 +96,7 @@ def rollouts(draw: st.DrawFn) -> Rollout:
         advantage=draw(st.none() | doubles),
         advantages_T=draw(st.none() | floats),
         predicted=draw(st.none() | doubles),
+        log_ratios_T=draw(st.none() | floats),
         unused=draw(texts),
     )
 
@@ -133,7 +134,7 @@ def test_every_field_of_a_rollout_has_its_column_in_the_round_trip() -> None:
             "stop",
             "text",
         ),
-        *("prefix_text", "verdict", "reward", "advantage", "advantages_T", "predicted", "unused"),
+        *("prefix_text", "verdict", "reward", "advantage", "advantages_T", "predicted", "log_ratios_T", "unused"),
     }, "a new field of Rollout needs a column, a new SCHEMA_VERSION and a place in the strategy above"
 
 
@@ -251,7 +252,7 @@ def test_later_steps_are_set_aside_and_nothing_is_lost(tmp_path: Path) -> None:
 def test_rollouts_of_version_2_had_no_observations(tmp_path: Path) -> None:
     store = RolloutStore(tmp_path)
     path = store.write(0, [rollout()])
-    old = pq.read_table(path).drop_columns(["observations", "advantages", "predicted", "test_set"])
+    old = pq.read_table(path).drop_columns(["observations", "advantages", "predicted", "test_set", "log_ratios"])
     pq.write_table(old.replace_schema_metadata({b"outrider.schema_version": b"2"}), path)
     assert [one.observations for one in store.read()] == [()]
     assert store.table(["member", "observations"]).to_pylist() == [{"member": 0, "observations": []}]
@@ -261,7 +262,7 @@ def test_rollouts_of_version_2_had_no_observations(tmp_path: Path) -> None:
 def test_rollouts_of_version_4_had_one_advantage_and_no_prediction(tmp_path: Path) -> None:
     store = RolloutStore(tmp_path)
     path = store.write(0, [rollout(advantage=0.5, predicted=0.25)])
-    old = pq.read_table(path).drop_columns(["advantages", "predicted", "test_set"])
+    old = pq.read_table(path).drop_columns(["advantages", "predicted", "test_set", "log_ratios"])
     pq.write_table(old.replace_schema_metadata({b"outrider.schema_version": b"4"}), path)
     store.write(1, [rollout(advantage=0.5, predicted=0.25)])
     assert [(one.advantage, one.advantages_T, one.predicted) for one in store.read()] == [
@@ -274,7 +275,7 @@ def test_rollouts_of_version_4_had_one_advantage_and_no_prediction(tmp_path: Pat
 def test_rollouts_of_version_5_named_no_test_set(tmp_path: Path) -> None:
     store = RolloutStore(tmp_path)
     path = store.write(0, [rollout()], levels={"p": "3 numbers"}, test_sets={"p": "one"})
-    old = pq.read_table(path).drop_columns(["test_set"])
+    old = pq.read_table(path).drop_columns(["test_set", "log_ratios"])
     pq.write_table(old.replace_schema_metadata({b"outrider.schema_version": b"5"}), path)
     store.write(1, [rollout(), rollout(problem_id="q")], levels={"p": "3 numbers"}, test_sets={"p": "one"})
     assert store.table(["level", "test_set"]).to_pylist() == [

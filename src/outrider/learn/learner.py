@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -55,11 +56,21 @@ class Loss(Protocol):
 
 
 class Updated(NamedTuple):
-    """What a step's updates were like, the groups whose every optimizer batch was not finite, and sentences to say."""
+    """What a step's updates were like.
+
+    Attributes:
+        metrics: see :func:`updates`.
+        lost_groups: the groups whose every optimizer batch was not finite.
+        notices: sentences to say.
+        logprobs: for each row of the step the log-probability of each own token in the forward pass of its last update,
+            float32, under the weights before that update; None for a row without a pass. Empty where the engine does
+            not tell.
+    """
 
     metrics: dict[str, float]
     lost_groups: frozenset[str]
     notices: Sequence[str] = ()
+    logprobs: Sequence[NDArray[np.float32] | None] = ()
 
 
 class Learner(Protocol):
@@ -145,6 +156,7 @@ def updates(
         ValueError: log-probabilities of several modes, or of a truncated one.
     """
     refuse_modes(rows)
+    rows = [replace(row, place=place) for place, row in enumerate(rows)]
     totals: dict[str, float] = {}
     rows, gauges = loss.begin(rows, logprobs)
     # a group that was trained in one epoch and skipped in another is not lost

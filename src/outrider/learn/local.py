@@ -23,6 +23,7 @@ from outrider.learn.memory_guard import Passes, available, memory_limit, ran_out
 from outrider.learn.options import LearnOptions
 from outrider.learn.processes import OneProcess, Processes
 from outrider.learn.recompute import recompute_layers
+from outrider.learn.seen_logprobs import SeenLogprobs
 from outrider.model.compute import PACKED, ComputePath
 from outrider.model.head import TokenStatistics
 from outrider.model.load import Policy, save_policy
@@ -73,12 +74,15 @@ class LocalLearner:
         self.reference = [p.detach().clone() for p in self.parameters] if loss.needs.reference else []
         self.optimizer = self._new_optimizer()
         self.steps = self.optimizer_steps = 0
+        self._seen = SeenLogprobs()
         self.passes = self._asked = Passes(options.tokens_of_a_pass, options.recomputes)
 
     def update(self, rows: Sequence[WeightedRow], progress: float = 0.0) -> Updated:
         before = self.passes
+        self._seen = SeenLogprobs()
         with self.ranks.linked():
             updated = updates(rows, self.options, self.loss, self.logprobs, self._optimizer_step, progress)
+            updated = updated._replace(logprobs=self._seen.of([len(row.token_ids) for row in rows], self.ranks))
         if self.passes != before:
             updated = updated._replace(notices=[f"memory ran out in the backward pass: going on with {self.passes}"])
         self.steps += 1
@@ -214,6 +218,7 @@ class LocalLearner:
         result = {"rows_skipped": float(len(rows) - len(trained))}
         if not trained:
             return result | {"skipped_no_signal": 1.0}  # a gradient of zeros would let AdamW's momentum move weights
+        self._seen.begin(trained)
         with deterministic_algorithms(self.options.deterministic):
             result |= self._gradients(trained)
         # after the sum over ranks, so that every rank takes the same decision
@@ -248,6 +253,7 @@ class LocalLearner:
             if self.parameters[0].device.type == "cuda":
                 torch.cuda.empty_cache()
             lengths = [row.length for row in rows]
+            self._seen.forget()
             self._take(self.passes.smaller(min(self.passes.tokens, sum(lengths)), max(lengths)))
 
     def _free(self) -> int | None:
@@ -300,6 +306,7 @@ class LocalLearner:
             tokens = TokenBatch.of(micro, logprobs_N)
             loss, diagnostics = self.loss(tokens, logprobs_N, entropies_N, reference_N, top_NK)
             loss.backward()
+            self._seen.add(micro, logprobs_N)
             for name, value in (diagnostics | {"loss": loss.detach()}).items():
                 # in float64, for sums of many small terms; on its device, since each reading waits for it
                 sums[name] = sums.get(name, torch.zeros_like(value, dtype=torch.float64)) + value.double()

@@ -57,6 +57,10 @@ class Observation(NamedTuple):
         return self.at, self.at + self.tokens
 
 
+LOG_RATIO_STEP = 2.0**-13
+"""1.2e-4: finer differences are rounding of the forward pass, which no compression would make smaller on disk."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)  # arrays have no truth value to compare by
 class Rollout:
     """One response with everything needed to verify it, train on it and explain it.
@@ -87,6 +91,9 @@ class Rollout:
         advantage: the mean of its trainable tokens; None where credit assigned none.
         advantages_T: float32, one per own token, 0 for observed ones; None where all trainable tokens have the mean.
         predicted: the pass rate that a stage predicted of the problem before the step, from 0 to 1; None: none did.
+        log_ratios_T: float32, one per own token: the log of the probability that the policy gave it in the forward pass
+            of the rollout's last update over that with which it was sampled, in steps of :data:`LOG_RATIO_STEP`; 0 for
+            observed tokens. None without such a pass, and where the learner does not tell.
         unused: the reason for not being trained on; ``""`` if it was.
     """
 
@@ -115,6 +122,7 @@ class Rollout:
     advantage: float | None = None
     advantages_T: NDArray[np.float32] | None = None
     predicted: float | None = None
+    log_ratios_T: NDArray[np.float32] | None = None
     unused: str = ""
 
     @property
@@ -176,6 +184,7 @@ class Rollout:
             advantage=None,
             advantages_T=None,
             predicted=None,
+            log_ratios_T=None,
             unused="",
         )
 
@@ -192,6 +201,17 @@ class Rollout:
             own_N = advantages_N[len(advantages_N) - self.trainable_tokens :]
             advantages_T[slice(None) if self.trainable_T is None else self.trainable_T] = own_N
         return self._with(advantage=mean, advantages_T=advantages_T, unused=self.unused or unused)
+
+    def trained_with(self, logprobs_N: NDArray[np.float32]) -> Rollout:
+        """With the log-probabilities of its last update.
+
+        Where a whole path is trained, they are the path's, and the last of them are this rollout's own.
+        """
+        own_T = logprobs_N[len(logprobs_N) - len(self.token_ids) :]
+        steps_T = np.round((own_T - self.logprobs_T) / LOG_RATIO_STEP) * LOG_RATIO_STEP
+        if self.trainable_T is not None:
+            steps_T = np.where(self.trainable_T, steps_T, 0.0)
+        return self._with(log_ratios_T=steps_T.astype(np.float32))
 
     def predicted_as(self, rate: float | None) -> Rollout:
         """With the pass rate that was predicted of its problem."""

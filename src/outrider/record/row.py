@@ -30,6 +30,7 @@ class WeightedRow:
         success: whether the rollout's verdict is correct.
         reward: the rollout's; NaN where it is unscorable, or there is none.
         importance_N: float64, weights of the policy term (:mod:`outrider.objective.correction`); None: all 1.
+        place: among the rows of its step; set by the learner.
 
     What follows is decided over a whole optimizer batch (``Loss.prepare``); before, a row has no weight.
 
@@ -54,6 +55,7 @@ class WeightedRow:
     success: bool = False
     reward: float = math.nan
     importance_N: NDArray[np.float64] | None = None
+    place: int = -1
     weight: float = 0.0
     trained: bool = False
     keeps_N: NDArray[np.bool_] | None = None

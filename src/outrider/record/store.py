@@ -19,7 +19,7 @@ from outrider.record.sampling import Context, Mode
 from outrider.record.verdict import Outcome, Verdict
 
 SCHEMA_VERSION = 6  # 1 had no context_trained, 2 no observations, 3 no replayed rollouts, 4 none of _SINCE_5
-_SINCE_6 = {"test_set"}
+_SINCE_6 = {"test_set", "log_ratios"}
 _SINCE_5 = {"advantages", "predicted", *_SINCE_6}
 VERSIONS = {
     "2": {"observations", *_SINCE_5},
@@ -94,6 +94,7 @@ _COLUMNS = (
     _Column("advantage", _DOUBLE, lambda r: r.advantage, nullable=True),  # null: not assigned
     _Column("advantages", _FLOATS, lambda r: r.advantages_T, nullable=True),  # null: each is `advantage`
     _Column("predicted", _DOUBLE, lambda r: r.predicted, nullable=True),  # null: no stage predicted
+    _Column("log_ratios", _FLOATS, lambda r: r.log_ratios_T, nullable=True),  # null: no forward pass of an update
     _Column("unused", _TEXT, lambda r: r.unused),
 )
 SCHEMA = pa.schema(
@@ -346,6 +347,7 @@ def _rollouts(table: pa.Table) -> Iterator[Rollout]:
             advantage=c["advantage"],
             advantages_T=c["advantages"],
             predicted=c["predicted"],
+            log_ratios_T=c["log_ratios"],
             unused=c["unused"],
         )
 

@@ -20,6 +20,7 @@ from outrider.processes.ranks import Ranks
 from outrider.record import Group, Ids, Problem
 from outrider.runs.checkpoint import Checkpoint
 from outrider.train.collect import Collector
+from outrider.train.log_ratios import with_log_ratios
 from outrider.train.metrics import step_metrics
 from outrider.train.weight_sync import WeightSync
 
@@ -145,13 +146,14 @@ class Trainer:
         self.snapshot = b""  # an update under way: until it is done there is no state to save
         with self.clock.phase("learn"):
             # before the counters move: the learning rate is that of the share spent before this step
-            learned, lost_groups, self.notices = self.learner.update(rows, self.progress)
+            learned, lost_groups, self.notices, logprobs = self.learner.update(rows, self.progress)
         self.counters.step = step
         self.counters.tokens += sum(group.generated_tokens for group in groups)
         lost = learned.get("skipped_nonfinite") and not learned.get("updates")
         self.counters.nonfinite = self.counters.nonfinite + 1 if lost else 0
         groups = [g.left_out("non-finite update") if g.id in lost_groups else g for g in groups]
         with self.clock.phase("record"):
+            groups = with_log_ratios(groups, rows, logprobs)
             learning = {f"learn/{name}": value for name, value in learned.items()}
             metrics = step_metrics(groups, self.counters.tokens) | learning | planned
         with self.clock.phase("sync"):

@@ -148,6 +148,8 @@ class Application:
             tokens=in_script(data),
             read=read,
             analysed=analysed_policy(run) if any(token.analysed for token in of.tokens) else "",
+            trained=any(token.trained for token in of.tokens),
+            clips=any(token.trained and token.trained.clipped is not None for token in of.tokens),
         )
 
     def pair(self, request: Request) -> Response:
@@ -257,7 +259,9 @@ def _numbers(token: ShownToken) -> list[Any]:
     """A token as tokens.js reads it."""
     numbers = (_short(value) for value in (token.logprob, token.entropy, token.advantage))
     of = token.analysed
-    return [token.text, token.id, int(token.sampled), *numbers, of and [of.alternative, of.logprob, _short(of.ratio)]]
+    other = of and [of.alternative, of.logprob, _short(of.ratio)]
+    trained = token.trained and [_short(token.trained.ratio), token.trained.clipped]
+    return [token.text, token.id, int(token.sampled), *numbers, other, trained]
 
 
 def _label(row: Row) -> tuple[str, str]:

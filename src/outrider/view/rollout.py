@@ -12,10 +12,11 @@ from outrider.view.listing import texts_of
 from outrider.view.messages import Message, messages_in, messages_of, turns_of
 from outrider.view.opened_run import OpenedRun, Row
 from outrider.view.tokens import ShownToken, analysed_tokens, tokens_of
+from outrider.view.trained import clip_of
 
-# COLUMNS takes those that are there: files of earlier versions lack the last two
+# COLUMNS takes those that are there: files of earlier versions lack some
 _RECORD = """
-SELECT COLUMNS('^(prompt_ids|prefix_text|token_ids|logprobs|entropies|trainable|observations|advantages)$')
+SELECT COLUMNS('^(prompt_ids|prefix_text|token_ids|logprobs|entropies|trainable|observations|advantages|log_ratios)$')
 FROM read_parquet(?, file_row_number = true) WHERE file_row_number = ?
 """
 
@@ -79,7 +80,8 @@ def shown(run: OpenedRun, row: Row, tokenizer: Tokenizer | None) -> ShownRollout
         return ShownRollout(row, "", record["prefix_text"], [], [], turns, observed)
     ids = record["prompt_ids"]
     prompt = tokenizer.decode(ids, skip_special_tokens=False)
-    tokens = tokens_of(tokenizer, record, row["advantage"], analysed_tokens(run, row, record["token_ids"], tokenizer))
+    analysed = analysed_tokens(run, row, record["token_ids"], tokenizer)
+    tokens = tokens_of(tokenizer, record, row["advantage"], analysed, clip_of(run.data.config))
     return ShownRollout(row, prompt, record["prefix_text"], tokens, messages_of(tokenizer, ids), turns, observed)
 
 

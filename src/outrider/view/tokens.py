@@ -11,6 +11,7 @@ from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
 from outrider.view.opened_run import OpenedRun, Row
+from outrider.view.trained import Clip, TrainedToken, trained_tokens
 
 
 class ShownToken(NamedTuple):
@@ -22,6 +23,7 @@ class ShownToken(NamedTuple):
         logprob, entropy: as recorded when it was drawn, in nats; None where not known.
         advantage: None where none was assigned, and where an environment said the token.
         analysed: None where `outrider analyse tokens` has not been run on the rollout.
+        trained: None where the rollout was in no update, and where an environment said the token.
     """
 
     text: str
@@ -31,6 +33,7 @@ class ShownToken(NamedTuple):
     entropy: float | None
     advantage: float | None = None
     analysed: AnalysedToken | None = None
+    trained: TrainedToken | None = None
 
 
 class AnalysedToken(NamedTuple):
@@ -86,15 +89,20 @@ def analysed_tokens(
 
 
 def tokens_of(
-    tokenizer: Tokenizer, record: Row, advantage: float | None, analysed: Mapping[int, AnalysedToken]
+    tokenizer: Tokenizer,
+    record: Row,
+    advantage: float | None,
+    analysed: Mapping[int, AnalysedToken],
+    clip: Clip | None = None,
 ) -> list[ShownToken]:
-    """The own tokens of a row of a rollout file; ``advantage`` is their mean."""
+    """The own tokens of a row of a rollout file; ``advantage`` is their mean, ``clip`` that of the run's recipe."""
     ids = record["token_ids"]
     nothing: list[Any] = [None] * len(ids)
     sampled = record["trainable"] or [True] * len(ids)
     # null where each trainable token has the mean, and where an earlier version has written the file
     shares = record.get("advantages") or [advantage] * len(ids)
-    columns = (sampled, record["logprobs"] or nothing, record["entropies"] or nothing, shares)
+    trained = trained_tokens(record.get("log_ratios"), sampled, shares, clip)
+    columns = (sampled, record["logprobs"] or nothing, record["entropies"] or nothing, shares, trained)
     numbers = zip(pieces_of(tokenizer, ids), ids, *columns, strict=True)
     return [
         ShownToken(
@@ -105,8 +113,9 @@ def tokens_of(
             _finite(entropy),
             _finite(share) if was_sampled else None,
             analysed.get(at),
+            of_training,
         )
-        for at, (text, id, was_sampled, logprob, entropy, share) in enumerate(numbers)
+        for at, (text, id, was_sampled, logprob, entropy, share, of_training) in enumerate(numbers)
     ]
 
 

@@ -5,9 +5,10 @@
 const box = document.getElementById("tokens");
 const told = document.getElementById("token");
 const data = JSON.parse(document.getElementById("token-data").textContent);
-const tokens = data.tokens.map(([text, id, sampled, logprob, entropy, advantage, analysed]) => (
-  { text, id, sampled: Boolean(sampled), logprob, entropy, advantage, other: analysed, ratio: analysed?.[2] }
-));
+const tokens = data.tokens.map(([text, id, sampled, logprob, entropy, advantage, other, training]) => {
+  const numbers = { logprob, entropy, advantage, ratio: other?.[2], trained: training?.[0], clipped: training?.[1] };
+  return { text, id, sampled: Boolean(sampled), other, ...numbers };
+});
 const finite = (value) => value !== null && value !== undefined;
 const widest = Math.max(...tokens.map((token) => Math.abs(token.advantage ?? 0)), 0);
 const spans = [];
@@ -15,11 +16,14 @@ let chosen = -1;
 
 // From -1 to 1: 0 is no colour, 1 the strongest, of vermilion; negative ones are blue. Entropy and surprise of up to 4
 // nats; advantages as a share of the largest here.
+const ofRatio = (ratio) => (finite(ratio) && ratio > 0 ? Math.max(-1, Math.min(1, -Math.log2(ratio))) : 0);
 const strengths = {
   entropy: (token) => (finite(token.entropy) ? Math.min(token.entropy / 4, 1) : 0),
   logprob: (token) => (finite(token.logprob) ? Math.min(-token.logprob / 4, 1) : 0),
   advantage: (token) => (finite(token.advantage) && widest ? -token.advantage / widest : 0),
-  ratio: (token) => (finite(token.ratio) && token.ratio > 0 ? Math.max(-1, Math.min(1, -Math.log2(token.ratio))) : 0),
+  ratio: (token) => ofRatio(token.ratio),
+  trained: (token) => ofRatio(token.trained),
+  clipped: (token) => (token.clipped ? 1 : 0),
   none: () => 0,
 };
 const scales = {
@@ -27,6 +31,8 @@ const scales = {
   logprob: "log-probability 0 to -4",
   advantage: widest ? `blue +${Number(widest.toPrecision(3))}, red -${Number(widest.toPrecision(3))}` : "all are 0",
   ratio: "blue 2 or more, red a half or less",
+  trained: "blue 2 or more, red a half or less",
+  clipped: `${tokens.filter((token) => token.clipped).length} of ${tokens.length} without a gradient`,
   none: "",
 };
 
@@ -97,7 +103,7 @@ function choose(at) {
   if (at < 0 || at >= tokens.length) return;
   spans[chosen]?.classList.remove("chosen");
   chosen = at;
-  const { text, id, sampled, logprob, entropy, advantage, ratio, other } = tokens[at];
+  const { text, id, sampled, logprob, entropy, advantage, ratio, other, trained, clipped } = tokens[at];
   spans[at].classList.add("chosen");
   const folded = spans[at].closest("details");
   if (folded) folded.open = true;
@@ -107,6 +113,7 @@ function choose(at) {
   if (finite(logprob)) parts.push(`log-probability ${logprob} (probability ${Number(Math.exp(logprob).toPrecision(3))})`);
   if (finite(entropy)) parts.push(`entropy ${entropy} nats`);
   if (finite(advantage)) parts.push(`advantage ${advantage}`);
+  if (finite(trained)) parts.push(`ratio in training ${trained}${clipped ? ", clipped" : ""}`);
   if (finite(ratio)) parts.push(`ratio ${ratio}`);
   if (other) parts.push(`most likely other token ${JSON.stringify(other[0])}, ${Number(Math.exp(other[1]).toPrecision(3))}`);
   told.textContent = parts.join(" · ");

@@ -1,0 +1,48 @@
+"""Rollouts with the ratios that training saw."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outrider.record import Group
+from outrider.record.row import WeightedRow
+
+
+def with_log_ratios(
+    groups: Sequence[Group], rows: Sequence[WeightedRow], logprobs: Sequence[NDArray[np.float32] | None]
+) -> list[Group]:
+    """Groups whose rollouts have the log-probabilities of their last update.
+
+    A row belongs to the rollout of its group with its seed, the identity of the rollout's draws.
+
+    Args:
+        rows: of the step.
+        logprobs: of each row, as :class:`outrider.learn.learner.Updated` has them; empty where the engine does not
+            tell.
+
+    Degenerate cases: a rollout without a row or whose row was in no update has none, and so have rollouts of one group
+    that share a seed, which only a sampler from outside draws.
+    """
+    if not logprobs:
+        return list(groups)
+    several = Counter((row.group, row.seed) for row in rows)
+    seen = {
+        (row.group, row.seed): found
+        for row, found in zip(rows, logprobs, strict=True)
+        if found is not None and several[row.group, row.seed] == 1
+    }
+    return [
+        replace(
+            group,
+            rollouts=tuple(
+                rollout if (found := seen.get((group.id, rollout.seed))) is None else rollout.trained_with(found)
+                for rollout in group.rollouts
+            ),
+        )
+        for group in groups
+    ]
