@@ -29,6 +29,7 @@ from outrider.view.overview import curves, facts, tokens_by_step
 from outrider.view.pass_at_k import before_after
 from outrider.view.problem import problem_history
 from outrider.view.problems import ORDERS, problems
+from runs import run_of
 
 
 @pytest.fixture(scope="module")
@@ -312,6 +313,16 @@ def test_the_time_of_training_is_that_of_its_phases(run_of_0_2: OpenedRun) -> No
     apart = ("step", "evaluate", "tokens_per_second")
     seconds = sum(value for step in steps for name, value in step.items() if name not in apart and value is not None)
     assert facts(run_of_0_2)["time of training"] == f"{seconds:,.0f} seconds"
+
+
+def test_the_time_of_evaluation_is_that_of_all_evaluations_and_left_out_where_it_was_not_kept(
+    tmp_path: Path, run_of_0_2: OpenedRun
+) -> None:
+    assert "time of evaluation" not in facts(run_of_0_2)
+    with run_of(tmp_path / "run", 2) as folder:
+        folder.write_evaluation(0, {}, 100.0)
+        folder.write_evaluation(2, {}, 80.0)
+    assert facts(OpenedRun(tmp_path / "run"))["time of evaluation"] == "3 minutes"
 
 
 def test_before_and_after_of_a_dump_are_counted_from_its_rollouts(tmp_path: Path) -> None:

@@ -43,6 +43,8 @@ def facts(run: OpenedRun) -> dict[str, str]:
         found["evaluation"] = _amount(list(totals.values()))
     if run.data.folder is not None and (seconds := _seconds(run.data.folder)):
         found["time of training"] = _duration(seconds)
+    if run.data.folder is not None and (timed := RunFolder(run.data.folder).evaluation_timing()):
+        found["time of evaluation"] = _duration(sum(row["evaluate"] for row in timed))
     if run.data.folder is not None and "explore" in config and (since := _unfinished(run.data.folder)) is not None:
         found["state"] = f"not finished, last written {_duration(since)} ago"
     return found
