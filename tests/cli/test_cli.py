@@ -9,7 +9,7 @@ import pytest
 
 import outrider
 from outrider.cli import main
-from outrider.config import Recipe, dump_yaml, load_recipe, read_yaml
+from outrider.config import Recipe, dump_yaml, list_recipes, load_recipe, read_yaml
 from outrider.config.load import SettingInfo
 
 
@@ -54,6 +54,42 @@ def test_recipes_are_listed_one_a_line(capsys):
     grpo = lines[names.index("grpo")]
     assert grpo.split("  ")[-1].strip() == "Group-relative policy optimisation, the baseline of everything here."
     assert "arXiv 2402.03300" in grpo
+
+
+def test_recipes_are_searched_in_names_papers_and_summaries(capsys):
+    for words, found in (
+        (["2508.13755", "BREADTH"], {"breadth-naive", "dars-et-breadth", "dars-hw-breadth"}),
+        (["gspo"], {"gspo"}),
+    ):
+        assert main(["recipes", *words]) == 0
+        listed = capsys.readouterr().out
+        names = {line.split()[0] for line in listed.splitlines()}
+        assert found <= names
+        known = {info.name: " ".join(info).casefold() for info in list_recipes()}
+        assert names == {name for name, text in known.items() if all(word.casefold() in text for word in words)}
+        assert "Recommended" not in listed
+    for word, told in (("dasr-hw", "did you mean 'dars-hw'?"), ("quantum", "`outrider recipes` lists all")):
+        assert main(["recipes", word]) == 2
+        sentence = f"outrider: no shipped recipe has {word!r} in its name, paper or summary ({told})\n"
+        assert capsys.readouterr().err == sentence
+
+
+def test_no_word_of_the_list_of_recipes_is_broken_on_a_terminal(capsys, monkeypatch):
+    assert main(["recipes"]) == 0
+    words = capsys.readouterr().out.split()
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["recipes"]) == 0
+    wrapped = capsys.readouterr().out
+    assert max(map(len, wrapped.partition("\n\n")[0].splitlines())) <= 80
+    assert wrapped.split() == words
+
+
+def test_show_takes_one_recipe_and_a_setting_goes_with_it(capsys):
+    assert main(["recipes", "show"]) == 2
+    assert "takes the name of one recipe" in capsys.readouterr().err
+    assert main(["recipes", "grpo", "--setting", "prose"]) == 2
+    assert "--setting goes with" in capsys.readouterr().err
 
 
 def test_what_is_recommended_in_a_setting_is_said(capsys, monkeypatch):

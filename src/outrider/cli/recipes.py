@@ -1,56 +1,103 @@
-"""``outrider recipes``: list the shipped recipes, or show one."""
+"""``outrider recipes``: list the shipped recipes, search them, or show one."""
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from outrider.cli.arguments import Commands, add_setting
+from outrider.errors import UserError, nearest
+
+if TYPE_CHECKING:
+    from outrider.config import RecipeInfo
 
 
 def add_to(commands: Commands) -> None:
     """Declare the command."""
     parser = commands.add_parser(
-        "recipes", help="list the shipped recipes, or show one", description=__doc__, allow_abbrev=False
+        "recipes", help="list the shipped recipes, search them, or show one", description=__doc__, allow_abbrev=False
     )
-    actions = parser.add_subparsers(metavar="show NAME")
-    show = actions.add_parser("show", help="print a recipe's file, and its credit on a worked group")
-    show.add_argument("name", metavar="RECIPE")
-    add_setting(show)
-    show.set_defaults(run=run_show)
-    parser.set_defaults(run=run_list)
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="WORD|show RECIPE",
+        help="list the recipes with these words in name, paper or summary; `show RECIPE` prints the file of one, and "
+        "its credit on a worked group",
+    )
+    add_setting(parser)
+    parser.set_defaults(run=run)
 
 
-def run_list(arguments: argparse.Namespace) -> int:
-    """Name, paper and summary of every shipped recipe, one line each, and which are recommended where."""
+def run(arguments: argparse.Namespace) -> int:
+    """Show one recipe, or list those that are asked for."""
+    words = arguments.words
+    if words[:1] == ["show"]:
+        if len(words) != 2:
+            raise UserError("`outrider recipes show` takes the name of one recipe, as in `outrider recipes show grpo`")
+        return run_show(words[1], arguments.setting)
+    if arguments.setting is not None:
+        raise UserError("--setting goes with `outrider recipes show RECIPE`")
+    return run_list(words)
+
+
+def run_list(words: Sequence[str] = ()) -> int:
+    """Name, paper and summary of the recipes that have all words, and which are recommended where.
+
+    One line each, which is wrapped between words on a terminal.
+
+    Raises:
+        UserError: no recipe has the words.
+    """
     from outrider.config import list_recipes, list_settings
 
-    recipes = list_recipes()
+    shipped = list_recipes()
+    recipes = [recipe for recipe in shipped if all(_has(recipe, word) for word in words)]
+    if not recipes:
+        named = " and ".join(repr(word) for word in words)
+        close = nearest(words[0], [recipe.name for recipe in shipped])
+        close = close if close.startswith("did you mean") else "`outrider recipes` lists all"
+        raise UserError(f"no shipped recipe has {named} in its name, paper or summary ({close})")
     name_width, paper_width = max(len(r.name) for r in recipes), max(len(r.paper) for r in recipes)
     for recipe in recipes:
-        sys.stdout.write(f"{recipe.name:<{name_width}}  {recipe.paper:<{paper_width}}  {recipe.summary}\n")
-    settings = [setting for setting in list_settings() if setting.recommended]
+        sys.stdout.write(_wrapped(f"{recipe.name:<{name_width}}  {recipe.paper:<{paper_width}}  {recipe.summary}"))
+    settings = [setting for setting in list_settings() if setting.recommended and not words]
     if settings:
         sys.stdout.write("\nRecommended by setting, with the values that were compared:\n")
         for setting in settings:
-            words = [setting.recommended, "--setting", setting.name, *setting.values]
-            sys.stdout.write(f"  outrider train {' '.join(words)}\n")
+            named = " ".join([setting.recommended, "--setting", setting.name, *setting.values])
+            sys.stdout.write(f"  outrider train {named}\n")
     return 0
 
 
-def run_show(arguments: argparse.Namespace) -> int:
-    """The file as it was written, the setting that it is tried in, and what its credit makes of a group."""
+def run_show(name: str, setting: str | None) -> int:
+    """The file as it was written, the setting that it is tried in, and the advantages of a worked group."""
     from rich.console import Console  # not at the top: other commands need no rich
 
     from outrider.cli.worked import credit_table
     from outrider.config import load_recipe, setting_texts, text_of
 
-    recipe = load_recipe(arguments.name, setting=arguments.setting)
-    sys.stdout.write(text_of("recipe", arguments.name)[1])
-    for where, text in setting_texts(arguments.name, arguments.setting):
+    recipe = load_recipe(name, setting=setting)
+    sys.stdout.write(text_of("recipe", name)[1])
+    for where, text in setting_texts(name, setting):
         sys.stdout.write(f"\n# {where}\n{text}")
     console = Console()
     for stream in recipe.credit:
         console.print()
         console.print(credit_table(recipe, stream))
     return 0
+
+
+def _has(recipe: RecipeInfo, word: str) -> bool:
+    return word.casefold() in " ".join(recipe).casefold()
+
+
+def _wrapped(line: str) -> str:
+    """A line that breaks between words on a terminal; whole where a program reads it."""
+    if not sys.stdout.isatty():
+        return f"{line}\n"
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(line, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False) + "\n"
