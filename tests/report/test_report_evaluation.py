@@ -176,7 +176,7 @@ def test_models_are_set_beside_each_other_by_test_set_and_level(models):
         ["<b>`x", "beta", None],
         ["<b>`x", None, "alpha/1"],
         ["<b>`x", None, "alpha/2"],
-        ["<b>`x", "all", "all"],
+        ["<b>`x", "all", None],
     ]
 
 

@@ -223,7 +223,8 @@ def note_counts(done: pa.Table, notes: Notes) -> None:
             *((word, len(done[name].unique())) for word, name in _COUNTED.items()),
         ]
     )
-    notes.say(f"Read {rollouts} of {problems} in {groups} and {steps}.")
+    apart = "" if len(done["model"].unique()) < 2 else " (those of each model counted apart)"
+    notes.say(f"Read {rollouts} of {problems}{apart} in {groups} and {steps}.")
     unverified = done["outcome"].null_count
     if unverified:
         share = "No rollout" if unverified == len(done) else f"{len(done) - unverified:,} of {len(done):,} rollouts"

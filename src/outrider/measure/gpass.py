@@ -67,7 +67,10 @@ def _at_least(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
 
     Draw by draw: every factor is a share in [0, 1] and every sum has positive terms, so nothing overflows or cancels.
     """
-    n_P, c_P = counts(n, c, k)
+    all_P = counts(n, c, k)
+    # many problems have equal counts, and each pair of them is computed once
+    distinct, place_P = np.unique(np.stack([values_P.ravel() for values_P in all_P]), axis=1, return_inverse=True)
+    n_P, c_P = distinct
     exactly_PK = np.zeros((*n_P.shape, k + 1))
     exactly_PK[..., 0] = 1.0
     found_K = np.arange(k + 1)
@@ -79,4 +82,5 @@ def _at_least(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
         exactly_PK *= failure_PK
         exactly_PK[..., 1:] += more_PK[..., :-1]
     at_least_PK = np.minimum(np.cumsum(exactly_PK[..., ::-1], axis=-1)[..., ::-1], 1.0)
-    return np.where((n_P < k)[..., None], np.nan, at_least_PK)
+    at_least_PK[n_P < k] = np.nan
+    return np.asarray(at_least_PK[place_P.ravel()].reshape(*all_P[0].shape, k + 1))

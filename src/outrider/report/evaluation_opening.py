@@ -14,7 +14,7 @@ from outrider.report.comparing.sentences import better
 from outrider.report.content import CellValue, TableBlock, Unit
 from outrider.report.data import CUT, RunData
 from outrider.report.digits import percent
-from outrider.report.scores import Part, cells_of, largest_k, names_of, parts_of
+from outrider.report.scores import EvaluationPart, cells_of, largest_k, names_of, parts_of
 from outrider.report.sections.frontier import known_interval
 from outrider.report.sections.seen import in_percent, one
 
@@ -106,7 +106,9 @@ def _pairs(models: Mapping[str, Evaluation]) -> tuple[str, list[PairedRuns]]:
     return best, found
 
 
-def _table(id: str, title: str, first: str, named: Sequence[tuple[str, Part, Evaluation]], note: str) -> TableBlock:
+def _table(
+    id: str, title: str, first: str, named: Sequence[tuple[str, EvaluationPart, Evaluation]], note: str
+) -> TableBlock:
     """Rows under the columns that any of them has."""
     columns = list(dict.fromkeys(name for _, _, evaluation in named for name in names_of(evaluation)))
     columns.sort(key=lambda column: (_ORDER.index(column.partition("@")[0]), _k(column)))

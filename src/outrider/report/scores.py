@@ -16,7 +16,7 @@ from outrider.report.sections.frontier import defined, known_interval
 TAUS = (0.5, 0.75)  # shares of k between that of pass@k and that of pass^k
 
 
-class Part(NamedTuple):
+class EvaluationPart(NamedTuple):
     """A part of the problems of an evaluation.
 
     Attributes:
@@ -30,15 +30,15 @@ class Part(NamedTuple):
     tallies: Sequence[Tally]
 
 
-def parts_of(evaluation: Evaluation) -> list[Part]:
+def parts_of(evaluation: Evaluation) -> list[EvaluationPart]:
     """The test sets where there are several, the levels where there are any, and all problems."""
     parts = []
     for kind, summaries, tallies in (
         ("test set", evaluation.test_sets, by_test_set(evaluation.tallies)),
         ("level", evaluation.levels, by_level(evaluation.tallies)),
     ):
-        parts += [Part(kind, one.level or "(none)", one, tallies.get(one.level, ())) for one in summaries]
-    return [*parts, Part("", "all", evaluation.overall, evaluation.tallies)]
+        parts += [EvaluationPart(kind, one.level or "(none)", one, tallies.get(one.level, ())) for one in summaries]
+    return [*parts, EvaluationPart("", "all", evaluation.overall, evaluation.tallies)]
 
 
 def largest_k(evaluation: Evaluation) -> int:
@@ -53,7 +53,7 @@ def names_of(evaluation: Evaluation) -> list[str]:
     return [*(f"pass@{k}" for k in shown_ks(defined(evaluation.overall.pass_at))), "greedy", "majority", *reliable]
 
 
-def cells_of(part: Part, evaluation: Evaluation) -> list[CellValue]:
+def cells_of(part: EvaluationPart, evaluation: Evaluation) -> list[CellValue]:
     """The numbers of a part, each with its interval; None, an empty cell, where the data cannot say."""
     none, k = Interval(np.nan, np.nan, np.nan, 0), largest_k(evaluation)
     summary = part.summary

@@ -15,7 +15,8 @@ from outrider.view.opened_run import OpenedRun
 
 _COUNTS = f"""
 SELECT problem_id, count(*) AS n, count(*) FILTER (outcome = 'correct') AS c FROM seen
-WHERE split = ? AND step BETWEEN ? AND ? AND CAST(? AS VARCHAR) IN ('', model) AND outcome IN ('correct', 'incorrect', 'unparseable') AND {SAMPLED}
+WHERE split = ? AND step BETWEEN ? AND ? AND CAST(? AS VARCHAR) IN ('', model)
+    AND outcome IN ('correct', 'incorrect', 'unparseable') AND {SAMPLED}
     AND parent IS NULL AND context = 'plain' AND stage = (SELECT min(stage) FROM seen WHERE split = ?)
 GROUP BY problem_id, step, group_id ORDER BY ALL
 """

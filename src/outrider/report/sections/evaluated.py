@@ -47,13 +47,13 @@ def _table(several: Mapping[str, Evaluation], note: str) -> TableBlock:
     """A row for each part of the problems; of several models one for each of them."""
     scores = list(dict.fromkeys(name for one in several.values() for name in names_of(one)))
     named = [(name, one, part) for name, one in several.items() for part in parts_of(one)]
+    kinds = [part.kind for *_, part in named]
+    whole = "test set" if "test set" in kinds else "level"  # the column that says that a row is of all problems
     body: list[list[CellValue]] = []
     for name, one, part in named:
         cells = dict(zip(names_of(one), cells_of(part, one), strict=True))
-        labels = [name, part.name if part.kind != "level" else None, part.name if part.kind != "test set" else None]
-        body.append([*labels, part.summary.problems, *map(cells.get, scores), *_lost(part.summary)])
-    if not any(part.kind == "test set" for *_, part in named):
-        body = [[row[0], None, *row[2:]] for row in body]
+        labels = [part.name if kind == (part.kind or whole) else None for kind in ("test set", "level")]
+        body.append([name, *labels, part.summary.problems, *map(cells.get, scores), *_lost(part.summary)])
     columns = ["model", "test set", "level", "problems", *scores]
     columns += ["responses", "cut off", "unparseable", "not verified", "tokens per response"]
     filled = [i for i in range(len(columns)) if any(row[i] not in (None, "") for row in body)]
