@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
 from outrider.view.opened_run import OpenedRun, Row
-from outrider.view.trained import Clip, TrainedToken, trained_tokens
+from outrider.view.trained import ClipBounds, TrainedToken, trained_tokens
 
 
 class ShownToken(NamedTuple):
@@ -93,7 +93,7 @@ def tokens_of(
     record: Row,
     advantage: float | None,
     analysed: Mapping[int, AnalysedToken],
-    clip: Clip | None = None,
+    clip: ClipBounds | None = None,
 ) -> list[ShownToken]:
     """The own tokens of a row of a rollout file; ``advantage`` is their mean, ``clip`` that of the run's recipe."""
     ids = record["token_ids"]

@@ -19,7 +19,7 @@ class TrainedToken(NamedTuple):
     clipped: bool | None
 
 
-class Clip(NamedTuple):
+class ClipBounds(NamedTuple):
     """The bounds of PPO's clip, and whether they hold for each token or for the response."""
 
     low: float
@@ -34,7 +34,7 @@ class Clip(NamedTuple):
         return advantage < 0 and (ratio < self.low or ratio > self.dual)
 
 
-def clip_of(config: Mapping[str, Any]) -> Clip | None:
+def clip_of(config: Mapping[str, Any]) -> ClipBounds | None:
     """The clip of a run's configuration; None of another surrogate, and of the earlier forms of versions before 0.2."""
     objective = config.get("objective")
     surrogate = objective.get("surrogate") if isinstance(objective, Mapping) else None
@@ -42,14 +42,14 @@ def clip_of(config: Mapping[str, Any]) -> Clip | None:
     if not isinstance(clip, Mapping) or not {"low", "high", "ratio"} <= clip.keys():
         return None
     dual = clip.get("dual")
-    return Clip(1 - clip["low"], 1 + clip["high"], math.inf if dual is None else dual, clip["ratio"] == "token")
+    return ClipBounds(1 - clip["low"], 1 + clip["high"], math.inf if dual is None else dual, clip["ratio"] == "token")
 
 
 def trained_tokens(
     log_ratios: Sequence[float] | None,
     sampled: Sequence[bool],
     advantages: Sequence[float | None],
-    clip: Clip | None,
+    clip: ClipBounds | None,
 ) -> list[TrainedToken | None]:
     """One for each own token; None for an observed one, and for all where the rollout was in no update.
 
