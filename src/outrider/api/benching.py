@@ -90,13 +90,20 @@ class BenchResult:
     """The result of a bench. Frames need pandas (``pip install 'outrider[notebook]'``).
 
     Attributes:
-        path: the bench folder, with ``page.md``, ``results.json``, ``numbers.csv`` and the runs.
+        path: the bench folder, with ``bench.html``, ``results.json``, ``numbers.csv`` and the runs.
         failures: one sentence for every run that failed.
     """
 
     def __init__(self, report: BenchReport, path: Path) -> None:
         self._report, self.path = report, path
         self.failures = list(report.failures)
+
+    @cached_property
+    def verdict(self) -> list[str]:
+        """Which recipe is ahead, in what, by how much, and how sure that is: sentences, the most important first."""
+        from outrider.bench.verdict import verdict
+
+        return verdict(self._report)
 
     @cached_property
     def table(self) -> DataFrame:
@@ -135,4 +142,5 @@ class BenchResult:
 
     def _repr_html_(self) -> str:
         table = html.escape((self.path / "table.md").read_text("utf-8"))
-        return f"<p>{html.escape(repr(self))}</p><pre>{table}</pre>"
+        told = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self.verdict)
+        return f"{told}<pre>{table}</pre>"
