@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import numpy as np
 import pytest
@@ -104,6 +104,44 @@ def test_a_point_of_a_curve_leads_to_the_rollouts_of_its_step(tab: Tab, site: st
     tab.page.evaluate("document.querySelector('[data-figure=reward]').emit('plotly_click', {points: [{x: 2, y: 0}]})")
     tab.page.wait_for_url("**/rollouts?split=train&step=2")
     assert "step" in (tab.page.text_content("h1 ~ form") or "")
+
+
+def test_a_point_of_a_problem_leads_to_its_rollouts_of_that_step(tab: Tab, tmp_path: Path) -> None:
+    id = "p & 1/<b>"
+    rows = [
+        row(split=split, step=step, problem_id=id, group_id=f"{split} {step}", member=member, predicted=0.5)
+        for split, step in (("train", 1), ("train", 4), ("evaluate", 0), ("evaluate", 4))
+        for member in (0, 1)
+    ] + [row(problem_id="another", step=4)]
+    with serving([OpenedRun(plain_run(tmp_path, rows))], local_tokenizer, port=0) as address:
+        for curve, split, step in (("training", "train", 4), ("evaluations", "evaluate", 0)):
+            tab.open(address + "run/0/problem?" + urlencode({"id": id}))
+            tab.draw_all()
+            names = tab.page.evaluate("document.querySelector('[data-figure=pass-rate]').data.map((one) => one.name)")
+            assert [name for name in names if name] == ["training", "evaluations", "predicted"]
+            clicked = {"x": step, "y": 0, "data": {"name": curve}}
+            tab.page.evaluate(
+                "(p) => document.querySelector('[data-figure=pass-rate]').emit('plotly_click', {points: [p]})", clicked
+            )
+            tab.page.wait_for_url("**/rollouts?**")
+            assert dict(parse_qsl(urlsplit(tab.page.url).query)) == {"problem": id, "split": split, "step": str(step)}
+            assert tab.page.text_content(".summary b") == "2"
+        calm(tab, address)
+
+
+def test_shares_along_an_axis_are_in_percent_as_in_tables(tab: Tab, site: str) -> None:
+    tab.open(site + "run/0/")
+    tab.draw_all()
+    ticks = "all => all.map(one => one.textContent)"
+    shown = tab.page.eval_on_selector_all("[data-figure=groups] .ytick text", ticks)
+    assert shown[0] == "0 %"
+    assert shown[-1] == "100 %"
+    steps = tab.page.eval_on_selector_all("[data-figure=reward] .xtick text", ticks)
+    assert all(step.isdecimal() for step in steps)
+    tips = "document.querySelector('[data-figure=groups]').data.flatMap((one) => one.hovertext)"
+    parts = [float(tip.split("</b> ")[1].removesuffix(" %")) for tip in tab.page.evaluate(tips) if tip]
+    steps_shown = len(parts) // 3
+    assert [sum(parts[i::steps_shown]) for i in range(steps_shown)] == pytest.approx([100] * steps_shown, abs=0.5)
 
 
 def test_filters_of_the_form_are_in_the_address(tab: Tab, site: str) -> None:

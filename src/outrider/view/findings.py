@@ -12,8 +12,8 @@ from outrider.report.findings import Examined
 from outrider.view.opened_run import OpenedRun
 
 EVIDENCE: Mapping[str, tuple[str, str]] = {
-    "dead prompts": ("problems never solved", "problems?order=never+solved"),
-    "coverage narrowing": ("problems solved early and lost later", "problems?order=lost"),
+    "dead prompts": ("problems never solved", "problems?kind=never+solved"),
+    "coverage narrowing": ("problems solved early and lost later", "problems?kind=lost"),
     "truncation": ("the longest rollouts", "rollouts?sort=-tokens"),
     "length drift": ("the longest rollouts", "rollouts?split=train&sort=-tokens"),
     "verifier suspicion": ("rollouts that could not be parsed", "rollouts?verdict=unparseable"),
