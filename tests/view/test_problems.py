@@ -144,3 +144,22 @@ def test_the_word_problems_is_marked_on_the_page_of_one(run: OpenedRun) -> None:
     ):
         bar = client.get(f"/run/0/{address}").text.partition("<header")[2].partition("</header>")[0]
         assert re.findall(r'aria-current="(\w+)">([^<]*)<', bar) == [marked]
+
+
+def test_a_problem_without_verdicts_was_trained_on_all_the_same(run: OpenedRun) -> None:
+    story = "Training drew 1 rollout of it in 1 step; none has a verdict."
+    assert problem_history(run, "unknown").story == story
+    page = client_of(run).get("/run/0/problem", params={"id": "unknown"}).text
+    assert "0 of 0" not in page
+
+
+def test_the_list_shows_what_tells_prompts_apart_and_no_empty_column(tmp_path: Path) -> None:
+    prompt = "[system]\nBe careful.\n\n[user]\nWhat is {}?"
+    rows = [row(problem_id=f"p{i}", prompt=prompt.format(i), outcome=None, tokens=None) for i in (1, 2)]
+    client = client_of(OpenedRun(plain_run(tmp_path, rows)))
+    page = client.get("/run/0/problems").text
+    assert re.findall(r'class="asked" dir="auto">([^<]*)<', page) == ["What is 1?", "What is 2?"]
+    heads = re.findall(r"<th[^>]*>([^<]+)</th>", page)
+    assert heads == ["problem", "used for", "status", "rollouts"]
+    heads = re.findall(r'<th scope="col"[^>]*>(?:<a[^>]*>)?([^<]+)<', client.get("/run/0/rollouts").text)
+    assert heads == ["split", "step", "problem", "verdict", "entropy", "stop", "response"]

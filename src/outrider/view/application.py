@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -51,9 +51,9 @@ class Application:
         locate: the tokenizer of a model by its name.
     """
 
-    def __init__(self, runs: Sequence[OpenedRun], locate: Locate, columns: Mapping[str, str] | None = None) -> None:
+    def __init__(self, runs: Sequence[OpenedRun], locate: Locate) -> None:
         self.runs = list(runs)
-        self.findings = [Findings(run, columns) for run in runs]
+        self.findings = [Findings(run) for run in runs]
         self._locate = locate
         self._tokenizers: dict[int, Tokenizer | None] = {}
         self._pages = templates()
@@ -170,7 +170,7 @@ class Application:
     def problem(self, request: Request) -> Response:
         run = self._run(request)
         history = problem_history(run, request.query_params.get("id", ""))
-        prompts = prompts_of(run, [history.id], self._tokenizer(request.path_params["run"]))
+        prompt = prompts_of(run, [history.id], self._tokenizer(request.path_params["run"])).get(history.id)
         others = [
             (at, name, elsewhere(other, history.id))
             for at, (name, other) in enumerate(zip(names_of(self.runs), self.runs, strict=True))
@@ -182,7 +182,7 @@ class Application:
             request,
             run,
             history=history,
-            prompt=prompts.get(history.id, ""),
+            prompt=prompt.text if prompt else "",
             others=others,
             figures=figures,
             plots=_plots(figures),

@@ -95,7 +95,12 @@ class ProblemHistory(NamedTuple):
     def _trained(self) -> str:
         tried = self.of_split("train")
         solved = [step for step in tried if step.correct]
-        if not tried:
+        drawn = [step for step in self.steps if step.split == "train"]
+        if drawn and not tried:
+            rollouts = sum(step.rollouts for step in drawn)
+            steps = len({step.step for step in drawn})
+            return f"Training drew {_times(rollouts, 'rollout')} of it in {_times(steps, 'step')}; none has a verdict."
+        if not drawn:
             return "It was not trained on."
         if not solved:
             return f"Training tried it in {_times(len(tried), 'step')} and never solved it."

@@ -92,6 +92,7 @@ def _gathered(run: OpenedRun) -> dict[str, list[str]]:
     if "use" in found:
         found["use"].sort(key=[*USES].index)
     there = {row["kind"] for row in run.rows("SELECT DISTINCT kind FROM problems")}
-    # that no problem was lost is worth to be read
-    found["kind"] = [kind for kind in KINDS if kind in there or kind != "not verified"]
+    found.pop("kind", None)
+    if there != {"not verified"}:  # that no problem was lost is worth reading
+        found["kind"] = [kind for kind in KINDS if kind in there or kind != "not verified"]
     return {name: found[name] for name in FILTERS if name in found}
