@@ -4,7 +4,8 @@ A made-up run of 1,000 steps with 1,000 rollouts each, 150 tokens a response on 
 temporary folder (2 GB; a few minutes); then one process opens it as `outrider view` does and asks for pages as a
 browser would. ``seconds``: median and largest of three; a text that is searched for in all files is answered by what
 was found in 0.3 s, and ``searched_seconds`` tells until such a search has ended. ``memory``: the largest resident size
-of that process, of which the libraries alone take 0.25 GiB, before its findings were asked for and with them;
+of that process before its findings were asked for, and with them; its libraries alone take 0.42 GiB, since the
+benchmarks load PyTorch, which the viewer does not (0.22 GiB);
 ``findings_seconds``: until all checks were made.
 
 Usage: ``python benchmarks/view.py [rollouts] [folder that keeps the run]``.

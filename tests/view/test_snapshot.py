@@ -93,9 +93,9 @@ def test_a_run_without_rollouts_yet_has_an_empty_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_gathered_run_has_its_numbers_without_texts(tmp_path: Path, seed: int) -> None:
-    from outrider.report.run import gathered, open_run
+    from outrider.report.run import gather, open_run
 
-    run = gathered(open_run(plain_run(tmp_path, random_rows(seed))))
+    run = gather(open_run(plain_run(tmp_path, random_rows(seed))))
     assert run.numbers != "rollouts"
     known = ", ".join(name for name in PLAIN.names if name not in ("text", "prompt", "answer", "detail"))
     both = [

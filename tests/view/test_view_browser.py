@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -173,30 +174,32 @@ def test_hostile_text_does_nothing(tab: Tab, hostile_site: str) -> None:
         calm(tab, hostile_site)
 
 
+@contextmanager
+def growing(folder: Path) -> Iterator[tuple[str, Callable[[], Path]]]:
+    """The address of a run that lacks its last step, and what brings that step."""
+    run = Path(shutil.copytree(RUN, folder / "run"))
+    last = sorted((run / "rollouts").glob("train-*.parquet"))[-1]
+    away = last.rename(folder / last.name)
+    with serving([OpenedRun(run)], local_tokenizer, port=0) as address:
+        yield address, lambda: away.rename(last)
+
+
 def test_new_data_is_offered(tab: Tab, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(RUN, tmp_path / "run"))
-    last = sorted((folder / "rollouts").glob("train-*.parquet"))[-1]
-    away = tmp_path / last.name
-    last.rename(away)
-    with serving([OpenedRun(folder)], local_tokenizer, port=0) as address:
+    with growing(tmp_path) as (address, grow):
         tab.open(address + "run/0/")
         assert not tab.page.is_visible("#news")
-        away.rename(last)
+        grow()
         tab.until("!document.getElementById('news').hidden")
         calm(tab, address)
 
 
 def test_a_page_that_follows_reads_itself_again(tab: Tab, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(RUN, tmp_path / "run"))
-    last = sorted((folder / "rollouts").glob("train-*.parquet"))[-1]
-    away = tmp_path / last.name
-    last.rename(away)
-    with serving([OpenedRun(folder)], local_tokenizer, port=0) as address:
+    with growing(tmp_path) as (address, grow):
         tab.open(address + "run/0/rollouts?split=train")
         before = tab.page.text_content(".summary")
         tab.page.check("#follow")
         with tab.page.expect_navigation():
-            away.rename(last)
+            grow()
         assert tab.page.text_content(".summary") != before
         assert tab.page.is_checked("#follow")
         assert tab.page.url.endswith("?split=train")

@@ -11,7 +11,7 @@ from outrider.report.data import RunData
 from outrider.report.findings import examine
 from outrider.report.kind import is_evaluation, with_evaluations
 from outrider.report.opening import opening
-from outrider.report.run import gathered
+from outrider.report.run import gather
 from outrider.report.sections import (
     analysis_intervene,
     analysis_shift,
@@ -61,7 +61,7 @@ OF_A_TRAINING = (budget.section, groups.section, credit.section, belief.section,
 
 def build(run: RunData) -> Report:
     """The report of one run, or of an evaluation without a training."""
-    run = with_evaluations(gathered(run))
+    run = with_evaluations(gather(run))
     evaluation = is_evaluation(run)
     result = examine(run)
     facts = _facts(run) | {"Outrider": outrider.__version__}

@@ -128,7 +128,7 @@ def is_run(path: Path) -> bool:
     return inside or any(_kind(file) in ("run", "plain") for file in path.glob("[!.]*.parquet"))
 
 
-def gather(run: RunData) -> None:
+def gather(run: RunData) -> RunData:
     """Read the numbers of every rollout once, for many queries to come; texts stay on disk.
 
     ``rollouts`` has the same columns and rows afterwards. What took a pass over all tokens (``tokens``, ``entropy``,
@@ -136,34 +136,42 @@ def gather(run: RunData) -> None:
 
     A file that turns out to be damaged within is left out, with one more of ``notices``.
 
+    Returns:
+        the run, whose ``numbers`` are the stored ones.
+
     Raises:
         UserError: no file is whole.
     """
-    if not run.has("files") or run.has("gathered"):
-        return
-    names = ", ".join(name for name in PLAIN.names if name not in _TEXTS)
-    create = f"CREATE TABLE gathered AS SELECT row_key, {names} FROM rollouts_on_disk"
-    try:
-        run.db.execute(create)
-    except duckdb.Error:
-        _leave_out_damaged(run)
-        run.db.execute(create)
+    if run.has("gathered") or not run.has("files"):
+        return numbers_gathered(run)
+    run = numbers_gathered(run)
     # texts are joined back by row_key and read only by queries that name them
     texts = ", ".join(f"on_disk.{name} AS {name}" if name in _TEXTS else f"gathered.{name}" for name in PLAIN.names)
     run.db.execute(
         f"CREATE OR REPLACE VIEW rollouts AS SELECT {texts} FROM gathered "
         f"JOIN (SELECT row_key, {', '.join(_TEXTS)} FROM rollouts_on_disk) AS on_disk USING (row_key)"
     )
+    return run
 
 
-def gathered(run: RunData) -> RunData:
-    """The run after :func:`gather`, whose ``numbers`` are the stored ones, so that a question about them joins no text.
+def numbers_gathered(run: RunData) -> RunData:
+    """The run with stored ``numbers``; its ``rollouts`` are still read from disk, so that a question about texts joins
+    nothing.
 
     Raises:
         UserError: no file is whole.
     """
-    gather(run)
-    return replace(run, numbers="gathered") if run.has("gathered") else run
+    if not run.has("files"):
+        return run
+    if not run.has("gathered"):
+        names = ", ".join(name for name in PLAIN.names if name not in _TEXTS)
+        create = f"CREATE TABLE gathered AS SELECT row_key, {names} FROM rollouts_on_disk"
+        try:
+            run.db.execute(create)
+        except duckdb.Error:
+            _leave_out_damaged(run)
+            run.db.execute(create)
+    return replace(run, numbers="gathered")
 
 
 def rows_of_files(run: RunData, files: Sequence[str], columns: Sequence[str]) -> str:
