@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import report_sample
-from browsing import Tab, chromium
+from browsing import Tab
 from hostile import SHOWN, hostile
 
 from outrider.report.content import Figure, Report, Section, Series, TableBlock
@@ -20,12 +20,6 @@ def sample() -> str:
 
 
 @pytest.fixture(scope="module")
-def browser():
-    with chromium() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
 def at(tmp_path_factory):
     """The address of a page in a file."""
 
@@ -35,11 +29,6 @@ def at(tmp_path_factory):
         return path.as_uri()
 
     return write
-
-
-@pytest.fixture(scope="module")
-def tab(browser) -> Tab:
-    return Tab(browser)
 
 
 @pytest.fixture(scope="module")

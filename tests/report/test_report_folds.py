@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import report_sample
-from browsing import Tab, chromium
 from plain_rows import random_rows, row, run_of_rows
 
 from outrider.report.build import build
@@ -12,12 +11,6 @@ from outrider.report.page import render
 
 TALLEST = 3000  # pixels at a width of 1300, before unfolding
 OPEN = "[...document.querySelectorAll('details.fold')].filter((fold) => fold.open).map((fold) => fold.dataset.key)"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +27,6 @@ def at(tmp_path_factory):
     (folder / "built.html").write_text(render(build(run_of_rows([*random_rows(0, steps=30), *held_out]))))
     (folder / "sample.html").write_text(render(report_sample.sample()))
     return {path.stem: path.as_uri() for path in folder.iterdir()}
-
-
-@pytest.fixture(scope="module")
-def tab(browser) -> Tab:
-    return Tab(browser)
 
 
 def test_the_page_is_short_before_unfolding_and_begins_with_the_answer(tab, at):

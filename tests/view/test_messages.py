@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from byte_tokenizer import byte_tokenizer
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Tokenizer
 
 from outrider.importers.text import as_text
 from outrider.view.messages import Message, messages_in, messages_of, turns_of
@@ -16,13 +17,8 @@ SYSTEM, USER = Message("system", "Add.\nBriefly."), Message("user", "2 + 2?")
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    """A token for each byte, and the special tokens of three templates."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    made = Tokenizer(models.BPE({letter: i for i, letter in enumerate(alphabet)}, []))
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    made.add_special_tokens([AddedToken(mark, special=True) for mark in MARKS])
-    return made
+    """With the special tokens of three templates."""
+    return byte_tokenizer(MARKS)
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from byte_tokenizer import byte_tokenizer
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Tokenizer
 
 from outrider.view.rollout import _as_tree
 from outrider.view.tokens import pieces_of
@@ -15,12 +16,7 @@ from outrider.view.tokens import pieces_of
 
 @pytest.fixture(scope="module")
 def bytes_alone() -> Tokenizer:
-    """A token for each byte."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = Tokenizer(models.BPE({letter: i for i, letter in enumerate(alphabet)}, []))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    return tokenizer
+    return byte_tokenizer()
 
 
 @given(text=st.text(max_size=30))

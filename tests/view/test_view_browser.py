@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import numpy as np
 import pytest
@@ -106,6 +107,44 @@ def test_a_point_of_a_curve_leads_to_the_rollouts_of_its_step(tab: Tab, site: st
     assert "step" in (tab.page.text_content("h1 ~ form") or "")
 
 
+def test_a_point_of_a_problem_leads_to_its_rollouts_of_that_step(tab: Tab, tmp_path: Path) -> None:
+    id = "p & 1/<b>"
+    rows = [
+        row(split=split, step=step, problem_id=id, group_id=f"{split} {step}", member=member, predicted=0.5)
+        for split, step in (("train", 1), ("train", 4), ("evaluate", 0), ("evaluate", 4))
+        for member in (0, 1)
+    ] + [row(problem_id="another", step=4)]
+    with serving([OpenedRun(plain_run(tmp_path, rows))], local_tokenizer, port=0) as address:
+        for curve, split, step in (("training", "train", 4), ("evaluations", "evaluate", 0)):
+            tab.open(address + "run/0/problem?" + urlencode({"id": id}))
+            tab.draw_all()
+            names = tab.page.evaluate("document.querySelector('[data-figure=pass-rate]').data.map((one) => one.name)")
+            assert [name for name in names if name] == ["training", "evaluations", "predicted"]
+            clicked = {"x": step, "y": 0, "data": {"name": curve}}
+            tab.page.evaluate(
+                "(p) => document.querySelector('[data-figure=pass-rate]').emit('plotly_click', {points: [p]})", clicked
+            )
+            tab.page.wait_for_url("**/rollouts?**")
+            assert dict(parse_qsl(urlsplit(tab.page.url).query)) == {"problem": id, "split": split, "step": str(step)}
+            assert tab.page.text_content(".summary b") == "2"
+        calm(tab, address)
+
+
+def test_shares_along_an_axis_are_in_percent_as_in_tables(tab: Tab, site: str) -> None:
+    tab.open(site + "run/0/")
+    tab.draw_all()
+    ticks = "all => all.map(one => one.textContent)"
+    shown = tab.page.eval_on_selector_all("[data-figure=groups] .ytick text", ticks)
+    assert shown[0] == "0 %"
+    assert shown[-1] == "100 %"
+    steps = tab.page.eval_on_selector_all("[data-figure=reward] .xtick text", ticks)
+    assert all(step.isdecimal() for step in steps)
+    tips = "document.querySelector('[data-figure=groups]').data.flatMap((one) => one.hovertext)"
+    parts = [float(tip.split("</b> ")[1].removesuffix(" %")) for tip in tab.page.evaluate(tips) if tip]
+    steps_shown = len(parts) // 3
+    assert [sum(parts[i::steps_shown]) for i in range(steps_shown)] == pytest.approx([100] * steps_shown, abs=0.5)
+
+
 def test_filters_of_the_form_are_in_the_address(tab: Tab, site: str) -> None:
     tab.open(site + "run/0/rollouts")
     tab.page.select_option("select[name=split]", "train")
@@ -135,30 +174,32 @@ def test_hostile_text_does_nothing(tab: Tab, hostile_site: str) -> None:
         calm(tab, hostile_site)
 
 
+@contextmanager
+def growing(folder: Path) -> Iterator[tuple[str, Callable[[], Path]]]:
+    """The address of a run that lacks its last step, and what brings that step."""
+    run = Path(shutil.copytree(RUN, folder / "run"))
+    last = sorted((run / "rollouts").glob("train-*.parquet"))[-1]
+    away = last.rename(folder / last.name)
+    with serving([OpenedRun(run)], local_tokenizer, port=0) as address:
+        yield address, lambda: away.rename(last)
+
+
 def test_new_data_is_offered(tab: Tab, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(RUN, tmp_path / "run"))
-    last = sorted((folder / "rollouts").glob("train-*.parquet"))[-1]
-    away = tmp_path / last.name
-    last.rename(away)
-    with serving([OpenedRun(folder)], local_tokenizer, port=0) as address:
+    with growing(tmp_path) as (address, grow):
         tab.open(address + "run/0/")
         assert not tab.page.is_visible("#news")
-        away.rename(last)
+        grow()
         tab.until("!document.getElementById('news').hidden")
         calm(tab, address)
 
 
 def test_a_page_that_follows_reads_itself_again(tab: Tab, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(RUN, tmp_path / "run"))
-    last = sorted((folder / "rollouts").glob("train-*.parquet"))[-1]
-    away = tmp_path / last.name
-    last.rename(away)
-    with serving([OpenedRun(folder)], local_tokenizer, port=0) as address:
+    with growing(tmp_path) as (address, grow):
         tab.open(address + "run/0/rollouts?split=train")
         before = tab.page.text_content(".summary")
         tab.page.check("#follow")
         with tab.page.expect_navigation():
-            away.rename(last)
+            grow()
         assert tab.page.text_content(".summary") != before
         assert tab.page.is_checked("#follow")
         assert tab.page.url.endswith("?split=train")

@@ -28,7 +28,8 @@ from outrider.view.opened_run import OpenedRun, Row
 from outrider.view.overview import curves, facts, tokens_by_step
 from outrider.view.pass_at_k import before_after
 from outrider.view.problem import problem_history
-from outrider.view.problems import ORDERS, problems
+from outrider.view.problem_filter import ORDERS, ProblemFilter
+from outrider.view.problems import problems
 from runs import run_of
 
 
@@ -149,7 +150,9 @@ def test_an_export_holds_the_filtered_rows(tmp_path: Path, form: str) -> None:
         ("/run/0/rollout?step=1&id=x", 400, "a rollout is named by split, step and id"),
         ("/run/0/rollout?split=train&step=999&id=x/0", 400, "has no train rollout x/0 of step 999"),
         ("/run/0/problem?id=none-such", 400, "has no rollout of a problem"),
-        ("/run/0/problems?order=loost", 400, "did you mean"),
+        ("/run/0/problems?order=largest+drp", 400, "did you mean"),
+        ("/run/0/problems?kind=loost", 400, "did you mean"),
+        ("/run/0/problems?used=held+out", 400, "problems have no filter 'used'"),
         ("/run/0/rollouts?step=a", 400, "should be a number or a range"),
         ("/run/0/export?format=xls", 400, "there is no format"),
         ("/static/..%2f..%2fapplication.py", 404, "There is no page"),
@@ -182,21 +185,21 @@ def test_a_problem_that_was_solved_early_and_lost_later_comes_first(tmp_path: Pa
         *(each for step in (1, 4) for each in at("train", step, "never", 0)),
     ]  # fmt: skip
     run = OpenedRun(plain_run(tmp_path, rows))
-    listed, total = problems(run, "lost", 1)
-    assert total == 3
-    assert listed[0]["problem_id"] == "lost"
-    assert listed[0] | {"change": -0.75, "tries_since": 2, "first_success": 1, "last_success": 2} == listed[0]
-    assert problems(run, "gained", 1)[0][0]["problem_id"] == "won"
-    assert problems(run, "never solved", 1)[0][0]["problem_id"] == "never"
-    assert all(len(problems(run, order, 1)[0]) == 3 for order in ORDERS)
+    found = problems(run, ProblemFilter())
+    assert found.total == 3
+    told = {"change": -0.75, "steps_since": 1, "first_success": 0, "last_success": 0, "split": "evaluate"}
+    assert found.rows[0] | {"problem_id": "lost", "kind": "lost", **told} == found.rows[0]
+    assert problems(run, ProblemFilter(order="largest gain")).rows[0]["problem_id"] == "won"
+    assert all(len(problems(run, ProblemFilter(order=order)).rows) == 3 for order in ORDERS)
     assert problem_history(run, "lost").story == (
         "Training solved it first in step 1, last in step 2, in 2 of 4 steps that tried it; 2 later steps had no "
-        "success. Evaluations solved it 6 of 8 times (75 %) at step 0 and 0 of 8 times (0 %) at step 9; the last "
+        "success. Evaluations solved it 6 of 8 times (75.0 %) at step 0 and 0 of 8 times (0.0 %) at step 9; the last "
         "success is that of step 0."
     )
     assert problem_history(run, "never").story == "Training tried it in 2 steps and never solved it."
     assert problem_history(run, "won").story == (
-        "It was not trained on. Evaluations solved it 0 of 8 times (0 %) at step 0 and 8 of 8 times (100 %) at step 9."
+        "It was not trained on. Evaluations solved it 0 of 8 times (0.0 %) at step 0 and 8 of 8 times (100.0 %) at "
+        "step 9."
     )
 
 
@@ -209,8 +212,8 @@ def test_several_runs_are_shown_beside_each_other(tmp_path: Path) -> None:
     runs = [OpenedRun(plain_run(tmp_path, rows, name)) for rows, name in ((one, "one"), (other, "other"))]
     page = client_of(*runs).get("/").text
     for problem in "ab":
-        rates = re.search(rf'<td class="text">{problem}</td>.*?</tr>', page, re.S)[0]
-        assert re.findall(r"(\d+) %", rates) == (["100", "0"] if problem == "a" else ["0", "100"])
+        rates = re.search(rf'<td class="text"><a href="[^"]*">{problem}</a></td>.*?</tr>', page, re.S)[0]
+        assert re.findall(r"([\d.]+) %", rates) == (["100.0", "0.0"] if problem == "a" else ["0.0", "100.0"])
     assert client_of(*runs).get("/run/1/").status_code == 200
 
 
@@ -271,14 +274,15 @@ def test_a_problem_that_was_solved_between_is_lost_and_not_never_solved(tmp_path
     rows += [each for step in (0, 5, 9) for each in evaluated("never", step, 0)]
     rows += [each for step in (0, 9) for each in evaluated("half", step, 4)]
     run = OpenedRun(plain_run(tmp_path, rows))
-    first = problems(run, "lost", 1)[0][0]
-    assert (first["problem_id"], first["lost"], first["change"]) == ("between", 1.0, 0.0)
-    assert (first["first_evaluated"], first["last_evaluated"]) == (5, 5)
+    first = problems(run, ProblemFilter()).rows[0]
+    assert (first["problem_id"], first["kind"], first["use"], first["change"]) == ("between", "lost", "held out", 0.0)
+    assert (first["first_success"], first["last_success"], first["steps_since"]) == (5, 5, 1)
     page = client_of(run).get("/run/0/problems").text
     told = dict(re.findall(r'data-name="([^"]+)">([^<]*)<', page.partition("between")[2].partition("</tr>")[0]))
-    assert told["used for"] == "evaluation"
-    assert (told["first success"], told["last success"], told["lost"]) == ("step 5", "step 5", "100")
-    assert problems(run, "never solved", 1)[0][0]["problem_id"] == "never"
+    assert told["solved in"] == "step 5"
+    assert (told["first"], told["best"], told["last"], told["change"]) == ("0.0 %", "100.0 %", "0.0 %", "0.0")
+    never = problems(run, ProblemFilter({"kind": "never solved"}))
+    assert [row["problem_id"] for row in never.rows] == ["never"]
     assert problem_history(run, "between").story.endswith("at step 9; the last success is that of step 5.")
 
 
@@ -286,9 +290,9 @@ def test_groups_of_one_step_are_one_step_and_yardsticks_are_none(tmp_path: Path)
     rows = [*evaluated("p", 3, 2, group="a"), *evaluated("p", 3, 4, group="b")]
     rows += evaluated("p", 3, 8, group="c", stage="0-greedy")
     run = OpenedRun(plain_run(tmp_path, rows))
-    story = "It was not trained on. The evaluation of step 3 solved it 6 of 16 times (38 %)."
+    story = "It was not trained on. The evaluation of step 3 solved it 6 of 16 times (37.5 %)."
     assert problem_history(run, "p").story == story
-    assert problems(run, "lost", 1)[0][0]["first_rate"] == 6 / 16
+    assert problems(run, ProblemFilter()).rows[0]["first_rate"] == 6 / 16
 
 
 def test_a_filter_of_many_values_is_a_field(tmp_path: Path) -> None:
@@ -437,3 +441,17 @@ def test_tokens_that_a_dump_does_not_say_are_not_counted_as_none(tmp_path: Path)
     assert "0 tokens" not in page
     assert "over generated tokens" not in page
     assert [step.tokens for step in problem_history(run, "p").steps] == [None, None]
+
+
+def test_checks_without_a_fault_say_what_they_are_and_lead_to_pass_at_k(tmp_path: Path) -> None:
+    rows = [each for i in range(40) for step, k in ((0, 4), (9, 3)) for each in evaluated(f"p{i}", step, k)]
+    rows = [each | {"text": f"it is {at}"} for at, each in enumerate(rows)]
+    client = client_of(OpenedRun(plain_run(tmp_path, rows)))
+    while "being made" in (page := client.get("/run/0/findings").text):
+        time.sleep(0.05)
+    assert "found no fault. None of them tells whether the model became better or worse" in page
+    assert '<a href="#measured">look at pass@k, before and after</a>' in page
+    assert re.search(r"Checked: [^.]*dead prompts", page)
+    assert "a fall of pass@k is reported beside a rise of pass@1 alone" in page
+    assert re.search(r"Not checked: [a-z ,]+ \(needs at least 20 training steps, not 0\)", page)
+    assert 'id="measured"' in client.get("/run/0/").text

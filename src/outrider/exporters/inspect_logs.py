@@ -16,9 +16,10 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 import outrider
 from outrider.exporters.inspect_sample import SCORER, Known, sample_of, summary_of
-from outrider.exporters.new_file import new_file, refuse_existing
+from outrider.exporters.refuse_existing import refuse_existing
 from outrider.exporters.source import ExportPart
 from outrider.importers.notes import Notes
+from outrider.record.disk import new_file
 
 VERSION = 2
 

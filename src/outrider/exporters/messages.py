@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from outrider.exporters.source import ExportedRollout
+from outrider.record.turns import text_parts
 
 
 class Said(NamedTuple):
@@ -20,13 +21,7 @@ def messages_of(rollout: ExportedRollout) -> list[Said]:
     A prefix is the beginning of the first turn, with what was observed in it. An empty prompt or response stays a
     message; empty turns between observations are left out.
     """
-    text, prefix = rollout.row["text"] or "", rollout.prefix or ""
-    said, last = [Said("user", rollout.row["prompt"] or "")], 0
-    for begin, end in rollout.observed:
-        said += [Said("assistant", text[last:begin]), Said("user", text[begin:end])]
-        last = end
-    said.append(Said("assistant", text[last:]))
-    at = next(i for i, one in enumerate(said) if one.role == "assistant")
-    said[at] = Said("assistant", prefix + said[at].content)
-    kept = [one for one in said[1:] if one.content] or [Said("assistant", "")]
-    return [said[0], *kept]
+    first, *rest = text_parts(rollout.row["text"] or "", rollout.observed)
+    parts = [first._replace(text=(rollout.prefix or "") + first.text), *rest]
+    said = [Said("assistant" if part.sampled else "user", part.text) for part in parts if part.text]
+    return [Said("user", rollout.row["prompt"] or ""), *(said or [Said("assistant", "")])]

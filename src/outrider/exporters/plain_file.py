@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from outrider.exporters.new_file import new_file, refuse_existing
+from outrider.exporters.refuse_existing import refuse_existing
 from outrider.exporters.source import BATCH, ExportedRollout, ExportPart, as_table
 from outrider.importers.notes import Notes
 from outrider.importers.plain import PLAIN
+from outrider.record.disk import new_file
 
 
 def write_plain(parts: Sequence[ExportPart], folder: Path, notes: Notes) -> list[Path]:

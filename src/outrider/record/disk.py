@@ -9,7 +9,8 @@ from __future__ import annotations
 import gzip
 import io
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -35,23 +36,36 @@ def write_atomically(path: Path, data: Any, wait: bool = True) -> None:
     Raises:
         UserError: the disk refuses (full, not writable); the file is as it was before.
     """
+    with new_file(path, wait) as temporary, temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        if wait:
+            os.fsync(file.fileno())
+
+
+@contextmanager
+def new_file(path: Path, wait: bool = False) -> Iterator[Path]:
+    """A place to write a file, which has the name ``path`` when the block has ended well; else nothing is left of it.
+
+    With ``wait`` its name is on the disk then, as its contents must be before the block ends.
+
+    Raises:
+        UserError: the disk refuses; a file that had the name is as it was before.
+    """
     # in the same folder: a rename is atomic within one file system only
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            if wait:
-                os.fsync(file.fileno())
+        yield temporary
         # after the contents are on the disk, or a power cut could leave the name with an empty file
         os.replace(temporary, path)
         if wait:
             sync(path.parent)
     except OSError as error:
+        raise disk_refused(path, error) from error
+    finally:
         with suppress(OSError):
             temporary.unlink()
-        raise disk_refused(path, error) from error
 
 
 def sync(*paths: Path) -> None:

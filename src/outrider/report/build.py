@@ -61,8 +61,7 @@ OF_A_TRAINING = (budget.section, groups.section, credit.section, belief.section,
 
 def build(run: RunData) -> Report:
     """The report of one run, or of an evaluation without a training."""
-    gather(run)
-    run = with_evaluations(run)
+    run = with_evaluations(gather(run))
     evaluation = is_evaluation(run)
     result = examine(run)
     facts = _facts(run) | {"Outrider": outrider.__version__}

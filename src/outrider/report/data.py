@@ -48,6 +48,8 @@ class RunData:
             be had, nothing.
         observed: for steps and ids of rollouts, what environments said in their texts; those without are left out.
         folder: where the run lies; None for a file and for a table in memory.
+        numbers: the relation to ask for everything but ``text``, ``prompt``, ``answer`` and ``detail``, which may be
+            faster than ``rollouts``.
     """
 
     name: str
@@ -61,6 +63,7 @@ class RunData:
     beginnings: Callable[[Sequence[Place]], Mapping[Place, str]] = lambda _: {}
     observed: Callable[[Sequence[tuple[int, str]]], Mapping[tuple[int, str], list[Observed]]] = lambda _: {}
     folder: Path | None = None
+    numbers: str = "rollouts"
 
     @staticmethod
     def of(

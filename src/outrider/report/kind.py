@@ -14,14 +14,14 @@ def is_evaluation(run: RunData) -> bool:
 
     A training that has only evaluated the policy that it begins with is none: its recipe says that it explores.
     """
-    drawn = run.query("SELECT DISTINCT split FROM rollouts")["split"].tolist()
+    drawn = run.query(f"SELECT DISTINCT split FROM {run.numbers}")["split"].tolist()
     return bool(drawn) and "train" not in drawn and "explore" not in run.config
 
 
 def with_evaluations(run: RunData) -> RunData:
     """The run with the evaluations that its rollouts hold, where it has not written them itself, and those of its
     models, where it is a dump of the evaluations of several."""
-    drawn = run.query("SELECT count(*) AS n FROM rollouts WHERE split IN ('evaluate', 'greedy')")["n"][0]
+    drawn = run.query(f"SELECT count(*) AS n FROM {run.numbers} WHERE split IN ('evaluate', 'greedy')")["n"][0]
     if drawn and not run.evaluations:
         run = replace(run, evaluations=evaluations_of(run))
     return replace(run, models=models_of(run)) if is_evaluation(run) else run

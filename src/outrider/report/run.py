@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import duckdb
 import numpy as np
@@ -23,8 +24,8 @@ from outrider.errors import UserError
 from outrider.importers.plain import PLAIN
 from outrider.measure import Evaluation
 from outrider.record.store import READ, SCHEMA, VERSIONS
-from outrider.report.content import Observed
-from outrider.report.data import Columns, Place, RunData
+from outrider.report.data import Columns, RunData
+from outrider.report.run_texts import beginnings_of, observed_in, prompts_of_run
 from outrider.runs.folder import RunFolder
 
 MEMORY = "1GB"  # of DuckDB; what does not fit goes to the temporary folder
@@ -103,9 +104,9 @@ def _opened(path: Path, db: duckdb.DuckDBPyConnection) -> RunData:
         metrics=metrics,
         evaluations=_evaluations(path / "evaluations", notices),
         notices=notices,
-        prompts=partial(_prompts, db, tokenizer),
-        beginnings=partial(_beginnings, db, tokenizer),
-        observed=partial(_observed, db),
+        prompts=partial(prompts_of_run, db, tokenizer),
+        beginnings=partial(beginnings_of, db, tokenizer),
+        observed=partial(observed_in, db),
         folder=path,
     )
 
@@ -127,7 +128,7 @@ def is_run(path: Path) -> bool:
     return inside or any(_kind(file) in ("run", "plain") for file in path.glob("[!.]*.parquet"))
 
 
-def gather(run: RunData) -> None:
+def gather(run: RunData) -> RunData:
     """Read the numbers of every rollout once, for many queries to come; texts stay on disk.
 
     ``rollouts`` has the same columns and rows afterwards. What took a pass over all tokens (``tokens``, ``entropy``,
@@ -135,24 +136,42 @@ def gather(run: RunData) -> None:
 
     A file that turns out to be damaged within is left out, with one more of ``notices``.
 
+    Returns:
+        the run, whose ``numbers`` are the stored ones.
+
     Raises:
         UserError: no file is whole.
     """
-    if not run.has("files") or run.has("gathered"):
-        return
-    names = ", ".join(name for name in PLAIN.names if name not in _TEXTS)
-    create = f"CREATE TABLE gathered AS SELECT row_key, {names} FROM rollouts_on_disk"
-    try:
-        run.db.execute(create)
-    except duckdb.Error:
-        _leave_out_damaged(run)
-        run.db.execute(create)
+    if run.has("gathered") or not run.has("files"):
+        return numbers_gathered(run)
+    run = numbers_gathered(run)
     # texts are joined back by row_key and read only by queries that name them
     texts = ", ".join(f"on_disk.{name} AS {name}" if name in _TEXTS else f"gathered.{name}" for name in PLAIN.names)
     run.db.execute(
         f"CREATE OR REPLACE VIEW rollouts AS SELECT {texts} FROM gathered "
         f"JOIN (SELECT row_key, {', '.join(_TEXTS)} FROM rollouts_on_disk) AS on_disk USING (row_key)"
     )
+    return run
+
+
+def numbers_gathered(run: RunData) -> RunData:
+    """The run with stored ``numbers``; its ``rollouts`` are still read from disk, so that a question about texts joins
+    nothing.
+
+    Raises:
+        UserError: no file is whole.
+    """
+    if not run.has("files"):
+        return run
+    if not run.has("gathered"):
+        names = ", ".join(name for name in PLAIN.names if name not in _TEXTS)
+        create = f"CREATE TABLE gathered AS SELECT row_key, {names} FROM rollouts_on_disk"
+        try:
+            run.db.execute(create)
+        except duckdb.Error:
+            _leave_out_damaged(run)
+            run.db.execute(create)
+    return replace(run, numbers="gathered")
 
 
 def rows_of_files(run: RunData, files: Sequence[str], columns: Sequence[str]) -> str:
@@ -161,13 +180,14 @@ def rows_of_files(run: RunData, files: Sequence[str], columns: Sequence[str]) ->
     A question about few rollouts of a run of a thousand files would take half a second for the others.
     """
     kind = "run" if run.has("traces") else "plain"
-    source = f"read_parquet([{_quoted(files)}], union_by_name = true, filename = true, file_row_number = true)"
+    source = f"read_parquet([{quoted(files)}], union_by_name = true, filename = true, file_row_number = true)"
     there = {row[0] for row in run.db.cursor().execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
     values = ", ".join(_expression(PLAIN.field(name), kind, there) for name in columns)
     return f"SELECT filename, file_row_number, {values} FROM {source}"
 
 
-def _quoted(paths: Iterable[Path | str]) -> str:
+def quoted(paths: Iterable[Path | str]) -> str:
+    """Paths as a list of SQL."""
     return ", ".join("'" + str(path).replace("'", "''") + "'" for path in paths)
 
 
@@ -282,7 +302,7 @@ def _create_views(db: duckdb.DuckDBPyConnection, files: _Files) -> None:
         return
     # files are complete under their names and never change, so their ends need to be read only once
     db.execute("SET parquet_metadata_cache = true")
-    paths = _quoted(files.paths)
+    paths = quoted(files.paths)
     # what a step replays was drawn by an earlier policy, and would be taken for this one's
     drawn = "WHERE context_kind <> 'replayed'" if files.kind == "run" else ""
     db.execute(
@@ -339,61 +359,3 @@ def _evaluations(folder: Path, notices: list[str]) -> dict[int, Evaluation]:
         except (ValueError, UserError) as error:
             notices.append(f"{path} was left out: {error}")
     return results
-
-
-def _prompts(db: duckdb.DuckDBPyConnection, tokenizer: Path | None, problem_ids: Sequence[str]) -> dict[str, str]:
-    """Prompts decoded by the tokenizer that the run has exported; none before it has."""
-    query = (
-        "SELECT problem_id, arg_min(prompt_ids, context_kind) FROM files "  # plain before seeded
-        "WHERE problem_id IN (SELECT unnest(?)) GROUP BY problem_id"
-    )
-    return _decoded(tokenizer, lambda: db.execute(query, [list(problem_ids)]).fetchall() if problem_ids else [])
-
-
-def _beginnings(db: duckdb.DuckDBPyConnection, tokenizer: Path | None, places: Sequence[Place]) -> dict[Place, str]:
-    """The texts of the first own tokens of rollouts, decoded by the same."""
-    tokens = "SELECT group_id || '/' || member AS id, token_ids FROM files WHERE step IN (SELECT unnest(?))"
-
-    def read() -> list[tuple[Place, list[int]]]:
-        if not places:
-            return []
-        steps, ids = list({step for step, _, _ in places}), list({id for _, id, _ in places})
-        records = dict(db.execute(f"SELECT * FROM ({tokens}) WHERE id IN (SELECT unnest(?))", [steps, ids]).fetchall())
-        return [(place, records[place[1]][: place[2]]) for place in places if place[1] in records]
-
-    return _decoded(tokenizer, read)
-
-
-def _observed(
-    db: duckdb.DuckDBPyConnection, places: Sequence[tuple[int, str]]
-) -> dict[tuple[int, str], list[Observed]]:
-    """What environments said in the texts of rollouts."""
-    there = {row[0] for row in db.execute("DESCRIBE files").fetchall()} if places else set()
-    if "observations" not in there:
-        return {}
-    steps, ids = list({step for step, _ in places}), list({id for _, id in places})
-    found = db.execute(
-        "SELECT * FROM (SELECT step, group_id || '/' || member AS id, "
-        "[one for one in observations if one.tokens > 0 OR one.error] AS heard FROM files "
-        "WHERE step IN (SELECT unnest(?))) WHERE id IN (SELECT unnest(?))",
-        [steps, ids],
-    ).fetchall()
-    return {
-        (step, id): [Observed(one["begin"], one["end"], one["error"]) for one in heard]
-        for step, id, heard in found
-        if heard
-    }
-
-
-_Key = TypeVar("_Key", bound=Hashable)
-
-
-def _decoded(tokenizer: Path | None, read: Callable[[], Sequence[tuple[_Key, Sequence[int]]]]) -> dict[_Key, str]:
-    """Texts of token ids without special tokens; none where there is no tokenizer."""
-    if tokenizer is None or not tokenizer.is_file():
-        return {}
-    from tokenizers import Tokenizer
-
-    rows = read()
-    texts = Tokenizer.from_file(str(tokenizer)).decode_batch([list(ids) for _, ids in rows])
-    return {key: text for (key, _), text in zip(rows, texts, strict=True)}

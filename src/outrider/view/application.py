@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -30,11 +30,13 @@ from outrider.view.opened_run import OpenedRun, Row
 from outrider.view.overview import budget, curves, facts, tokens_by_step
 from outrider.view.pass_at_k import before_after
 from outrider.view.problem import elsewhere, problem_history
-from outrider.view.problems import ORDERS, SHOWN, problems
+from outrider.view.problem_chart import pass_rates
+from outrider.view.problem_filter import ORDERS, ProblemFilter
+from outrider.view.problems import problems
 from outrider.view.prompts import prompts_of
 from outrider.view.rendered import rendered
 from outrider.view.rollout import branchings, find, group_of, shown
-from outrider.view.rollout_filter import RANGES, SORTS, RolloutFilter, page_of
+from outrider.view.rollout_filter import RANGES, SORTS, RolloutFilter
 from outrider.view.security import Guard
 from outrider.view.several import curves_together, names_of, problems_apart
 from outrider.view.templates import static_file, templates
@@ -49,9 +51,9 @@ class Application:
         locate: the tokenizer of a model by its name.
     """
 
-    def __init__(self, runs: Sequence[OpenedRun], locate: Locate, columns: Mapping[str, str] | None = None) -> None:
+    def __init__(self, runs: Sequence[OpenedRun], locate: Locate) -> None:
         self.runs = list(runs)
-        self.findings = [Findings(run, columns) for run in runs]
+        self.findings = [Findings(run) for run in runs]
         self._locate = locate
         self._tokenizers: dict[int, Tokenizer | None] = {}
         self._pages = templates()
@@ -82,7 +84,7 @@ class Application:
         """Make what takes a second on a million rollouts before a page asks for it."""
         for run in self.runs:
             with suppress(duckdb.Error):  # the viewer was closed meanwhile
-                choices(run), problems(run, next(iter(ORDERS)), 1), before_after(run), curves(run)
+                choices(run), problems(run, ProblemFilter()), before_after(run), curves(run)
 
     def first(self, request: Request) -> Response:
         if len(self.runs) == 1:
@@ -161,32 +163,47 @@ class Application:
         return self._page("pair", request, run, both=both, sides=difference(*texts))
 
     def problems(self, request: Request) -> Response:
-        run, asked = self._run(request), request.query_params
-        order, page = asked.get("order", "lost"), page_of(asked)
-        rows, total = problems(run, order, page)
-        prompts = prompts_of(run, [row["problem_id"] for row in rows], self._tokenizer(request.path_params["run"]))
-        return self._page(
-            "problems", request, run, rows=rows, total=total, order=order, orders=ORDERS, page=page,
-            per_page=SHOWN, prompts=prompts,
-        )  # fmt: skip
+        run, chosen = self._run(request), ProblemFilter.of(request.query_params)
+        found = problems(run, chosen)
+        listed = [row["problem_id"] for row in found.rows]
+        prompts = prompts_of(run, listed, self._tokenizer(request.path_params["run"]))
+        return self._page("problems", request, run, chosen=chosen, found=found, orders=ORDERS, prompts=prompts)
 
     def problem(self, request: Request) -> Response:
         run = self._run(request)
         history = problem_history(run, request.query_params.get("id", ""))
-        prompts = prompts_of(run, [history.id], self._tokenizer(request.path_params["run"]))
+        prompt = prompts_of(run, [history.id], self._tokenizer(request.path_params["run"])).get(history.id)
         others = [
             (at, name, elsewhere(other, history.id))
             for at, (name, other) in enumerate(zip(names_of(self.runs), self.runs, strict=True))
             if other is not run
         ]
-        return self._page("problem", request, run, history=history, prompt=prompts.get(history.id, ""), others=others)
+        figures = [figure for figure in pass_rates(history) if has_data(figure)]
+        return self._page(
+            "problem",
+            request,
+            run,
+            history=history,
+            prompt=prompt.text if prompt else "",
+            others=others,
+            figures=figures,
+            plots=_plots(figures),
+        )
 
     def found(self, request: Request) -> Response:
         """The findings alone, which an open page asks for."""
         index = request.path_params["run"]
         self._run(request)
         found = self.findings[index].now()
-        return self._page("findings", request, self.runs[index], found=found, working=self.findings[index].working)
+        measured = before_after(self.runs[index])
+        return self._page(
+            "findings",
+            request,
+            self.runs[index],
+            found=found,
+            measured=measured,
+            working=self.findings[index].working,
+        )
 
     def version(self, request: Request) -> Response:
         return JSONResponse({"version": self._run(request).version})

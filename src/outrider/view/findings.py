@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 from typing import NamedTuple
 
-from outrider.report.examined import examined
-from outrider.report.findings import Examined
+from outrider.report.findings import Examined, examine
+from outrider.report.kind import with_evaluations
 from outrider.view.opened_run import OpenedRun
 
 EVIDENCE: Mapping[str, tuple[str, str]] = {
-    "dead prompts": ("problems never solved", "problems?order=never+solved"),
-    "coverage narrowing": ("problems solved early and lost later", "problems?order=lost"),
+    "dead prompts": ("problems never solved", "problems?kind=never+solved"),
+    "coverage narrowing": ("problems solved early and lost later", "problems?kind=lost"),
     "truncation": ("the longest rollouts", "rollouts?sort=-tokens"),
     "length drift": ("the longest rollouts", "rollouts?split=train&sort=-tokens"),
     "verifier suspicion": ("rollouts that could not be parsed", "rollouts?verdict=unparseable"),
@@ -38,8 +37,8 @@ class FoundReport(NamedTuple):
 class Findings:
     """Reports of a run: a new one is begun when the run has changed, and the last one stays until it is there."""
 
-    def __init__(self, run: OpenedRun, columns: Mapping[str, str] | None = None) -> None:
-        self._run, self._columns = run, columns
+    def __init__(self, run: OpenedRun) -> None:
+        self._run = run
         self._lock = threading.Lock()
         self._found = FoundReport("", None)
         self._working = False
@@ -58,9 +57,9 @@ class Findings:
         return self._working
 
     def _make(self, version: str) -> None:
-        path: Path = self._run.path
         try:
-            found = FoundReport(version, examined(path, self._columns))
+            with self._run.snapshot() as run:
+                found = FoundReport(version, examine(with_evaluations(run)))
         except Exception as error:  # noqa: BLE001 - an odd dump; the page says it, and the next version is tried
             found = FoundReport(version, self._found.report, str(error) or type(error).__name__)
         with self._lock:

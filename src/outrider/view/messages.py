@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from tokenizers import Tokenizer
 
+from outrider.record.turns import text_parts
+
 ROLES = ("system", "developer", "user", "assistant", "model", "tool", "ipython")
 _HEADING = re.compile(rf"(?:\A|\n\n)\[({'|'.join(ROLES)})\]\n")
 
@@ -37,12 +39,8 @@ def turns_of(text: str, observations: Sequence[tuple[int, int]]) -> list[Message
     >>> [turn.role for turn in turns_of("2 + 2 is [calc: 4] so 4", [(9, 18)])]
     ['policy', 'environment', 'policy']
     """
-    found: list[Message] = []
-    at = 0
-    for begin, end in observations:
-        found += [Message("policy", text[at:begin]), Message("environment", text[begin:end])]
-        at = end
-    return [part for part in (*found, Message("policy", text[at:])) if part.text] if observations else []
+    parts = text_parts(text, observations) if observations else []
+    return [Message("policy" if part.sampled else "environment", part.text) for part in parts if part.text]
 
 
 def messages_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Message]:

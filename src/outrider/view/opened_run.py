@@ -6,7 +6,9 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -17,7 +19,7 @@ import duckdb
 from outrider.importers.plain import PLAIN
 from outrider.report.data import RunData
 from outrider.report.opened import open_any
-from outrider.report.run import is_run, reopened, rows_of_files
+from outrider.report.run import is_run, quoted, reopened, rows_of_files
 from outrider.view.text_search import TextSearch
 
 KEPT_SEARCHES = 16
@@ -103,6 +105,33 @@ class OpenedRun:
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
         finally:
             cursor.close()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[RunData]:
+        """The run as it is now, for the checks of a report, which read the numbers that are in memory already."""
+        cursor = self.data.db.cursor()
+        try:
+            with self._lock:
+                cursor.execute(self._view_of_rollouts())
+                cursor.begin()
+                cursor.execute(
+                    "SELECT file FROM seen LIMIT 1"
+                ).fetchall()  # a transaction sees what is at its first look
+            yield replace(self.data, db=cursor, numbers="seen")
+        finally:
+            cursor.close()
+
+    def _view_of_rollouts(self) -> str:
+        """SQL that makes ``rollouts``, of the cursor that runs it alone; without the files that were left out."""
+        if not self.data.has("files"):
+            texts = ", ".join(f"texts.{name}" if name in TEXTS else f"seen.{name}" for name in PLAIN.names)
+            return f"CREATE TEMP VIEW rollouts AS SELECT {texts} FROM seen JOIN texts USING (file, row)"
+        there = {row["file"] for row in self.rows("SELECT DISTINCT file FROM seen")}
+        out = [
+            row["filename"] for row in self.rows("SELECT DISTINCT filename FROM files") if row["filename"] not in there
+        ]
+        which = f"filename NOT IN ({quoted(out)})" if out else "true"
+        return f"CREATE TEMP VIEW rollouts AS SELECT {', '.join(PLAIN.names)} FROM rollouts_on_disk WHERE {which}"
 
     def kept(self, name: str, make: Callable[[], T]) -> T:
         """What ``make`` gives, made once for each state of the run."""

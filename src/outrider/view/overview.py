@@ -160,7 +160,11 @@ def _groups(run: OpenedRun) -> list[Figure]:
     )
     steps = [row["step"] for row in rows]
     series = [Series(kind, steps, [float(row[kind]) for row in rows]) for kind in ("solved", "mixed", "unsolved")]
-    return [Figure("groups", "Groups by outcome", "stack", "step", "share of groups", series, y_range=(0.0, 1.0))]
+    return [
+        Figure(
+            "groups", "Groups by outcome", "stack", "step", "share of groups", series, y_range=(0.0, 1.0), percent="y"
+        )
+    ]
 
 
 def _evaluations(run: OpenedRun) -> list[Figure]:
@@ -179,7 +183,11 @@ def _evaluations(run: OpenedRun) -> list[Figure]:
         )
         series.append(Series(f"pass@{k}", steps, y, low, high))
     return (
-        [Figure("pass-at-k", "pass@k of evaluations", "line", "step", "share of held-out problems", series)]
+        [
+            Figure(
+                "pass-at-k", "pass@k of evaluations", "line", "step", "share of held-out problems", series, percent="y"
+            )
+        ]
         if series
         else []
     )

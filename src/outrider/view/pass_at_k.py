@@ -43,6 +43,13 @@ class BeforeAfter(NamedTuple):
         """Whether there is a change to tell."""
         return len(self.names) > 1 and not self.by_model
 
+    def change(self, measure: str) -> float | None:
+        """The measure at the second time less that at the first; None where one of them is not known."""
+        first, last = self.rows[measure]
+        if first is None or last is None or first.value != first.value or last.value != last.value:
+            return None
+        return last.value - first.value
+
 
 def before_after(run: OpenedRun) -> BeforeAfter | None:
     """Of the evaluations that the run has written; else of rollouts that were drawn to evaluate; else of the first and

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from outrider.errors import UserError
+from outrider.measure import Interval
 from outrider.report.data import SAMPLED
-from outrider.report.findings.base import percent, wilson
+from outrider.report.digits import percent
+from outrider.report.findings.base import wilson
 from outrider.view.listing import texts_of
 from outrider.view.opened_run import OpenedRun, Row
 
@@ -48,6 +50,13 @@ class ProblemStep(NamedTuple):
         return self._replace(rollouts=rollouts, verified=verified, correct=correct, tokens=tokens, low=low, high=high)
 
     @property
+    def pass_rate(self) -> Interval | None:
+        """The rate with its interval, over verified rollouts; None without verdicts."""
+        if self.rate is None or self.low is None or self.high is None:
+            return None
+        return Interval(self.rate, self.low, self.high, self.verified)
+
+    @property
     def shown(self) -> str:
         """The pass rate in words."""
         return f"{self.correct} of {self.verified} times ({percent(self.correct / self.verified)})"
@@ -75,8 +84,8 @@ class ProblemHistory(NamedTuple):
         """When it was solved first and last, and what evaluations say, in one sentence each."""
         return " ".join(filter(None, (self._trained(), self._evaluated())))
 
-    def _of(self, split: str) -> list[ProblemStep]:
-        """The steps of a split that verified something, the groups of a step together."""
+    def of_split(self, split: str) -> list[ProblemStep]:
+        """The steps of a split that verified something, in order, the groups of a step together."""
         found: dict[int, ProblemStep] = {}
         for one in self.steps:
             if one.split == split and one.verified:
@@ -84,9 +93,14 @@ class ProblemHistory(NamedTuple):
         return list(found.values())
 
     def _trained(self) -> str:
-        tried = self._of("train")
+        tried = self.of_split("train")
         solved = [step for step in tried if step.correct]
-        if not tried:
+        drawn = [step for step in self.steps if step.split == "train"]
+        if drawn and not tried:
+            rollouts = sum(step.rollouts for step in drawn)
+            steps = len({step.step for step in drawn})
+            return f"Training drew {_times(rollouts, 'rollout')} of it in {_times(steps, 'step')}; none has a verdict."
+        if not drawn:
             return "It was not trained on."
         if not solved:
             return f"Training tried it in {_times(len(tried), 'step')} and never solved it."
@@ -100,7 +114,7 @@ class ProblemHistory(NamedTuple):
         )
 
     def _evaluated(self) -> str:
-        steps = self._of("evaluate")
+        steps = self.of_split("evaluate")
         if not steps:
             return ""
         first, last = steps[0], steps[-1]

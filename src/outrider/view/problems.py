@@ -1,69 +1,98 @@
-"""The problems of a run as a list: what each cost, when it was solved first and last, and what evaluations say."""
+"""The problems of a run as a list: what became of each, what it cost, and when it was solved first and last."""
 
 from __future__ import annotations
 
-from outrider.errors import UserError, nearest
+from typing import NamedTuple
+
 from outrider.report.data import SAMPLED
 from outrider.view.opened_run import OpenedRun, Row
+from outrider.view.problem_filter import FILTERS, KINDS, ORDERS, USES, ProblemFilter
 
 SHOWN = 100
-ORDERS = {
-    "lost": "lost DESC NULLS LAST, tries_since DESC NULLS LAST, rollouts DESC",
-    "gained": "change DESC NULLS LAST, first_success DESC NULLS LAST, rollouts DESC",
-    "never solved": "(verified > 0 AND correct = 0) DESC, rollouts DESC",
-    "most rollouts": "rollouts DESC",
-    "most tokens": "tokens DESC",
-    "latest first success": "first_success DESC NULLS LAST, rollouts DESC",
-}
-"""Orders of the list, and their SQL."""
-
+_MOST_LEVELS = 40  # more are a field to write in
+_DRAWN = f"split <> 'greedy' AND {SAMPLED}"
+# the rank within a use: of equal problems, those trained on and those held out take turns
 _PROBLEMS = f"""
 WITH each AS (
-    SELECT problem_id, any_value(level) AS level, count(*) AS rollouts, sum(tokens) AS tokens,
-        count(outcome) AS verified, count(*) FILTER (outcome = 'correct') AS correct,
-        count(outcome) FILTER (split = 'train') AS train_verified,
-        count(*) FILTER (split = 'train' AND outcome = 'correct') AS train_correct,
-        count(DISTINCT step) FILTER (split = 'train') AS tries,
-        min(step) FILTER (split = 'train' AND outcome = 'correct') AS first_success,
-        max(step) FILTER (split = 'train' AND outcome = 'correct') AS last_success,
-        min(step) FILTER (split = 'evaluate' AND outcome = 'correct') AS first_evaluated,
-        max(step) FILTER (split = 'evaluate' AND outcome = 'correct') AS last_evaluated
-    FROM seen WHERE {SAMPLED} GROUP BY problem_id
-), since AS (
-    SELECT problem_id, count(DISTINCT step) AS tries_since FROM seen JOIN each USING (problem_id)
-    WHERE split = 'train' AND step > last_success GROUP BY problem_id
+    SELECT problem_id, coalesce(any_value(nullif(level, '')), 'none') AS level,
+        count(*) FILTER ({_DRAWN}) AS rollouts, sum(tokens) FILTER ({_DRAWN}) AS tokens,
+        CASE WHEN bool_and(split <> 'train') THEN 'held out' WHEN bool_and(split = 'train') THEN 'trained on'
+            ELSE 'trained on and evaluated' END AS use
+    FROM seen GROUP BY problem_id
 ), rates AS (
-    SELECT problem_id, step, count(*) FILTER (outcome = 'correct') / count(outcome) AS rate
-    FROM seen WHERE split = 'evaluate' AND outcome IS NOT NULL AND {SAMPLED} GROUP BY ALL
-), evaluated AS (
-    SELECT problem_id, arg_min(rate, step) AS first_rate, arg_max(rate, step) AS last_rate,
-        count(*) AS evaluations, max(rate) AS best_rate
-    FROM rates GROUP BY problem_id
+    SELECT problem_id, split, step, count(*) FILTER (outcome = 'correct') / count(outcome) AS rate
+    FROM seen WHERE outcome IS NOT NULL AND {_DRAWN} GROUP BY ALL
+), dated AS (
+    SELECT *, max(CASE WHEN rate > 0 THEN step END) OVER (PARTITION BY problem_id, split) AS last_success FROM rates
+), measured AS (
+    SELECT problem_id, split, count(*) AS steps, arg_min(rate, step) AS first_rate, max(rate) AS best_rate,
+        arg_max(rate, step) AS last_rate, min(step) FILTER (rate > 0) AS first_success,
+        any_value(last_success) AS last_success, count(*) FILTER (step > last_success) AS steps_since
+    FROM dated GROUP BY problem_id, split QUALIFY row_number() OVER (PARTITION BY problem_id ORDER BY split) = 1
 )
-SELECT *, CASE WHEN evaluations > 1 THEN last_rate - first_rate END AS change,
-    CASE WHEN evaluations > 1 THEN best_rate - last_rate END AS lost
-FROM each LEFT JOIN since USING (problem_id) LEFT JOIN evaluated USING (problem_id)
+SELECT *, CASE WHEN steps > 1 THEN last_rate - first_rate END AS change,
+    CASE WHEN steps IS NULL THEN 'not verified' WHEN best_rate = 0 THEN 'never solved' WHEN last_rate = 0 THEN 'lost'
+        WHEN first_rate = 0 THEN 'newly solved' ELSE 'still solved' END AS kind,
+    row_number() OVER (PARTITION BY use ORDER BY rollouts DESC, problem_id) AS rank
+FROM each LEFT JOIN measured USING (problem_id)
 """
 
 
-def problems(run: OpenedRun, order: str, page: int) -> tuple[list[Row], int]:
-    """A page of problems in an order, and how many there are.
+class ProblemList(NamedTuple):
+    """A page of problems.
 
-    ``change``: the pass rate of the problem's last evaluation less that of its first, ``lost``: the best of its
-    evaluations less the last one; both None without two. ``tries_since``: training steps that met the problem after
-    its last success. Greedy yardsticks are in no number.
-
-    Raises:
-        UserError: there is no such order.
+    Attributes:
+        rows: with their numbers: ``split`` is the one that ``steps``, rates and successes are of, evaluations where the
+            problem was evaluated, else training. ``steps``: how many of that split verified it. ``change``: the last
+            rate less the first, None of a single step. ``steps_since``: those after the last success.
+        total: how many problems are chosen.
+        counts: for each filter its values, and how many problems each would show with the other filters as they are;
+            of too many levels there is an empty list, and a filter of one value is left out.
     """
-    if order not in ORDERS:
-        raise UserError(f"problems cannot be listed by {order!r}; {nearest(order, ORDERS)}")
-    total = run.kept("problems", lambda: _gathered(run))
-    sql = f"SELECT * FROM problems ORDER BY {ORDERS[order]}, problem_id LIMIT {SHOWN} OFFSET {(page - 1) * SHOWN}"
-    return run.rows(sql), total
+
+    rows: list[Row]
+    total: int
+    counts: dict[str, list[tuple[str, int]]]
+
+    @property
+    def pages(self) -> int:
+        return max(1, -(-self.total // SHOWN))
 
 
-def _gathered(run: OpenedRun) -> int:
-    """Make the table ``problems``, and count it."""
+def problems(run: OpenedRun, chosen: ProblemFilter) -> ProblemList:
+    """The page of a choice. Greedy yardsticks are in no number."""
+    values = run.kept("problems", lambda: _gathered(run))
+    where, of = chosen.condition()
+    rows = run.rows(
+        f"SELECT * FROM problems WHERE {where} ORDER BY {ORDERS[chosen.order]}, rank, problem_id "
+        f"LIMIT {SHOWN} OFFSET {(chosen.page - 1) * SHOWN}",
+        of,
+    )
+    total = run.rows(f"SELECT count(*) AS n FROM problems WHERE {where}", of)[0]["n"]
+    counts = {name: _counts(run, chosen, name, known) for name, known in values.items()}
+    return ProblemList(rows, total, counts)
+
+
+def _counts(run: OpenedRun, chosen: ProblemFilter, name: str, known: list[str]) -> list[tuple[str, int]]:
+    where, of = chosen.condition(without=name)
+    rows = run.rows(f'SELECT "{name}" AS value, count(*) AS n FROM problems WHERE {where} GROUP BY 1', of)
+    there = {row["value"]: row["n"] for row in rows}
+    return [(value, there.get(value, 0)) for value in known]
+
+
+def _gathered(run: OpenedRun) -> dict[str, list[str]]:
+    """Make the table ``problems``; the values of each filter that has several, in order."""
     run.rows(f"CREATE OR REPLACE TABLE problems AS {_PROBLEMS}")
-    return int(run.rows("SELECT count(*) AS n FROM problems")[0]["n"])
+    found: dict[str, list[str]] = {}
+    for name in FILTERS:
+        rows = run.rows(f'SELECT DISTINCT "{name}" AS value FROM problems ORDER BY 1 LIMIT {_MOST_LEVELS + 1}')
+        values = [row["value"] for row in rows]
+        if len(values) > 1:
+            found[name] = values if len(values) <= _MOST_LEVELS else []
+    if "use" in found:
+        found["use"].sort(key=[*USES].index)
+    there = {row["kind"] for row in run.rows("SELECT DISTINCT kind FROM problems")}
+    found.pop("kind", None)
+    if there != {"not verified"}:  # that no problem was lost is worth reading
+        found["kind"] = [kind for kind in KINDS if kind in there or kind != "not verified"]
+    return {name: found[name] for name in FILTERS if name in found}

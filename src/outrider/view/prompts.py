@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from tokenizers import Tokenizer
 
 from outrider.view.listing import texts_of
+from outrider.view.messages import Message, messages_in, messages_of
 from outrider.view.opened_run import OpenedRun
 
 _PLACES = """
@@ -15,13 +17,20 @@ QUALIFY row_number() OVER (PARTITION BY problem_id ORDER BY context <> 'plain', 
 """
 
 
-def prompts_of(run: OpenedRun, problems: Sequence[str], tokenizer: Tokenizer | None) -> dict[str, str]:
-    """Texts by id, of plain contexts before seeded ones; problems whose prompt cannot be had are left out."""
+class Prompt(NamedTuple):
+    """A prompt, and what tells it from others: its last message, or all of a prompt that is one text."""
+
+    text: str
+    question: str
+
+
+def prompts_of(run: OpenedRun, problems: Sequence[str], tokenizer: Tokenizer | None) -> dict[str, Prompt]:
+    """Prompts by id, of plain contexts before seeded ones; problems whose prompt cannot be had are left out."""
     places = run.rows(_PLACES, [list(problems)])
     if not run.has_tokens:
         texts = texts_of(run, places, ["prompt"])
         of = {place["problem_id"]: texts.get((place["file"], place["row"]), {}).get("prompt") for place in places}
-        return {problem: prompt for problem, prompt in of.items() if prompt}
+        return {problem: _prompt(prompt, messages_in(prompt)) for problem, prompt in of.items() if prompt}
     if tokenizer is None or not places:
         return {}
     marks = ", ".join(["(?, ?)"] * len(places))
@@ -33,5 +42,12 @@ def prompts_of(run: OpenedRun, problems: Sequence[str], tokenizer: Tokenizer | N
         [*files, *(part for place in places for part in (place["file"], place["row"]))],
     )
     ids = {(record["filename"], record["file_row_number"]): record["prompt_ids"] for record in records}
-    decoded = tokenizer.decode_batch([ids[place["file"], place["row"]] for place in places])
-    return {place["problem_id"]: text for place, text in zip(places, decoded, strict=True)}
+    asked = [ids[place["file"], place["row"]] for place in places]
+    return {
+        place["problem_id"]: _prompt(text, messages_of(tokenizer, of))
+        for place, of, text in zip(places, asked, tokenizer.decode_batch(asked), strict=True)
+    }
+
+
+def _prompt(text: str, messages: Sequence[Message]) -> Prompt:
+    return Prompt(text, messages[-1].text if messages else text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, count
@@ -43,6 +44,8 @@ def curves_together(runs: Sequence[OpenedRun], over: str = "step") -> list[Figur
             for series in figure.series if len(figure.series) == 1 else (figure.series[0], figure.series[-1]):
                 whole = len(figure.series) == 1
                 id, title = (figure.id, figure.title) if whole else (f"{figure.id}-{series.name}", series.name)
+                if all(math.isnan(y) for y in series.y):  # of a dump that does not say
+                    continue
                 of = found.setdefault(id, replace(figure, id=id, title=title, series=[]))
                 of.series.append(replace(series, name=name))
     return [figure for figure in found.values() if len(figure.series) > 1]

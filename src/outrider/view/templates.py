@@ -10,22 +10,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import Response
 
 from outrider.report import page as report_page
-from outrider.report.digits import number
-from outrider.report.findings.base import percent
+from outrider.report.digits import cells, number, percent
 from outrider.report.safe_text import prose, visible
+from outrider.view.words import WORDS
 
 PAGES = Path(__file__).parent / "pages"
 _KINDS = {"js": "text/javascript", "css": "text/css"}
 _OF_REPORT = ("page.css", "theme.js", "plots.js", "sets.js")
-
-
-def share(value: float | None) -> str:
-    """A share in percent; nothing where there is none.
-
-    >>> share(0.125), share(None), share(float("nan"))
-    ('12 %', '', '')
-    """
-    return "" if value is None or value != value else percent(value)
 
 
 def templates() -> Environment:
@@ -33,7 +24,8 @@ def templates() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(PAGES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"number": number, "prose": prose, "visible": visible, "share": share}
+    environment.filters |= {"number": number, "percent": percent, "prose": prose, "visible": visible}
+    environment.globals |= {"cells": cells, "WORDS": WORDS}
     return environment
 
 

@@ -39,7 +39,7 @@ def view_command(
     """
     runs = opened(paths, columns, say)
     token = "" if host in LOOPBACK else secrets.token_urlsafe(16)
-    with serving(runs, locate, port, host, token, columns) as address:
+    with serving(runs, locate, port, host, token) as address:
         say(f"{address} shows {_named(runs)}; Ctrl-C ends it.")
         try:
             threading.Event().wait()
@@ -73,7 +73,6 @@ def serving(
     port: int = PORT,
     host: str = "127.0.0.1",
     token: str = "",
-    columns: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
     """Answer requests in a thread while the block runs; gives the address.
 
@@ -87,7 +86,7 @@ def serving(
     except ModuleNotFoundError as error:
         raise UserError(f"the viewer needs {error.name}: pip install 'outrider[view]'") from None
     bound = _bound(host, port)
-    application = Application(runs, locate, columns)
+    application = Application(runs, locate)
     threading.Thread(target=application.prepare, daemon=True).start()
     server = uvicorn.Server(uvicorn.Config(application.app(token), log_level="warning", lifespan="off"))
     thread = threading.Thread(target=server.run, args=([bound],), daemon=True)

@@ -98,7 +98,7 @@ def _visits(run: RunData) -> Seen:
         WITH visits AS (
             SELECT problem_id, group_id, min(step) AS step,
                 count(*) FILTER ({SCORABLE}) AS n, count(*) FILTER ({SUCCESS}) AS c
-            FROM rollouts WHERE {splits(run)["train"].first_tries} GROUP BY problem_id, group_id
+            FROM {run.numbers} WHERE {splits(run)["train"].first_tries} GROUP BY problem_id, group_id
         )
         SELECT arg_min(n, step) AS n0, arg_min(c, step) AS c0, arg_max(n, step) AS n1, arg_max(c, step) AS c1
         FROM visits GROUP BY problem_id HAVING max(step) > min(step) ORDER BY problem_id

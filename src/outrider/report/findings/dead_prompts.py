@@ -106,7 +106,7 @@ def _hopeless(run: RunData) -> dict[str, float]:
         WITH problems AS (
             SELECT problem_id, count(DISTINCT group_id) AS visits, count(*) FILTER ({SCORABLE}) AS n,
                 count(*) FILTER ({SUCCESS}) AS c, coalesce(sum(tokens), count(*))::DOUBLE AS tokens
-            FROM rollouts WHERE split = '{main_split(run).name}' AND {SAMPLED} GROUP BY problem_id
+            FROM {run.numbers} WHERE split = '{main_split(run).name}' AND {SAMPLED} GROUP BY problem_id
         )
         SELECT count(*) FILTER (c = 0 AND visits >= {VISITS} AND n > 0) AS problems,
             median(n) FILTER (c = 0 AND visits >= {VISITS} AND n > 0) AS tries,

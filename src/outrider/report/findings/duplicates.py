@@ -101,7 +101,8 @@ def _excess(equal_G: Floats, pairs_G: Floats, p_G: Floats, problem_G: Floats) ->
 def _groups(run: RunData) -> Columns:
     """Rollouts of one beginning: how many, how many texts, equal pairs, and the mean probability of a response."""
     split = main_split(run)
-    if not run.query(f"SELECT count(*) AS texts FROM rollouts WHERE split = '{split.name}' AND text <> ''")["texts"][0]:
+    told = f"SELECT 1 AS told FROM rollouts WHERE split = '{split.name}' AND text <> '' LIMIT 1"
+    if not len(run.query(told)["told"]):
         raise Lacking(NEEDS)  # a dump without texts, not responses that are all empty
     # Two independent samples are equal with probability sum p(y)^2 = E[p(y)]. An unknown log-probability in a group
     # makes its expectation NULL.

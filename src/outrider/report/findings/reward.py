@@ -86,7 +86,8 @@ def _unreached(run: RunData) -> Finding | None:
     """Rewards that differ, over responses none of which is a success."""
     rows = run.query(
         f"SELECT count(*) AS n, count(*) FILTER ({SUCCESS}) AS c, min(reward) AS low, max(reward) AS high, "
-        "avg(reward) AS mean, count(DISTINCT step) AS steps FROM rollouts "
+        "avg(reward) AS mean, count(DISTINCT step) AS steps "
+        f"FROM {run.numbers} "
         f"WHERE {main_split(run).first_tries} AND {SCORABLE} AND reward IS NOT NULL AND isfinite(reward)"
     )
     n, c, low, high, mean, steps = (float(column[0]) for column in rows.values())

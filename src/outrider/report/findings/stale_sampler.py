@@ -95,7 +95,7 @@ def _broken(run: RunData) -> Iterator[str]:
 def _lag(run: RunData) -> tuple[Proportion, float] | None:
     """Share of late rollouts beyond ``LAG``, by step, and the greatest lag; None where versions do not say."""
     rows = run.query(
-        "SELECT step, policy_version AS version, count(*) AS n FROM rollouts "
+        f"SELECT step, policy_version AS version, count(*) AS n FROM {run.numbers} "
         "WHERE split = 'train' AND policy_version IS NOT NULL GROUP BY step, policy_version ORDER BY step"
     )
     step, version, n = (np.asarray(rows[name], dtype=np.float64) for name in ("step", "version", "n"))

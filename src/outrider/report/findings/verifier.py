@@ -7,7 +7,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from outrider.arrays import Floats
 from outrider.report.content import Finding
-from outrider.report.data import RunData
+from outrider.report.data import SAMPLED, RunData
 from outrider.report.findings.base import Lacking, numbers, percent, share
 from outrider.report.findings.view import (
     SCORABLE,
@@ -113,7 +113,7 @@ def _unstable(run: RunData) -> Sign | None:
     return _both_ways(
         run,
         f"split = '{main_split(run).name}' AND parent IS NULL AND text <> '' AND {SCORABLE}",
-        "problem_id, stop, hash(text)",
+        "problem_id, stop, text",
         UNSTABLE,
         "texts that came up again for the same problem",
         "unstable",
@@ -121,10 +121,12 @@ def _unstable(run: RunData) -> Sign | None:
 
 
 def _both_ways(run: RunData, where: str, key: str, most: float, what: str, name: str) -> Sign | None:
+    # hashes, since a group for each text of a million with its names would take half a gigabyte
     rows = run.query(
-        f"SELECT problem_id, count(*) AS repeated, count(*) FILTER (low < high) AS both FROM (SELECT problem_id, "
-        f"min({SUCCESS}) AS low, max({SUCCESS}) AS high FROM rollouts WHERE {where} GROUP BY {key} "
-        "HAVING count(*) > 1) GROUP BY problem_id"
+        "SELECT count(*) AS repeated, count(*) FILTER (low < high) AS both FROM ("
+        f"SELECT min(hash(problem_id)) AS problem, min({SUCCESS}) AS low, max({SUCCESS}) AS high "
+        f"FROM rollouts WHERE {where} GROUP BY hash({key}) "
+        "HAVING count(*) > 1) GROUP BY problem ORDER BY problem"
     )
     result = share(rows["both"], rows["repeated"])
     if not result.low > most:
@@ -134,8 +136,11 @@ def _both_ways(run: RunData, where: str, key: str, most: float, what: str, name:
 
 
 def _empty(run: RunData) -> Sign | None:
-    groups = by_group(run)
-    result = share(groups["silent"], groups["answering"], groups["problem"])
+    rows = run.query(
+        f"SELECT count(answer) AS answering, count(*) FILTER (answer = '') AS silent FROM rollouts "
+        f"WHERE split = '{main_split(run).name}' AND {SAMPLED} AND {SUCCESS} GROUP BY problem_id ORDER BY problem_id"
+    )
+    result = share(rows["silent"], rows["answering"])
     if not (result.low > EMPTY and result.value < 0.5):  # else this verifier names no answers at all
         return None
     text = f"{percent(result.value)} of the successes have no answer, where the others have one"

@@ -79,10 +79,10 @@ def splits(run: RunData) -> dict[str, Split]:
     rows = run.query(
         "SELECT split, min(stage) AS stage, list_sort(list(DISTINCT step)) AS steps, count(stop) AS stops, "
         "max(branch_at + tokens + coalesce(observed, 0))::DOUBLE AS longest, count(outcome) AS verified "
-        "FROM rollouts GROUP BY split"
+        f"FROM {run.numbers} GROUP BY split"
     )
     others = run.query(
-        "SELECT DISTINCT split, stage FROM (SELECT split, stage FROM rollouts WHERE parent IS NULL "
+        f"SELECT DISTINCT split, stage FROM (SELECT split, stage FROM {run.numbers} WHERE parent IS NULL "
         "GROUP BY split, stage, step, group_id HAVING count(*) FILTER (context = 'plain') = 0)"
     )
     helped = set(zip(*others.values(), strict=True))
@@ -153,12 +153,12 @@ def by_step(run: RunData) -> Columns:
             coalesce(sum(reward) FILTER ({SUCCESS} AND {paid}), 0) AS reward_succeeded,
             coalesce(sum(greatest(reward, 0)) FILTER ({failure} AND {paid}), 0) AS earned_failed,
             coalesce(sum(greatest(reward, 0)) FILTER ({SUCCESS} AND {paid}), 0) AS earned_succeeded
-        FROM rollouts WHERE {train.first_tries} GROUP BY step ORDER BY step
+        FROM {run.numbers} WHERE {train.first_tries} GROUP BY step ORDER BY step
         """
     )
     # of all stages, unlike the rows above: later stages cost tokens too
     spent = run.query(
-        "SELECT step, sum(tokens) AS tokens FROM rollouts WHERE split = 'train' GROUP BY step ORDER BY step"
+        f"SELECT step, sum(tokens) AS tokens FROM {run.numbers} WHERE split = 'train' GROUP BY step ORDER BY step"
     )
     at = np.isin(spent["step"], rows["step"])
     with np.errstate(invalid="ignore"):
@@ -184,8 +184,7 @@ def by_group(run: RunData) -> Columns:
 
     Columns: ``problem``, a number; ``step``, ``tokens``; counts of rollouts: ``verified``, ``scorable``, ``successes``,
     ``timeouts``, ``errors``; ``stops`` (known whether cut), ``cut``, ``cut_scorable``, ``cut_successes``; ``ended``
-    (verified and not known to be cut), ``ended_unparseable``; ``answering`` (successes whose answer is known, be it
-    empty) and ``silent`` (those whose answer is empty); and ``cut_tokens``.
+    (verified and not known to be cut), ``ended_unparseable``; and ``cut_tokens``.
 
     Raises:
         Lacking: no rollouts.
@@ -204,9 +203,8 @@ def by_group(run: RunData) -> Columns:
             count(*) FILTER ({cut} AND {SUCCESS}) AS cut_successes,
             count(*) FILTER ({ended}) AS ended,
             count(*) FILTER ({ended} AND outcome = 'unparseable') AS ended_unparseable,
-            count(answer) FILTER ({SUCCESS}) AS answering, count(*) FILTER ({SUCCESS} AND answer = '') AS silent,
             coalesce(sum(tokens) FILTER ({cut}), 0) AS cut_tokens
-        FROM rollouts WHERE split = '{split.name}' AND {SAMPLED} GROUP BY step, group_id
+        FROM {run.numbers} WHERE split = '{split.name}' AND {SAMPLED} GROUP BY step, group_id
         """
     )
     rows["problem"] = np.unique(rows["problem"], return_inverse=True)[1]

@@ -15,9 +15,9 @@ function digits(value) {
   return value.toLocaleString("en", { maximumSignificantDigits: 3 });
 }
 
-// A number along an axis: a share where the axis is in percent.
+// A number along an axis, which inPercent has scaled.
 const along = (plot, axis, value) =>
-  plot.percent.includes(axis) && typeof value === "number" ? `${digits(100 * value)} %` : digits(value);
+  plot.percent.includes(axis) && typeof value === "number" ? `${digits(value)} %` : digits(value);
 
 // At most six lines of 64 characters: a tooltip, not a page.
 function folded(text) {
@@ -141,6 +141,17 @@ function whole(plot) {
   return { ...plot, series: plot.series.map((s) => ({ ...s, x: kept(s.x), y: kept(s.y), hover: kept(s.hover) })) };
 }
 
+// Shares along an axis in percent, as tables have them: "12 %", where plotly's own format has "12%".
+function inPercent(plot) {
+  const scaled = (values, axis) =>
+    plot.percent.includes(axis) ? values?.map((value) => (typeof value === "number" ? 100 * value : value)) : values;
+  const series = plot.series.map((s) => {
+    const [y, low, high] = [s.y, s.low, s.high].map((values) => scaled(values, "y"));
+    return { ...s, x: scaled(s.x, "x"), y, low, high };
+  });
+  return { ...plot, series, yRange: scaled(plot.yRange, "y") };
+}
+
 const drawings = { line: lineTraces, points: pointTraces, bars: barTraces, stack: stackTraces };
 
 function traces(plot, figure) {
@@ -177,25 +188,26 @@ function axis(title) {
 function axes(plot) {
   const ticks = { showgrid: false, showline: true, ticks: "outside", ticklen: 4, tickcolor: css("--rule") };
   const pointer = { spikecolor: css("--muted"), spikethickness: 1, spikedash: "solid" };
-  const form = plot.percent.includes("x") ? ".3~p" : ",.6~r";
-  const title = { unifiedhovertitle: { text: `${plain(plot.x)} %{x:${form}}` } };
+  const unit = plot.percent.includes("x") ? " %" : "";
+  const title = { unifiedhovertitle: { text: `${plain(plot.x)} %{x:${unit ? ".3~r" : ",.6~r"}}${unit}` } };
   const x = { ...axis(plot.x), ...ticks, ...pointer, ...title, zeroline: false };
   const y = { ...axis(""), rangemode: plot.kind === "bars" ? "tozero" : "normal" };
   if (plot.yRange) y.range = plot.yRange;
-  else if (plot.series.every((s) => !s.low && s.y.every((value) => !value))) y.range = [0, 1]; // not from -1
+  else if (plot.series.every((s) => !s.low && s.y.every((value) => !value))) y.range = [0, plot.percent.includes("y") ? 100 : 1]; // not from -1
   const values = [...new Set(plot.series.flatMap((series) => series.x))];
   if (values.some((value) => typeof value === "string")) Object.assign(x, { type: "category", ticks: "" });
   else if (Math.max(...values) >= 1e4) x.exponentformat = "SI"; // tokens: 20k, 0.4M
+  else if (values.every(Number.isInteger) && Math.max(...values) - Math.min(...values) < 8) x.dtick = 1; // no step 1.5
   if (plot.xLog) {
     x.type = "log";
     if (values.length <= 12) Object.assign(x, { tickvals: values, ticktext: values.map(digits) });
   }
-  if (plot.percent.includes("x")) Object.assign(x, { tickformat: ".3~p", nticks: 6 });
-  if (plot.percent.includes("y")) y.tickformat = ".3~p";
+  if (plot.percent.includes("x")) Object.assign(x, { ticksuffix: " %", nticks: 6 });
+  if (plot.percent.includes("y")) y.ticksuffix = " %";
   if (!lying(plot)) return { xaxis: x, yaxis: y };
   const down = { autorange: "reversed", type: "category", showgrid: false, nticks: 0, ticklabelstandoff: 4 };
   const across = { ...axis(plot.y), range: plot.yRange ?? undefined, rangemode: "tozero" };
-  if (plot.percent.includes("y")) across.tickformat = ".3~p";
+  if (plot.percent.includes("y")) across.ticksuffix = " %";
   return { xaxis: across, yaxis: { ...axis(""), ...down } };
 }
 
@@ -244,7 +256,7 @@ function library() {
 function draw(element, width) {
   library();
   const figure = element.dataset.figure;
-  const plot = whole(plots[figure]);
+  const plot = inPercent(whole(plots[figure]));
   const drawing = plot.kind === "sets" ? sets(plot, figure) : { data: traces(plot, figure), layout: layout(plot) };
   Plotly.react(element, drawing.data, { ...drawing.layout, width }, options(figure));
   element.classList.add("drawn");

@@ -55,12 +55,16 @@ const places = JSON.parse(document.getElementById("places")?.textContent ?? "[]"
 const stepAt = (x) => places.reduce((best, one) => (Math.abs(one[0] - x) < Math.abs(best[0] - x) ? one : best))[1];
 
 function lead(plot) {
-  const { run, over } = plot.closest(".figures").dataset;
+  const { run, over, problem } = plot.closest(".figures").dataset;
   if (run === undefined) return;
   plot.on("plotly_click", ({ points }) => {
-    const split = plot.dataset.figure === "pass-at-k" ? "evaluate" : "train";
-    const step = over === "tokens" && points[0].x ? stepAt(points[0].x) : Math.round(points[0].x);
-    location.href = `/run/${run}/rollouts?split=${split}&step=${step}`;
+    const [point] = points;
+    const evaluated = plot.dataset.figure === "pass-at-k" || point.data?.name === "evaluations";
+    const step = over === "tokens" && point.x ? stepAt(point.x) : Math.round(point.x);
+    const asked = new URLSearchParams(problem ?? ""); // as a query, since an id may hold any character
+    asked.set("split", evaluated ? "evaluate" : "train");
+    asked.set("step", step);
+    location.href = `/run/${run}/rollouts?${asked}`;
   });
 }
 

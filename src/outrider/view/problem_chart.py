@@ -1,0 +1,33 @@
+"""The pass rate of one problem over the steps of a run, as a figure."""
+
+from __future__ import annotations
+
+import math
+
+from outrider.report.content import Figure, Series
+from outrider.view.problem import ProblemHistory
+
+SPLITS = {"train": "training", "evaluate": "evaluations"}
+"""The splits that are drawn, by the name of their curve, which view.js reads back at a click."""
+
+
+def pass_rates(history: ProblemHistory) -> list[Figure]:
+    """A figure with a curve for training and one for evaluations, each step with its 95 % interval, and the predicted
+    pass rate where a stage predicted; none where a single step was verified."""
+    series = []
+    for split, name in SPLITS.items():
+        steps = history.of_split(split)
+        if steps:
+            rates, low, high = ([_known(getattr(step, end)) for step in steps] for end in ("rate", "low", "high"))
+            series.append(Series(name, [step.step for step in steps], rates, low, high))
+    predicted = [step for step in history.of_split("train") if step.predicted is not None]
+    if not series or max(len(one.x) for one in series) < 2:
+        return []
+    if predicted:
+        series.append(Series("predicted", [step.step for step in predicted], [_known(s.predicted) for s in predicted]))
+    unit = "share of the rollouts of a step that are correct; band: 95 % interval of each step (Wilson)"
+    return [Figure("pass-rate", "Pass rate", "line", "step", unit, series, y_range=(0.0, 1.0), percent="y")]
+
+
+def _known(value: float | None) -> float:
+    return math.nan if value is None else value

@@ -1,0 +1,87 @@
+"""Which problems the list shows, and in which order: read from the address, so that a list can be passed on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode
+
+from outrider.errors import UserError, nearest
+from outrider.view.rollout_filter import Condition, page_of
+
+KINDS = {
+    "lost": "solved before, but not in the last step that verified it",
+    "newly solved": "not solved in the first step that verified it, and solved in the last",
+    "never solved": "verified, and never solved",
+    "still solved": "solved in the first and in the last step that verified it",
+    "not verified": "no rollout has a verdict",
+}
+"""What became of a problem, with what that means; each problem is of one kind."""
+USES = {
+    "trained on": "its rollouts were drawn for training",
+    "held out": "its rollouts were drawn for evaluations alone",
+    "trained on and evaluated": "its rollouts were drawn for both",
+}
+"""What a problem was used for, with what that means; each problem has one use."""
+ORDERS = {
+    "largest drop": "coalesce(best_rate - last_rate, 0) DESC",
+    "largest gain": "coalesce(change, 0) DESC",
+    "most rollouts": "rollouts DESC",
+    "most tokens": "tokens DESC NULLS LAST",
+    "latest first success": "first_success DESC NULLS LAST",
+}
+"""Orders of the list, and their SQL; the first is that of an address without one."""
+FILTERS = ("use", "kind", "level")
+_KNOWN: Mapping[str, Mapping[str, str]] = {"kind": KINDS, "use": USES}
+
+
+@dataclass(frozen=True)
+class ProblemFilter:
+    """Filters by name, the order, and the page.
+
+    >>> chosen = ProblemFilter.of({"kind": "lost", "level": "3", "use": "held out"})
+    >>> chosen.condition()
+    Condition(sql='"use" = ? AND "kind" = ? AND "level" = ?', values=['held out', 'lost', '3'])
+    >>> chosen.condition(without="kind").values
+    ['held out', '3']
+    >>> chosen.address(level=None)
+    'use=held+out&kind=lost'
+    """
+
+    filters: Mapping[str, str] = field(default_factory=dict)
+    order: str = next(iter(ORDERS))
+    page: int = 1
+
+    @classmethod
+    def of(cls, asked: Mapping[str, str]) -> ProblemFilter:
+        """From the query of an address; an empty value filters nothing.
+
+        Raises:
+            UserError: an unknown name, or a value that cannot be meant.
+        """
+        known = [*FILTERS, "order", "page"]
+        for name in asked:
+            if name not in known:
+                raise UserError(f"problems have no filter {name!r}; {nearest(name, known)}")
+        filters = {name: asked[name] for name in FILTERS if asked.get(name)}
+        for name, values in _KNOWN.items():
+            if name in filters and filters[name] not in values:
+                raise UserError(f"{name} is {filters[name]!r}; {nearest(filters[name], values)}")
+        order = asked.get("order") or cls.order
+        if order not in ORDERS:
+            raise UserError(f"problems cannot be listed by {order!r}; {nearest(order, ORDERS)}")
+        return cls(filters, order, page_of(asked))
+
+    def condition(self, without: str = "") -> Condition:
+        """Of all filters, or of all but one, which then may be counted by its values."""
+        kept = {name: value for name, value in self.filters.items() if name != without}
+        return Condition(" AND ".join(f'"{name}" = ?' for name in kept) or "true", list(kept.values()))
+
+    def address(self, **changes: object) -> str:
+        """The query of an address with this choice, some things changed; None takes one out."""
+        asked: dict[str, Any] = {**self.filters}
+        asked |= {"order": self.order, "page": self.page if self.page > 1 else ""} | changes
+        if asked["order"] == ProblemFilter.order:
+            del asked["order"]
+        return urlencode({name: value for name, value in asked.items() if value not in ("", None)})
