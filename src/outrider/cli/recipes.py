@@ -28,6 +28,9 @@ def add_to(commands: Commands) -> None:
         help="list the recipes with these words in name, paper or summary; `show RECIPE` prints the file of one, and "
         "its credit on a worked group",
     )
+    parser.add_argument(
+        "--goal", metavar="GOAL", help="recipes for a goal, best evidence first; `--goal list` names all"
+    )
     add_setting(parser)
     parser.set_defaults(run=run)
 
@@ -35,6 +38,10 @@ def add_to(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Show one recipe, or list those that are asked for."""
     words = arguments.words
+    if arguments.goal is not None:
+        if words or arguments.setting is not None:
+            raise UserError("--goal takes no words and no --setting")
+        return run_goal(arguments.goal)
     if words[:1] == ["show"]:
         if len(words) != 2:
             raise UserError("`outrider recipes show` takes the name of one recipe, as in `outrider recipes show grpo`")
@@ -64,12 +71,40 @@ def run_list(words: Sequence[str] = ()) -> int:
     name_width, paper_width = max(len(r.name) for r in recipes), max(len(r.paper) for r in recipes)
     for recipe in recipes:
         sys.stdout.write(_wrapped(f"{recipe.name:<{name_width}}  {recipe.paper:<{paper_width}}  {recipe.summary}"))
+    if not words:
+        from outrider.config.goals import first_recipes, goals
+
+        sys.stdout.write("\n" + _wrapped(f"Begin with one of {', '.join(first_recipes())}."))
+        sys.stdout.write(_wrapped(f"By goal, best evidence first: outrider recipes --goal {'|'.join(goals())}"))
     settings = [setting for setting in list_settings() if setting.recommended and not words]
     if settings:
         sys.stdout.write("\nRecommended by setting, with the values that were compared:\n")
         for setting in settings:
             named = " ".join([setting.recommended, "--setting", setting.name, *setting.values])
             sys.stdout.write(f"  outrider train {named}\n")
+    return 0
+
+
+def run_goal(name: str) -> int:
+    """The recipes for a goal with their evidence; the goals themselves for ``list``.
+
+    Raises:
+        UserError: there is no such goal.
+    """
+    from outrider.config.goals import goals
+
+    known = goals()
+    if name == "list":
+        for goal, of in known.items():
+            sys.stdout.write(_wrapped(f"{goal:<{max(map(len, known))}}  {of.about}"))
+        return 0
+    if name not in known:
+        raise UserError(f"there is no goal {name!r} ({nearest(name, known)})")
+    sys.stdout.write(_wrapped(f"{name}: {known[name].about}"))
+    recipes = known[name].recipes
+    width = max(len(recipe.name) for recipe in recipes)
+    for recipe in recipes:
+        sys.stdout.write(_wrapped(f"{recipe.name:<{width}}  {recipe.evidence:<9}  {recipe.note}"))
     return 0
 
 

@@ -1,0 +1,54 @@
+"""Shipped recipes by what they are for, ordered by the evidence for it."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any, Literal, NamedTuple
+
+from outrider.config.yaml_data import read_yaml
+
+Evidence = Literal["confirmed", "measured", "paper"]
+
+
+class GoalRecipe(NamedTuple):
+    """A recipe for a goal.
+
+    Attributes:
+        name: of the recipe.
+        evidence: ``confirmed`` on new seeds and problems, ``measured`` in a committed bench, or by its ``paper``.
+        note: what was found here.
+    """
+
+    name: str
+    evidence: Evidence
+    note: str
+
+
+class Goal(NamedTuple):
+    """What a user may want, and the recipes for it, best evidence first."""
+
+    about: str
+    recipes: list[GoalRecipe]
+
+
+def goals() -> dict[str, Goal]:
+    """By name.
+
+    >>> goals()["keep-coverage"].recipes[0].name
+    'prefix-replay'
+    """
+    return {
+        name: Goal(goal["about"], [GoalRecipe(recipe, **of) for recipe, of in goal["recipes"].items()])
+        for name, goal in _data()["goals"].items()
+    }
+
+
+def first_recipes() -> list[str]:
+    """The ten recipes to begin with."""
+    return list(_data()["begin"])
+
+
+def _data() -> dict[str, Any]:
+    text = files("outrider.config").joinpath("goals.yaml").read_text("utf-8")
+    data: dict[str, Any] = read_yaml(text, "goals.yaml")
+    return data
