@@ -119,6 +119,28 @@ def test_a_recipe_with_failed_seeds_says_how_many_it_has() -> None:
     assert "(2 of 3 seeds)" in verdict(found)[0]
 
 
+def test_fewer_than_three_finished_seeds_are_said_although_more_were_asked_for() -> None:
+    found = bench(arm("a", runs(LEVEL)), arm("b", runs(HIGHER, 2), seeds=(0, 2)))
+    assert "Two seeds are few" in verdict(found)[-1]
+
+
+def test_one_finished_seed_in_common_ranks_nothing() -> None:
+    alone = arm("b", runs(HIGHER, 1), seeds=(1,))
+    first, told = verdict(bench(arm("a", runs(LEVEL)), alone))
+    assert first.startswith("No recipe has two finished seeds in common with `a`: ")
+    assert told.startswith("These runs of `b` and `a` differ in pass@1 by ")
+    assert told.endswith(" (1 of 3 seeds).")
+    beside = verdict(bench(arm("a", runs(LEVEL)), alone, arm("c", runs(HIGHER))))
+    assert beside[0].startswith("`c` is ahead of `a`")
+    assert not any("`b` is" in sentence for sentence in beside)
+
+
+def test_one_recipe_is_told_with_its_seeds() -> None:
+    for seeds, said in ((1, "One seed: "), (2, "Two seeds are few: ")):
+        assert said in verdict(bench(arm("a", runs(HIGHER, seeds)), seeds=seeds))[-1]
+    assert verdict(bench(arm("a", runs(HIGHER))))[-1].endswith("2,000 generated tokens per run.")
+
+
 def test_without_the_base_each_recipe_is_compared_with_before_training() -> None:
     found = bench(arm("b", runs(HIGHER)))
     assert re.match(r"`b` changes pass@1 by \+\d", verdict(found)[0])

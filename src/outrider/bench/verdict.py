@@ -20,23 +20,30 @@ def verdict(report: BenchReport) -> list[str]:
     paired change lies above 0. Of several the first sentence names the one with the largest change in pass@1, or, where
     none is ahead in pass@1, in pass@k.
 
-    Degenerate cases: one seed ranks nothing, which is the first sentence; without a finished run of the base, or
-    without another recipe, each recipe is compared with the policy before training.
+    Degenerate cases: one seed ranks nothing, which is the first sentence; nor does one finished seed in common with the
+    base. Without a finished run of the base, or without another recipe, each recipe is compared with the policy before
+    training.
     """
     base = report.base
     others = [arm for arm in report.arms if arm is not base]
+    if not report.arms:
+        return ["No run is finished."]
     if base is None or not others:
         lines = [_against_start(report, arm) for arm in report.arms]
-        return lines or ["No run is finished."]
+        return [*lines, " ".join([_sizes(report), *_few(min(len(arm.seeds) for arm in report.arms))])]
     if report.bench.seeds == 1:
         told = [_of_one_seed(report, arm) for arm in others]
         return ["One seed per recipe: this bench does not say which recipe is better.", *told]
+    if max(_shared_seeds(report, arm) for arm in others) < 2:
+        common = f"No recipe has two finished seeds in common with `{base.name}`"
+        first = f"{common}: this bench does not say which recipe is better."
+        return [first, *(_against_base(report, arm) for arm in others)]
     ahead = _ahead(report, others)
     rest = [_against_base(report, arm) for arm in others if arm is not ahead]
     if ahead is None:
         first = f"No recipe is significantly ahead of `{base.name}` in {_listed(report)}."
-        return [first, *rest, _trust(report, len(others))]
-    return [_against_base(report, ahead) + _where(report, ahead), *rest, _trust(report, len(others))]
+        return [first, *rest, _trust(report, others)]
+    return [_against_base(report, ahead) + _where(report, ahead), *rest, _trust(report, others)]
 
 
 def quantities(report: BenchReport) -> list[str]:
@@ -47,26 +54,29 @@ def quantities(report: BenchReport) -> list[str]:
 def _ahead(report: BenchReport, others: Sequence[Arm]) -> Arm | None:
     for quantity in quantities(report):
         changes = {arm.name: report.against_base(arm, quantity) for arm in others}
-        better = [arm for arm in others if changes[arm.name].low > 0]
+        better = [arm for arm in others if changes[arm.name].low > 0 and _shared_seeds(report, arm) > 1]
         if better:
             return max(better, key=lambda arm: changes[arm.name].value)
     return None
 
 
 def _against_base(report: BenchReport, arm: Arm) -> str:
-    """One recipe against the base, in each quantity: ahead, behind, or not significantly different."""
+    """One recipe against the base, in each quantity: ahead, behind, or not significantly different; with one seed in
+    common the differences alone."""
+    few = _shared_seeds(report, arm)
     found = {quantity: report.against_base(arm, quantity) for quantity in quantities(report)}
     base = report.bench.base
     ahead = [q for q, e in found.items() if e.low > 0]
     behind = [q for q, e in found.items() if e.high < 0]
     same = [q for q, e in found.items() if q not in (*ahead, *behind) and not math.isnan(e.value)]
+    seeds = f" ({few} of {report.bench.seeds} seeds)" if few < report.bench.seeds else ""
+    if few == 1:
+        return f"{_of_one_seed(report, arm).removesuffix('.')}{seeds}."
     if not (ahead or behind or same):
         return f"`{arm.name}` and `{base}` have no finished seed in common."
     parts = [f"is ahead of `{base}` in {_by_how_much(found, names)}" for names in [ahead] if names]
     parts += [f"is behind `{base}` in {_by_how_much(found, names)}" for names in [behind] if names]
     parts += [f"is not significantly different from `{base}` in {_at(found, names)}" for names in [same] if names]
-    few = min(e.seeds for e in found.values())
-    seeds = f" ({few} of {report.bench.seeds} seeds)" if few < report.bench.seeds else ""
     return f"`{arm.name}` {', and '.join(parts)}{seeds}."
 
 
@@ -125,19 +135,35 @@ def _interval(found: Estimate, before: str, after: str) -> str:
     return f"{before}95 % CI {100 * found.low:+.1f} to {100 * found.high:+.1f}{after}"
 
 
-def _trust(report: BenchReport, others: int) -> str:
-    """How far the sentences before are to be trusted."""
+def _shared_seeds(report: BenchReport, arm: Arm) -> int:
+    """Seeds that a recipe and the base have both finished."""
+    return len(set(arm.seeds) & set(report.base.seeds)) if report.base else 0
+
+
+def _sizes(report: BenchReport) -> str:
+    """Seeds, problems and budget."""
     bench, count = report.bench, len(report.before.end.evaluations[0].tallies)
-    compared = others * len(quantities(report))
-    lines = [
-        f"{bench.seeds} seeds per recipe, {count:,} held-out problems, {bench.budget:,.10g} {UNITS[bench.unit]} per "
-        "run; intervals cover the choice of seeds and of problems."
-    ]
-    if bench.seeds < FEWEST_SEEDS:
-        lines.append(
-            "Two seeds are few: where seeds differ most, such an interval covers the true value in 87.5 % of cases."
-        )
-    if others > 1:
+    seeds = f"{bench.seeds} seed{'s' * (bench.seeds > 1)} per recipe"
+    return f"{seeds}, {count:,} held-out problems, {bench.budget:,.10g} {UNITS[bench.unit]} per run."
+
+
+def _few(seeds: int) -> list[str]:
+    """What the fewest seeds behind an interval make of it; nothing where they are enough."""
+    if seeds == 1:
+        return ["One seed: the intervals cover the choice of problems, not of seeds."]
+    if seeds < FEWEST_SEEDS:
+        covers = "such an interval covers the true value in 87.5 % of cases"
+        return [f"Two seeds are few: where seeds differ most, {covers}."]
+    return []
+
+
+def _trust(report: BenchReport, others: Sequence[Arm]) -> str:
+    """How far the sentences before are to be trusted."""
+    bench = report.bench
+    compared = len(others) * len(quantities(report))
+    fewest = min(seeds for arm in others if (seeds := _shared_seeds(report, arm)) > 1)
+    lines = [_sizes(report), "Intervals cover the choice of seeds and of problems.", *_few(fewest)]
+    if len(others) > 1:
         lines.append(
             f"These are {compared} comparisons: where nothing differs, {0.05 * compared:.2g} of them would exclude 0 "
             "by chance, and the largest of several differences is overestimated. A confirmation run with new seeds "
