@@ -62,3 +62,20 @@ def test_what_is_not_known_is_none() -> None:
     assert trained_tokens([math.nan, 0.0], [True, True], [1.0, None], None)[0] is None
     assert clip_of({}) is None
     assert clip_of({"objective": {"surrogate": {"clip": [0.2, 0.28]}}}) is None
+
+
+@pytest.mark.parametrize(
+    ("recipe", "change", "clips"),
+    [
+        ("grpo", "objective.correction=truncate", False),
+        ("grpo", "objective.correction=recompute", False),
+        ("grpo", "objective.prefix=repeat", True),
+        ("gspo", "objective.prefix=mask", True),
+        ("gspo", "objective.prefix=repeat", False),
+    ],
+)
+def test_no_token_is_called_clipped_by_another_ratio_than_that_of_training(
+    recipe: str, change: str, clips: bool
+) -> None:
+    """A correction puts the learner's log-probabilities into the ratio, and the record has the sampler's."""
+    assert (clip_of(load_recipe(recipe, [change]).resolved()) is not None) == clips

@@ -12,7 +12,7 @@ class TrainedToken(NamedTuple):
 
     Attributes:
         ratio: of the token's probability there to that with which it was sampled.
-        clipped: whether the recipe's clip took its gradient; None where the recipe has another surrogate.
+        clipped: whether the recipe's clip took its gradient; None where :func:`clip_of` knows no clip.
     """
 
     ratio: float
@@ -35,11 +35,20 @@ class ClipBounds(NamedTuple):
 
 
 def clip_of(config: Mapping[str, Any]) -> ClipBounds | None:
-    """The clip of a run's configuration; None of another surrogate, and of the earlier forms of versions before 0.2."""
+    """The clip of a run's configuration; None of another surrogate, and of the earlier forms of versions before 0.2.
+
+    None too where training clips another ratio than the recorded one: a correction takes the ratio to the learner's own
+    log-probabilities instead of the sampler's, and the prefix policy ``repeat`` takes a response's ratio over its whole
+    path.
+    """
     objective = config.get("objective")
-    surrogate = objective.get("surrogate") if isinstance(objective, Mapping) else None
+    if not isinstance(objective, Mapping) or objective.get("correction") is not None:
+        return None
+    surrogate = objective.get("surrogate")
     clip = surrogate.get("clip") if isinstance(surrogate, Mapping) else None
     if not isinstance(clip, Mapping) or not {"low", "high", "ratio"} <= clip.keys():
+        return None
+    if clip["ratio"] != "token" and objective.get("prefix") == "repeat":
         return None
     dual = clip.get("dual")
     return ClipBounds(1 - clip["low"], 1 + clip["high"], math.inf if dual is None else dual, clip["ratio"] == "token")
@@ -53,8 +62,7 @@ def trained_tokens(
 ) -> list[TrainedToken | None]:
     """One for each own token; None for an observed one, and for all where the rollout was in no update.
 
-    At the level of the response the ratio of the clip is the geometric mean over the rollout's own tokens; with the
-    prefix policy ``repeat`` training took the whole path, which is not told here.
+    At the level of the response the ratio of the clip is the geometric mean over the rollout's own tokens.
     """
     if log_ratios is None:
         return [None] * len(sampled)
