@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from outrider.bench.begin import begin, refuse_another
 from outrider.bench.planned import Planned, planned
 from outrider.bench.proportion import LEAST, MOST
 from outrider.bench.spec import given_keys, load_recipes
 from outrider.cli import main
 from outrider.config import dump_yaml, load_recipe
+from outrider.errors import UserError
 
 RECIPES = load_recipes(["grpo"], [])
 BUDGETS = st.integers(1, 4_000_000)
@@ -97,3 +99,18 @@ def test_the_plan_says_what_it_lowers_and_warns_of_what_it_may_not(capsys: pytes
     told = capsys.readouterr().out
     assert "->" not in told
     assert "warning: evaluation takes up to 374 times the tokens of training" in told
+
+
+def test_a_bench_that_began_with_other_sizes_says_how_to_go_on(tmp_path: Path) -> None:
+    """As one of a version that had 4 points of 300 problems and 64 samples whatever the budget."""
+    whole = {"evaluate.problems", "evaluate.n"}
+    began = planned({"tokens": 100_000, "points": 4}, RECIPES, whole)
+    begin(began.bench, began.recipes, tmp_path / "bench")
+    again = of(100_000)
+    with pytest.raises(UserError) as told:
+        refuse_another(again.bench, again.recipes, tmp_path / "bench")
+    assert "sizes that it began with: --points 4 evaluate.problems=300 evaluate.n=64" in str(told.value)
+    refuse_another(began.bench, began.recipes, tmp_path / "bench")
+    other = planned({"tokens": 99_000, "points": 4}, RECIPES, whole)
+    with pytest.raises(UserError, match=r"choose another output folder$"):
+        refuse_another(other.bench, other.recipes, tmp_path / "bench")

@@ -47,7 +47,9 @@ def refuse_another(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> No
     if (out / _SPEC).is_file():
         began = Bench.model_validate(read_yaml((out / _SPEC).read_text("utf-8"), _SPEC))
         if differences := _differences(began, bench, recipes, out):
-            raise UserError(f"{out} holds another bench ({'; '.join(differences)}); choose another output folder")
+            sizes = _sizes_of(began, bench, recipes, out)
+            same = f", or give the sizes that it began with: {' '.join(sizes)}" if sizes else ""
+            raise UserError(f"{out} holds another bench ({'; '.join(differences)}); choose another output folder{same}")
         return
     if not out.exists():
         return
@@ -56,6 +58,19 @@ def refuse_another(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> No
     files = sorted(p.name for p in out.iterdir() if p.name not in (".lock", ENVIRONMENT, "recipes"))
     if files:
         raise UserError(f"{out} is not empty and holds no bench ({files[0]}); choose another output folder")
+
+
+def _sizes_of(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> list[str]:
+    """The sizes of the evaluation that a bench began with, as arguments, where they are others now: a bench of an older
+    version had them whatever its budget."""
+    file = recipe_file(out, began.base)
+    if began.base not in recipes or not file.exists():
+        return []
+    kept = recipe_of_run(read_yaml(file.read_text("utf-8"), began.base)).evaluate
+    now = recipes[began.base].evaluate
+    sizes = [f"--points {began.points}"] if began.points != bench.points else []
+    before, after = (evaluate.model_dump() for evaluate in (kept, now))
+    return sizes + [f"evaluate.{key}={before[key]}" for key in ("problems", "n") if before[key] != after[key]]
 
 
 def _gone_on_with(about: dict[str, Any]) -> dict[str, Any]:
