@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from outrider.cli import main
-from outrider.config import list_recipes
+from outrider.config import list_recipes, load_recipe
 from outrider.config.goals import GoalRecipe, first_recipes, goals
+from outrider.credit.boundary_gate import BoundaryGate
+from outrider.credit.uniform_correct import UniformCorrect
 
 RESULTS = Path(__file__).parents[2] / "benchmarks/results"
 ORDER = ["confirmed", "measured", "paper"]
@@ -85,3 +87,16 @@ def test_a_goal_is_listed_with_its_evidence(capsys: pytest.CaptureFixture[str]) 
     assert "did you mean 'keep-coverage'?" in capsys.readouterr().err
     assert main(["recipes", "grpo", "--goal", "length"]) == 2
     assert "takes no words" in capsys.readouterr().err
+
+
+def test_the_summaries_of_bbg_and_ucpo_are_those_of_their_numbers() -> None:
+    """BBG: a gain of pass@16, none from half of eight rollouts on; UCPO: a fifth of the advantage moves."""
+    recipes = {name: load_recipe(name) for name in ("bbg", "ucpo")}
+    _, gate = recipes["bbg"].credit["main"]
+    assert isinstance(gate, BoundaryGate)
+    kept = [gate.utility(c, 8) >= gate.threshold * 9 for c in range(9)]
+    assert (gate.k, kept) == (16, [c < 4 for c in range(9)])
+    assert min(gate.utility(0, 8), gate.utility(1, 8)) == gate.utility(1, 8)
+    _, moved = recipes["ucpo"].credit["main"]
+    assert isinstance(moved, UniformCorrect)
+    assert moved.tau == 0.2
