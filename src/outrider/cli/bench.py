@@ -25,7 +25,7 @@ def add_to(commands: Commands) -> None:
     )
     parser.add_argument("--seeds", type=int, metavar="N", help="runs per recipe (5)")
     parser.add_argument(
-        "--first-seed", type=int, metavar="N", help="the first of them (0); another one repeats a bench"
+        "--first-seed", type=int, metavar="N", help="first seed (0); another one repeats a bench with new seeds"
     )
     budget = parser.add_mutually_exclusive_group()
     budget.add_argument("--tokens", type=int, metavar="N", help="generated tokens of each run (1_600_000)")
@@ -45,7 +45,7 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("--tune-tokens", type=int, metavar="N", help="generated tokens of a tuning run (--tokens)")
     parser.add_argument("--tune-seeds", type=int, metavar="N", help="tuning runs per recipe and value (1)")
     parser.add_argument("--tune-problems", type=int, metavar="N", help="held-out problems only for tuning (200)")
-    parser.add_argument("--tune-by", metavar="WHAT", help="pass@1, pass@n or mean, of these two (pass@1)")
+    parser.add_argument("--tune-by", metavar="WHAT", help="selection metric: pass@1, pass@n or their mean (pass@1)")
     parser.add_argument("--untouched", type=int, metavar="N", help="held-out problems only for the last policies")
     parser.add_argument(
         "--untouched-skip", type=int, metavar="N", help="held-out problems before these (those compared and tuned on)"
