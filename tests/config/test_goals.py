@@ -52,6 +52,11 @@ def changes() -> list[tuple[str, str, dict[str, Any]]]:
     return found
 
 
+def losses(recipe: str, measure: str) -> bool:
+    """Whether a recipe is significantly behind GRPO in a measure in some bench."""
+    return any(name == recipe and change[measure]["high"] < 0 for _, name, change in changes() if measure in change)
+
+
 def gains(recipe: str, within: str = "") -> set[str]:
     """The measures in which a recipe is significantly ahead of GRPO in some bench."""
     return {
@@ -69,7 +74,10 @@ def test_evidence_is_what_committed_benches_say(goal: str, recipe: GoalRecipe) -
         assert gains(recipe.name, "confirm")
     elif recipe.evidence == "measured":
         assert gains(recipe.name)
-    if "not significantly different" in recipe.note or "lower pass@64" in recipe.note:
+    for measure in ("pass@1", "pass@64"):
+        if f"lower {measure}" in recipe.note:
+            assert losses(recipe.name, measure)
+    if "not significantly different" in recipe.note:
         assert any(name == recipe.name for _, name, _ in changes()), "or nothing was compared"
     if "not compared here" in recipe.note or "one seed alone" in recipe.note:
         assert not any(name == recipe.name and folder.startswith(("map/", "explore/", "credit", "methods"))

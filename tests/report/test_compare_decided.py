@@ -146,21 +146,16 @@ def test_intervals_that_do_not_survive_the_adjustment_are_counted():
     assert f"although {len(alone)} interval" in by_part(one)
 
 
+def sample(problem, member, right, **more):
+    """A verified response of an evaluation."""
+    outcome = "correct" if right else "incorrect"
+    return row(split="evaluate", step=0, problem_id=f"p{problem}", member=member, outcome=outcome, **more)
+
+
 def test_the_page_and_the_data_hold_the_numbers_of_the_sentences():
     runs = []
     for more in (0, 2):
-        rows = [
-            row(
-                split="evaluate",
-                step=0,
-                problem_id=f"p{p}",
-                member=m,
-                level=str(p % 2),
-                outcome="correct" if m < p % 4 + more * (p % 2) else "incorrect",
-            )
-            for p in range(40)
-            for m in range(8)
-        ]
+        rows = [sample(p, m, m < p % 4 + more * (p % 2), level=str(p % 2)) for p in range(40) for m in range(8)]
         runs.append(run_of_rows(rows))
     report, [text] = comparison([replace(run, name=name) for run, name in zip(runs, "xy", strict=True)])
     assert report.opening.text == text
@@ -216,19 +211,7 @@ def test_equal_names_of_models_in_two_dumps_are_told_apart(tmp_path, capsys):
 
 
 def test_a_table_of_plain_rollouts_may_name_models_without_marking_ids(tmp_path, capsys):
-    rows = [
-        row(
-            split="evaluate",
-            step=0,
-            problem_id=f"p{p}",
-            member=m,
-            model=model,
-            outcome="correct" if m < c else "incorrect",
-        )
-        for model, c in (("a", 1), ("b", 3))
-        for p in range(20)
-        for m in range(4)
-    ]
+    rows = [sample(p, m, m < c, model=model) for model, c in (("a", 1), ("b", 3)) for p in range(20) for m in range(4)]
     pq.write_table(table(rows), tmp_path / "rows.parquet")
     assert main(["compare", str(tmp_path / "rows.parquet"), "--out", str(tmp_path / "there")]) == 0
     assert "b solves 50.0 points more than a at pass@1" in " ".join(capsys.readouterr().out.split())

@@ -189,10 +189,10 @@ def test_what_belongs_to_a_checkpoint_waits_for_the_disk_before_it(
         real(handle)
 
     monkeypatch.setattr(os, "fsync", noted)
-    train_command(recipe("evaluate.before=false", "evaluate.after=false"), tmp_path / "run")
+    train_command(recipe("evaluate.before=true", "evaluate.after=false"), tmp_path / "run")
     begun, first, second = (i for i, name in enumerate(synced) if name == ".manifest.json.tmp")
     both = [f"train-0000000{step}.parquet" for step in (1, 2)]
-    assert {*both, "rollouts", "metrics.jsonl", "timing.jsonl"} <= set(synced[begun:first])
+    assert {*both, "rollouts", "metrics.jsonl", "timing.jsonl", "eval_timing.jsonl"} <= set(synced[begun:first])
     assert not set(both) & set(synced[first:])
     assert {"train-00000003.parquet", "train-00000004.parquet", "metrics.jsonl"} <= set(synced[first:second])
 

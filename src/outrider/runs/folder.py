@@ -168,6 +168,8 @@ class RunFolder:
         self._held()
         for part in (self.rollouts, self._metrics, self._timing):
             part.sync()
+        if self._evaluation_timing.path.exists():  # not before the first evaluation
+            self._evaluation_timing.sync()
 
     @property
     def _lines(self) -> tuple[JsonLines, ...]:
