@@ -105,6 +105,12 @@ def test_every_run_is_there_with_its_budget_and_its_points(whole: Path) -> None:
             assert (config["seed"], config["task"]["countdown"]["seed"]) == (cell.seed, cell.seed)
 
 
+def test_two_runs_at_once_size_themselves_for_half_of_the_memory_each(whole: Path) -> None:
+    logs = [cell.log.read_text() for name, cell in cells(whole).items() if name.startswith("cells/") and cell.budget]
+    assert len(logs) == 4
+    assert all("of this machine for each of 2 runs)" in log.replace("\n", " ") for log in logs)
+
+
 def test_tuning_sees_neither_the_problems_nor_the_seeds_of_the_comparison(whole: Path) -> None:
     seen: dict[str, tuple[set[str], set[int]]] = {kind: (set(), set()) for kind in ("tuning", "cells", "untouched")}
     for name, cell in cells(whole).items():
@@ -247,7 +253,7 @@ def test_sigterm_ends_a_bench_and_its_runs_with_a_sentence_each(tmp_path: Path) 
 
 def _deaf(log: Path) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    run_cell(0, "grpo", ("train.steps=1", "train.tokens=null", *WORDS[-5:]), str(log.with_suffix("")), str(log))
+    run_cell(0, 1, "grpo", ("train.steps=1", "train.tokens=null", *WORDS[-5:]), str(log.with_suffix("")), str(log))
 
 
 def test_a_run_hears_sigterm_though_it_is_forked_from_a_process_that_does_not(tmp_path: Path) -> None:

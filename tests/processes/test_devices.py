@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.processes.devices import find_devices, host_memory
+from outrider.processes.devices import RUNS_AT_ONCE, find_devices, host_memory
 
 GIB = 2**30
 WHOLE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -60,6 +60,12 @@ def test_without_a_gpu_the_host_is_the_device(monkeypatch: pytest.MonkeyPatch) -
     assert found is not None
     assert (found.number, found.host) == (1, True)
     assert 0 < found.size <= WHOLE
+
+
+def test_runs_at_the_same_time_share_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setenv(RUNS_AT_ONCE, "3")
+    assert find_devices() == (1, host_memory() // 3, "this machine for each of 3 runs", True)  # type: ignore[operator]
 
 
 def test_the_smallest_of_several_gpus_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,20 +14,24 @@ from outrider.config import load_recipe
 from outrider.errors import UserError
 from outrider.interrupts import TERMINATED, Terminated
 from outrider.processes.cores import pin
+from outrider.processes.devices import RUNS_AT_ONCE
 from outrider.record.disk import move
 
 PRELOAD = ["outrider.commands.train_command", "outrider.screen.curves", "matplotlib.figure"]
 
 
-def run_cell(core: int, recipe: str, overrides: tuple[str, ...], path: str, log: str, anew: bool = False) -> None:
-    """Begin the run, or go on with it but for ``anew``; everything printed goes to ``log``. Ends the process, with
-    train's status."""
+def run_cell(
+    core: int, at_once: int, recipe: str, overrides: tuple[str, ...], path: str, log: str, anew: bool = False
+) -> None:
+    """Begin the run, or resume it unless ``anew``, as one of ``at_once`` that share the machine's memory. Everything
+    printed goes to ``log``. Ends the process, with train's status."""
     os.setpgid(0, 0)  # a group of its own: Ctrl-C at the terminal reaches only the bench, which passes it on once
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the fork server may ignore both
     _print_to(log)
     _end_with_parent()
     pin(core)
+    os.environ[RUNS_AT_ONCE] = str(at_once)
     folder = Path(path)
     resume = (folder / "config.yaml").is_file() and not anew
     sys.argv = ["outrider", "train", recipe, *overrides, "--out", path, *(["--resume"] if resume else [])]

@@ -71,6 +71,7 @@ def run_cells(cells: Sequence[Cell], cores: Sequence[int], name: str, following:
         outlook.add(follows)
 
     follow(finished)
+    at_once = min(len(cores), len(waiting))
     with progress:
         progress.phase(name)
         if finished:
@@ -78,7 +79,7 @@ def run_cells(cells: Sequence[Cell], cores: Sequence[int], name: str, following:
         try:
             while waiting or running:
                 while waiting and free:
-                    running.append(_start(waiting.pop(0), free.pop(0)))
+                    running.append(_start(waiting.pop(0), free.pop(0), at_once))
                 wait([r.process.sentinel for r in running], timeout=_LOOK_SECONDS)
                 for r in [r for r in running if r.process.exitcode is not None]:
                     running.remove(r)
@@ -103,10 +104,10 @@ def _show(progress: Progress, outlook: Outlook) -> None:
         progress.foresee(*forecast)
 
 
-def _start(cell: Cell, core: int) -> _Running:
+def _start(cell: Cell, core: int, at_once: int) -> _Running:
     cell.path.parent.mkdir(parents=True, exist_ok=True)
     # what measures another run's policy begins anew: its checkpoint says where that lay, and holds nothing else
-    arguments = (core, str(cell.recipe), cell.words, str(cell.path), str(cell.log), cell.measures is not None)
+    arguments = (core, at_once, str(cell.recipe), cell.words, str(cell.path), str(cell.log), cell.measures is not None)
     process = warm_processes(*PRELOAD).Process(target=run_cell, args=arguments)
     with without_main():
         process.start()

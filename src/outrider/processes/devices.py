@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
+RUNS_AT_ONCE = "OUTRIDER_RUNS_AT_ONCE"
+"""Environment variable: how many runs share the host's memory. ``outrider bench`` sets it for its runs."""
 _DRIVERS = ("/proc/driver/nvidia", "/dev/kfd")  # of NVIDIA's and of AMD's GPUs
 _UNLIMITED = 1 << 60  # cgroup v1 says "no limit" with a number near 2 ** 63
 
@@ -37,7 +39,11 @@ def find_devices() -> Devices | None:
             smallest = min(found, key=lambda one: one.total_memory)
             return Devices(len(found), smallest.total_memory, smallest.name, host=False)
     size = host_memory()
-    return None if size is None else Devices(1, size, "this machine", host=True)
+    if size is None:
+        return None
+    runs = int(os.environ.get(RUNS_AT_ONCE, "1"))
+    name = "this machine" if runs == 1 else f"this machine for each of {runs} runs"
+    return Devices(1, size // runs, name, host=True)
 
 
 def driver_there() -> bool:
