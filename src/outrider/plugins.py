@@ -57,8 +57,8 @@ class Provenance(Options):
     """Where a component from outside comes from, as a run records it."""
 
     where: str = Field(description="import path")
-    distribution: str = Field("", description="installed package and its version; empty for a file")
-    source: str = Field("", description="hash of the text of its file; empty where there is none")
+    distribution: str = Field("", description="installed package with its version; empty for a file")
+    source: str = Field("", description="hash of the file's text; empty without a file")
 
 
 @runtime_checkable

@@ -17,9 +17,11 @@ WORDS = ("last", "all")
 class RolloutSelection(Options):
     """The choice of rollouts of a run."""
 
-    split: str = Field("train", min_length=1, description="what they were drawn for: train, evaluate or greedy")
-    steps: str = Field("last", description="last, all, or numbers and ranges as in 1,50,90-105")
-    limit: int | None = Field(None, ge=1, description="most rollouts of a step, spread evenly over it; null: all")
+    split: str = Field("train", min_length=1, description="purpose of the rollouts: train, evaluate or greedy")
+    steps: str = Field("last", description="steps: last, all, or numbers and ranges such as 1,50,90-105")
+    limit: int | None = Field(
+        None, ge=1, description="maximum rollouts per step, spread evenly over the step; null: no limit"
+    )
 
     @field_validator("steps")
     @classmethod
@@ -32,30 +34,34 @@ class RolloutSelection(Options):
 class TokensAnalysis(RolloutSelection):
     """Values of every token under one policy."""
 
-    model: str = Field("trained", min_length=1, description="trained, start, step-<n>, or any model that trains")
-    temperature: float = Field(1.0, gt=0, description="divides the logits")
-    masses: list[Annotated[float, Field(gt=0, lt=1)]] = Field([0.95], description="nuclei whose tokens are counted")
-    micro_tokens: int = Field(4096, ge=1, description="most tokens of one forward pass")
+    model: str = Field(
+        "trained", min_length=1, description="model: trained, start, step-<n>, or any model of the same vocabulary"
+    )
+    temperature: float = Field(1.0, gt=0, description="softmax temperature")
+    masses: list[Annotated[float, Field(gt=0, lt=1)]] = Field(
+        [0.95], description="probability masses of the nuclei whose tokens are counted"
+    )
+    micro_tokens: int = Field(4096, ge=1, description="maximum tokens per forward pass")
 
 
 class Shift(RolloutSelection):
     """The same tokens under two policies."""
 
-    before: str = Field("start", min_length=1, description="as model of Tokens")
+    before: str = Field("start", min_length=1, description="model before the change, named as in Tokens")
     after: str = Field("trained", min_length=1)
-    temperature: float = Field(1.0, gt=0, description="divides the logits")
-    micro_tokens: int = Field(4096, ge=1, description="most tokens of one forward pass")
+    temperature: float = Field(1.0, gt=0, description="softmax temperature")
+    micro_tokens: int = Field(4096, ge=1, description="maximum tokens per forward pass")
 
 
 class Intervene(RolloutSelection):
     """Tokens replaced by the best alternative, and the success of the continued responses."""
 
-    model: str = Field("trained", min_length=1, description="as model of Tokens")
-    positions: int = Field(5, ge=1, description="equal stretches of a response, one position in each")
-    choose: Literal["entropy", "random"] = Field("entropy", description="which position of a stretch")
-    k: int = Field(8, ge=1, description="continuations of each of the two tokens")
-    seed: int = Field(0, ge=0, description="of the continuations and of random positions")
-    micro_tokens: int = Field(4096, ge=1, description="most tokens of one forward pass")
+    model: str = Field("trained", min_length=1, description="model, named as in Tokens")
+    positions: int = Field(5, ge=1, description="number of equal sections of a response, with one position each")
+    choose: Literal["entropy", "random"] = Field("entropy", description="position within a section")
+    k: int = Field(8, ge=1, description="continuations sampled for each of the two tokens")
+    seed: int = Field(0, ge=0, description="seed of the continuations and of random positions")
+    micro_tokens: int = Field(4096, ge=1, description="maximum tokens per forward pass")
     task: AnyTask
     sample: SampleOptions = Field(default_factory=SampleOptions)
     evaluate: EvaluateOptions = Field(default_factory=EvaluateOptions)

@@ -35,13 +35,13 @@ class Tune(Options):
     """Keys, tuned for every recipe by the same budget, on seeds and held-out problems of its own."""
 
     values: dict[str, list[Any]] = Field(
-        min_length=1, description="dotted keys, and what is tried of each with all of the others"
+        min_length=1, description="candidate values by dotted key; all combinations run"
     )
-    tokens: int = Field(ge=1, description="generated tokens of each run")
-    seeds: int = Field(1, ge=1, description="runs per recipe and value")
-    problems: int = Field(200, ge=1, description="held-out problems, others than those of the comparison")
+    tokens: int = Field(ge=1, description="generated tokens per tuning run")
+    seeds: int = Field(1, ge=1, description="tuning runs per recipe and combination")
+    problems: int = Field(200, ge=1, description="held-out problems for tuning, disjoint from those of the comparison")
     by: Literal["pass@1", "pass@n", "mean"] = Field(
-        "pass@1", description="what is largest: pass@1, pass@n with all n samples, or the mean of these two"
+        "pass@1", description="selection metric: pass@1, pass@n with all n samples, or their mean"
     )
 
     @model_validator(mode="before")
@@ -68,23 +68,27 @@ class Tune(Options):
 class Untouched(Options):
     """Held-out problems on which the last policies are measured once, and nothing else of the bench is."""
 
-    problems: int = Field(ge=1, description="how many")
-    skip: int | None = Field(None, ge=1, description="held-out problems before them; null: those of this bench")
+    problems: int = Field(ge=1, description="problems in the final test set")
+    skip: int | None = Field(
+        None, ge=1, description="held-out problems before the final test set; null: those that this bench uses"
+    )
 
 
 class Bench(Options):
     """Recipes x seeds, each with the same budget: one of tokens, steps and seconds."""
 
-    recipes: list[str] = Field(min_length=1, description="the names of the recipes, in the order of the table")
-    base: str = Field(description="the recipe that all others are compared with")
-    seeds: int = Field(5, ge=1, le=FIRST_TUNING_SEED, description="runs per recipe, one for each seed")
-    first_seed: int = Field(0, ge=0, lt=FIRST_TUNING_SEED, description="the first of the seeds")
-    tokens: int | None = Field(None, ge=1, description="generated tokens of each run")
-    steps: int | None = Field(None, ge=1, description="steps of each run")
-    seconds: float | None = Field(None, gt=0, description="seconds of training of each run")
-    points: int = Field(4, ge=1, description="evaluations at equal shares of the budget, the last at its end")
-    tune: Tune | None = Field(None, description="null: the recipes as they are")
-    untouched: Untouched | None = Field(None, description="null: nothing is kept back")
+    recipes: list[str] = Field(min_length=1, description="names of the recipes, in the order of the table")
+    base: str = Field(description="baseline recipe, with which all others are compared")
+    seeds: int = Field(5, ge=1, le=FIRST_TUNING_SEED, description="number of seeds; each recipe runs once per seed")
+    first_seed: int = Field(0, ge=0, lt=FIRST_TUNING_SEED, description="first seed")
+    tokens: int | None = Field(None, ge=1, description="generated tokens per run")
+    steps: int | None = Field(None, ge=1, description="training steps per run")
+    seconds: float | None = Field(None, gt=0, description="training seconds per run")
+    points: int = Field(4, ge=1, description="evaluations at equal shares of the budget, the last one at its end")
+    tune: Tune | None = Field(None, description="hyperparameter search before the comparison; null: none")
+    untouched: Untouched | None = Field(
+        None, description="final test set, measured once with the last policies; null: none"
+    )
 
     @model_validator(mode="after")
     def _one_budget(self) -> Bench:

@@ -1,4 +1,4 @@
-"""``outrider analyse``: run a model over the rollouts of a run, for what the rollouts alone do not say."""
+"""``outrider analyse``: run a model over the rollouts of a run: entropy, alternatives, shifts."""
 
 from __future__ import annotations
 
@@ -25,20 +25,29 @@ def add_to(commands: Commands) -> None:
     kinds = parser.add_subparsers(title="analyses", metavar="tokens|shift|intervene", required=True)
     tokens = _analysis(kinds, "tokens", "entropy, gradient norm, branching factor of every token", run_tokens)
     tokens.add_argument("--model", metavar="MODEL", help=f"{_MODELS} (trained)")
-    tokens.add_argument("--temperature", type=float, metavar="T", help="of all distributions (1)")
-    tokens.add_argument("--mass", type=float, action="append", metavar="P", help="nucleus to count; repeatable (0.95)")
+    tokens.add_argument("--temperature", type=float, metavar="T", help="softmax temperature (1)")
+    tokens.add_argument(
+        "--mass", type=float, action="append", metavar="P", help="probability mass of a nucleus; repeatable (0.95)"
+    )
     shift = _analysis(kinds, "shift", "how the probability of every token differs between two models", run_shift)
     shift.add_argument("--before", metavar="MODEL", help=f"{_MODELS} (start)")
-    shift.add_argument("--after", metavar="MODEL", help="the same (trained)")
-    shift.add_argument("--temperature", type=float, metavar="T", help="of all distributions (1)")
+    shift.add_argument("--after", metavar="MODEL", help=f"{_MODELS} (trained)")
+    shift.add_argument("--temperature", type=float, metavar="T", help="softmax temperature (1)")
     intervene = _analysis(kinds, "intervene", "replace tokens and see what becomes of the responses", run_intervene)
     intervene.add_argument("--model", metavar="MODEL", help=f"{_MODELS} (trained)")
-    intervene.add_argument("--positions", type=int, metavar="N", help="one in each of N stretches of a response (5)")
-    intervene.add_argument("--choose", metavar="HOW", help="entropy, the highest of a stretch, or random (entropy)")
-    intervene.add_argument("--k", type=int, metavar="K", help="continuations of each of the two tokens (8)")
-    intervene.add_argument("--seed", type=int, metavar="N", help="of continuations and random positions (0)")
     intervene.add_argument(
-        "overrides", nargs="*", metavar="key=value", help="how to sample and verify, e.g. sample.temperature=0.6"
+        "--positions", type=int, metavar="N", help="equal sections of a response, one position in each (5)"
+    )
+    intervene.add_argument(
+        "--choose", metavar="HOW", help="position in a section: entropy (its highest) or random (entropy)"
+    )
+    intervene.add_argument("--k", type=int, metavar="K", help="continuations sampled for each of the two tokens (8)")
+    intervene.add_argument("--seed", type=int, metavar="N", help="seed of continuations and random positions (0)")
+    intervene.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="key=value",
+        help="overrides of sampling and verification, e.g. sample.temperature=0.6",
     )
 
 
@@ -106,12 +115,16 @@ def _analysis(kinds: Any, name: str, help: str, run: Callable[[argparse.Namespac
     """A parser with what all analyses share."""
     parser: argparse.ArgumentParser = kinds.add_parser(name, help=help, description=run.__doc__, allow_abbrev=False)
     parser.add_argument("run_folder", type=folder, metavar="RUN", help="run folder, or one that `evaluate --out` wrote")
-    parser.add_argument("--split", metavar="NAME", help="what the rollouts were drawn for: train, evaluate … (train)")
-    parser.add_argument("--steps", metavar="WHICH", help="last, all, or numbers and ranges: 1,50,90-105 (last)")
-    parser.add_argument("--limit", type=int, metavar="N", help="rollouts of a step, spread evenly over it (all)")
-    parser.add_argument("--micro-tokens", type=int, metavar="N", help="most tokens of a forward pass (4096)")
-    parser.add_argument("--out", type=folder, metavar="DIR", help=f"a begun one goes on (default: RUN/analysis/{name})")
-    parser.add_argument("--dry-run", action="store_true", help="say what it will cost and stop")
+    parser.add_argument("--split", metavar="NAME", help="split of the rollouts: train, evaluate or greedy (train)")
+    parser.add_argument(
+        "--steps", metavar="WHICH", help="steps: last, all, or numbers and ranges such as 1,50,90-105 (last)"
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="maximum rollouts per step, spread evenly over it (all)")
+    parser.add_argument("--micro-tokens", type=int, metavar="N", help="maximum tokens per forward pass (4096)")
+    parser.add_argument(
+        "--out", type=folder, metavar="DIR", help=f"output folder, resumed if it exists (default: RUN/analysis/{name})"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="print the cost and stop")
     parser.set_defaults(run=run)
     return parser
 

@@ -52,7 +52,7 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=FIELD",
-        help="which field of a dump is which column: success='reward >= 1', problem=prompt",
+        help="columns of a dump, as field=column: success='reward >= 1', problem=prompt",
     )
 
 

@@ -17,38 +17,41 @@ def add_to(commands: Commands) -> None:
         "bench", help="compare recipes at equal budgets", description=__doc__, allow_abbrev=False
     )
     parser.add_argument(
-        "overrides", nargs="+", metavar="RECIPE|key=value", help="recipes, and overrides that hold for all of them"
+        "overrides", nargs="+", metavar="RECIPE|key=value", help="recipes, and overrides for all of them"
     )
     add_setting(parser)
     parser.add_argument(
-        "--out", type=folder, metavar="DIR", help="bench folder; a begun one goes on (default: runs/bench-<recipes>)"
+        "--out", type=folder, metavar="DIR", help="bench folder, resumed if it exists (default: runs/bench-<recipes>)"
     )
-    parser.add_argument("--seeds", type=int, metavar="N", help="runs per recipe (5)")
+    parser.add_argument("--seeds", type=int, metavar="N", help="number of seeds; each recipe runs once per seed (5)")
     parser.add_argument(
-        "--first-seed", type=int, metavar="N", help="first seed (0); another one repeats a bench with new seeds"
+        "--first-seed", type=int, metavar="N", help="first seed; another value repeats a bench with new seeds (0)"
     )
     budget = parser.add_mutually_exclusive_group()
-    budget.add_argument("--tokens", type=int, metavar="N", help="generated tokens of each run (1_600_000)")
-    budget.add_argument("--steps", type=int, metavar="N", help="equal steps instead")
-    budget.add_argument("--seconds", type=float, metavar="S", help="equal seconds of training instead")
-    parser.add_argument("--base", metavar="RECIPE", help="what the others are compared with (the first)")
-    parser.add_argument(
-        "--points", type=int, metavar="N", help="evaluations along each run (4, fewer where the budget is small)"
-    )
-    parser.add_argument("--at-once", type=int, metavar="N", help="runs at a time (as many as cores)")
+    budget.add_argument("--tokens", type=int, metavar="N", help="generated tokens per run (1_600_000)")
+    budget.add_argument("--steps", type=int, metavar="N", help="training steps per run, instead of tokens")
+    budget.add_argument("--seconds", type=float, metavar="S", help="training seconds per run, instead of tokens")
+    parser.add_argument("--base", metavar="RECIPE", help="baseline recipe (the first)")
+    parser.add_argument("--points", type=int, metavar="N", help="evaluations per run (4, fewer for a small budget)")
+    parser.add_argument("--at-once", type=int, metavar="N", help="concurrent runs (one per core)")
     parser.add_argument(
         "--tune",
         action="append",
         metavar="KEY=V,V,…",
-        help="tune a key per recipe first: learn.lr=5e-5,1e-4,2e-4; more keys: all values with all",
+        help="tune a key per recipe first: learn.lr=5e-5,1e-4,2e-4; several keys: all combinations",
     )
-    parser.add_argument("--tune-tokens", type=int, metavar="N", help="generated tokens of a tuning run (--tokens)")
-    parser.add_argument("--tune-seeds", type=int, metavar="N", help="tuning runs per recipe and value (1)")
-    parser.add_argument("--tune-problems", type=int, metavar="N", help="held-out problems only for tuning (200)")
+    parser.add_argument("--tune-tokens", type=int, metavar="N", help="generated tokens per tuning run (--tokens)")
+    parser.add_argument("--tune-seeds", type=int, metavar="N", help="tuning runs per recipe and combination (1)")
+    parser.add_argument("--tune-problems", type=int, metavar="N", help="held-out problems reserved for tuning (200)")
     parser.add_argument("--tune-by", metavar="WHAT", help="selection metric: pass@1, pass@n or their mean (pass@1)")
-    parser.add_argument("--untouched", type=int, metavar="N", help="held-out problems only for the last policies")
     parser.add_argument(
-        "--untouched-skip", type=int, metavar="N", help="held-out problems before these (those compared and tuned on)"
+        "--untouched", type=int, metavar="N", help="size of a final test set, measured once with the last policies"
+    )
+    parser.add_argument(
+        "--untouched-skip",
+        type=int,
+        metavar="N",
+        help="held-out problems before the final test set (those that this bench uses)",
     )
     parser.add_argument("--dry-run", action="store_true", help="print the plan with its cost in tokens and stop")
     parser.set_defaults(run=run)

@@ -9,15 +9,13 @@ from outrider.cli.arguments import Commands, add_columns, columns, folder
 
 def add_to(commands: Commands) -> None:
     """Declare the command."""
-    parser = commands.add_parser(
-        "compare", help="see what differs between runs", description=__doc__, allow_abbrev=False
-    )
+    parser = commands.add_parser("compare", help="compare runs or models", description=__doc__, allow_abbrev=False)
     parser.add_argument(
         "runs",
         type=folder,
         nargs="+",
         metavar="RUN",
-        help="run folder, also of `evaluate --out`, or rollouts of another framework; others are set against the first",
+        help="run folder, also of `evaluate --out`, or rollouts of another framework; the first is the baseline",
     )
     parser.add_argument(
         "--out",

@@ -1,4 +1,4 @@
-"""``outrider completion``: a script by which a shell completes commands, options, recipes, settings and files."""
+"""``outrider completion``: print a script for shell completion of commands, options, recipes, settings and files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from outrider.errors import UserError
 def add_to(commands: Commands) -> None:
     """Declare the command."""
     parser = commands.add_parser(
-        "completion", help="print a script that completes commands in a shell", description=__doc__, allow_abbrev=False
+        "completion", help="print a script for shell completion", description=__doc__, allow_abbrev=False
     )
     parser.add_argument("shell", choices=("bash", "zsh"), help='in ~/.bashrc: eval "$(outrider completion bash)"')
     parser.set_defaults(run=run)

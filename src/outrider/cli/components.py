@@ -1,4 +1,4 @@
-"""``outrider components``: list what a recipe can name, the components of installed packages too."""
+"""``outrider components``: list the components that a recipe can name, including those of installed packages."""
 
 from __future__ import annotations
 

@@ -17,18 +17,18 @@ def add_to(commands: Commands) -> None:
     """Declare the command."""
     parser = commands.add_parser("evaluate", help="measure a model on a task", description=__doc__, allow_abbrev=False)
     parser.add_argument(
-        "model", metavar="MODEL", help="base:<name> is shipped; else a folder, a GGUF file, or a name on the hub"
+        "model", metavar="MODEL", help="base:<name> (shipped), a folder, a GGUF file, or a name on the hub"
     )
     add_task(parser)
-    parser.add_argument(
-        "--protocol", metavar="NAME", help="sample and count as a paper does: dr-grpo, dars, xrpo, still"
-    )
+    parser.add_argument("--protocol", metavar="NAME", help="evaluation protocol of a paper: dr-grpo, dars, xrpo, still")
     parser.add_argument("--n", type=int, metavar="N", help="samples per problem (evaluate.n)")
     parser.add_argument(
-        "--problems", type=int, metavar="P", help="held-out problems (evaluate.problems; of a suite, all)"
+        "--problems", type=int, metavar="P", help="held-out problems (evaluate.problems; all for a suite)"
     )
     add_overrides(parser, "sample.max_tokens=96 evaluate.greedy=false")
-    parser.add_argument("--out", type=folder, metavar="DIR", help="keep the rollouts and the table in this folder")
+    parser.add_argument(
+        "--out", type=folder, metavar="DIR", help="folder for rollouts and table (default: nothing is written)"
+    )
     parser.set_defaults(run=run)
 
 

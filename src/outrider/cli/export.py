@@ -22,22 +22,27 @@ def add_to(commands: Commands) -> None:
         "--to",
         choices=("inspect", "trackio", "parquet"),
         required=True,
-        help="an .eval log for each split and step, traces in a trackio project, or one file of the plain table",
+        help="format: one .eval log per split and step, traces in a trackio project, or one Parquet table",
     )
     parser.add_argument(
-        "--out", type=folder, metavar="DIR", help="folder to write to (RUN/export/TARGET; of trackio: TRACKIO_DIR)"
+        "--out", type=folder, metavar="DIR", help="output folder (RUN/export/TARGET; for trackio: TRACKIO_DIR)"
     )
     parser.add_argument(
         "--split",
         action="append",
         default=[],
         choices=("train", "evaluate", "greedy"),
-        help="only rollouts of this split; may be repeated (all)",
+        help="only rollouts of this split; repeatable (all)",
     )
     parser.add_argument(
-        "--step", action="append", default=[], type=int, metavar="N", help="only this step; may be repeated (all)"
+        "--step",
+        action="append",
+        default=[],
+        type=int,
+        metavar="N",
+        help="only rollouts of this step; repeatable (all)",
     )
-    parser.add_argument("--project", metavar="NAME", help="trackio's project (outrider)")
+    parser.add_argument("--project", metavar="NAME", help="project in trackio (outrider)")
     add_columns(parser)
     parser.set_defaults(run=run)
 

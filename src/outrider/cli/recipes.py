@@ -29,7 +29,7 @@ def add_to(commands: Commands) -> None:
         "its credit on a worked group",
     )
     parser.add_argument(
-        "--goal", metavar="GOAL", help="recipes for a goal, best evidence first; `--goal list` names all"
+        "--goal", metavar="GOAL", help="recipes for a goal, best evidence first; `--goal list` lists the goals"
     )
     add_setting(parser)
     parser.set_defaults(run=run)

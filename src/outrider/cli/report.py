@@ -1,4 +1,4 @@
-"""``outrider report``: what happened in a run, as one page, as JSON and as findings in the terminal."""
+"""``outrider report``: report what happened in a run, as an HTML page, as JSON and as findings in the terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from outrider.errors import UserError
 
 def add_to(commands: Commands) -> None:
     """Declare the command."""
-    parser = commands.add_parser("report", help="see what happened in a run", description=__doc__, allow_abbrev=False)
+    parser = commands.add_parser(
+        "report", help="report what happened in a run", description=__doc__, allow_abbrev=False
+    )
     parser.add_argument(
         "runs",
         type=folder,
@@ -26,7 +28,7 @@ def add_to(commands: Commands) -> None:
     )
     add_columns(parser)
     parser.add_argument("--watch", action="store_true", help="serve the page here and follow the run until Ctrl-C")
-    parser.add_argument("--port", type=int, default=8765, metavar="N", help="of --watch (8765)")
+    parser.add_argument("--port", type=int, default=8765, metavar="N", help="port of --watch (8765)")
     parser.set_defaults(run=run)
 
 

@@ -12,12 +12,17 @@ def add_to(commands: Commands) -> None:
     """Declare the command."""
     parser = commands.add_parser("score", help="verify saved generations", description=__doc__, allow_abbrev=False)
     parser.add_argument(
-        "file", type=folder, metavar="FILE", help="generations: a run, or what another framework wrote (docs/import.md)"
+        "file",
+        type=folder,
+        metavar="FILE",
+        help="generations: a run folder, or a dump of another framework (docs/import.md)",
     )
     add_task(parser)
-    parser.add_argument("--problems", type=int, metavar="P", help="held-out problems (of a set, all)")
+    parser.add_argument("--problems", type=int, metavar="P", help="held-out problems (all for a finite set)")
     add_columns(parser)
-    parser.add_argument("--out", type=folder, metavar="DIR", help="keep verdicts, numbers and table in this folder")
+    parser.add_argument(
+        "--out", type=folder, metavar="DIR", help="folder for verdicts, metrics and table (default: nothing is written)"
+    )
     parser.set_defaults(run=run)
 
 

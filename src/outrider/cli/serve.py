@@ -12,18 +12,22 @@ def add_to(commands: Commands) -> None:
     """Declare the command."""
     parser = commands.add_parser("serve", help="start a vLLM server", description=__doc__, allow_abbrev=False)
     parser.add_argument(
-        "model", metavar="MODEL", help="base:<name> is shipped; else a folder, a GGUF file, or a name on the hub"
+        "model", metavar="MODEL", help="base:<name> (shipped), a folder, a GGUF file, or a name on the hub"
     )
     parser.add_argument(
-        "--port", type=int, default=8000, metavar="N", help="of 127.0.0.1, unless vLLM is told else (8000)"
+        "--port", type=int, default=8000, metavar="N", help="port on 127.0.0.1, unless --vllm sets another host (8000)"
     )
     parser.add_argument(
-        "--dtype", choices=("float32", "bfloat16"), default="bfloat16", help="of weights and products (bfloat16)"
+        "--dtype", choices=("float32", "bfloat16"), default="bfloat16", help="type of weights and matmuls (bfloat16)"
     )
-    parser.add_argument("--lora", type=int, metavar="RANK", help="take adapters of a policy.lora, up to this rank")
-    parser.add_argument("--python", metavar="PATH", help="an interpreter that has vLLM (this one)")
+    parser.add_argument("--lora", type=int, metavar="RANK", help="maximum rank of LoRA adapters (policy.lora)")
+    parser.add_argument("--python", metavar="PATH", help="Python interpreter with vLLM (this one)")
     parser.add_argument(
-        "--vllm", type=shlex.split, default=[], metavar="ARGUMENTS", help="vLLM's own, in one text: --vllm='--seed 1'"
+        "--vllm",
+        type=shlex.split,
+        default=[],
+        metavar="ARGUMENTS",
+        help="arguments of vLLM, in one string: --vllm='--seed 1'",
     )
     parser.set_defaults(run=run)
 

@@ -1,4 +1,4 @@
-"""``outrider settings``: list the shipped settings, where a recipe can be tried, or show one."""
+"""``outrider settings``: list the shipped settings (model, task, budget), or show one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``outrider sft``: teach a model a task's own solutions, a new one as the shipped bases were, or ``base=FOLDER``."""
+"""``outrider sft``: fine-tune a model, or a new one as the shipped bases are, on a task's own solutions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from outrider.interrupts import interrupts_held
 def add_to(commands: Commands) -> None:
     """Declare the command."""
     parser = commands.add_parser(
-        "sft", help="teach a new or a given model a task's own solutions", description=__doc__, allow_abbrev=False
+        "sft", help="supervised fine-tuning on a task's own solutions", description=__doc__, allow_abbrev=False
     )
-    parser.add_argument("task", metavar="TASK", help="countdown, or another task with solutions: NAME or JSON")
+    parser.add_argument("task", metavar="TASK", help="countdown, or another task with solutions, by name or as JSON")
     add_overrides(parser, "steps=2000 learn.lr=2e-3 seed=1")
     parser.add_argument("--out", type=folder, metavar="DIR", help="model folder (default: runs/sft-<task>-<seed>)")
     parser.set_defaults(run=run)

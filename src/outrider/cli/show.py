@@ -1,4 +1,4 @@
-"""``outrider show``: read what the policy wrote at a step of a run, and how it was verified."""
+"""``outrider show``: read rollouts of a run with their verdicts."""
 
 from __future__ import annotations
 
@@ -12,16 +12,20 @@ def add_to(commands: Commands) -> None:
     """Declare the command."""
     parser = commands.add_parser("show", help="read rollouts of a run", description=__doc__, allow_abbrev=False)
     parser.add_argument("run_folder", type=folder, metavar="RUN", help="run folder, or one that `evaluate --out` wrote")
-    parser.add_argument("--step", type=int, metavar="N", help="default: the last one")
+    parser.add_argument("--step", type=int, metavar="N", help="step (the last one)")
     parser.add_argument("--n", type=int, default=8, metavar="N", help="rollouts to show, spread over the step (8)")
     parser.add_argument(
-        "--name", choices=("train", "evaluate", "greedy"), default="train", help="what they were drawn for (train)"
+        "--name", choices=("train", "evaluate", "greedy"), default="train", help="split of the rollouts (train)"
     )
-    parser.add_argument("--problem", metavar="ID", help="only rollouts of this problem, by its id or its beginning")
-    parser.add_argument("--verdict", metavar="NAME", help="only these: correct, incorrect, …; none: not verified")
-    parser.add_argument("--stage", metavar="NAME", help="only rollouts that this stage asked for")
-    parser.add_argument("--longest", action="store_true", help="the longest first, in place of some of all")
-    parser.add_argument("--full", action="store_true", help="whole texts, however long")
+    parser.add_argument(
+        "--problem", metavar="ID", help="only rollouts of this problem, by id or the id's first characters"
+    )
+    parser.add_argument(
+        "--verdict", metavar="NAME", help="only rollouts with this verdict: correct, incorrect, …; none: not verified"
+    )
+    parser.add_argument("--stage", metavar="NAME", help="only rollouts of this stage")
+    parser.add_argument("--longest", action="store_true", help="the longest rollouts, instead of a sample")
+    parser.add_argument("--full", action="store_true", help="whole texts without truncation")
     parser.set_defaults(run=run)
 
 

@@ -11,9 +11,11 @@ from outrider.errors import UserError
 def add_task(parser: argparse.ArgumentParser) -> None:
     """One of ``--task`` and ``--suite``."""
     either = parser.add_mutually_exclusive_group(required=True)
-    either.add_argument("--task", metavar="TASK", help='countdown, {"table": {…}}, or a YAML file of one')
-    either.add_argument("--suite", metavar="NAME", help="several sets at once: math, or a YAML file (docs/suites.md)")
-    parser.add_argument("--data", metavar="DIR", help="folder with the files of --suite; without it, the hub")
+    either.add_argument("--task", metavar="TASK", help='task: countdown, {"table": {…}}, or a YAML file')
+    either.add_argument(
+        "--suite", metavar="NAME", help="suite of several test sets: math, or a YAML file (docs/suites.md)"
+    )
+    parser.add_argument("--data", metavar="DIR", help="folder with the files of --suite (default: the hub)")
 
 
 def task_options(arguments: argparse.Namespace) -> Any:

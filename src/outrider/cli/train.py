@@ -1,4 +1,4 @@
-"""``outrider train``: run a recipe."""
+"""``outrider train``: train a policy with a recipe."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def add_to(commands: Commands) -> None:
     add_overrides(parser, "train.steps=200 explore.0.n=16")
     add_setting(parser)
     parser.add_argument("--out", type=folder, metavar="DIR", help="run folder (default: runs/<recipe>-<seed>)")
-    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in the run folder")
+    parser.add_argument("--resume", action="store_true", help="continue from the last checkpoint in the run folder")
     parser.add_argument(
         "--force",
         action="store_true",
-        help="train although the memory estimate says no; resume although the configuration has changed",
+        help="train although the memory estimate exceeds the machine; resume with a changed configuration",
     )
     parser.set_defaults(run=run)
 

@@ -1,4 +1,4 @@
-"""``outrider validate``: check a task before training: right answers, repetitions, overlap, lengths of prompts."""
+"""``outrider validate``: check a task before training: gold answers, duplicates, overlap, prompt lengths."""
 
 from __future__ import annotations
 
@@ -10,11 +10,16 @@ from outrider.cli.arguments import Commands, add_overrides, add_setting, folder,
 def add_to(commands: Commands) -> None:
     """Declare the command."""
     parser = commands.add_parser("validate", help="check a task's data", description=__doc__, allow_abbrev=False)
-    parser.add_argument("task", metavar="TASK", help='countdown, {"table": {…}}, a YAML file of one, or a recipe')
-    parser.add_argument("--model", metavar="MODEL", help="measure prompts with its tokenizer (model)")
+    parser.add_argument("task", metavar="TASK", help='task: countdown, {"table": {…}}, a YAML file, or a recipe')
+    parser.add_argument("--model", metavar="MODEL", help="model whose tokenizer measures the prompts (the recipe's)")
     add_overrides(parser, "task.table.verifier=exact near=0.8 rejected=0")
     add_setting(parser)
-    parser.add_argument("--out", type=folder, metavar="DIR", help="write validate.md and validate.json there")
+    parser.add_argument(
+        "--out",
+        type=folder,
+        metavar="DIR",
+        help="output folder for validate.md and validate.json (default: nothing is written)",
+    )
     parser.set_defaults(run=run)
 
 

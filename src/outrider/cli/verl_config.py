@@ -1,4 +1,4 @@
-"""``outrider verl-config``: write the configuration with which verl trains a recipe. Experimental."""
+"""``outrider verl-config``: write a configuration of verl that trains a recipe. Experimental."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def add_to(commands: Commands) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "verl-config",
-        help="write the configuration with which verl trains a recipe (experimental)",
+        help="write a configuration of verl that trains a recipe (experimental)",
         description=__doc__,
         allow_abbrev=False,
     )
@@ -20,7 +20,7 @@ def add_to(commands: Commands) -> None:
         "overrides", nargs="*", metavar="key=value", help="dotted overrides of the recipe, e.g. train.steps=200"
     )
     add_setting(parser)
-    parser.add_argument("--out", type=folder, metavar="FILE", help="a new YAML file; without it, print")
+    parser.add_argument("--out", type=folder, metavar="FILE", help="new YAML file (default: standard output)")
     parser.set_defaults(run=run)
 
 

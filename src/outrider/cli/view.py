@@ -1,4 +1,4 @@
-"""``outrider view``: browse runs in a web browser, rollout by rollout; nothing is written."""
+"""``outrider view``: browse runs and rollouts in a web browser (read-only)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def add_to(commands: Commands) -> None:
         help="run folders, or files or folders of rollouts that another framework wrote (docs/import.md)",
     )
     add_columns(parser)
-    parser.add_argument("--port", type=int, default=8766, metavar="N", help="port; 0: any free one (8766)")
+    parser.add_argument("--port", type=int, default=8766, metavar="N", help="port; 0: any free port (8766)")
     parser.add_argument(
-        "--host", default="127.0.0.1", metavar="ADDRESS", help="address; others than this machine's ask for a token"
+        "--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on; any but loopback requires a token"
     )
     parser.set_defaults(run=run)
 

@@ -20,10 +20,10 @@ class EngineOptions(Options):
     """
 
     sampler: Annotated[SamplerEngine, ComponentOf(SAMPLER_ENGINES, "sampler", bare=True)] = Field(
-        default_factory=LocalSampling, description="what draws rollouts"
+        default_factory=LocalSampling, description="engine that samples rollouts"
     )
     learner: Annotated[LearnerEngine, ComponentOf(LEARNER_ENGINES, "learner", bare=True)] = Field(
-        default_factory=LocalLearning, description="what trains the policy"
+        default_factory=LocalLearning, description="engine that trains the policy"
     )
 
     @model_validator(mode="before")

@@ -16,7 +16,7 @@ class Evaluate(Options):
 
     model: str = Field(
         min_length=1,
-        description="base:<name> is shipped; else a folder, a GGUF file, package:<name>, or a name on the hub",
+        description="base:<name> (shipped), a folder, a GGUF file, package:<name>, or a name on the hub",
     )
     policy: PolicyOptions = Field(default_factory=PolicyOptions)
     task: AnyTask

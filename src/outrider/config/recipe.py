@@ -68,23 +68,27 @@ class Recipe(Options):
     about: ClassVar[frozenset[str]] = frozenset({"name", "from_setting", "paper", "summary"})
     """Fields that describe a run and do not change it."""
 
-    name: str = Field("recipe", min_length=1, description="names the run folder; the file's name if not given")
+    name: str = Field(
+        "recipe", min_length=1, description="name of the recipe and of its run folder; default: the file's name"
+    )
     from_setting: str | None = Field(
         None,
         validation_alias=AliasChoices("from_setting", "from_profile"),  # its name in 0.1
-        description="the setting that these values come from; set by the loader",
+        description="setting that the values come from; set by the loader",
     )
-    paper: str = Field("", description="where the method is from")
-    summary: str = Field("", description="one sentence for `outrider recipes`")
+    paper: str = Field("", description="paper of the method")
+    summary: str = Field("", description="one line for `outrider recipes`")
     model: str = Field(
         min_length=1,
-        description="base:<name> is shipped; else a folder, a GGUF file, package:<name>, or a name on the hub",
+        description="base:<name> (shipped), a folder, a GGUF file, package:<name>, or a name on the hub",
     )
     policy: TrainedPolicyOptions = Field(default_factory=TrainedPolicyOptions)
-    seed: int = Field(0, ge=0, description="master seed of every draw; the order of problems is the task's own seed")
-    task: AnyTask = Field(description="where problems come from, and how answers are verified")
-    explore: list[AnyStage] = Field(min_length=1, description="stages, which plan a step's rollouts in turn")
-    credit: dict[str, CreditChain] = Field(description="one chain per loss stream")
+    seed: int = Field(0, ge=0, description="seed of all random draws; the order of problems has the task's own seed")
+    task: AnyTask = Field(description="source of problems, with the verifier of their answers")
+    explore: list[AnyStage] = Field(min_length=1, description="stages that plan the rollouts of a step, in order")
+    credit: dict[str, CreditChain] = Field(
+        description="advantage estimation: a chain of components for each loss stream"
+    )
     reward: RewardOptions = Field(default_factory=RewardOptions)
     objective: ObjectiveOptions = Field(default_factory=ObjectiveOptions)
     sample: SampleOptions = Field(default_factory=SampleOptions)
@@ -93,7 +97,7 @@ class Recipe(Options):
     train: TrainOptions = Field(default_factory=TrainOptions)
     evaluate: EvaluateOptions = Field(default_factory=EvaluateOptions)
     components: dict[str, Provenance] = Field(
-        default_factory=dict, description="where components from outside come from, by name; set by the loader"
+        default_factory=dict, description="origin of components from outside the package, by name; set by the loader"
     )
 
     @model_validator(mode="before")

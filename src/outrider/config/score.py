@@ -11,5 +11,5 @@ from outrider.options import Options
 class Score(Options):
     """The task by which saved generations are verified."""
 
-    task: AnyTask = Field(description="where the right answers come from, and how responses are verified")
-    problems: int | None = Field(None, ge=1, description="held-out problems; null: of a set, all")
+    task: AnyTask = Field(description="source of the gold answers, with the verifier of responses")
+    problems: int | None = Field(None, ge=1, description="held-out problems; null: all problems of a finite set")

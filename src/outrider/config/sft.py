@@ -19,8 +19,8 @@ class Sft(SftOptions):
     """A task, and how long and how fast to learn from its solutions."""
 
     task: AnyTask
-    model: NewModel = Field(default_factory=NewModel, description="the size of a new one")
-    base: str | None = Field(None, description="a model to go on from, as a recipe names it; null: a new one is made")
+    model: NewModel = Field(default_factory=NewModel, description="size of a new model")
+    base: str | None = Field(None, description="model to fine-tune, named as in a recipe; null: a new model")
 
 
 def folder_of_sft(sft: Sft) -> Path:

@@ -10,9 +10,11 @@ from outrider.options import Options
 class TrackingOptions(Options):
     """Names of a run in its trackers, and the table of rollouts that they are sent."""
 
-    project: str | None = Field(None, min_length=1, description="project; by default WANDB_PROJECT (wandb) or outrider")
+    project: str | None = Field(None, min_length=1, description="project; default: $WANDB_PROJECT (wandb) or outrider")
     entity: str | None = Field(None, min_length=1, description="user or team that owns the project (wandb)")
     tags: list[str] = Field([], description="tags of the run (wandb)")
-    name: str | None = Field(None, min_length=1, description="name of the run; by default that of its folder")
-    rollouts: int = Field(16, ge=0, description="most rollouts in a table of rollouts; 0: no tables")
-    rollouts_every: int = Field(10, ge=1, description="steps between tables of rollouts, from the first step on")
+    name: str | None = Field(None, min_length=1, description="name of the run; default: the name of its folder")
+    rollouts: int = Field(16, ge=0, description="maximum rollouts per logged table; 0: no tables")
+    rollouts_every: int = Field(
+        10, ge=1, description="steps between logged tables of rollouts, starting with the first step"
+    )

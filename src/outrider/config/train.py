@@ -14,22 +14,22 @@ class TrainOptions(Options):
     """The length of a run, and how often it evaluates and saves. A run ends at the first limit that it reaches."""
 
     problems: int = Field(32, ge=1, description="problems per step")
-    steps: int | None = Field(None, ge=0, description="most optimizer rounds")
-    tokens: int | None = Field(1_600_000, ge=1, description="most generated tokens")
-    seconds: float | None = Field(None, gt=0, description="most seconds, without evaluating and saving")
-    evaluate_every: int = Field(0, ge=0, description="steps between evaluations; 0: only before and after")
+    steps: int | None = Field(None, ge=0, description="maximum training steps")
+    tokens: int | None = Field(1_600_000, ge=1, description="maximum generated tokens")
+    seconds: float | None = Field(None, gt=0, description="maximum seconds of training, without evaluation and saving")
+    evaluate_every: int = Field(0, ge=0, description="steps between evaluations; 0: only before and after training")
     evaluate_at: list[Annotated[float, Field(gt=0, lt=1)]] = Field(
-        [], description="evaluate as well at the first step beyond each of these shares of the budget"
+        [], description="shares of the budget; each adds an evaluation at the first step that reaches it"
     )
     save_every: int = Field(20, ge=1, description="steps between checkpoints")
-    keep: int = Field(2, ge=1, description="checkpoints kept")
+    keep: int = Field(2, ge=1, description="number of checkpoints kept")
     trackers: list[Literal["tensorboard", "wandb", "trackio"]] = Field(
-        ["tensorboard"], description="where metrics go besides metrics.jsonl"
+        ["tensorboard"], description="experiment trackers, beside metrics.jsonl"
     )
     tracking: TrackingOptions = Field(
-        default_factory=TrackingOptions, description="how trackers name the run, and the rollouts they are sent"
+        default_factory=TrackingOptions, description="name of the run in trackers, and tables of rollouts"
     )
-    ranks: int = Field(0, ge=0, description="processes; 0: one per core on a CPU, one otherwise")
+    ranks: int = Field(0, ge=0, description="number of processes; 0: one per core on a CPU, otherwise one")
 
     @model_validator(mode="after")
     def _some_limit(self) -> TrainOptions:
@@ -46,10 +46,12 @@ class EvaluateOptions(Options):
     """How a policy is measured."""
 
     problems: int = Field(300, ge=1, description="held-out problems")
-    skip: int = Field(0, ge=0, description="held-out problems to leave out before these, to measure on others")
+    skip: int = Field(0, ge=0, description="held-out problems to skip before the measured ones")
     n: int = Field(64, ge=1, description="samples per problem")
-    greedy: bool = Field(True, description="also decode each problem greedily")
-    bootstrap: int = Field(2000, ge=0, description="resamples of problems for the intervals; 0: none")
-    seed: int = Field(0, ge=0, description="seed of samples and bootstrap, the same for every run that is compared")
-    before: bool = Field(True, description="evaluate before the first step")
-    after: bool = Field(True, description="evaluate after the last step")
+    greedy: bool = Field(True, description="one greedy response per problem as well")
+    bootstrap: int = Field(
+        2000, ge=0, description="bootstrap resamples of problems for confidence intervals; 0: no intervals"
+    )
+    seed: int = Field(0, ge=0, description="seed of samples and bootstrap, equal for all runs that are compared")
+    before: bool = Field(True, description="evaluation before the first step")
+    after: bool = Field(True, description="evaluation after the last step")

@@ -14,12 +14,18 @@ class Validate(Options):
     """A task to check, and how strictly."""
 
     task: AnyTask
-    model: str | None = Field(None, min_length=1, description="whose tokenizer measures the prompts; null: none")
-    policy: PolicyOptions = Field(default_factory=PolicyOptions, description="how prompts are put to the model")
-    max_tokens: int = Field(1, ge=1, description="response tokens that must fit the model's context behind a prompt")
-    step_problems: int | None = Field(None, ge=1, description="problems of a training step; null: nothing is trained")
-    evaluate: EvaluateOptions | None = Field(None, description="which held-out problems are measured; null: none")
-    problems: int = Field(1000, ge=1, description="problems of each side, where the task has no end of them")
-    ngram: int = Field(5, ge=1, description="tokens of the n-grams by which near duplicates are found")
-    near: float = Field(0.6, gt=0, le=1, description="Jaccard similarity of n-grams from which two texts are near")
-    rejected: float = Field(0.005, ge=0, le=1, description="share of rejected right answers that still passes")
+    model: str | None = Field(None, min_length=1, description="model whose tokenizer measures the prompts; null: none")
+    policy: PolicyOptions = Field(
+        default_factory=PolicyOptions, description="chat template and system message for the prompts"
+    )
+    max_tokens: int = Field(
+        1, ge=1, description="response tokens that must fit into the model's context after a prompt"
+    )
+    step_problems: int | None = Field(None, ge=1, description="problems per training step; null: no training")
+    evaluate: EvaluateOptions | None = Field(None, description="held-out problems of an evaluation; null: none")
+    problems: int = Field(1000, ge=1, description="problems per split to check, for a task without end")
+    ngram: int = Field(5, ge=1, description="n of the token n-grams that find near duplicates")
+    near: float = Field(
+        0.6, gt=0, le=1, description="Jaccard similarity of n-grams above which two texts are near duplicates"
+    )
+    rejected: float = Field(0.005, ge=0, le=1, description="maximum share of gold answers that the verifier may reject")

@@ -31,10 +31,10 @@ class AnnealedPassK(Baseline):
     [4, 4, 3, 3, 2, 2, 1, 1, 1, 1]
     """
 
-    first: int = Field(4, ge=1, description="k in the first step; at most the size of a group")
-    last: int = Field(1, ge=1, description="k after that many steps")
-    steps: int = Field(100, ge=1, description="of training, over which k falls")
-    variant: Literal["training", "pkpo", "pkpo_centred"] = Field("training", description="as in passk")
+    first: int = Field(4, ge=1, description="k in the first step; at most the group size")
+    last: int = Field(1, ge=1, description="k after the schedule's last step")
+    steps: int = Field(100, ge=1, description="training steps over which k falls")
+    variant: Literal["training", "pkpo", "pkpo_centred"] = Field("training", description="estimator, as in passk")
 
     @model_validator(mode="after")
     def _falls(self) -> AnnealedPassK:

@@ -34,8 +34,8 @@ class BoundaryGate(Shaper):
     [6.0, 2.087, 0.664, 0.19]
     """
 
-    k: int = Field(16, ge=1, description="of the pass@k that a gain is worth something for")
-    threshold: float = Field(0.01, ge=0, description="τ: groups worth less than this times (n + 1) are left out")
+    k: int = Field(16, ge=1, description="k of the pass@k objective")
+    threshold: float = Field(0.01, ge=0, description="τ; groups whose gain is below τ (n + 1) get no advantage")
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
         n, successes = int(members.valid_G.sum()), int((members.success_G & members.valid_G).sum())

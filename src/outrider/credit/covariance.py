@@ -44,8 +44,8 @@ class Covariance(Shaper):
     [[0.0, 1.0], [-1.0, -1.0]]
     """
 
-    share: float = Field(0.002, gt=0, le=1, description="share of the group's tokens that are scaled")
-    weight: float = Field(0.0, ge=0, le=1, description="w, what they keep of their advantage")
+    share: float = Field(0.002, gt=0, le=1, description="share of the group's tokens whose advantage is scaled")
+    weight: float = Field(0.0, ge=0, le=1, description="w, factor on the advantage of these tokens")
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
         logprobs_GT = logprobs_of(members, "covariance")

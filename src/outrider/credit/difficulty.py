@@ -37,10 +37,12 @@ class Difficulty(Shaper):
     [[1.483], [-0.583], [-0.583], []]
     """
 
-    low: float = Field(0.4, gt=0, description="weight of what was to be expected")
-    high: float = Field(1.5, gt=0, description="weight of what is rare")
-    midpoint: float = Field(0.75, ge=0, le=1, description="success rate at which a success has the mean of both")
-    slope: float = Field(10.0, ge=0, description="steepness over the success rate")
+    low: float = Field(0.4, gt=0, description="weight of expected outcomes")
+    high: float = Field(1.5, gt=0, description="weight of rare outcomes")
+    midpoint: float = Field(
+        0.75, ge=0, le=1, description="success rate at which a success gets the mean of both weights"
+    )
+    slope: float = Field(10.0, ge=0, description="steepness in the success rate")
 
     @model_validator(mode="after")
     def _rare_counts_more(self) -> Difficulty:

@@ -33,7 +33,9 @@ class Focal(Shaper):
     [[0.125], [0.125], [0.125], [-0.375]]
     """
 
-    gamma: float = Field(0.5, ge=0, description="how fast a group counts for less as it is solved more often; 0: never")
+    gamma: float = Field(
+        0.5, ge=0, description="exponent that down-weights groups with high success rates; 0: no weighting"
+    )
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
         successes = members.success_G[members.valid_G]

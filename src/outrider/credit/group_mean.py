@@ -37,9 +37,9 @@ class GroupMean(Baseline):
     [1.5, -0.5, -0.5, -0.5]
     """
 
-    std: bool = Field(True, description="divide by the standard deviation of the group")
-    epsilon: float = Field(1e-6, ge=0, description="added to the standard deviation")
-    per_conditioning: bool = Field(False, description="seeded members are compared among themselves")
+    std: bool = Field(True, description="division by the standard deviation of the group")
+    epsilon: float = Field(1e-6, ge=0, description="constant added to the standard deviation")
+    per_conditioning: bool = Field(False, description="separate baselines for seeded and for plain members")
 
     def advantages(self, members: Members) -> Floats:
         result_G = np.zeros(members.size)

@@ -41,12 +41,14 @@ class Novelty(Shaper):
     [[0.9], [0.6, 0.6], [-1.2]]
     """
 
-    weight: float = Field(2.5, ge=0, description="λ")
-    cap: float = Field(0.5, ge=0, description="κ, largest addition as a share of the advantage")
+    weight: float = Field(2.5, ge=0, description="λ, weight of novelty")
+    cap: float = Field(0.5, ge=0, description="κ, maximum bonus as a share of the advantage")
     degenerate_cap: float | None = Field(
-        None, gt=0, description="largest addition in a group of successes alone; null: none there"
+        None, gt=0, description="maximum bonus in a group of successes only; null: no bonus there"
     )
-    per_conditioning: bool = Field(False, description="likelihoods of seeded members are compared among themselves")
+    per_conditioning: bool = Field(
+        False, description="separate comparison of likelihoods for seeded and for plain members"
+    )
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
         valid_G = members.valid_G

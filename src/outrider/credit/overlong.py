@@ -32,8 +32,8 @@ class Overlong(RewardShaper):
     [1.0, 0.25, -2.0]
     """
 
-    max_tokens: int = Field(ge=1, description="limit of a response: the recipe's sample.max_tokens")
-    buffer: int = Field(ge=1, description="tokens before the limit over which the penalty rises")
+    max_tokens: int = Field(ge=1, description="maximum response tokens; the recipe's sample.max_tokens")
+    buffer: int = Field(ge=1, description="tokens before the limit over which the penalty grows")
     weight: float = Field(1.0, ge=0, description="penalty at the limit")
 
     @model_validator(mode="after")

@@ -52,11 +52,13 @@ class PassK(Baseline):
     [2.0, 0.0, 0.0, 0.0]
     """
 
-    k: int = Field(4, ge=1, description="responses of which the best counts; at most the size of a group")
+    k: int = Field(4, ge=1, description="k of the pass@k objective; at most the group size")
     variant: Literal["training", "pkpo", "pkpo_centred"] = Field(
-        "training", description="Pass@k Training, or PKPO with its own baseline or with the group's mean"
+        "training", description="estimator: Pass@k Training, or PKPO with its own baseline or the group mean"
     )
-    epsilon: float = Field(1e-6, ge=0, description="training: added to the deviation of the best of k")
+    epsilon: float = Field(
+        1e-6, ge=0, description="constant added to the standard deviation of the best of k (training)"
+    )
 
     def advantages(self, members: Members) -> Floats:
         valid_G = members.valid_G

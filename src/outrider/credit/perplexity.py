@@ -45,9 +45,11 @@ class Perplexity(Shaper):
     [[1.1, 1.1], [-0.9]]
     """
 
-    weight: float = Field(0.01, ge=-1, le=1, description="alpha; negative favours high perplexity")
-    drop_outliers: bool = Field(False, description="mean and deviation without what is 1.5 interquartile ranges off")
-    clamp: tuple[float, float] | None = Field(None, description="least and largest factor; null: no bounds")
+    weight: float = Field(0.01, ge=-1, le=1, description="alpha; negative values favour high perplexity")
+    drop_outliers: bool = Field(
+        False, description="mean and deviation without values 1.5 interquartile ranges outside the quartiles"
+    )
+    clamp: tuple[float, float] | None = Field(None, description="minimum and maximum factor; null: no bounds")
 
     @model_validator(mode="after")
     def _bounds_hold_one(self) -> Perplexity:

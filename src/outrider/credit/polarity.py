@@ -37,8 +37,8 @@ class Polarity(Shaper):
     [[0.25, 0.25], [-1.0]]
     """
 
-    positive: float = Field(1.0, ge=0, description="factor of successes")
-    negative: float = Field(1.0, ge=0, description="factor of failures")
+    positive: float = Field(1.0, ge=0, description="factor on the advantage of successes")
+    negative: float = Field(1.0, ge=0, description="factor on the advantage of failures")
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
         weights_G = np.where(members.success_G, self.positive, self.negative)

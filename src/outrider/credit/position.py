@@ -37,10 +37,12 @@ class Position(Shaper):
     [[0.5, 0.502, 0.55, 0.598], [-0.5]]
     """
 
-    weight: float = Field(0.1, ge=0, description="largest bonus")
-    slope: float = Field(15.0, ge=-1000, le=1000, description="per length of the path; negative favours early tokens")
-    midpoint: float = Field(0.5, ge=0, le=1, description="relative position of half the bonus")
-    cap: float | None = Field(None, gt=0, description="largest bonus as a share of the advantage; null: no bound")
+    weight: float = Field(0.1, ge=0, description="maximum bonus")
+    slope: float = Field(
+        15.0, ge=-1000, le=1000, description="steepness per path length; negative values favour early tokens"
+    )
+    midpoint: float = Field(0.5, ge=0, le=1, description="relative position with half of the bonus")
+    cap: float | None = Field(None, gt=0, description="maximum bonus as a share of the advantage; null: no bound")
     first_step: int = Field(1, ge=1, description="first step with a bonus")
     steps: int | None = Field(None, ge=1, description="number of steps with a bonus; null: to the end")
 

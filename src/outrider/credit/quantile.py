@@ -37,10 +37,10 @@ class Quantile(Baseline):
     [[2.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, -2.0]]
     """
 
-    share: float = Field(0.4, gt=0, lt=1, description="K: share of members at or below what the others are compared to")
-    interpolate: bool = Field(False, description="between the two neighbours, as in the released code")
-    std: bool = Field(True, description="divide by the standard deviation of the group")
-    epsilon: float = Field(1e-6, ge=0, description="added to the standard deviation")
+    share: float = Field(0.4, gt=0, lt=1, description="K, quantile of the group's rewards that serves as the baseline")
+    interpolate: bool = Field(False, description="interpolation between neighbouring rewards, as in the released code")
+    std: bool = Field(True, description="division by the standard deviation of the group")
+    epsilon: float = Field(1e-6, ge=0, description="constant added to the standard deviation")
 
     def advantages(self, members: Members) -> Floats:
         valid_G = members.valid_G

@@ -47,11 +47,11 @@ class ReinforcePP(BatchBaseline):
     [[0.5, 0.5], [0.5, -1.5]]
     """
 
-    group_mean: bool = Field(True, description="first subtract the mean of the group (REINFORCE++ w/ Baseline)")
+    group_mean: bool = Field(True, description="subtraction of the group mean first (REINFORCE++ w/ Baseline)")
     weight: Literal["sequence", "token"] = Field(
-        "sequence", description="mean and deviation over responses, or over tokens as in the released codes"
+        "sequence", description="mean and deviation over responses, or over tokens as in the released code"
     )
-    epsilon: float = Field(1e-8, ge=0, description="added to the standard deviation of the batch")
+    epsilon: float = Field(1e-8, ge=0, description="constant added to the standard deviation of the batch")
 
     def of_batch(self, groups: Sequence[Members]) -> list[Floats]:
         inside = GroupMean(std=False)

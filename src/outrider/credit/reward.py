@@ -17,11 +17,11 @@ class RewardOptions(Options):
     ``incorrect + score * (correct - incorrect)``.
     """
 
-    correct: float = Field(1.0, description="of a right answer")
-    incorrect: float = Field(0.0, description="of a wrong answer")
-    unparseable: float | None = Field(0.0, description="of a response without an answer; null: unscorable")
-    timeout: float | None = Field(None, description="where the verifier took too long; null: unscorable")
-    error: float | None = Field(None, description="where the verifier failed; null: unscorable")
+    correct: float = Field(1.0, description="reward of a correct answer")
+    incorrect: float = Field(0.0, description="reward of an incorrect answer")
+    unparseable: float | None = Field(0.0, description="reward of a response without an answer; null: unscorable")
+    timeout: float | None = Field(None, description="reward where the verifier timed out; null: unscorable")
+    error: float | None = Field(None, description="reward where the verifier failed; null: unscorable")
 
     def of(self, verdict: Verdict) -> float:
         """The reward of a verdict; NaN where it is unscorable."""

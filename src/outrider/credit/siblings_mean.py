@@ -34,8 +34,8 @@ class SiblingsMean(Baseline):
     [0.667, -0.333, -0.333, 0.0, 0.0]
     """
 
-    std: bool = Field(False, description="divide by the standard deviation of the family")
-    epsilon: float = Field(1e-6, ge=0, description="added to the standard deviation")
+    std: bool = Field(False, description="division by the standard deviation of the siblings")
+    epsilon: float = Field(1e-6, ge=0, description="constant added to the standard deviation")
 
     def advantages(self, members: Members) -> Floats:
         return within(members.families_G, members, GroupMean(std=self.std, epsilon=self.epsilon))

@@ -45,9 +45,9 @@ class Smoothing(Shaper):
     [[1.0], [0.8, 0.8], [-1.5]]
     """
 
-    correct: float = Field(0.1, ge=0, description="times the surprisal of a success is added to it")
-    wrong: float = Field(0.1, ge=0, description="times the surprisal of a failure is taken from it")
-    likelihood: Literal["mean", "sum"] = Field("mean", description="of a token, or of the whole response")
+    correct: float = Field(0.1, ge=0, description="factor on the surprisal that is added to a success")
+    wrong: float = Field(0.1, ge=0, description="factor on the surprisal that is subtracted from a failure")
+    likelihood: Literal["mean", "sum"] = Field("mean", description="likelihood of each token, or of the whole response")
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
         surprisals_G = np.array([-lp.sum() for lp in logprobs_of(members, "smoothing")])

@@ -36,7 +36,7 @@ class StatedGoal(BatchBaseline):
     [[1.5, -1.5], [0.75, -0.25, -0.25, -0.25]]
     """
 
-    k: int = Field(1, ge=1, description="tries of which the best counts")
+    k: int = Field(1, ge=1, description="k of the pass@k objective")
 
     @property
     def goal(self) -> int:

@@ -38,7 +38,7 @@ class TreeGrpo(Baseline):
     [2.207, -1.207, -0.5, -0.5]
     """
 
-    epsilon: float = Field(1e-6, ge=0, description="added to the standard deviations")
+    epsilon: float = Field(1e-6, ge=0, description="constant added to the standard deviations")
 
     def advantages(self, members: Members) -> Floats:
         z_score = GroupMean(epsilon=self.epsilon)

@@ -25,8 +25,8 @@ class Bm25(Retriever):
         UserError: no passage has a word that counts.
     """
 
-    k1: float = Field(0.9, ge=0, description="how soon more of a word counts no more")
-    b: float = Field(0.4, ge=0, le=1, description="how much the length of a passage counts")
+    k1: float = Field(0.9, ge=0, description="saturation of term frequency")
+    b: float = Field(0.4, ge=0, le=1, description="strength of length normalisation")
 
     @property
     def made_with(self) -> str:

@@ -30,10 +30,12 @@ class Dense(Retriever):
     e5, which the search agents' papers have: with the prefixes ``"query: "`` and ``"passage: "``.
     """
 
-    model: str = Field(min_length=1, description="a folder, or a name of the hub")
-    package: Literal["model2vec", "sentence_transformers"] = Field("model2vec", description="what loads the model")
-    query: str = Field("", description="put before a query")
-    passage: str = Field("", description="put before a passage")
+    model: str = Field(min_length=1, description="folder, or name on the hub")
+    package: Literal["model2vec", "sentence_transformers"] = Field(
+        "model2vec", description="package that loads the model"
+    )
+    query: str = Field("", description="text placed before a query")
+    passage: str = Field("", description="text placed before a passage")
 
     @property
     def made_with(self) -> str:

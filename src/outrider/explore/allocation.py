@@ -24,9 +24,9 @@ class Allocation(PlansAhead, Stage):
         ValidationError: ``min_n <= n <= max_n`` does not hold, so that the budget could not be spent.
     """
 
-    n: int = Field(8, ge=1, description="rollouts per problem, on average over a step; exact in total")
-    min_n: int = Field(2, ge=1, description="fewest rollouts of a problem")
-    max_n: int = Field(32, ge=1, description="most rollouts of a problem")
+    n: int = Field(8, ge=1, description="mean rollouts per problem in a step; the step's total is exact")
+    min_n: int = Field(2, ge=1, description="minimum rollouts per problem")
+    max_n: int = Field(32, ge=1, description="maximum rollouts per problem")
 
     _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
 

@@ -60,15 +60,15 @@ class Branch(Stage):
     """
 
     which: Literal["failed", "all", "by_accuracy"] = Field("failed", description="rollouts that may be branched")
-    segment: AnySegmenter = Field(default_factory=Chunk, description="where a response may be cut")
+    segment: AnySegmenter = Field(default_factory=Chunk, description="positions where a response may be cut")
     select: Annotated[Selector, ComponentOf(SELECTORS, "selector", Selector)] = Field(
-        default_factory=Utility, description="at which cuts to branch"
+        default_factory=Utility, description="rule that picks pivots among these positions"
     )
-    pivots: int = Field(1, ge=1, description="most pivots of a source in one round, P")
-    branches: int = Field(8, ge=1, description="rollouts from each pivot, B")
-    rounds: int = Field(1, ge=1, description="how often to branch within a step")
-    cap: int | None = Field(None, ge=1, description="most branches in a step; null: no limit")
-    stream: str = Field("branch", min_length=1, description="the loss stream of the branches")
+    pivots: int = Field(1, ge=1, description="P, maximum pivots per source rollout and round")
+    branches: int = Field(8, ge=1, description="B, rollouts per pivot")
+    rounds: int = Field(1, ge=1, description="branching rounds per step")
+    cap: int | None = Field(None, ge=1, description="maximum branches per step; null: no limit")
+    stream: str = Field("branch", min_length=1, description="loss stream of the branches")
     _tally: Counter[str] = PrivateAttr(default_factory=Counter)
 
     @model_validator(mode="after")

@@ -51,9 +51,11 @@ class Choose(PlansAhead, Stage):
     0.02
     """
 
-    enough: float = Field(0.3, gt=0, le=1, description="share of the best level's worth from which on all are taken")
-    k: int = Field(1, ge=1, description="tries of which the best counts, in the goal")
-    floor: float = Field(0.02, gt=0, le=1, description="least chance of any problem")
+    enough: float = Field(
+        0.3, gt=0, le=1, description="threshold for accepting a problem, as a share of the highest level's value"
+    )
+    k: int = Field(1, ge=1, description="k of the pass@k objective")
+    floor: float = Field(0.02, gt=0, le=1, description="minimum acceptance probability of a problem")
 
     _belief: Belief = PrivateAttr(default_factory=Belief)
     _seed: int = PrivateAttr(0)

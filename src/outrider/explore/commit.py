@@ -50,12 +50,12 @@ class Commit(Stage):
     0.75
     """
 
-    n: int = Field(24, ge=1, description="rollouts more for a problem that is committed to")
-    target: int | None = Field(None, ge=1, description="problems to commit to; null: all within the band")
-    low: float = Field(0.125, ge=0, le=1, description="least pass rate of a pilot that is committed to")
-    high: float = Field(0.75, ge=0, le=1, description="largest pass rate of a pilot that is committed to")
-    attempts: int = Field(9, ge=0, description="most rounds of new problems while the target is not met")
-    evict: bool = Field(True, description="pass over problems that were solved throughout, as long as there are others")
+    n: int = Field(24, ge=1, description="additional rollouts for an accepted problem")
+    target: int | None = Field(None, ge=1, description="number of problems to accept; null: all within the band")
+    low: float = Field(0.125, ge=0, le=1, description="minimum pilot pass rate for acceptance")
+    high: float = Field(0.75, ge=0, le=1, description="maximum pilot pass rate for acceptance")
+    attempts: int = Field(9, ge=0, description="maximum rounds of new problems while the target is not reached")
+    evict: bool = Field(True, description="skipping of fully solved problems as long as others remain")
 
     _began: int = PrivateAttr(0)
     _seed: int = PrivateAttr(0)

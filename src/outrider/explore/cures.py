@@ -45,8 +45,8 @@ class Cures(Allocation):
         ValidationError: ``min_n <= n <= max_n`` does not hold, so that the budget could not be spent.
     """
 
-    prior: tuple[Positive, Positive] = Field((1.0, 1.0), description="successes and failures imagined beforehand")
-    memory: float = Field(1.0, ge=0, le=1, description="share of the evidence that a visit keeps; 1 forgets nothing")
+    prior: tuple[Positive, Positive] = Field((1.0, 1.0), description="pseudo-counts of successes and failures")
+    memory: float = Field(1.0, ge=0, le=1, description="discount of earlier evidence at each visit; 1: no discount")
 
     _evidence: dict[str, tuple[float, float]] = PrivateAttr(default_factory=dict)
 

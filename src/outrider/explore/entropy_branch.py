@@ -61,14 +61,21 @@ class EntropyBranch(Stage):
     1
     """
 
-    segment: AnySegmenter = Field(default_factory=Turns, description="where turns or steps end")
-    tokens: int = Field(20, ge=1, description="tokens behind a boundary whose entropy counts, k")
-    alpha: float = Field(0.5, ge=-10, le=10, description="chance to divide where the entropy is that of the start")
-    beta: float = Field(0.335, ge=0, le=1000, description="added chance per nat above the start")
-    threshold: float | None = Field(None, ge=-10, le=10, description="divide above it; null: divide with that chance")
-    branches: int = Field(1, ge=1, description="continuations of a path that divides")
-    total: int = Field(16, ge=2, description="rollouts of a problem in the end, all stages so far together")
-    stream: str = Field("main", min_length=1, description="the loss stream of the new rollouts")
+    segment: AnySegmenter = Field(default_factory=Turns, description="boundaries of turns or steps")
+    tokens: int = Field(20, ge=1, description="k, tokens after a boundary over which entropy is averaged")
+    alpha: float = Field(
+        0.5, ge=-10, le=10, description="branching probability where the entropy equals that at the start"
+    )
+    beta: float = Field(0.335, ge=0, le=1000, description="added branching probability per nat above the start")
+    threshold: float | None = Field(
+        None,
+        ge=-10,
+        le=10,
+        description="probability above which a path branches; null: random draws with that probability",
+    )
+    branches: int = Field(1, ge=1, description="continuations of a branching path")
+    total: int = Field(16, ge=2, description="rollouts per problem over all stages so far")
+    stream: str = Field("main", min_length=1, description="loss stream of the new rollouts")
     _level: int = PrivateAttr(0)
     _chains: dict[str, SegmentedRollout] = PrivateAttr(default_factory=dict)
     _tally: Counter[str] = PrivateAttr(default_factory=Counter)

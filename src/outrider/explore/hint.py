@@ -49,10 +49,10 @@ class Hint(Stage):
 
     n: int = Field(16, ge=1, description="rollouts per problem")
     shares: list[Annotated[float, Field(ge=0, le=1)]] = Field(
-        [0.5, 0.25], min_length=1, description="of a solution's characters, one after the other over the run"
+        [0.5, 0.25], min_length=1, description="shares of a solution's characters to reveal, in order over the run"
     )
     template: str = Field(
-        "{question}\n\n## Hint.{hint}", description="what takes the question's place, with {question} and {hint}"
+        "{question}\n\n## Hint.{hint}", description="prompt with {question} and {hint}, in place of the question"
     )
 
     _counts: Counter[str] = PrivateAttr(default_factory=Counter)

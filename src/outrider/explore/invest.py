@@ -56,10 +56,10 @@ class Invest(PlansAhead, Stage):
     2
     """
 
-    n: int = Field(8, ge=1, description="rollouts per problem whose price a step may cost, if all got as many")
-    min_n: int = Field(2, ge=2, description="fewest rollouts of a problem; at least k")
-    max_n: int = Field(64, ge=2, description="most rollouts of a problem")
-    k: int = Field(1, ge=1, description="tries of which the best counts, in the goal")
+    n: int = Field(8, ge=1, description="mean rollouts per problem that set the budget of a step")
+    min_n: int = Field(2, ge=2, description="minimum rollouts per problem; at least k")
+    max_n: int = Field(64, ge=2, description="maximum rollouts per problem")
+    k: int = Field(1, ge=1, description="k of the pass@k objective")
 
     _belief: Belief = PrivateAttr(default_factory=Belief)
     _numbers: dict[str, float] = PrivateAttr(default_factory=dict)

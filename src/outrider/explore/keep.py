@@ -47,11 +47,13 @@ class Keep(Stage):
     boundary.
     """
 
-    most: int | None = Field(None, ge=1, description="responses kept of a step; null: any number")
-    by: Literal["chance", "entropy", "branching"] = Field("chance", description="which are kept where there are more")
-    noise: float = Field(0.0, ge=0, lt=1, description="share of failures among what is kept")
-    per_problem: int | None = Field(None, ge=1, description="most successes, and most failures, of one problem")
-    mass: float = Field(0.95, gt=0, le=1, description="branching: probability that a nucleus holds")
+    most: int | None = Field(None, ge=1, description="maximum responses kept per step; null: no limit")
+    by: Literal["chance", "entropy", "branching"] = Field(
+        "chance", description="order of preference when there are more"
+    )
+    noise: float = Field(0.0, ge=0, lt=1, description="share of failures among the kept responses")
+    per_problem: int | None = Field(None, ge=1, description="maximum successes, and maximum failures, per problem")
+    mass: float = Field(0.95, gt=0, le=1, description="probability mass of the nucleus (branching)")
 
     _reasons: dict[str, str] = PrivateAttr(default_factory=dict)
     _numbers: dict[str, float] = PrivateAttr(default_factory=dict)

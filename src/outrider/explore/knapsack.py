@@ -67,10 +67,15 @@ class Knapsack(Allocation):
     128
     """
 
-    max_n: int = Field(128, ge=1, description="most rollouts of a problem")
-    window: int = Field(16, ge=1, description="rollouts of earlier visits that a pass rate is taken from, at least")
-    known: int = Field(8, ge=1, description="rollouts on record before a pass rate counts as known")
-    chance: float = Field(0.9, gt=0, lt=1, description="of a mixed group; what is left beyond it goes to the unsolved")
+    max_n: int = Field(128, ge=1, description="maximum rollouts per problem")
+    window: int = Field(16, ge=1, description="minimum rollouts of earlier visits for a pass-rate estimate")
+    known: int = Field(8, ge=1, description="minimum recorded rollouts before a pass-rate estimate is used")
+    chance: float = Field(
+        0.9,
+        gt=0,
+        lt=1,
+        description="target probability of a mixed group; the remaining budget goes to unsolved problems",
+    )
 
     _seen: dict[str, str] = PrivateAttr(default_factory=dict)
 

@@ -67,12 +67,14 @@ class Prefixed(Stage):
     """
 
     n: int = Field(8, ge=1, description="rollouts that continue a prefix")
-    prefixes: int = Field(3, ge=1, description="cuts of a success; 1 with move")
-    low: float = Field(0.4, gt=0, lt=1, description="least share of a success's tokens that is given")
-    high: float = Field(0.8, gt=0, lt=1, description="largest share of a success's tokens that is given")
-    move: float = Field(0.0, ge=0, lt=1, description="what a share moves by, towards one half; 0: it is drawn")
-    given: bool = Field(False, description="begin from a task's own solution where no success is kept")
-    stream: str = Field("main", description="loss stream of its rollouts")
+    prefixes: int = Field(3, ge=1, description="prefixes cut from a success; 1 with move")
+    low: float = Field(0.4, gt=0, lt=1, description="minimum share of a success's tokens in a prefix")
+    high: float = Field(0.8, gt=0, lt=1, description="maximum share of a success's tokens in a prefix")
+    move: float = Field(
+        0.0, ge=0, lt=1, description="change of the share per visit, towards a pass rate of one half; 0: random shares"
+    )
+    given: bool = Field(False, description="use of the task's own solution where no success is stored")
+    stream: str = Field("main", description="loss stream of the continuations")
 
     _kept: dict[str, _Success] = PrivateAttr(default_factory=dict)
     _numbers: dict[str, float] = PrivateAttr(default_factory=dict)

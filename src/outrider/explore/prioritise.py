@@ -93,14 +93,16 @@ class Prioritise(Stage):
     2
     """
 
-    total: int = Field(128, ge=2, description="rollouts of a step, those of the stages before included")
-    rounds: int = Field(2, ge=1, le=64, description="how often priorities are estimated anew")
-    confidence: float = Field(0.95, gt=0, lt=1, description="level of the interval whose width is to shrink")
+    total: int = Field(128, ge=2, description="rollouts per step, earlier stages included")
+    rounds: int = Field(2, ge=1, le=64, description="rounds of allocation, each with new estimates")
+    confidence: float = Field(0.95, gt=0, lt=1, description="confidence level of the interval that is narrowed")
     bonus: float = Field(0.1, ge=0, description="λ, weight of the exploration bonus")
-    cumulative: bool = Field(False, description="T counts the whole step so far, not the round alone")
-    skip_solved: bool = Field(False, description="no more rollouts for problems that always succeeded")
-    pool_seeded: bool = Field(True, description="seeded rollouts count in Δ; they always count in the bonus")
-    seed: Seed | None = Field(None, description="examples for problems without a success; null: plain prompts")
+    cumulative: bool = Field(False, description="T counts the rollouts of the whole step, not of the round alone")
+    skip_solved: bool = Field(False, description="no further rollouts for problems without a failure")
+    pool_seeded: bool = Field(True, description="seeded rollouts count in Δ; the bonus always counts them")
+    seed: Seed | None = Field(
+        None, description="in-context examples for problems without a success; null: plain prompts"
+    )
 
     _counts: Counter[str] = PrivateAttr(default_factory=Counter)
     _extra: Counter[str] = PrivateAttr(default_factory=Counter)

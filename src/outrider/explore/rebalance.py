@@ -57,10 +57,12 @@ class Rebalance(Stage):
     [27, 11, 3, 1, 0, 0, 0, 0, 0]
     """
 
-    schedule: Schedule = Field("hw", description="et: as a problem of accuracy 1/2; hw: twice that for the hardest")
-    n_max: int = Field(32, ge=1, description="most rollouts of a problem, those of the first pass included")
-    n_max_end: int | None = Field(None, ge=1, description="n_max at the end of training; null: it stays")
-    std: bool = Field(False, description="for advantages that are divided by the group's standard deviation")
+    schedule: Schedule = Field(
+        "hw", description="et: all as a problem with pass rate 1/2; hw: up to twice that for the hardest"
+    )
+    n_max: int = Field(32, ge=1, description="maximum rollouts per problem, first pass included")
+    n_max_end: int | None = Field(None, ge=1, description="n_max at the end of training; null: constant")
+    std: bool = Field(False, description="allocation for advantages divided by the group's standard deviation")
 
     _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
 

@@ -49,13 +49,13 @@ class Refill(Stage):
     12
     """
 
-    target: int | None = Field(None, ge=1, description="mixed groups; null: as many as the step began with groups")
-    n: int | None = Field(
-        None, ge=1, description="rollouts per new problem; null: as many as the first stage gave any problem at most"
+    target: int | None = Field(
+        None, ge=1, description="mixed groups per step; null: as many as the step has groups at first"
     )
-    attempts: int = Field(10, ge=0, description="most rounds of new problems; 0: only drop")
-    oversample: int = Field(3, ge=1, description="most new problems in a round, per missing group")
-    surplus: Literal["drop", "keep"] = Field("drop", description="mixed groups beyond the target")
+    n: int | None = Field(None, ge=1, description="rollouts per new problem; null: the first stage's largest group")
+    attempts: int = Field(10, ge=0, description="maximum rounds of new problems; 0: only drop groups")
+    oversample: int = Field(3, ge=1, description="maximum new problems per round and missing group")
+    surplus: Literal["drop", "keep"] = Field("drop", description="use of mixed groups beyond the target")
 
     _target: int = PrivateAttr(0)
     _began: int = PrivateAttr(0)

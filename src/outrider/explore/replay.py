@@ -60,8 +60,8 @@ class Replay(Stage):
     True
     """
 
-    oldest: int | None = Field(None, ge=1, description="steps after which a success is replayed no more; null: never")
-    stream: str = Field("main", description="loss stream of what is replayed")
+    oldest: int | None = Field(None, ge=1, description="maximum age of a replayed success in steps; null: no limit")
+    stream: str = Field("main", description="loss stream of replayed rollouts")
 
     _kept: dict[str, _Success] = PrivateAttr(default_factory=dict)
     _steps: int = PrivateAttr(0)  # that were observed

@@ -38,11 +38,11 @@ class ExemplarTemplate(Options):
         " Extract a general strategy, then think\n through the new problem, and finally\n"
         " provide the detailed solution.\n</task>\n\n<examples>\n{examples}</examples>\n\n"
         "<new_problem>{question}</new_problem>",
-        description="text with {examples} and {question}",
+        description="prompt with {examples} and {question}",
     )
     example: str = Field(
         ' <example id="{number}">\n  <problem>{problem}</problem>\n  <solution>{solution}</solution>\n </example>\n',
-        description="text of one, with {problem} and {solution}; {number} counts from 1",
+        description="text of one example, with {problem} and {solution}; {number} counts from 1",
     )
 
     @field_validator("whole", "example")
@@ -108,18 +108,18 @@ class Seed(Options):
     2
     """
 
-    k: int = Field(2, ge=1, le=64, description="examples")
+    k: int = Field(2, ge=1, le=64, description="number of in-context examples")
     embed: Annotated[Embedder, ComponentOf(EMBEDDERS, "embedder", Embedder)] = Field(
-        default_factory=Tfidf, description="what near means"
+        default_factory=Tfidf, description="embedding that defines similar problems"
     )
-    template: ExemplarTemplate = Field(default_factory=ExemplarTemplate, description="how it is written")
-    max_tokens: int = Field(4096, ge=1, description="most tokens of a seeded prompt")
+    template: ExemplarTemplate = Field(default_factory=ExemplarTemplate, description="template of the seeded prompt")
+    max_tokens: int = Field(4096, ge=1, description="maximum tokens of a seeded prompt")
     trained: Literal["as_generated", "original", "excluded"] = Field(
-        "as_generated", description="after the seeded prompt, after the plain one, or not at all"
+        "as_generated", description="training after the seeded prompt, after the plain prompt, or not at all"
     )
-    capacity: int = Field(10_000, ge=1, description="most problems in the corpus")
+    capacity: int = Field(10_000, ge=1, description="maximum problems in the corpus")
     corpus: str | None = Field(
-        None, description="JSON lines with id, problem and solution to begin with; null: an empty corpus"
+        None, description="initial corpus, JSON lines with id, problem and solution; null: empty"
     )
 
     _corpus: Corpus = PrivateAttr()

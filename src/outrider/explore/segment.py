@@ -44,7 +44,7 @@ class SegmentedRollout:
 class Segmenter(Options):
     """Cuts a response into segments. Positions are of tokens; nothing is decoded to be encoded again."""
 
-    answer_marks: list[Mark] = Field([], description="texts such as \\boxed or ####; no branch starts behind one")
+    answer_marks: list[Mark] = Field([], description="texts such as \\boxed or ####; no branch starts after one")
 
     def bounds(self, token_texts: Sequence[str], sampled_T: NDArray[np.bool_]) -> list[int]:
         """Where segments end, each in ``0 < t < T``, ascending.
@@ -96,7 +96,7 @@ class Chunk(Segmenter):
     [2, 4]
     """
 
-    tokens: int = Field(50, ge=1, description="length of a segment")
+    tokens: int = Field(50, ge=1, description="length of a segment in tokens")
 
     def check(self, around: Surroundings) -> None:
         if self.tokens >= around.max_tokens:

@@ -31,8 +31,8 @@ class Sift(Stage):
     imitated, is the shaper ``until_box``.
     """
 
-    digit: bool = Field(True, description="a response has to have a digit in it")
-    redundancy: float | None = Field(0.31, ge=0, le=1, description="largest share of repeated 3-grams; null: any")
+    digit: bool = Field(True, description="only responses that contain a digit")
+    redundancy: float | None = Field(0.31, ge=0, le=1, description="maximum share of repeated 3-grams; null: no limit")
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         return before

@@ -56,8 +56,10 @@ class Skip(PlansAhead, Stage):
     (1.0, 0.25, 0.1)
     """
 
-    keep: float = Field(0.5, gt=0, lt=1, description="factor on the probability of being taken, per unanimous visit")
-    floor: float = Field(0.1, ge=0.02, le=1, description="least probability of being taken")
+    keep: float = Field(
+        0.5, gt=0, lt=1, description="factor on a problem's sampling probability after each unanimous visit"
+    )
+    floor: float = Field(0.1, ge=0.02, le=1, description="minimum sampling probability")
 
     _streaks: dict[str, _Streak] = PrivateAttr(default_factory=dict)
     _skipped: dict[bool, int] = PrivateAttr(default_factory=lambda: {True: 0, False: 0})

@@ -70,13 +70,15 @@ class Vip(Allocation):
     'rloo'
     """
 
-    min_n: int = Field(3, ge=2, description="fewest rollouts of a problem")
-    estimator: Estimator = Field("rloo", description="whose variance: leave_one_out's, or group_mean's without std")
-    embed: Annotated[Embedder, ComponentOf(EMBEDDERS, "embedder", Embedder)] = Field(
-        default_factory=Tfidf, description="what alike means"
+    min_n: int = Field(3, ge=2, description="minimum rollouts per problem")
+    estimator: Estimator = Field(
+        "rloo", description="advantage estimator whose variance is minimised: leave_one_out, or group_mean without std"
     )
-    bandwidth: float = Field(0.4, gt=0, description="distance at which questions begin to say little of each other")
-    epsilon: float = Field(0.05, gt=0, lt=0.5, description="pass rates are taken to be this far from 0 and 1 at least")
+    embed: Annotated[Embedder, ComponentOf(EMBEDDERS, "embedder", Embedder)] = Field(
+        default_factory=Tfidf, description="embedding that defines similar problems"
+    )
+    bandwidth: float = Field(0.4, gt=0, description="distance scale of the kernel between questions")
+    epsilon: float = Field(0.05, gt=0, lt=0.5, description="minimum distance of pass-rate estimates from 0 and 1")
 
     _seen: dict[str, tuple[str, float]] = PrivateAttr(default_factory=dict)
     _predicted: dict[str, float] = PrivateAttr(default_factory=dict)

@@ -26,22 +26,31 @@ class LearnOptions(Options):
     """
 
     lr: float = Field(1e-6, gt=0, description="peak learning rate")
-    warmup: str = Field("0 steps", description="linear warm-up: '20 steps' of the loop, or '320 updates'")
-    schedule: Literal["constant", "cosine", "linear"] = Field("constant", description="after the warm-up")
+    warmup: str = Field(
+        "0 steps", description="linear warm-up in training steps ('20 steps') or optimizer updates ('320 updates')"
+    )
+    schedule: Literal["constant", "cosine", "linear"] = Field(
+        "constant", description="learning-rate schedule after the warm-up"
+    )
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = Field(
-        (0.9, 0.999), description="of AdamW"
+        (0.9, 0.999), description="AdamW betas"
     )
-    weight_decay: float = Field(0.0, ge=0, description="of AdamW, a share of lr")
-    decay: Literal["matrices", "all"] = Field("matrices", description="what decays; all: biases and norms as well")
-    clip_norm: float | None = Field(1.0, gt=0, description="largest gradient norm; null: any")
-    minibatches: int = Field(1, ge=1, description="optimizer batches per step, cut by problems")
-    epochs: int = Field(1, ge=1, description="passes over a step's rollouts")
+    weight_decay: float = Field(0.0, ge=0, description="AdamW weight decay, scaled by lr")
+    decay: Literal["matrices", "all"] = Field(
+        "matrices", description="parameters with weight decay; all: biases and norms too"
+    )
+    clip_norm: float | None = Field(1.0, gt=0, description="maximum gradient norm; null: no clipping")
+    minibatches: int = Field(1, ge=1, description="optimizer batches per step, split by problem")
+    epochs: int = Field(1, ge=1, description="passes over the rollouts of a step")
     micro_tokens: Auto | Annotated[int, Field(ge=1)] = Field(
-        AUTO, description="most tokens of one forward and backward pass; auto: by the memory there is, at most 16384"
+        AUTO, description="maximum tokens per micro-batch; auto: by available memory, at most 16384"
     )
-    deterministic: bool = Field(False, description="on a GPU: gradients the same to the last bit each time, slower")
+    deterministic: bool = Field(False, description="bit-exact gradients on a GPU (slower)")
     gradient_checkpointing: Auto | bool = Field(
-        AUTO, description="keep each layer's input alone, and compute the rest twice; auto: where memory asks for it"
+        AUTO,
+        description=(
+            "recompute activations in the backward pass (less memory, slower); auto: where memory requires it"
+        ),
     )
 
     @model_validator(mode="before")
@@ -93,9 +102,11 @@ class SftOptions(Options):
     """Fresh problems every step, so an epoch never ends. Stops by steps: competence follows steps, not seconds."""
 
     steps: int = Field(6339, ge=1)
-    problems: int = Field(24, ge=1, description="per step")
-    prompts: bool = Field(False, description="learn a prompt's tokens too, as pretraining does")
-    seed: int = Field(0, ge=0, description="of a new model's weights; the problems' is the task's own")
+    problems: int = Field(24, ge=1, description="problems per step")
+    prompts: bool = Field(False, description="training on prompt tokens too, as in pretraining")
+    seed: int = Field(
+        0, ge=0, description="seed of a new model's weights; the order of problems has the task's own seed"
+    )
     learn: LearnOptions = Field(
         default_factory=lambda: LearnOptions(
             lr=2e-3, warmup="50 updates", schedule="cosine", betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0
@@ -117,15 +128,17 @@ class Fsdp2(LearnerEngine):
     The policy is whole nowhere, so rollouts come from a sampler with weights of its own.
     """
 
-    offload: bool = Field(False, description="keep the shares in the host's memory, and on the GPU what computes")
+    offload: bool = Field(
+        False, description="CPU offload: parameters, gradients and optimizer state in the host's memory"
+    )
 
 
 class Prices(Options):
     """Of a million tokens, in any money."""
 
-    prefill: float = Field(ge=0, description="tokens that are read")
-    sample: float = Field(ge=0, description="tokens that are generated")
-    train: float = Field(ge=0, description="tokens of a pass with a gradient")
+    prefill: float = Field(ge=0, description="price of prompt tokens")
+    sample: float = Field(ge=0, description="price of generated tokens")
+    train: float = Field(ge=0, description="price of trained tokens")
 
 
 class Tinker(LearnerEngine, ServiceOptions):
@@ -134,7 +147,7 @@ class Tinker(LearnerEngine, ServiceOptions):
     Its key is taken from the environment variable ``TINKER_API_KEY``, and is written nowhere.
     """
 
-    prices: Prices | None = Field(None, description="for the estimate of `--dry-run`")
+    prices: Prices | None = Field(None, description="prices per million tokens, for the estimate of `--dry-run`")
 
 
 LEARNER_ENGINES: dict[str, type[LearnerEngine]] = {"local": LocalLearning, "fsdp2": Fsdp2, "tinker": Tinker}

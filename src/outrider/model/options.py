@@ -21,14 +21,19 @@ class PolicyOptions(Options):
     learning rate, would be rounded away wherever it is less than a 256th of the weight (at 1e-6, nearly everywhere).
     """
 
-    chat: bool = Field(False, description="apply the tokenizer's chat template to the prompt")
-    system: str | None = Field(None, description="the system message; null: what the template does without one")
+    chat: bool = Field(False, description="chat template of the tokenizer around the prompt")
+    system: str | None = Field(None, description="system message; null: the template's default")
     chat_template_kwargs: dict[str, bool | int | float | str] = Field(
         default_factory=dict, description="arguments of the chat template, such as {enable_thinking: false}"
     )
-    dtype: Literal["float32", "bfloat16"] = Field("float32", description="of matrix products; trained weights: float32")
+    dtype: Literal["float32", "bfloat16"] = Field(
+        "float32", description="compute type of matmuls; trained weights stay float32"
+    )
     check: bool = Field(
-        True, description="compare likelihoods with the model's own forward pass when it is loaded; see docs/models.md"
+        True,
+        description=(
+            "comparison of log-probabilities with the model's own forward pass when it is loaded; see docs/models.md"
+        ),
     )
 
     @model_validator(mode="after")
@@ -49,10 +54,10 @@ class LoraOptions(Options):
     Source: LoRA, arXiv 2106.09685.
     """
 
-    rank: int = Field(16, ge=1, description="of each adapter (r)")
-    alpha: float = Field(32.0, gt=0, description="scale; what is added is alpha / rank times the product")
+    rank: int = Field(16, ge=1, description="rank r of each adapter")
+    alpha: float = Field(32.0, gt=0, description="scale; the update is alpha / rank times the adapter's product")
     targets: Literal["all-linear"] | list[str] = Field(
-        "all-linear", description="names of linear layers, such as [q_proj, v_proj]; all-linear: all but the head"
+        "all-linear", description="linear layers, such as [q_proj, v_proj]; all-linear: all but the head"
     )
 
 
@@ -60,19 +65,21 @@ class NewModel(Options):
     """The size of a model that is made from nothing."""
 
     layers: int = Field(3, ge=1)
-    width: int = Field(128, ge=64, multiple_of=64, description="of the hidden states")
-    context: int = Field(256, ge=8, description="most tokens of prompt and response")
-    vocabulary: int = Field(1000, ge=300, le=2000, description="most tokens, of a model that reads subwords")
+    width: int = Field(128, ge=64, multiple_of=64, description="hidden size")
+    context: int = Field(256, ge=8, description="maximum tokens of prompt and response")
+    vocabulary: int = Field(1000, ge=300, le=2000, description="maximum vocabulary size of a subword tokenizer")
     init: float = Field(
-        0.02, gt=0, le=1, description="standard deviation of the first weights; 1/sqrt(width) learns to copy sooner"
+        0.02, gt=0, le=1, description="standard deviation of the initial weights; 1/sqrt(width) learns to copy sooner"
     )
 
 
 class TrainedPolicyOptions(PolicyOptions):
     """The policy of a run: also what of it is trained, and what is exported."""
 
-    lora: LoraOptions | None = Field(None, description="train an adapter of low rank; null: train all weights")
-    export: Literal["merged", "adapter"] = Field("merged", description="a whole model, or with lora the adapter alone")
+    lora: LoraOptions | None = Field(None, description="LoRA adapter; null: train all weights")
+    export: Literal["merged", "adapter"] = Field(
+        "merged", description="export of the whole model, or with lora of the adapter alone"
+    )
 
     @model_validator(mode="after")
     def _adapter_needs_lora(self) -> TrainedPolicyOptions:
@@ -84,14 +91,20 @@ class TrainedPolicyOptions(PolicyOptions):
 class ServiceOptions(Options):
     """A service that holds the policy, and how long and how often it is asked."""
 
-    url: str | None = Field(None, pattern="^https?://", description="null: $TINKER_BASE_URL, else the hosted service")
-    seconds: float = Field(600.0, gt=0, description="after which an answer counts as lost, and the service too")
-    in_flight: int = Field(64, ge=1, description="requests for rollouts at a time")
+    url: str | None = Field(
+        None,
+        pattern="^https?://",
+        description="address of the service; null: $TINKER_BASE_URL, else the hosted service",
+    )
+    seconds: float = Field(600.0, gt=0, description="timeout of a request, after which the service counts as lost")
+    in_flight: int = Field(64, ge=1, description="maximum concurrent requests for rollouts")
     rows: int = Field(
         1,
         ge=1,
-        description="an update's rows are filled up to a multiple of this with rows that train "
-        "nothing: for services that compile anew for every other number, such as SkyRL's JAX",
+        description=(
+            "padding of an update's rows to a multiple of this, with rows that train nothing: for "
+            "services that compile for every number of rows, such as SkyRL's JAX"
+        ),
     )
 
     def address(self) -> str:

@@ -14,7 +14,8 @@ class Aggregate(Options):
     """The denominator of each stream, taken over a whole optimizer batch (:mod:`outrider.objective.weights`)."""
 
     denominator: Literal["all", "with_signal"] = Field(
-        "all", description="of all rows, or only of those with an advantage; then the others are left out of the loss"
+        "all",
+        description=("rows that count in the denominator: all, or those with an advantage (the others leave the loss)"),
     )
 
     @property
@@ -49,7 +50,7 @@ class SequenceMean(Aggregate):
 class Constant(Aggregate):
     """The number of rows times a constant, whatever their lengths."""
 
-    length: int | None = Field(None, ge=1, description="tokens per row; null: sample.max_tokens")
+    length: int | None = Field(None, ge=1, description="tokens per row in the denominator; null: sample.max_tokens")
 
     @property
     def fixed(self) -> bool:

@@ -26,8 +26,10 @@ class Cispo(Bounded):
     Sources: MiniMax-M1, arXiv 2506.13585, Eqs. 4 and 5; ScaleRL, arXiv 2510.13786.
     """
 
-    low: float | None = Field(None, ge=0, le=1, strict=True, description="weights from 1 - low; null: no bound")
-    high: float = Field(4.0, ge=0, strict=True, description="weights up to 1 + high")
+    low: float | None = Field(
+        None, ge=0, le=1, strict=True, description="lower bound 1 - low of the importance weight; null: no bound"
+    )
+    high: float = Field(4.0, ge=0, strict=True, description="upper bound 1 + high of the importance weight")
 
     @property
     def diagnostics(self) -> tuple[str, ...]:

@@ -28,10 +28,12 @@ class Clip(Bounded):
     sequence level GSPO, arXiv 2507.18071.
     """
 
-    low: float = Field(0.2, ge=0, le=1, strict=True, description="ratios count down to 1 - low; 1: no bound")
-    high: float = Field(0.2, ge=0, strict=True, description="ratios count up to 1 + high")
-    dual: float | None = Field(None, gt=1, description="with a negative advantage, ratios count up to this (PPO's c)")
-    ratio: RatioLevel = Field("token", description="of each token, or of the response (GSPO, GSPO-token)")
+    low: float = Field(0.2, ge=0, le=1, strict=True, description="lower clip 1 - low of the ratio; 1: no bound")
+    high: float = Field(0.2, ge=0, strict=True, description="upper clip 1 + high of the ratio")
+    dual: float | None = Field(
+        None, gt=1, description="dual clip: upper bound of the ratio with a negative advantage (PPO's c)"
+    )
+    ratio: RatioLevel = Field("token", description="ratio of each token, or of the response (GSPO, GSPO-token)")
 
     @property
     def diagnostics(self) -> tuple[str, ...]:

@@ -27,9 +27,11 @@ class ClipCov(Selection):
 
     leaves_out: ClassVar[bool] = True
 
-    share: float = Field(2e-4, gt=0, le=1, description="of the trainable tokens of an optimizer batch, at least one")
-    low: float = Field(1.0, description="least covariance of a token that may be drawn")
-    high: float = Field(5.0, description="largest covariance of such a token")
+    share: float = Field(
+        2e-4, gt=0, le=1, description="share of an optimizer batch's trainable tokens, at least one token"
+    )
+    low: float = Field(1.0, description="minimum covariance of a selected token")
+    high: float = Field(5.0, description="maximum covariance of a selected token")
 
     @model_validator(mode="after")
     def _some_fit(self) -> ClipCov:

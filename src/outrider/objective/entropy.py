@@ -29,10 +29,12 @@ from outrider.record.row import WeightedRow
 class EntropyOptions(Options):
     """A bonus for the policy's entropy, constant or steered towards a target."""
 
-    bonus: float = Field(0.0, ge=0, description="coefficient; with a target, the first one")
-    target: float | None = Field(None, gt=0, description="nats per token below which the coefficient rises")
-    step: float = Field(1e-4, gt=0, description="with a target: change of the coefficient in one step of training")
-    most: float = Field(0.005, gt=0, description="with a target: largest coefficient")
+    bonus: float = Field(0.0, ge=0, description="entropy coefficient; with a target, its first value")
+    target: float | None = Field(
+        None, gt=0, description="target entropy in nats per token; below it the coefficient rises"
+    )
+    step: float = Field(1e-4, gt=0, description="change of the coefficient per training step (with a target)")
+    most: float = Field(0.005, gt=0, description="maximum coefficient (with a target)")
 
     @model_validator(mode="after")
     def _begins_in_bounds(self) -> EntropyOptions:

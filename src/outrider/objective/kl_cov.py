@@ -27,8 +27,10 @@ class KlCov(Selection):
 
     penalises: ClassVar[bool] = True
 
-    share: float = Field(2e-3, gt=0, le=1, description="of the trainable tokens of an optimizer batch, at least one")
-    coef: float = Field(1.0, gt=0, description="of their distance")
+    share: float = Field(
+        2e-3, gt=0, le=1, description="share of an optimizer batch's trainable tokens, at least one token"
+    )
+    coef: float = Field(1.0, gt=0, description="KL coefficient of these tokens")
 
     def select(self, rows: Sequence[WeightedRow]) -> list[Selected]:
         every = covariances(rows)

@@ -18,9 +18,11 @@ class Mask(Correction):
     Sources: Liu et al. 2025, "When speed kills stability" (sequence level) and IcePop (token level, [0.5, 5]).
     """
 
-    level: WeightLevel = Field("sequence", description="of each token; of the response: product or geometric mean")
-    low: float = Field(0.0, ge=0, description="smallest importance weight that counts")
-    high: float = Field(2.0, gt=0, description="largest importance weight that counts")
+    level: WeightLevel = Field(
+        "sequence", description="importance weight of each token; of the response: product or geometric mean"
+    )
+    low: float = Field(0.0, ge=0, description="minimum importance weight of a token or response that is trained")
+    high: float = Field(2.0, gt=0, description="maximum importance weight of a token or response that is trained")
 
     @model_validator(mode="after")
     def _some_fit(self) -> Mask:

@@ -31,13 +31,13 @@ from outrider.options import Options
 class Kl(Options):
     """The KL to a reference model; short form ``kl: 0.001``."""
 
-    coef: float = Field(0.0, ge=0, strict=True, description="0 keeps no reference model")
+    coef: float = Field(0.0, ge=0, strict=True, description="KL coefficient; 0: no reference model")
     estimator: Annotated[KlEstimator, ComponentOf(KL_ESTIMATORS, "KL estimator", KlEstimator, bare=True)] = Field(
-        default_factory=K3, description="each has its own gradient: see objective/kl.py"
+        default_factory=K3, description="KL estimator; each has its own gradient, see objective/kl.py"
     )
-    mask_without_signal: bool = Field(False, description="groups whose advantages are all zero are not pulled back")
+    mask_without_signal: bool = Field(False, description="no KL for groups whose advantages are all zero")
     reset_every: int | None = Field(
-        None, ge=1, description="steps after which the policy becomes the reference and the optimizer starts anew"
+        None, ge=1, description="steps between resets of the reference to the policy and of the optimizer state"
     )
 
     @model_validator(mode="before")
@@ -60,26 +60,28 @@ class ObjectiveOptions(Options):
     """
 
     surrogate: Annotated[Surrogate, ComponentOf(SURROGATES, "surrogate", Surrogate)] = Field(
-        default_factory=Clip, description="the function whose gradient is followed"
+        default_factory=Clip, description="policy loss, such as PPO's clipped objective"
     )
     select: Annotated[Selection, ComponentOf(SELECTIONS, "token selection", Selection)] | None = Field(
-        None, description="tokens that are treated otherwise, chosen over the whole optimizer batch"
+        None, description="selection of tokens for another loss, over the whole optimizer batch"
     )
-    kl: Kl = Field(default_factory=Kl, description="a KL to a reference model")
-    entropy: EntropyOptions = Field(default_factory=EntropyOptions, description="a bonus for the policy's entropy")
+    kl: Kl = Field(default_factory=Kl, description="KL penalty to a reference model")
+    entropy: EntropyOptions = Field(default_factory=EntropyOptions, description="entropy bonus")
     correction: Annotated[Correction, ComponentOf(CORRECTIONS, "correction", Correction)] | None = Field(
-        None, description="null: old log-probabilities are the sampler's"
+        None, description="correction of the sampler-learner mismatch; null: old log-probabilities are the sampler's"
     )
     aggregate: Annotated[Aggregate, ComponentOf(AGGREGATES, "way to aggregate", Aggregate)] = Field(
-        default_factory=TokenMean, description="the denominator of every token"
+        default_factory=TokenMean, description="aggregation of token losses: the denominator"
     )
     streams: dict[str, Annotated[float, Field(ge=0)]] = Field(
-        {"main": 1.0}, min_length=1, description="weight (lambda) of each loss stream, its KL and its entropy included"
+        {"main": 1.0}, min_length=1, description="weight (lambda) of each loss stream, KL and entropy included"
     )
     prefix: PrefixPolicy = Field(
         "mask",
-        description="a branch's prefix: its parent's row alone trains it, with the parent's advantage (mask) or the "
-        "mean over all that go through it (count_once), or every branch trains it again (repeat)",
+        description=(
+            "training of a branch's prefix tokens: the parent's row alone, with its own advantage (mask) "
+            "or the mean over all branches (count_once); or every branch (repeat)"
+        ),
     )
 
     @model_validator(mode="after")

@@ -28,8 +28,10 @@ class Sapo(Surrogate):
     Source: arXiv 2511.20347 (its temperatures are 1 and 1.05).
     """
 
-    tau_positive: float = Field(1.0, gt=0, description="steepness where the advantage is positive")
-    tau_negative: float = Field(1.05, gt=0, description="steepness where it is negative; above the other: more careful")
+    tau_positive: float = Field(1.0, gt=0, description="steepness for positive advantages")
+    tau_negative: float = Field(
+        1.05, gt=0, description="steepness for negative advantages; larger than tau_positive: more cautious"
+    )
 
     @property
     def diagnostics(self) -> tuple[str, ...]:

@@ -40,12 +40,14 @@ class Simko(Bounded):
     the policy that is trained, and the quantile is linear between two tokens.
     """
 
-    low: float = Field(0.2, ge=0, le=1, strict=True, description="ratios count down to 1 - low; 1: no bound")
-    high: float = Field(0.2, ge=0, strict=True, description="ratios count up to 1 + high")
-    quantile: float = Field(0.8, ge=0, lt=1, description="of a response's entropies, above which a token forks (tau)")
-    top: int = Field(3, ge=1, description="likeliest tokens that share in a success (K)")
-    share: float = Field(0.01, ge=0, le=1, description="of a success that goes to the likeliest tokens (alpha)")
-    penalty: float = Field(1.1, ge=1, description="factor of a failure's advantage at the likeliest token (lambda)")
+    low: float = Field(0.2, ge=0, le=1, strict=True, description="lower clip 1 - low of the ratio; 1: no bound")
+    high: float = Field(0.2, ge=0, strict=True, description="upper clip 1 + high of the ratio")
+    quantile: float = Field(
+        0.8, ge=0, lt=1, description="τ, quantile of a response's entropies above which a token counts as forking"
+    )
+    top: int = Field(3, ge=1, description="K, most probable tokens that share in a success")
+    share: float = Field(0.01, ge=0, le=1, description="alpha, share of a success's advantage for these tokens")
+    penalty: float = Field(1.1, ge=1, description="λ, factor on a failure's advantage at the most probable token")
 
     @property
     def diagnostics(self) -> tuple[str, ...]:

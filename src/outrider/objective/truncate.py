@@ -16,8 +16,10 @@ class Truncate(Correction):
     level).
     """
 
-    level: WeightLevel = Field("token", description="of each token; of the response: product or geometric mean")
-    cap: float = Field(2.0, gt=0, description="largest importance weight")
+    level: WeightLevel = Field(
+        "token", description="importance weight of each token; of the response: product or geometric mean"
+    )
+    cap: float = Field(2.0, gt=0, description="maximum importance weight")
 
     @property
     def weight_level(self) -> WeightLevel:

@@ -16,19 +16,19 @@ ROWS, SHARE = 256, 0.5
 class SampleOptions(Options):
     """How responses are drawn, and by which engine path."""
 
-    temperature: float = Field(1.0, ge=0, description="0 is greedy")
-    top_p: float = Field(1.0, gt=0, le=1, description="1 is off")
-    top_k: int = Field(0, ge=0, description="0 is off")
-    max_tokens: int = Field(128, ge=1, description="most response tokens, end token included")
+    temperature: float = Field(1.0, ge=0, description="sampling temperature; 0: greedy")
+    top_p: float = Field(1.0, gt=0, le=1, description="nucleus sampling; 1: off")
+    top_k: int = Field(0, ge=0, description="top-k sampling; 0: off")
+    max_tokens: int = Field(128, ge=1, description="maximum response tokens, end token included")
     stop: list[Annotated[str, Field(min_length=1)]] = Field(
-        default_factory=list, description="texts that end a response, beside its end tokens; they stay in it"
+        default_factory=list, description="stop strings beside the end tokens; they stay in the response"
     )
     rows: Auto | Annotated[int, Field(ge=1)] = Field(
         AUTO,
-        description="responses decoded together on one rank; auto: by the memory of a training run, else 256",
+        description="responses decoded together per rank; auto: by available memory in training, otherwise 256",
     )
     path: Literal["auto", "fused", "packed", "plain"] = Field(
-        "auto", description="what computes the policy; auto: the first of the three that computes what the model does"
+        "auto", description="implementation of the forward pass; auto: the fastest one that agrees with the model"
     )
 
     @property
@@ -56,16 +56,17 @@ class Vllm(SamplerEngine):
     """
 
     servers: list[Annotated[str, Field(pattern="^https?://[^/]+/?$")]] = Field(
-        default_factory=list, description="addresses, such as http://127.0.0.1:8000; none: in the run's own processes"
+        default_factory=list,
+        description="addresses such as http://127.0.0.1:8000; empty: vLLM in the run's own processes",
     )
-    folder: str | None = Field(None, description="where weights are handed over; null: this machine's temporary files")
+    folder: str | None = Field(None, description="folder for weight syncs; null: this machine's temporary folder")
     memory: Auto | Annotated[float, Field(gt=0, le=1)] = Field(
         AUTO,
-        description="without servers: the share of a GPU's memory for vLLM, its weights included; auto: what it needs",
+        description="share of a GPU's memory for in-process vLLM, weights included; auto: what it needs",
     )
-    in_flight: int = Field(64, ge=1, description="with servers: requests to one at a time, of each process of the run")
+    in_flight: int = Field(64, ge=1, description="maximum concurrent requests per server and process of the run")
     seconds: float = Field(
-        600.0, gt=0, description="with servers: after which an answer counts as lost, and the server too"
+        600.0, gt=0, description="timeout of a request to a server, after which the server counts as lost"
     )
 
     @property

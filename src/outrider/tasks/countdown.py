@@ -45,12 +45,12 @@ class Countdown(Task):
     """
 
     sizes: tuple[Annotated[int, Field(ge=2, le=8)], ...] = Field(
-        (3, 4, 5, 6), min_length=1, description="how many numbers a problem gives; each is a level"
+        (3, 4, 5, 6), min_length=1, description="numbers per problem; each size is a level"
     )
     highest: int = Field(12, ge=2, le=99, description="largest given number")
-    cap: int = Field(60, ge=4, le=999, description="largest value of any step, target included")
-    pool: int | None = Field(None, ge=1, description="train on so many problems, again and again; null: all new")
-    seed: int = Field(0, ge=0, description="of the training stream; the held-out set does not depend on it")
+    cap: int = Field(60, ge=4, le=999, description="largest intermediate value, target included")
+    pool: int | None = Field(None, ge=1, description="size of a finite training set; null: new problems without end")
+    seed: int = Field(0, ge=0, description="seed of the training problems; the held-out set does not depend on it")
     heldout_order: Order = Field("shuffled", description=ORDER)
 
     @model_validator(mode="after")

@@ -40,10 +40,10 @@ class EnvironmentTask(TurnTable):
     old_keys: ClassVar[Mapping[str, str]] = {"world": "environment"}
 
     environment: Annotated[str, AfterValidator(_named)] = Field(
-        description="module:Class, path/to/file.py:Class, or the name by which an installed package offers it"
+        description="module:Class, path/to/file.py:Class, or a name that an installed package registers"
     )
     stop: list[Annotated[str, Field(min_length=1)]] = Field(
-        default_factory=list, description="texts that end a turn, beside end tokens; they stay in it"
+        default_factory=list, description="stop strings of a turn, beside end tokens; they stay in the turn"
     )
 
     @property

@@ -46,14 +46,16 @@ class Gym(Task):
             too few different questions; the questions depend on Python's hash seed and it is not fixed.
     """
 
-    dataset: str = Field(min_length=1, description="name in reasoning-gym")
-    config: dict[str, Any] = Field(default_factory=dict, description="options of the dataset, but for seed and size")
-    prompt: str = Field("{question}\n", description="text around {question}")
-    answer: Literal["tag", "whole"] = Field("tag", description="tag: the last <answer>…</answer>; whole: the response")
-    heldout_size: int = Field(300, ge=1, description="different questions that are held out")
-    seed: int = Field(0, ge=0, description="of the training stream; the held-out problems do not depend on it")
-    seconds: float = Field(5.0, gt=0, description="wall-clock limit of one verdict")
-    workers: int = Field(1, ge=1, description="processes that verify")
+    dataset: str = Field(min_length=1, description="name of the dataset in reasoning-gym")
+    config: dict[str, Any] = Field(default_factory=dict, description="options of the dataset, except seed and size")
+    prompt: str = Field("{question}\n", description="prompt around {question}")
+    answer: Literal["tag", "whole"] = Field(
+        "tag", description="extraction of the answer: tag (the last <answer>…</answer>), or whole (the response)"
+    )
+    heldout_size: int = Field(300, ge=1, description="number of distinct held-out questions")
+    seed: int = Field(0, ge=0, description="seed of the training problems; the held-out set does not depend on it")
+    seconds: float = Field(5.0, gt=0, description="wall-clock limit per verdict")
+    workers: int = Field(1, ge=1, description="number of verifier processes")
 
     _redrawn: int = PrivateAttr(0)
     _blocks: dict[int, Any] = PrivateAttr(default_factory=dict)

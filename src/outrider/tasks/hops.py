@@ -61,12 +61,12 @@ class Hops(TurnTask):
     trusted: ClassVar[bool] = True
 
     hops: tuple[Annotated[int, Field(ge=1, le=8)], ...] = Field(
-        (1, 2, 3, 4, 5, 6), min_length=1, description="how many relations a question follows; each is a level"
+        (1, 2, 3, 4, 5, 6), min_length=1, description="relations per question; each number is a level"
     )
-    astray: float = Field(0.5, ge=0, le=1, description="chance that a hop leads to another entity too")
-    pool: int | None = Field(None, ge=1, description="train on so many problems, again and again; null: all new")
-    seed: int = Field(0, ge=0, description="of the training stream; the held-out set does not depend on it")
-    careless: float = Field(0.0, ge=0, le=0.9, description="chance that a demonstration takes a turn without thought")
+    astray: float = Field(0.5, ge=0, le=1, description="probability that a relation also leads to another entity")
+    pool: int | None = Field(None, ge=1, description="size of a finite training set; null: new problems without end")
+    seed: int = Field(0, ge=0, description="seed of the training problems; the held-out set does not depend on it")
+    careless: float = Field(0.0, ge=0, le=0.9, description="probability of a turn without reasoning in a demonstration")
     heldout_order: Order = Field("shuffled", description=ORDER)
 
     @property

@@ -78,12 +78,15 @@ class PythonTool(TurnTable):
         UserError: this machine allows no sandbox, and ``sandbox`` is ``required``.
     """
 
-    calls: int = Field(4, ge=1, description="most blocks of a rollout that are executed")
-    longest: int = Field(1000, ge=1, description="most characters of an output, of which the beginning is shown")
-    cpu_seconds: int = Field(5, ge=1, description="CPU time of a block, with those before it")
-    sandbox: Isolation = Field("required", description="none: with the rights of this user, where there is no sandbox")
+    calls: int = Field(4, ge=1, description="maximum executed code blocks per rollout")
+    longest: int = Field(
+        1000, ge=1, description="maximum characters of an output; longer ones are truncated at the end"
+    )
+    cpu_seconds: int = Field(5, ge=1, description="CPU time of a block, earlier blocks included")
+    sandbox: Isolation = Field("required", description="sandbox of the code; none: code runs with this user's rights")
     limits: TurnLimits = Field(
-        default_factory=lambda: TurnLimits(seconds=30.0), description="a block may take half of the seconds of a turn"
+        default_factory=lambda: TurnLimits(seconds=30.0),
+        description="limits of turns; one code block gets half of a turn's seconds",
     )
 
     @model_validator(mode="after")

@@ -43,14 +43,14 @@ class Search(TurnTable):
         UserError: the corpus cannot be read, ``index`` holds another one, or a package is missing.
     """
 
-    corpus: list[str] = Field(min_length=1, description="files of JSON lines with title and text, or with context")
-    index: str | None = Field(None, description="folder that keeps the index; null: made anew in every run")
+    corpus: list[str] = Field(min_length=1, description="JSON-lines files with title and text, or with context")
+    index: str | None = Field(None, description="folder of the index; null: rebuilt in every run")
     retriever: Annotated[Retriever, ComponentOf(RETRIEVERS, "retriever", Retriever)] = Field(
-        default_factory=Bm25, description="how passages are found"
+        default_factory=Bm25, description="retriever of passages"
     )
-    passages: int = Field(3, ge=1, description="that answer a search")
-    searches: int = Field(4, ge=1, description="most searches of a rollout")
-    longest: int = Field(2000, ge=1, description="most characters of the passages of one search")
+    passages: int = Field(3, ge=1, description="passages returned per search")
+    searches: int = Field(4, ge=1, description="maximum searches per rollout")
+    longest: int = Field(2000, ge=1, description="maximum characters of passages per search")
 
     @model_validator(mode="after")
     def _room_for_tags(self) -> Search:

@@ -36,10 +36,10 @@ class TestSet(Options):
 
     old_keys: ClassVar[Mapping[str, str]] = _OLD_KEYS
 
-    data: str = Field(min_length=1, description="file below the folder that the user names")
-    hub: str | None = Field(None, description="hf:name@config:split, read where no folder is named")
-    hub_fields: dict[str, str] = Field(default_factory=dict, description="the suite's name of a field: the hub's")
-    table: dict[str, Any] = Field(default_factory=dict, description="options of this set's table")
+    data: str = Field(min_length=1, description="file within the data folder")
+    hub: str | None = Field(None, description="hf:name@config:split, used without a data folder")
+    hub_fields: dict[str, str] = Field(default_factory=dict, description="names of the suite's fields on the hub")
+    table: dict[str, Any] = Field(default_factory=dict, description="table options of this test set")
 
 
 class SuiteFile(Options):
@@ -64,10 +64,12 @@ class Suite(Task):
 
     old_keys: ClassVar[Mapping[str, str]] = _OLD_KEYS
 
-    suite: str = Field("math", min_length=1, description="a shipped suite, or a YAML file of that form")
-    data: str | None = Field(None, description="folder with the sets' files; null: read them from the hub")
-    sets: list[str] = Field([], description="the sets to take; []: all")
-    table: dict[str, Any] = Field(default_factory=dict, description="options of every table, over the suite's own")
+    suite: str = Field("math", min_length=1, description="shipped suite, or a YAML file of the same form")
+    data: str | None = Field(None, description="folder with the files of the test sets; null: the hub")
+    sets: list[str] = Field([], description="test sets to use; []: all")
+    table: dict[str, Any] = Field(
+        default_factory=dict, description="table options for all test sets, over the suite's own"
+    )
 
     _skipped: int = PrivateAttr(0)
 

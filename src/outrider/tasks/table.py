@@ -85,25 +85,27 @@ class Table(Task):
     old_keys: ClassVar[Mapping[str, str]] = {"judge": "verifier"}
 
     train_data: str | None = Field(
-        None, min_length=1, description="a table (outrider.tasks.rows), or hf:name@config:split; null: none"
+        None, min_length=1, description="training table (outrider.tasks.rows), or hf:name@config:split; null: none"
     )
-    heldout_data: str = Field(min_length=1, description="the same, for evaluation")
-    prompt: str = Field(PROMPT, description="text with {field}s, {{ and }} for braces; or a template's name")
-    question: str = Field("problem", description="field that a named template shows")
-    messages: str | None = Field(None, min_length=1, description="field with the prompt as a chat; null: prompt has it")
-    answer: str = Field("answer", min_length=1, description="field of the right answer")
+    heldout_data: str = Field(min_length=1, description="evaluation table, of the same forms")
+    prompt: str = Field(PROMPT, description="prompt with {field}s ({{ and }} for braces), or a template's name")
+    question: str = Field("problem", description="field of the question in a named template")
+    messages: str | None = Field(
+        None, min_length=1, description="field of the prompt as chat messages; null: prompt is used"
+    )
+    answer: str = Field("answer", min_length=1, description="field of the gold answer")
     skip: Skipped | list[Skipped] | None = Field(
         None,
-        description="rows to leave out; empty: without an answer, long: prompts too long for the model; null: refuse",
+        description=("rows to skip; empty: without an answer, long: prompts too long for the model; null: refuse them"),
     )
-    solution: str | None = Field(None, min_length=1, description="field of a worked solution; null: there are none")
-    id: str | None = Field(None, description="field of the id; null: a hash of the prompt")
-    level: str | None = Field(None, description="field of the level, needed where held out; null: no levels")
-    levels: list[str] = Field([], description="levels to train on; []: all")
+    solution: str | None = Field(None, min_length=1, description="field of a worked solution; null: no solutions")
+    id: str | None = Field(None, description="field of the id; null: hash of the prompt")
+    level: str | None = Field(None, description="field of the level, required in held-out data; null: no levels")
+    levels: list[str] = Field([], description="training levels; []: all")
     verifier: Annotated[Verifier, ComponentOf(VERIFIERS, "verifier", Verifier)] = Field(
-        default_factory=Number, description="of responses"
+        default_factory=Number, description="verifier of responses"
     )
-    seed: int = Field(0, ge=0, description="of the order of training")
+    seed: int = Field(0, ge=0, description="seed of the training order")
 
     @model_validator(mode="after")
     def _options_agree(self) -> Table:

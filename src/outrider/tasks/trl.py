@@ -49,11 +49,13 @@ class Trl(TurnTask):
     """
 
     environment_factory: Where = Field(description="module:Class, or path/to/file.py:Class")
-    reward_funcs: list[Where] = Field(default_factory=list, description="functions, written so; []: get_reward")
-    success_at: float = Field(1.0, description="sum of the rewards from which a rollout is correct")
-    train_data: str = Field(min_length=1, description="a table (outrider.tasks.rows), or hf:name@config:split")
-    heldout_data: str = Field(min_length=1, description="the same, for evaluation")
-    seed: int = Field(0, ge=0, description="of the order of training")
+    reward_funcs: list[Where] = Field(
+        default_factory=list, description="reward functions in TRL's form; []: get_reward"
+    )
+    success_at: float = Field(1.0, description="minimum sum of rewards of a correct rollout")
+    train_data: str = Field(min_length=1, description="training table (outrider.tasks.rows), or hf:name@config:split")
+    heldout_data: str = Field(min_length=1, description="evaluation table, of the same forms")
+    seed: int = Field(0, ge=0, description="seed of the training order")
 
     _prompted: dict[str, Problem] = PrivateAttr(default_factory=dict)
 

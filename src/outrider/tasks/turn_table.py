@@ -16,7 +16,7 @@ from outrider.tasks.turn_task import TurnTask
 class TurnTable(TurnTask):
     """Problems, sides and verifier are a table's; what answers the turns is made by ``makes``."""
 
-    problems: Table = Field(description="the table with its options, as in task: {table: …}")
+    problems: Table = Field(description="table with its options, as in task: {table: …}")
 
     @property
     def counts(self) -> Mapping[str, int]:

@@ -23,11 +23,11 @@ class TurnLimits(Options):
 
     old_keys: ClassVar[Mapping[str, str]] = {"worlds": "max_concurrent"}
 
-    turns: int = Field(16, ge=1, description="of a rollout, after which it is cut off")
-    max_concurrent: int = Field(256, ge=1, description="maximum rollouts in play at once; at least one problem's")
-    seconds: float = Field(10.0, gt=0, description="wall-clock limit of what an environment does with one turn")
-    bytes: int = Field(4096, ge=1, description="of an observation; what is longer is cut off, and counted")
-    memory_gb: float = Field(2.0, gt=0, description="GiB by which the process of an environment may grow")
+    turns: int = Field(16, ge=1, description="maximum turns per rollout")
+    max_concurrent: int = Field(256, ge=1, description="maximum concurrent rollouts; at least those of one problem")
+    seconds: float = Field(10.0, gt=0, description="wall-clock limit of an environment per turn")
+    bytes: int = Field(4096, ge=1, description="maximum bytes of an observation; longer ones are truncated and counted")
+    memory_gb: float = Field(2.0, gt=0, description="maximum memory growth of an environment's process in GiB")
 
 
 class TurnTask(Task):
@@ -41,7 +41,7 @@ class TurnTask(Task):
     trusted: ClassVar[bool] = False
     """Whether its environments run in the processes of the run: they hold nothing, and always answer at once."""
 
-    limits: TurnLimits = Field(default_factory=TurnLimits, description="of turns, and of what answers them")
+    limits: TurnLimits = Field(default_factory=TurnLimits, description="limits of turns and observations")
 
     @property
     def ends(self) -> Sequence[str]:

@@ -42,10 +42,10 @@ class Verifiers(TurnTask):
     config: dict[str, Any] = Field(
         default_factory=dict, description="its EnvConfig: taskset (without id), id, the seats, …"
     )
-    python: str | None = Field(None, description="interpreter that has verifiers; null: the run's own")
-    success_at: float = Field(1.0, description="reward from which a rollout is correct")
-    heldout_size: int = Field(50, ge=1, description="tasks that are held out")
-    seed: int = Field(0, ge=0, description="of the order of training")
+    python: str | None = Field(None, description="Python interpreter with the package verifiers; null: the run's own")
+    success_at: float = Field(1.0, description="minimum reward of a correct rollout")
+    heldout_size: int = Field(50, ge=1, description="number of held-out tasks")
+    seed: int = Field(0, ge=0, description="seed of the training order")
 
     _problems: dict[int, Problem] = PrivateAttr(default_factory=dict)
 

@@ -50,16 +50,16 @@ class WordProblems(Task):
     subwords: ClassVar[bool] = True
 
     steps: tuple[Annotated[int, Field(ge=1, le=8)], ...] = Field(
-        (2, 3, 4, 5, 6, 7, 8), min_length=1, description="calculations that a problem takes; each is a level"
+        (2, 3, 4, 5, 6, 7, 8), min_length=1, description="calculations per problem; each number is a level"
     )
-    aside: int = Field(2, ge=0, le=4, description="most sentences that do not matter")
-    highest: int = Field(40, ge=4, le=99, description="largest amount that is given; factors and prices go to 5")
-    cap: int = Field(199, ge=100, le=999, description="largest amount of all")
+    aside: int = Field(2, ge=0, le=4, description="maximum irrelevant sentences")
+    highest: int = Field(40, ge=4, le=99, description="largest given amount; factors and prices go up to 5")
+    cap: int = Field(199, ge=100, le=999, description="largest amount, intermediate results included")
     examples: float = Field(
-        0.0, ge=0, le=1, description="share of training prompts with solved problems in front, half of them alike"
+        0.0, ge=0, le=1, description="share of training prompts with solved examples, half of them of the same kind"
     )
-    pool: int | None = Field(None, ge=1, description="train on so many problems, again and again; null: all new")
-    seed: int = Field(0, ge=0, description="of the training stream; the held-out set does not depend on it")
+    pool: int | None = Field(None, ge=1, description="size of a finite training set; null: new problems without end")
+    seed: int = Field(0, ge=0, description="seed of the training problems; the held-out set does not depend on it")
     heldout_order: Order = Field("shuffled", description=ORDER)
 
     @property

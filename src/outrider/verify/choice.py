@@ -35,10 +35,14 @@ class MultipleChoice(Verifier):
     """
 
     options: str | list[str] | None = Field(
-        None, description="field with the options (a list, or label: text), or a field for each; null: letters alone"
+        None,
+        description="field of the options (a list, or label: text), or a field for each option; null: letters alone",
     )
     index: Literal[0, 1] | None = Field(
-        None, description="number of the first option where gold answers are positions; null: they are letters or texts"
+        None,
+        description=(
+            "number of the first option where gold answers are positions; null: gold answers are letters or texts"
+        ),
     )
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> dict[str, Any]:

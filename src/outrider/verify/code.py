@@ -26,10 +26,14 @@ LONGEST_CODE = 1 << 20  # characters of a program; longer ones are no answer
 class CodeVerifier(PooledVerifier):
     """The common part: the place of the program in a response, and its limits."""
 
-    seconds: float = Field(60.0, gt=0, description="wall-clock limit of one verdict: generous, for a busy machine")
-    memory_gb: float = Field(1.0, gt=0, description="GiB of address space of the program, and of growth of a verifier")
-    cpu_seconds: int = Field(10, ge=1, description="CPU time of the program, for each input where it has several")
-    sandbox: Isolation = Field("required", description="none: run programs with the rights of this user")
+    seconds: float = Field(60.0, gt=0, description="wall-clock limit per verdict, generous for a busy machine")
+    memory_gb: float = Field(
+        1.0, gt=0, description="GiB of address space for the program, and of growth for a verifier process"
+    )
+    cpu_seconds: int = Field(10, ge=1, description="CPU time of the program, per input")
+    sandbox: Isolation = Field(
+        "required", description="sandbox of programs; none: programs run with this user's rights"
+    )
 
     def prepare(self) -> None:
         self._check().prepare()
@@ -61,9 +65,9 @@ class Compare(Options):
     """How an output is compared with the expected one."""
 
     tolerance: float | None = Field(
-        1e-6, ge=0, description="absolute or relative difference to an expected decimal; null: numbers as text"
+        1e-6, ge=0, description="absolute or relative tolerance for decimals; null: numbers compared as text"
     )
-    case: bool = Field(True, description="whether upper and lower case differ")
+    case: bool = Field(True, description="case-sensitive comparison")
 
 
 class Stdio(CodeVerifier):
@@ -75,7 +79,7 @@ class Stdio(CodeVerifier):
     process.
     """
 
-    tests: str = Field("tests", min_length=1, description="field with the inputs and outputs")
+    tests: str = Field("tests", min_length=1, description="field of the inputs and outputs")
     compare: Compare = Field(default_factory=Compare, description="comparison of outputs")
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> dict[str, Any]:
@@ -108,11 +112,15 @@ class UnitTests(CodeVerifier):
     function gets copies of its arguments, so that tests do not see changes of them.
     """
 
-    tests: str = Field("test", min_length=1, description="field with the tests: a program, or a list of statements")
-    entry_point: str | None = Field(None, description="field with the name for check(); null: tests name functions")
-    setup: str | None = Field(None, description="field with statements to run before the tests")
-    prefix: str | None = Field(None, description="field with the code that the response continues")
-    code: Code = Field("block", description="the last fenced block, or all of a completion up to the next definition")
+    tests: str = Field("test", min_length=1, description="field of the tests: a program, or a list of statements")
+    entry_point: str | None = Field(
+        None, description="field of the name for check(); null: tests name functions themselves"
+    )
+    setup: str | None = Field(None, description="field of statements to run before the tests")
+    prefix: str | None = Field(None, description="field of the code that the response continues")
+    code: Code = Field(
+        "block", description="code of a response: the last fenced block, or the completion up to the next definition"
+    )
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> dict[str, Any]:
         prefix, setup, entry = [

@@ -56,13 +56,19 @@ class Function(PooledVerifier):
     """
 
     function: Where = Field(description="module:name, or path/to/file.py:name")
-    style: Style = Field("plain", description="how it is called")
+    style: Style = Field("plain", description="calling convention")
     completion: Literal["answer", "whole"] | None = Field(
-        None, description="with reasoning or what follows it alone; null: the answer of plain functions, else the whole"
+        None,
+        description=(
+            "whole response with reasoning, or what follows the reasoning; null: the answer for plain "
+            "functions, otherwise the whole"
+        ),
     )
-    messages: bool = Field(False, description="prompts and completions as lists of chat messages; not plain")
-    success_at: float = Field(1.0, description="score from which a response is correct")
-    gold: str | None = Field(None, description="a right response, with {fields} of the row, for outrider validate")
+    messages: bool = Field(
+        False, description="prompts and completions as lists of chat messages; not for plain functions"
+    )
+    success_at: float = Field(1.0, description="minimum score of a correct response")
+    gold: str | None = Field(None, description="correct response with {fields} of the row, for outrider validate")
 
     @field_validator("gold")
     @classmethod

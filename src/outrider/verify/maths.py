@@ -60,13 +60,14 @@ class Maths(PooledVerifier):
 
     boxes: Literal["last", "first", "all"] = Field(
         "last",
-        description='which closed boxes of a response hold the answer: the last, with those beside it ("and"), the '
-        "first alone, or all",
+        description=(
+            'boxes of a response that hold the answer: the last with its neighbours ("and"), the first, or all'
+        ),
     )
     no_box: Literal["unparseable", "answer_line", "last_number"] = Field(
-        "unparseable", description='without a box: no answer; what follows "Answer:" or "####"; or the last number'
+        "unparseable", description='answer without a box: none; the text after "Answer:" or "####"; or the last number'
     )
-    tolerance: float = Field(0.0, ge=0, lt=1, description="relative error allowed where the right answer is a decimal")
+    tolerance: float = Field(0.0, ge=0, lt=1, description="relative error allowed for a decimal gold answer")
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> str | list[str]:
         _require()

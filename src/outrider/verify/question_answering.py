@@ -38,9 +38,9 @@ class QuestionAnswering(Verifier):
     ``whole``: all of it; of a response that was cut off neither is taken.
     """
 
-    take: Literal["tag", "last_line", "whole"] = Field("tag", description="where the answer is in a response")
-    f1: float | None = Field(None, gt=0, le=1, description="F1 from which an answer is correct; null: exact match")
-    aliases: str | None = Field(None, min_length=1, description="field with a list of other right answers")
+    take: Literal["tag", "last_line", "whole"] = Field("tag", description="position of the answer in a response")
+    f1: float | None = Field(None, gt=0, le=1, description="minimum F1 of a correct answer; null: exact match")
+    aliases: str | None = Field(None, min_length=1, description="field of a list of other gold answers")
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> list[str]:
         """All right answers, without line breaks, the row's own first."""

@@ -23,7 +23,8 @@ class Verifier(Options):
     """Whether a verdict may hang, grow or run foreign code, and is made in processes that can be killed."""
 
     thinking: dict[Annotated[str, Field(min_length=1)], Annotated[str, Field(min_length=1)]] | None = Field(
-        None, description="opening: closing marks of reasoning, which is not verified; null: the common ones; {}: none"
+        None,
+        description=("opening and closing marks of reasoning, which is not verified; null: the common marks; {}: none"),
     )
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> Any:
@@ -69,9 +70,9 @@ class PooledVerifier(Verifier):
 
     pooled: ClassVar[bool] = True
 
-    seconds: float = Field(5.0, gt=0, description="wall-clock limit of one verdict")
-    memory_gb: float = Field(2.0, gt=0, description="GiB by which a verifying process may grow")
-    workers: int = Field(1, ge=1, description="processes that verify, on each rank")
+    seconds: float = Field(5.0, gt=0, description="wall-clock limit per verdict")
+    memory_gb: float = Field(2.0, gt=0, description="maximum memory growth of a verifier process in GiB")
+    workers: int = Field(1, ge=1, description="verifier processes per rank")
 
 
 class Prepared:

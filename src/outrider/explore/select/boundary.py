@@ -28,8 +28,10 @@ class Boundary(Selector):
 
     over: ClassVar[Literal["rollout", "tree", "problem"]] = "problem"
 
-    depth: int = Field(14, ge=1, description="cuts at which paths divide; rounds after them spend what is left")
-    width: int = Field(16, ge=2, description="most rollouts of one problem")
+    depth: int = Field(
+        14, ge=1, description="boundaries at which all paths branch; later rounds spend the remaining budget"
+    )
+    width: int = Field(16, ge=2, description="maximum rollouts per problem")
 
     @property
     def fills(self) -> int:

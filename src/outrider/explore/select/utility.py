@@ -37,9 +37,9 @@ class Utility(Selector):
     the paper (the released class defaults to 0.1, its configuration to 2).
     """
 
-    gamma: float = Field(2.0, ge=0, le=1000, description="preference for depth")
-    memory: int = Field(10_000, ge=1, description="outcomes that recoverability is fitted to, the latest")
-    include_root: bool = Field(False, description="the prompt is a candidate too")
+    gamma: float = Field(2.0, ge=0, le=1000, description="gamma, preference for late pivots")
+    memory: int = Field(10_000, ge=1, description="latest outcomes to which recoverability is fitted")
+    include_root: bool = Field(False, description="the end of the prompt as a possible pivot")
     _recover: Recoverability = PrivateAttr()
 
     def model_post_init(self, context: Any, /) -> None:
