@@ -23,7 +23,7 @@ def pack(bench: Path, into: Path) -> int:
     """Put what is finished of a bench into a file, over what it held, and return how many runs that are.
 
     A run that is compared has to have its measurement on the untouched problems too where the bench makes one, since
-    that takes its policy. Whose machine it was is left out, but for the places that runs say of themselves.
+    that takes its policy. Whose machine it was is excluded, but for the places that runs say of themselves.
 
     Raises:
         SystemExit: the file holds a finished run that the bench lacks.

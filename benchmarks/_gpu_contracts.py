@@ -52,11 +52,11 @@ def summary(report: ElementTree.Element) -> dict[str, Any]:
     skipped, passed = Counter[str](), 0
     for case in report.iter("testcase"):
         bad = next((one for kind in ("failure", "error") if (one := case.find(kind)) is not None), None)
-        left_out = case.find("skipped")
+        excluded = case.find("skipped")
         if bad is not None:
             failures[case.get("name", "")] = bad.get("message", "").split("\n")[0]
-        elif left_out is not None:
-            skipped[left_out.get("message", "")] += 1
+        elif excluded is not None:
+            skipped[excluded.get("message", "")] += 1
         else:
             passed += 1
     counts = {"passed": passed, "failed": len(failures), "skipped": skipped.total()}

@@ -110,7 +110,7 @@ def _seeds(comparisons: Mapping[str, Results]) -> str:
     counts = "; ".join(f"{name} {seeds_kept(found)}" for name, found in comparisons.items())
     return (
         "The last policies, measured once. A recipe has its own learning rate and updates a step; a star as above. "
-        f"Each comparison had five seeds. Runs whose evaluations were not kept are left out; seeds kept: {counts}. "
+        f"Each comparison had five seeds. Runs whose evaluations were not kept are excluded; seeds kept: {counts}. "
         "`dars-hw-breadth` has no run left on `frontier`. [The reports of all runs](../map-0.2/README.md) have no "
         "tallies."
     )

@@ -82,8 +82,8 @@ def _sentence(found: Results) -> str:
         one, most = (after[name]["value"] - points[-2][name]["value"] for name in ("pass@1", many))
         told += f"; the last 1/{len(points)} of the tokens changed pass@1 by {one:+.3f} and {many} by {most:+.3f}"
     complete = all(len(recipe["seeds"]) >= SEEDS for recipe in found["recipes"].values())
-    left_out = "" if complete else f" of {SEEDS}; runs whose evaluations were not kept are left out"
-    return f"{told}. Seeds: {seeds_kept(found)}{left_out}. [The bench]({found['folder']}/page.md)."
+    excluded = "" if complete else f" of {SEEDS}; runs whose evaluations were not kept are excluded"
+    return f"{told}. Seeds: {seeds_kept(found)}{excluded}. [The bench]({found['folder']}/page.md)."
 
 
 def _ends(found: Results) -> str:

@@ -6,10 +6,10 @@
     python benchmarks/language_models.py run --model MODEL --data FOLDER --out RUNS [--minutes 8] [PART ...]
     python benchmarks/language_models.py page
 
-``run`` trains the parts in order until the time is over. A part that was cut off goes on from its last step at the next
-call, on the same machine or where its folder was brought to. All parts generate equally many tokens, with the learning
-rate that GRPO was best with among three, on the same problems. Each is measured before and after: up to pass@64 on 200
-problems of the test set, then greedily and with one sample on all 1,319. Results go to
+``run`` trains the parts in order until the time is over. A part that was interrupted goes on from its last step at the
+next call, on the same machine or where its folder was brought to. All parts generate equally many tokens, with the
+learning rate that GRPO was best with among three, on the same problems. Each is measured before and after: up to
+pass@64 on 200 problems of the test set, then greedily and with one sample on all 1,319. Results go to
 ``benchmarks/results/language_models/results.json`` after every part, with the card that it ran on, and ``page`` writes
 the page beside them.
 

@@ -37,7 +37,7 @@ Known limitations:
 - Most screens have one run for each pair, so the hyperparameters are uncertain. The screen of ``prose`` has learning
   rate 1e-4 alone, two seeds and 300 problems. ``choose`` was designed on the problems of the screen of ``frontier``.
 - The comparisons and the confirmation of ``choose-slope3`` were recovered from git history. Runs whose evaluations were
-  not kept are left out, so most recipes have four seeds, and ``dars-hw-breadth`` is missing on ``frontier``.
+  not kept are excluded, so most recipes have four seeds, and ``dars-hw-breadth`` is missing on ``frontier``.
 
 Earlier versions of the rule, with all their steps and dates, are in git history (``git show 2d7a062:benchmarks/map.py``
 and 0a33e29) and in docs/log.md. Their benches that kept no tallies are in results/map-0.2.

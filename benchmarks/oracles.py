@@ -1,12 +1,11 @@
 r"""The verifier of maths and math-verify's defaults on the unit tests of other projects' verifiers.
 
 ``python benchmarks/oracles.py FOLDER``, where FOLDER holds checkouts (or only their ``tests``) named ``Math-Verify``,
-``lighteval``, ``NeMo-Skills`` and ``inspect_ai``; a missing one is said and left out, and of the others the commit is
-kept. Nothing of theirs is kept here:
-tables are read from their source, never imported. Counted are the cases whose response is a box, or an answer and
-nothing else, which is then put in one; a case in prose asks for another way of finding the answer, and so does a
-right answer in prose. ``--list`` prints every verdict that differs from the authors' own. The figures go to
-benchmarks/results/oracles.json.
+``lighteval``, ``NeMo-Skills`` and ``inspect_ai``; a missing one is reported and skipped, and of the others the commit
+is kept. Nothing of theirs is kept here: tables are read from their source, never imported. Counted are the cases whose
+response is a box, or an answer and nothing else, which is then put in one; a case in prose asks for another way of
+finding the answer, and so does a gold answer in prose. ``--list`` prints every verdict that differs from the authors'
+own. The figures go to benchmarks/results/oracles.json.
 """
 
 from __future__ import annotations
@@ -100,7 +99,7 @@ def response(answer: str) -> str | None:
 
 
 def is_answer(gold: str) -> bool:
-    """Whether a right answer can be one: boxed, or not in prose, and nothing that a table of ours refuses to hold."""
+    """Whether a gold answer can be one: boxed, or not in prose, and nothing that a table of ours refuses to hold."""
     try:
         Maths().reference({"answer": gold}, "answer")
     except ValueError:

@@ -1,4 +1,4 @@
-"""Do the verifiers accept the right answers of public sets, and do the training pools hold evaluation problems?
+"""Do the verifiers accept the gold answers of public sets, and do the training pools hold evaluation problems?
 
 Usage: ``python benchmarks/validate.py DATA [SET …]``, where DATA is a folder with the sets' files. Writes
 ``results/validate/page.md`` and ``results/validate/validate.json`` when all sets are checked. Problem texts are not
@@ -118,30 +118,30 @@ def page(found: dict[str, Set], across: dict[str, dict[str, Any]], asked: Valida
     held = [name for name in EVALUATION if name in found]
     overlaps = [(name, f"{found[name].data['problems']:,}", *(_share(across, p, name) for p in pools)) for name in held]
     parts = [
-        "# Right answers under their own verifiers, and what evaluation sets share with training pools",
-        "Each right answer is verified as a response to its problem. Worked: the set's worked solutions, verified as "
-        "responses. Foreign are right answers of the next "
+        "# Gold answers under their own verifiers, and what evaluation sets share with training pools",
+        "Each gold answer is verified as a response to its problem. Worked: the set's worked solutions, verified as "
+        "responses. Foreign are gold answers of the next "
         "problem, written otherwise, that are accepted too. Same and near are pairs of problems within the "
         f"set: the same text but for case and spacing; at least {asked.near:.0%} of the {asked.ngram}-grams of either "
         "in both. Made by `benchmarks/validate.py`; all pairs are in "
         "`validate.json`, by file and line.",
         markdown(HEADINGS, [row(name, of) for name, of in found.items()]),
-        "## Right answers that are rejected",
+        "## Gold answers that are rejected",
         "MBPP sanitized has no reference solution for 243 problems. The six that are rejected continue one function "
         "and then define the one that is tested; a completion ends where the next definition begins.",
         _verified({name: of.data["rejected"] for name, of in found.items()}),
         "## Worked solutions that are rejected",
-        "GSM8K's have no box, so their last number is taken, which is not always the answer; they are left out here. "
+        "GSM8K's have no box, so their last number is taken, which is not always the answer; they are excluded here. "
         "A box without braces is not read.",
         _verified({name: of.not_worked for name, of in found.items() if not name.startswith("gsm8k")}),
-        "## Right answers of the next problem that are accepted",
+        "## Gold answers of the next problem that are accepted",
         "Where they are written otherwise than the problem's own. All that are not the same value are wrong verdicts.",
         _verified({name: of.data["foreign"] for name, of in found.items()}),
         "## Rows that are refused",
         "\n".join(refused) or "None.",
         "## Evaluation problems in training pools",
         "Problems of the evaluation set (rows) that the pool (column) holds: word for word + nearly, with the same "
-        "right answer + nearly, with another one (often the same words about other numbers).",
+        "gold answer + nearly, with another one (often the same words about other numbers).",
         markdown(("set", "problems", *pools), overlaps),
     ]
     return "\n\n".join(parts) + "\n"
@@ -160,7 +160,7 @@ def _verified(found: dict[str, list[dict[str, Any]]]) -> str:
         for name, of in found.items()
         for verified in of
     ]
-    return markdown(("set", "id", "right answer", "response", "verdict", "reason"), rows) if rows else "None."
+    return markdown(("set", "id", "gold answer", "response", "verdict", "reason"), rows) if rows else "None."
 
 
 def _share(across: dict[str, dict[str, Any]], pool: str, name: str) -> str:

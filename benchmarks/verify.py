@@ -1,7 +1,7 @@
 """Verdicts per second of the verifier of maths in its pool: ``python benchmarks/verify.py [--workers 2]``.
 
 Two streams, verified in calls of 1,024 responses as a training step makes them, after one call to warm up. ``exact``:
-right answers of MATH's test set, each as it stands or as another number. ``symbolic``: those that are no plain number
+gold answers of MATH's test set, each as it stands or as another number. ``symbolic``: those that are no plain number
 or text, in another form (spaces, parentheses, a sum with nothing, the next problem's answer), every pair once, so that
 no verdict is a repetition. Floors on two cores: 2,000 and 300. Where other work holds the cores, read the verdicts per
 second of a worker's own processor time, and take them twice.

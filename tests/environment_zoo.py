@@ -61,7 +61,7 @@ class Zoo(Environment):
                 os.write(1, b"x" * 100_000)
                 os.write(2, b"x" * 100_000)
             case "done":
-                return Reply("left out", done=True, verdict=correct("7", "a\ud800b"))
+                return Reply("excluded", done=True, verdict=correct("7", "a\ud800b"))
         return Reply(f"{self.turns}:{text}")
 
     def close(self) -> None:

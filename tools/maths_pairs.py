@@ -1,4 +1,4 @@
-r"""Pairs of a right answer and another, with what is known of them without any verifier: for tests and the fuzzer.
+r"""Pairs of a gold answer and another, with what is known of them without any verifier: for tests and the fuzzer.
 
 Formulas are built beside their value as a Python function, so whether two of them differ is found by trying all small
 numbers, exactly. ``expected`` is True or False where the pair is known to be equal or different, else None.
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 
 class Pair(NamedTuple):
-    """A question, its right answer, another answer, and whether that is right."""
+    """A question, its gold answer, another answer, and whether that is right."""
 
     kind: str
     gold: str

@@ -1,7 +1,7 @@
-"""Change digits in the right answers of maths sets and name each change that the verifier accepts.
+"""Change digits in the gold answers of maths sets and name each change that the verifier accepts.
 
-``python tools/mutate_golds.py [FILE …] [--per-digit 9]``: JSON lines, gzipped or not, with the right answer in
-``answer``; without a file, the maths sets in ``../shared/data``. Each digit of each right answer is replaced by that
+``python tools/mutate_golds.py [FILE …] [--per-digit 9]``: JSON lines, gzipped or not, with the gold answer in
+``answer``; without a file, the maths sets in ``../shared/data``. Each digit of each gold answer is replaced by that
 many others. A change is accepted rightly where nothing depends on the digit, as on the 3 in 0^3; it is named all the
 same. The last line counts, and the exit status is 1 where anything was accepted.
 """
@@ -37,7 +37,7 @@ DIGITS = "0123456789"
 
 
 def golds(path: Path) -> list[str]:
-    """The different right answers of a file, as the verifier keeps them."""
+    """The different gold answers of a file, as the verifier keeps them."""
     verifier = Maths()
     found: list[str] = []
     with (gzip.open if path.suffix == ".gz" else open)(path, "rt") as lines:
@@ -48,7 +48,7 @@ def golds(path: Path) -> list[str]:
 
 
 def mutants(gold: str, per_digit: int) -> Iterator[str]:
-    """The right answer with one digit changed, ``per_digit`` times for each: always the same changes."""
+    """The gold answer with one digit changed, ``per_digit`` times for each: always the same changes."""
     draw = random.Random(gold)
     for place, digit in enumerate(gold):
         if digit in DIGITS:
@@ -57,7 +57,7 @@ def mutants(gold: str, per_digit: int) -> Iterator[str]:
 
 
 def accepted(right: Iterable[str], per_digit: int) -> Iterator[tuple[str, str, bool]]:
-    """Each right answer with each change, and whether the verifier accepts it."""
+    """Each gold answer with each change, and whether the verifier accepts it."""
     for gold in right:
         for mutant in mutants(gold, per_digit):
             yield gold, mutant, compare(gold, mutant)[0] is Outcome.CORRECT

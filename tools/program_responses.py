@@ -195,7 +195,7 @@ def stolen(random: Random, one: Task) -> Case:
 
 
 def cut(random: Random, one: Task) -> Case:
-    """It is right, and was cut off by a limit; in the middle, or just behind its end."""
+    """It is right, and was truncated by a limit; in the middle, or just behind its end."""
     code = program(random, one, random.choice(BODIES))
     if one.kind == "completion":
         one.kind = "prefix"

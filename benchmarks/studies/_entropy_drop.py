@@ -28,7 +28,7 @@ class Drop(NamedTuple):
         overall: the drop over all tokens; the three parts below add up to it.
         from_incorrect, from_correct: the two drops, each times its share of the tokens (mean of before and after).
         from_mix: what comes from another share of the tokens being those of correct responses.
-        left_out: tokens, of both steps, that are NaN or of an unscorable response.
+        excluded: tokens, of both steps, that are NaN or of an unscorable response.
     """
 
     incorrect: Mean
@@ -37,7 +37,7 @@ class Drop(NamedTuple):
     from_incorrect: Mean
     from_correct: Mean
     from_mix: Mean
-    left_out: int
+    excluded: int
 
 
 def entropy_drop(before: Side, after: Side, resamples: int = 1000, seed: int = 0) -> Drop:
@@ -79,8 +79,8 @@ def entropy_drop(before: Side, after: Side, resamples: int = 1000, seed: int = 0
         return Mean(float(values[part]), low, high, n, responses)
 
     parts = {part: mean(part) for part in values}
-    left_out = len(before.values_T) + len(after.values_T) - int(sum(side.sum() for side in tokens))
-    return Drop(left_out=left_out, **parts)
+    excluded = len(before.values_T) + len(after.values_T) - int(sum(side.sum() for side in tokens))
+    return Drop(excluded=excluded, **parts)
 
 
 def _cells(side: Side) -> tuple[Floats, Floats]:

@@ -79,7 +79,7 @@ def longer_sft(runs: Path, steps: int = 3000, seed: int = 2, task: Countdown | N
 def trained(runs: Path, name: str, recipe: str, seed: int, *overrides: str, setting: str = "countdown") -> Path:
     """The run ``name-seed`` of a recipe with the budget of :data:`SETTINGS` and an evaluation, unless overridden.
 
-    One that was cut off goes on.
+    One that was interrupted goes on.
     """
     run = runs / f"{name}{suffix(setting)}-{seed}"
     last = "model" if "evaluate.after=false" in overrides else "table.md"  # what a run writes last
@@ -91,7 +91,7 @@ def trained(runs: Path, name: str, recipe: str, seed: int, *overrides: str, sett
 
 
 def evaluated(runs: Path, name: str, model: str | Path, *overrides: str) -> Path:
-    """64 samples of each of 300 held-out problems, kept as a run without steps; one that was cut off is refused."""
+    """64 samples of each of 300 held-out problems, kept as a run without steps; one that was interrupted is refused."""
     run = runs / name
     if not (run / "table.md").exists():
         asked = ["--task", "countdown", *_EVALUATE, "sample.max_tokens=96", *overrides]
@@ -100,7 +100,7 @@ def evaluated(runs: Path, name: str, model: str | Path, *overrides: str) -> Path
 
 
 def analysed(runs: Path, kind: str, name: str, run: Path, *asked: object) -> Any:
-    """The table of ``outrider analyse KIND RUN``; one that was cut off goes on, a finished one is read."""
+    """The table of ``outrider analyse KIND RUN``; one that was interrupted goes on, a finished one is read."""
     place = runs / f"{kind}-{name}"
     command("analyse", kind, run, *asked, "--out", place)
     return AnalysisFolder(place).table()

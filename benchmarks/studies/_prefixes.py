@@ -70,7 +70,7 @@ class Depth(NamedTuple):
 def by_depth(prefixes: Prefixes, bins: int = BINS) -> list[Depth]:
     """Recoverability by depth, in bins of equal width, shallow first.
 
-    Prefixes without a verified continuation are left out.
+    Prefixes without a verified continuation are excluded.
 
     Raises:
         ValueError: a depth outside of [0, 1].
@@ -159,7 +159,7 @@ class Resampled(NamedTuple):
     Attributes:
         numbers: each under its name; ``problems`` of an interval is the number of chains.
         z_of_w: ``w`` over its standard deviation among the draws.
-        undefined: draws in which some number was undefined; it is left out of that number's interval.
+        undefined: draws in which some number was undefined; it is excluded from that number's interval.
     """
 
     numbers: dict[str, Interval]

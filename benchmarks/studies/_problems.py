@@ -60,7 +60,7 @@ class Counts(NamedTuple):
 
 
 def sampled(rng: Generator, p: Floats, n: int, hard: Floats | None = None) -> Counts:
-    """Samples, the election among one right answer and three wrong ones, a greedy response, tokens and entropy.
+    """Samples, the election among one gold answer and three wrong ones, a greedy response, tokens and entropy.
 
     ``hard``: how long and how unsure responses to a problem are; drawn if not given.
     """

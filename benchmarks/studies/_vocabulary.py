@@ -30,10 +30,10 @@ class TokenChange(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """Entries of the vocabulary, the most changed first; ``left_out`` is how many different ones were too rare."""
+    """Entries of the vocabulary, the most changed first; ``excluded`` is how many different ones were too rare."""
 
     tokens: tuple[TokenChange, ...]
-    left_out: int
+    excluded: int
 
 
 def entropy_drops(
@@ -54,7 +54,7 @@ def entropy_drops(
     Source: STILL report, arXiv 2508.07534, Figure 3(b), which does not define how often a token must occur.
 
     >>> found = entropy_drops([5, 5, 6], [2.0, 1.0, 1.0], [5, 6, 7], [0.5, 1.0, 0.0], at_least=1)
-    >>> [(t.token, t.change) for t in found.tokens], found.left_out
+    >>> [(t.token, t.change) for t in found.tokens], found.excluded
     ([(5, -1.0), (6, 0.0)], 1)
     """
     before, after = _means(before_ids_T, before_entropies_T), _means(after_ids_T, after_entropies_T)

@@ -41,7 +41,7 @@ Path = tuple[str, ...]
 
 
 def leaves(node: str) -> dict[Path, float]:
-    """Paths from ``node`` to each leaf below it, ``node`` itself left out, with their probabilities."""
+    """Paths from ``node`` to each leaf below it, ``node`` itself excluded, with their probabilities."""
     if node not in TREE:
         return {(): 1.0}
     return {(child, *rest): p * q for child, p in TREE[node].items() for rest, q in leaves(child).items()}

@@ -74,7 +74,7 @@ def sample(problems: int) -> Cuts:
     for i, (row, request) in enumerate(zip(rows, requests, strict=True)):
         branches = drawn[BRANCHES * i : BRANCHES * (i + 1)]
         verdict = task.verify(request.problem, branches[0].prefix_text.rstrip(";,"), finished=False)
-        row += [sum(r.success for r in branches), verdict.detail == "cut off"]  # else it names the wrong step
+        row += [sum(r.success for r in branches), verdict.detail == "truncated"]  # else it names the wrong step
     chain, size, depth, successes, sound = np.array(rows).T
     return Cuts(chain.astype(int), size.astype(int), depth, successes.astype(int), sound.astype(bool))
 

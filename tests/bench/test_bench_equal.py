@@ -107,7 +107,7 @@ def test_a_recipe_does_not_differ_from_itself(samples: int) -> None:
         assert (found.change.value, found.change.low, found.change.high) == (0, 0, 0)
 
 
-def test_problems_that_are_not_known_everywhere_are_left_out_for_every_k() -> None:
+def test_problems_that_are_not_known_everywhere_are_excluded_for_every_k() -> None:
     """Of the second problem, b has 2 scorable samples at its end: enough for pass@2, too few for pass@4."""
     base, short = arm("a", [[2, 4]], [[4, 4]]), arm("b", [[1, 0]], [[3, 0]], scorable=[[4, 4], [4, 2]])
     for k in (2, 4):
@@ -159,7 +159,7 @@ def test_a_run_that_ends_before_another_is_measured_is_not_compared() -> None:
     assert not math.isnan(at_equal("steps", arm("a", *base), short, 1).change.value)
 
 
-def test_what_is_not_known_everywhere_is_left_out_at_equal_steps_too() -> None:
+def test_what_is_not_known_everywhere_is_excluded_at_equal_steps_too() -> None:
     base, short = arm("a", [[2, 4]]), arm("b", [[1, 0]], scorable=[[4, 2]])
     assert at_equal("steps", base, short, 4).change.problems == 1
     none = arm("b", [[1, 1]], scorable=[[1, 1]])

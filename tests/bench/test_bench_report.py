@@ -42,7 +42,7 @@ def told(member: int, stage: str, tokens: int, success: bool) -> Rollout:
     ids, none = np.zeros(tokens, np.int32), np.zeros(0, np.int32)
     verdict = correct("") if success else incorrect("")
     made = Rollout("p", "g", member, none, ids, np.zeros(tokens, np.float32), none, stage=stage, verdict=verdict)
-    return made.left_out("no advantage") if tokens == 6 else made
+    return made.excluded("no advantage") if tokens == 6 else made
 
 
 ROWS = st.lists(st.lists(st.integers(0, 4), min_size=3, max_size=3), min_size=1, max_size=3)
@@ -202,8 +202,8 @@ def test_the_page_compares_at_equal_steps_or_at_equal_tokens() -> None:
 def test_the_page_says_which_problems_equal_pass_at_1_leaves_out() -> None:
     known, short = arm("a", [[2, 2]]), arm("b", [[1, 0]], scorable=[[4, 2]])
     text = page(report([0, 0], known, short), ENVIRONMENT)
-    assert "Problems left out, with a sample that could not be verified: b 1 of 2." in text
-    assert "left out" not in page(report([0, 0], known, arm("b", [[1, 0]])), ENVIRONMENT)
+    assert "Problems excluded, with a sample that could not be verified: b 1 of 2." in text
+    assert "excluded" not in page(report([0, 0], known, arm("b", [[1, 0]])), ENVIRONMENT)
 
 
 def test_one_sample_has_no_other_pass_at_k_to_compare() -> None:

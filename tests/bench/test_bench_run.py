@@ -173,7 +173,7 @@ def test_what_is_kept_back_is_measured_with_the_last_policies(whole: Path) -> No
 
 
 def test_what_is_kept_back_may_be_asked_for_when_all_runs_are_done(whole: Path, tmp_path: Path) -> None:
-    """Also where it was begun and cut off before the folder was moved: its policies then lie elsewhere."""
+    """Also where it was begun and interrupted before the folder was moved: its policies then lie elsewhere."""
     out = tmp_path / "bench"
     shutil.copytree(whole, out)
     spec = read_yaml((out / "bench.yaml").read_text(), "bench.yaml")
@@ -187,7 +187,7 @@ def test_what_is_kept_back_may_be_asked_for_when_all_runs_are_done(whole: Path, 
 
 
 def test_a_finished_run_is_measured_on_what_is_kept_back_before_the_next_one_ends(whole: Path, tmp_path: Path) -> None:
-    """A bench of many hours that is cut off has lost no policy that it has yet to measure."""
+    """A bench of many hours that is interrupted has lost no policy that it has yet to measure."""
     out = tmp_path / "bench"
     shutil.copytree(whole, out)
     for run in out.glob("cells/*/*/"):

@@ -162,7 +162,7 @@ def test_a_comparison_continues_with_the_seeds_that_another_machine_has_measured
         (there / run / "evaluations").mkdir()
     (there / "cells/grpo/2/untouched/table.md").unlink()  # its policy is still needed
     for part in ("", "/untouched"):
-        (there / f"cells/grpo/3{part}/table.md").unlink()  # cut off
+        (there / f"cells/grpo/3{part}/table.md").unlink()  # interrupted
     the_map.packed(tmp_path / "there")
     bench = plan.Bench("compared", ("grpo",), skip=600)
     runs.measured("sparse", bench, ALL, tmp_path / "results" / "sparse" / "compared", here)

@@ -40,7 +40,7 @@ def test_the_three_parts_add_up_to_the_drop(first, second, seed):
         assert getattr(drop, name).value == pytest.approx(wanted, nan_ok=True, abs=1e-9)
     parts = drop.from_incorrect.value + drop.from_correct.value + drop.from_mix.value
     assert np.isnan(parts) or parts == pytest.approx(drop.overall.value, abs=1e-9)
-    assert drop.left_out == sum(len(side.values_T) for side in sides) - sum(map(len, known))
+    assert drop.excluded == sum(len(side.values_T) for side in sides) - sum(map(len, known))
 
 
 def test_each_part_by_hand():

@@ -42,7 +42,7 @@ def test_alike_is_solved_by_the_same_calculations_in_the_same_manner_and_not_hel
     monkeypatch.setattr(study, "tell", remembered)
     stories = study.asked_stories()[:60]
     found = [(story, told[text]) for story in stories for text in study.alike(story, 2)]
-    assert any(is_heldout(one) for one in told.values())  # such were told, and left out
+    assert any(is_heldout(one) for one in told.values())  # such were told, and excluded
     assert not any(is_heldout(one) for _, one in found)
     assert len({one.question for _, one in found} | {story.question for story in stories}) == 180
     assert all(one.manner == story.manner for story, one in found)

@@ -1,4 +1,4 @@
-"""Runs that the studies share: what is finished is read, and what was cut off goes on."""
+"""Runs that the studies share: what is finished is read, and what was interrupted goes on."""
 
 from __future__ import annotations
 

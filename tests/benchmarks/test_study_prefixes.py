@@ -47,7 +47,7 @@ def test_bins_by_hand():
     assert first.error == pytest.approx(math.sqrt((1 / 3 - 2 / 3) ** 2 + (1 / 3) ** 2) / 3)  # residues per chain: ∓1/3
     for end in (first.share_low, first.share_high):  # Wilson: the share lies 1.96 of the end's standard errors away
         assert abs(2 / 3 - end) == pytest.approx(1.959964 * math.sqrt(end * (1 - end) / 3))
-    assert (second.prefixes, second.share) == (1, 0.0)  # the prefix that nobody could verify is left out
+    assert (second.prefixes, second.share) == (1, 0.0)  # the prefix that nobody could verify is excluded
     empty = by_depth(cuts, bins=4)[2]
     assert (empty.prefixes, empty.chains) == (0, 0)
     assert all(map(math.isnan, empty[4:]))

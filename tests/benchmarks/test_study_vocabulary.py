@@ -18,7 +18,7 @@ def test_rankings_are_those_of_loops(before, after, at_least):
     kept = {t for t in range(5) if min(before.count(t), after.count(t)) >= at_least}
     drops = entropy_drops(before, h, after, g, at_least)
     assert {t.token for t in drops.tokens} == kept
-    assert drops.left_out == len(set(before) | set(after)) - len(kept)
+    assert drops.excluded == len(set(before) | set(after)) - len(kept)
     for t in drops.tokens:
         assert t.before == pytest.approx(np.mean([v for v, i in zip(h, before, strict=True) if i == t.token]))
         assert t.after == pytest.approx(np.mean([v for v, i in zip(g, after, strict=True) if i == t.token]))

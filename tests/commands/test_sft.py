@@ -49,7 +49,7 @@ def test_fewer_than_three_steps_that_are_not_finite_are_counted(
     assert "2 updates skipped" in capsys.readouterr().out
 
 
-def test_what_is_too_long_for_the_context_is_left_out_and_counted(
+def test_what_is_too_long_for_the_context_is_excluded_and_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A context that holds the shorter solutions alone, and one that holds none."""
@@ -63,8 +63,8 @@ def test_what_is_too_long_for_the_context_is_left_out_and_counted(
     assert json.loads((tmp_path / "m" / "outrider.json").read_text())["too_long"] == expected
     printed = capsys.readouterr()
     said = " ".join(f"{printed.err} {printed.out}".split())
-    assert said.count("left out: a problem with more tokens than its context, 80") == 1
-    assert f"{expected / 24:.1%} of the problems left out, too long for its context, 80" in said
+    assert said.count("excluded: a problem with more tokens than its context, 80") == 1
+    assert f"{expected / 24:.1%} of the problems excluded, too long for its context, 80" in said
     with pytest.raises(UserError, match="step 1: all problems and solutions have more than 8 tokens, the context"):
         sft_command(load_sft("countdown", [*short, "model.context=8"]), tmp_path / "n")
 
@@ -86,7 +86,7 @@ def test_a_problem_without_a_solution_among_others_is_named(tmp_path: Path) -> N
 def test_what_was_cut_off_goes_on_as_if_it_had_never_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Cut off in the middle between two saves; warm-up and cosine, which depend on the step, go on too."""
+    """Interrupted in the middle between two saves; warm-up and cosine, which depend on the step, go on too."""
     monkeypatch.setattr(sft_module, "SAVE_EVERY", 2)
     sft = load_sft("countdown", ["steps=8", "problems=2", "learn.warmup=3 updates"])
     assert sft_command(sft, tmp_path / "whole") == 0

@@ -110,8 +110,8 @@ ONE_AND_FOUR = replace(
 LOG_PPL = [0.3, 0.9, 0.3, 0.6, 0.9, 0.5]
 PPL_MEAN = (0.3 + 0.9 + 0.3 + 0.6 + 0.9 + 0.5) / 6
 PPL_DEVIATION = math.sqrt((0.09 + 0.81 + 0.09 + 0.36 + 0.81 + 0.25) / 6 - PPL_MEAN**2)
-# Were the one that was cut off at 1.8: quartiles 0.375 and 0.9 reach from below 0 to 0.9 + 1.5 * 0.525 = 1.69, and 1.8
-# is less than two deviations off. Of the other five the mean is 0.6 and the deviation sqrt(4 * 0.09 / 5); 0.3 makes
+# Were the one that was truncated at 1.8: quartiles 0.375 and 0.9 reach from below 0 to 0.9 + 1.5 * 0.525 = 1.69, and
+# 1.8 is less than two deviations off. Of the other five the mean is 0.6 and the deviation sqrt(4 * 0.09 / 5); 0.3 makes
 # 1 + 0.1 * 1.118, 0.9 as much less, and 1.8 four times that
 OUTLIER = replace(ROOTS, logprobs_GT=[*ROOTS.logprobs_GT[:5], 3.6 * ROOTS.logprobs_GT[5], *ROOTS.logprobs_GT[6:]])
 OFF = 0.1 * 0.3 / math.sqrt(4 * 0.09 / 5)

@@ -12,7 +12,7 @@ right, unlikely            4          1            6          -0.9            ye
 wrong                      1         -2            4          -0.3
 wrong, short               1         -2            2          -0.6
 wrong, unlikely            7          4            5          -0.9            yes
-wrong, cut off             1         -2           10          -0.5
+wrong, truncated             1         -2           10          -0.5
 no verdict                NaN         0            3          -0.5
 ======================= ====== ================ ====== ==================== ======
 
@@ -263,7 +263,7 @@ CASES = {
     "brevity": Case(
         Brevity(weight=2.0), [4 + 2 / 8, 4, 1 - 2 / 8, 1, 7, 1 - 2 / 2, np.nan, 4, 1], on=[ROOTS, PAIR], still=False
     ),
-    # floor(0.2 * 32) = 6 tokens. Less the means, -18.8/32 and -1/32, the highest products: where it was cut off, the
+    # floor(0.2 * 32) = 6 tokens. Less the means, -18.8/32 and -1/32, the highest products: where it was truncated, the
     # certain tokens of what earns 7, and two that are equal, of which both
     "covariance": Case(
         Covariance(share=0.2, weight=0.25),

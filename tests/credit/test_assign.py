@@ -130,7 +130,7 @@ def test_a_stream_without_a_chain_is_refused() -> None:
 
 def test_rows_of_dropped_groups_do_not_exist_and_their_reason_stays() -> None:
     mixed = group("kept", [named("kept", 0, 1.0), named("kept", 1, 0.0)])
-    dropped = group("dropped", [named("dropped", 0, 1.0), named("dropped", 1, 1.0)]).left_out("solved by all")
+    dropped = group("dropped", [named("dropped", 0, 1.0), named("dropped", 1, 1.0)]).excluded("solved by all")
     found = assigned([dropped, mixed])
     assert [row.group for row in found.rows] == ["kept"] * 2
     assert [r.unused for g in found.groups for r in g.rollouts] == ["solved by all"] * 2 + [""] * 2

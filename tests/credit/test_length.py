@@ -47,7 +47,7 @@ def test_equation_13_case_by_case(length, limit, buffer) -> None:
 
 
 def test_the_penalty_is_centred_like_the_reward() -> None:
-    """Two right answers, the second cut at the limit: rewards 1 and 0, so it falls below their mean."""
+    """Two correct answers, the second cut at the limit: rewards 1 and 0, so it falls below their mean."""
     found = advantages([Overlong(max_tokens=10, buffer=5), GroupMean(std=False)], members([1, 1], [5, 10]))
     assert [float(a[0]) for a in found] == [0.5, -0.5]
 

@@ -292,18 +292,18 @@ def rows_of(drawn: list[Rollout], policy: str, chains: dict | None = None) -> li
     return assign([made], chains or {"main": [Fixed()]}, 1, False, lambda p: np.array([5], np.int32), policy).rows
 
 
-def test_a_branch_of_a_rollout_that_is_left_out_trains_its_path_under_repeat_alone() -> None:
+def test_a_branch_of_a_rollout_that_is_excluded_trains_its_path_under_repeat_alone() -> None:
     root, branch = branched()
-    left = root.left_out("dropped")
+    left = root.excluded("dropped")
     for policy, tokens in (("mask", [0]), ("count_once", [0]), ("repeat", [0, 1, 0])):
         (row,) = rows_of([left, branch], policy)
         assert row.token_ids.tolist() == tokens
         assert row.trainable_N.all()
 
 
-def test_a_rollout_that_is_left_out_takes_no_part_in_a_mean() -> None:
+def test_a_rollout_that_is_excluded_takes_no_part_in_a_mean() -> None:
     root, branch = branched()
-    alone = rows_of([root, branch.left_out("dropped")], "count_once")
+    alone = rows_of([root, branch.excluded("dropped")], "count_once")
     assert alone[0].advantages_N.tolist() == [root.reward - 0.3] * 3
     both = rows_of([root, branch], "count_once")[0].advantages_N
     np.testing.assert_allclose(both, [*[(root.reward + branch.reward) / 2 - 0.3] * 2, root.reward - 0.3])

@@ -132,9 +132,9 @@ def test_the_window_of_steps_holds_its_first_and_not_its_end() -> None:
 
 def test_a_window_of_steps_needs_the_step_and_nothing_else_does() -> None:
     group = members([1, 0], [4, 4])
-    given, left_out = (advantages([GroupMean(), Position()], group, *step) for step in ([1], []))
-    assert [a.tolist() for a in left_out] == [a.tolist() for a in given]
-    assert left_out[0][-1] > left_out[0][0]
+    given, excluded = (advantages([GroupMean(), Position()], group, *step) for step in ([1], []))
+    assert [a.tolist() for a in excluded] == [a.tolist() for a in given]
+    assert excluded[0][-1] > excluded[0][0]
     for window in (Position(first_step=2), Position(steps=9)):
         with pytest.raises(ValueError, match="acts in a window of steps: give step as well"):
             advantages([GroupMean(), window], group)

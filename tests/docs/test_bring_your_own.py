@@ -19,7 +19,7 @@ def test_the_recipe_of_the_page_reads_the_tables_of_the_page(tmp_path, monkeypat
     assert load_recipe("verl.yaml").task.conversational
     Path("sums.yaml").write_text(text)
     recipe = load_recipe("sums.yaml", ["policy.lora={rank: 8, alpha: 16}", "policy.export=adapter"])
-    assert recipe.task.counts == {"train": 300, "heldout": 61, "left_out": 0}
+    assert recipe.task.counts == {"train": 300, "heldout": 61, "excluded": 0}
     problem = recipe.task.train(0)
     assert re.fullmatch(r":\d+\+\d+=", problem.prompt)
     assert recipe.task.verify(problem, f"{problem.answer},", True).success

@@ -152,7 +152,7 @@ def test_the_recipe_of_the_readme_is_one(tmp_path, monkeypatch):
     Path("mine.yaml").write_text(text)
     recipe = load_recipe("mine.yaml")
     assert recipe.model == yaml.safe_load(text)["model"]
-    assert recipe.task.counts == {"train": 1, "heldout": 1, "left_out": 0}
+    assert recipe.task.counts == {"train": 1, "heldout": 1, "excluded": 0}
 
 
 def in_words(block: str) -> list[list[str]]:

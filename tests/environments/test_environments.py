@@ -93,7 +93,7 @@ def test_observations_are_as_long_as_they_may_be_and_can_be_written(environments
     assert long == Reply("ä" * 50, cut=True)
     assert short == Reply("short", cut=True)
     assert odd == Reply("a?b", error=True)
-    assert done == Reply("left out", done=True, verdict=correct("7", "a?b"))
+    assert done == Reply("excluded", done=True, verdict=correct("7", "a?b"))
 
 
 def test_a_success_without_a_score_is_an_error(environments: Environments) -> None:

@@ -53,7 +53,7 @@ def test_parameters_are_counted_exactly(family: str, tied: bool) -> None:
 def kept_bytes(
     family: str, dtype: str, layers: int, recomputed: bool, adapter: bool, shared: bool = False
 ) -> tuple[float, DecoderShape]:
-    """Bytes that autograd keeps for each token, weights and their copies left out; and the model's shape."""
+    """Bytes that autograd keeps for each token, weights and their copies excluded; and the model's shape."""
     model = random_model(family, hidden_size=64, intermediate_size=160, num_hidden_layers=layers, head_dim=16)
     if adapter:
         model = model.to(DTYPES[dtype])

@@ -552,7 +552,7 @@ CASES = {
         lambda sizes: 2 * sum(sizes),
         [Worked({"a": "01"}, [{"a0@3": 2}], surprisals={"a0": 4 * [0.0]}, stream="branch")],
     ),
-    # four pivots of three branches are 12, so one whole pivot is left out
+    # four pivots of three branches are 12, so one whole pivot is excluded
     "branch, capped": Case(
         lambda: Branch(which="all", segment=EVERY, branches=3, cap=10),
         lambda sizes: 9,

@@ -75,7 +75,7 @@ def asked(stage: Branch, *groups: Group, **rest: Any) -> list[tuple[str | None, 
 
 
 def test_failed_rollouts_are_branched_and_no_others():
-    members = [rollout(0), rollout(1, success=True), rollout(2, success=None), rollout(3).left_out("skip: seen")]
+    members = [rollout(0), rollout(1, success=True), rollout(2, success=None), rollout(3).excluded("skip: seen")]
     stage = Branch(segment=EVERY)
     assert [(parent, n) for parent, _, n in asked(stage, group(*members))] == [("g/0", 8)]
     everyone = asked(Branch(which="all", segment=EVERY), group(*members))
@@ -90,7 +90,7 @@ def test_success_is_the_verdict_and_not_the_reward():
 def test_what_is_excluded_from_training_is_not_branched_but_counted():
     """A branch has its parent's context, so it would be paid for and never trained."""
     seeded = rollout(1, context=Context("seeded", ("a",), "excluded"))
-    dropped = rollout(2, context=Context("seeded", ("a",), "excluded")).left_out("refill: solved")
+    dropped = rollout(2, context=Context("seeded", ("a",), "excluded")).excluded("refill: solved")
     stage = Branch(segment=EVERY)
     assert [parent for parent, _, _ in asked(stage, group(rollout(0), seeded, dropped))] == ["g/0"]
     assert stage.observe([])["excluded"] == 1

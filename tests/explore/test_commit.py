@@ -123,7 +123,7 @@ def test_without_a_target_no_new_problems_are_tried():
     assert [len(groups) for groups in made.steps(3)] == [6, 6, 6]
 
 
-def test_what_an_earlier_stage_left_out_is_neither_tried_nor_dropped_again():
+def test_what_an_earlier_stage_excluded_is_neither_tried_nor_dropped_again():
     made = run(Uniform(n=4), Refill(attempts=0), Commit(low=0.0, high=1.0))
     groups = made.next()
     assert {r for r in reasons(groups) if r} == {"refill: solved", "refill: unsolved"}

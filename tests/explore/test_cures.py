@@ -174,7 +174,7 @@ def test_only_the_plain_prompt_and_what_a_verifier_verified_are_evidence():
     base = base.joined(members("11", first=6, context=Context("seeded", ("p1",))))
     base = base.joined(members("1", first=8, context=Context(trained="excluded")))  # the greedy yardstick
     stage = Cures()
-    stage.observe([base, group("ee", POOL[1]), group("", POOL[2]), group("11", POOL[3]).left_out("refill: solved")])
+    stage.observe([base, group("ee", POOL[1]), group("", POOL[2]), group("11", POOL[3]).excluded("refill: solved")])
     assert evidence(stage) == {"p0": [1.0, 1.0], "p3": [2.0, 0.0]}
 
 

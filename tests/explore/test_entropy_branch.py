@@ -137,8 +137,8 @@ def test_degenerate_groups():
     stage = EntropyBranch(segment=EVERY, total=4)
     assert places(stage.plan(view())) == [(None, 0, 4)]
     assert places(stage.plan(view(rollout(0, [])))) == [(None, 0, 3)]
-    assert stage.plan(view(rollout(0, [1, 1]).left_out("refill: unsolved"))) == []
-    one_left = [rollout(0, [1, 1]).left_out("seen"), rollout(1, [1, 9], trainable_T=np.array([True, True]))]
+    assert stage.plan(view(rollout(0, [1, 1]).excluded("refill: unsolved"))) == []
+    one_left = [rollout(0, [1, 1]).excluded("seen"), rollout(1, [1, 9], trainable_T=np.array([True, True]))]
     always = EntropyBranch(segment=EVERY, alpha=1.0, total=4)
     assert places(always.plan(view(*one_left))) == [("g/1", 1, 1)]
 

@@ -239,7 +239,7 @@ def test_assigned_advantages_and_reasons() -> None:
         assign([mixed], {"branch": [GroupMean()]}, 1, False, ScriptedEngine().encode)
 
 
-def test_a_rollout_without_trainable_tokens_is_left_out_and_changes_nobody() -> None:
+def test_a_rollout_without_trainable_tokens_is_excluded_and_changes_nobody() -> None:
     both = group(True, False, tokens=0)
     silent = both.rollouts[1]
     real = group(True, False, True).rollouts
@@ -265,7 +265,7 @@ def test_every_token_is_booked_on_its_stage_and_its_return() -> None:
     more = SampleRequest(first.problem, n=1, group_id=first.id, stage="1-more", first_member=2)
     groups = [
         first.joined([rollout(plan[0], 0), rollout(plan[0], 1), rollout(more, 0, tokens=10, success=True)]),
-        second.joined([rollout(plan[1], 0, success=True), rollout(plan[1], 1)]).left_out("dropped"),
+        second.joined([rollout(plan[1], 0, success=True), rollout(plan[1], 1)]).excluded("dropped"),
     ]
     assert spent(groups) == {
         "spent/0-uniform/tokens": 12,

@@ -98,7 +98,7 @@ def test_every_problem_gets_one_and_credit_knows_it(tmp_path) -> None:
         assert [r.context.trained == "excluded" for r in given_back] == [False, False, False, True] * 3
 
 
-def test_a_group_that_is_left_out_needs_none() -> None:
+def test_a_group_that_is_excluded_needs_none() -> None:
     sizes = [g.size for g in explored(Uniform(n=3), DropTheFirst(), GreedyStage(max_tokens=8))]
     assert sizes == [3, 4, 4]
 

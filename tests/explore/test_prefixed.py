@@ -94,12 +94,12 @@ def test_seeded_successes_the_greedy_yardstick_and_short_ones_are_not_kept():
     assert stage.state_dict() == {"kept": []}
 
 
-def test_only_what_failed_throughout_is_continued_and_nothing_left_out():
+def test_only_what_failed_throughout_is_continued_and_nothing_excluded():
     stage = Prefixed()
     stage.observe([long("1000")])
     for endings in ("0001", "eeee", ""):
         assert asked(stage, long(endings)) == []
-    assert asked(stage, long("0000").left_out("refill: unsolved")) == []
+    assert asked(stage, long("0000").excluded("refill: unsolved")) == []
     assert asked(stage, long("000e")) != []
     assert stage.plan(view([long("0000")], step=2, round=1)) == []
 

@@ -251,15 +251,15 @@ def test_a_problem_whose_seeded_rollouts_are_kept_out_of_the_estimate():
 
 
 def test_branches_and_dropped_groups():
-    """A branch counts in the total and not in the estimate; a group that is left out gets nothing."""
+    """A branch counts in the total and not in the estimate; a group that is excluded gets nothing."""
     groups = groups_of("++--", "----", "+-+-")
     lone = groups[1].rollouts[0]
     branch = replace(lone, member=4, parent=lone.id, prefix_ids=lone.token_ids).verified(correct(), 1.0)
     groups[1] = groups[1].joined([branch])
-    groups[2] = groups[2].left_out("other: reason")
+    groups[2] = groups[2].excluded("other: reason")
     got = plan(Prioritise(total=13 + 20, rounds=1, bonus=0.0), groups)
     assert got == {"p0": 20}
-    assert plan(Prioritise(total=33, rounds=1), [g.left_out("other: reason") for g in groups]) == {}
+    assert plan(Prioritise(total=33, rounds=1), [g.excluded("other: reason") for g in groups]) == {}
 
 
 def setting(before: Sequence[Stage]) -> Surroundings:

@@ -173,9 +173,9 @@ def test_unscorable_rollouts_say_nothing_but_are_paid_for():
     assert Rebalance().plan(view([group("eeee")])) == []
 
 
-def test_what_an_earlier_stage_has_left_out_gets_no_more():
-    left_out = group("00000000").left_out("refill: unsolved")
-    assert Rebalance().plan(view([left_out])) == []
+def test_what_an_earlier_stage_has_excluded_gets_no_more():
+    excluded = group("00000000").excluded("refill: unsolved")
+    assert Rebalance().plan(view([excluded])) == []
 
 
 def test_nobody_in_need_and_groups_without_rollouts_are_ordinary():

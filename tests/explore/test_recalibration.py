@@ -114,7 +114,7 @@ def test_a_policy_that_takes_off_turns_no_beliefs_round(ends: float) -> None:
         if step > 20:
             assert hard < easy
     assert (easy, hard) == (pytest.approx(ends, abs=0.1), pytest.approx(0.02 * ends, abs=0.05))
-    assert min(taken) < 1, "what is cut off is told"
+    assert min(taken) < 1, "the clipped share is reported"
     assert {*taken[:20]} == {*taken[-10:]} == {1.0}
 
 

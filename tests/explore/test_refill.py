@@ -174,10 +174,10 @@ def test_shaped_rewards_of_an_unsolved_group_do_not_save_it():
     assert dropped(Refill(attempts=0), [shaped]) == ["refill: unsolved"]
 
 
-def test_a_group_that_was_left_out_before_is_neither_mixed_nor_dropped_again():
+def test_a_group_that_was_excluded_before_is_neither_mixed_nor_dropped_again():
     stage = Refill(target=1, attempts=0)
     gone, live = batch("10", "10")
-    gone = gone.left_out("other: reason")
+    gone = gone.excluded("other: reason")
     assert dropped(stage, [gone, live]) == [None, None]
     assert stage.observe([])["share"] == 1.0
 

@@ -68,10 +68,10 @@ def test_nothing_is_replayed_where_the_policy_solves_or_nobody_can_say(now):
     assert asked(stage, group(now, step=2)) == []
 
 
-def test_a_group_that_was_left_out_gets_nothing():
+def test_a_group_that_was_excluded_gets_nothing():
     stage = Replay()
     stage.observe([group("1000")])
-    assert asked(stage, group("0000", step=2).left_out("too hard")) == []
+    assert asked(stage, group("0000", step=2).excluded("too hard")) == []
 
 
 def test_the_last_success_joins_with_the_numbers_it_was_drawn_with_and_teaches():
@@ -125,11 +125,11 @@ def test_what_a_world_has_spoken_in_is_not_kept():
     assert stage.state_dict()["kept"] == []
 
 
-def test_what_a_stage_left_out_is_not_kept():
+def test_what_a_stage_excluded_is_not_kept():
     """A success without a digit, say, was not to be trained on."""
     visit = group("1000")
     stage = Replay()
-    stage.observe([replace(visit, rollouts=(visit.rollouts[0].left_out("sift: no digit"), *visit.rollouts[1:]))])
+    stage.observe([replace(visit, rollouts=(visit.rollouts[0].excluded("sift: no digit"), *visit.rollouts[1:]))])
     assert asked(stage, group("0000", step=2)) == []
 
 

@@ -240,7 +240,7 @@ def test_a_prompt_fits_and_its_question_is_whole(lengths, asked, limit, k):
     assert len(order) == min(k, len(lengths)) or size(len(order) + 1, 1) > seed.max_tokens
 
 
-def test_what_was_cut_or_left_out_is_counted():
+def test_what_was_cut_or_excluded_is_counted():
     seed = Seed(k=2, template=PLAIN, max_tokens=30)
     seed.observe([solved(A, "x" * 50), solved(B, "y" * 5)])
     ask(seed, D)  # 9 of the question, and 7 a problem with its line's end: 7 left for solutions

@@ -106,7 +106,7 @@ def test_branches_and_seeded_rollouts_that_find_a_solution_keep_a_problem():
 
 def test_groups_that_were_dropped_are_visits():
     stage = Skip()
-    stage.observe([group("11").left_out("refill: solved")])
+    stage.observe([group("11").excluded("refill: solved")])
     assert visits(stage) == 1
 
 

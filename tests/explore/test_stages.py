@@ -59,7 +59,7 @@ from outrider.testing.stages import (
     StageClaims,
     check_bounds,
     follows_success_and_not_reward,
-    gives_nothing_to_what_is_left_out,
+    gives_nothing_to_what_is_excluded,
     gives_reasons,
     ignores_the_order_of_problems,
     keeps_its_budget,
@@ -197,7 +197,7 @@ class Spendthrift(Stage):
 
 
 class Generous(Stage):
-    """Forgets that a group may have been left out."""
+    """Forgets that a group may have been excluded."""
 
     def plan(self, view: View) -> list[SampleRequest]:
         return [] if view.round else [SampleRequest(g.problem, n=1) for g in view.groups]
@@ -265,7 +265,7 @@ class Greedy(Stage):
     [
         (Spendthrift, keeps_its_budget),
         (Spendthrift, ignores_the_order_of_problems),
-        (Generous, gives_nothing_to_what_is_left_out),
+        (Generous, gives_nothing_to_what_is_excluded),
         (Moody, follows_success_and_not_reward),
         (Rash, plans_ahead_if_it_says_so),
         (Regretful, plans_ahead_if_it_says_so),
@@ -277,7 +277,7 @@ class Greedy(Stage):
     ],
 )
 def test_a_stage_that_breaks_a_rule_is_found(broken, rule):
-    life = Life(StageClaims(broken, lambda sizes: 2 * len(sizes)), SITUATIONS["half left out"])
+    life = Life(StageClaims(broken, lambda sizes: 2 * len(sizes)), SITUATIONS["half excluded"])
     with pytest.raises(LawError):
         rule(life)
 
@@ -420,7 +420,7 @@ MISTAKES = {
         "outrider.explore.branch.Branch._admitted",
         lambda self, group, by_id, seed: [r for r in group.rollouts if not r.reward > 0],
     ),
-    "branch: of what an earlier stage left out": ("branch", "outrider.explore.branch.trainable", lambda rollout: True),
+    "branch: of what an earlier stage excluded": ("branch", "outrider.explore.branch.trainable", lambda rollout: True),
     "branch: at the least surprising": (
         "branch at surprises",
         "outrider.explore.select.top.Surprisal.signal",
@@ -457,7 +457,7 @@ MISTAKES = {
 def test_a_mistake_is_caught_without_a_test_of_its_own(name, target, wrong, monkeypatch):
     monkeypatch.setattr(target, wrong)
     with pytest.raises(AssertionError):
-        keeps_every_rule(CASES[name], ("half left out", "some unscorable", "even groups"))
+        keeps_every_rule(CASES[name], ("half excluded", "some unscorable", "even groups"))
 
 
 def keeps_every_rule(case: Case, situations: Sequence[str]) -> None:

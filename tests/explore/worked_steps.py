@@ -30,7 +30,7 @@ class Worked(NamedTuple):
             of problem a behind 5 tokens. Where a lot decides which rollouts or cuts, ``{"a": 4}`` is the sum.
         how: what the requests have besides: ``seeded`` prompts, or ``greedy`` rollouts that are not trained on.
         stream: of what is asked for.
-        drops: the problems that are left out in the end, or single rollouts such as ``a0``, and why.
+        drops: the problems that are excluded in the end, or single rollouts such as ``a0``, and why.
         passes: share of the offers of a problem that is taken into a step, if not all.
         earlier: the steps before, which the stage has observed.
         progress: share of the budget that was spent before.

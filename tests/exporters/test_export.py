@@ -100,7 +100,7 @@ def test_a_dump_of_another_framework_is_exported_as_it_was_read(tmp_path: Path) 
     assert detect(paths[0]) is None, "the plain form is no dump"
 
 
-def test_a_replayed_rollout_is_left_out_as_reports_leave_it_out(tmp_path: Path) -> None:
+def test_a_replayed_rollout_is_excluded_as_reports_leave_it_out(tmp_path: Path) -> None:
     folder = runs.run_of(tmp_path / "run", 0)
     again = replace(rollout(1, Outcome.CORRECT), context=Context("replayed", ("train:0:p/0",)))
     folder.rollouts.write(1, [rollout(0, Outcome.CORRECT), again])
@@ -177,7 +177,7 @@ def test_what_cannot_be_exported_is_counted(tmp_path: Path) -> None:
     rows = [row(text=None), row(member=1, prompt=None), row(member=2, parent="train:1:p/1", branch_at=3)]
     [path], notices = export(plain_file(tmp_path, rows), "inspect", tmp_path / "out")
     assert notices == [
-        "1 rollout without a text was left out.",
+        "1 rollout without a text was skipped.",
         "1 sample has no prompt.",
         "2 samples have no gold answer.",
         "1 sample continues another rollout, whose text before it is not on record.",
@@ -218,7 +218,7 @@ def test_an_export_runs_no_code_of_a_run(tmp_path: Path, monkeypatch: pytest.Mon
     config.write_text(config.read_text().replace("- uniform:", "- mine.py:Stage:"))
     _, notices = export(tmp_path / "run", "inspect", None)
     assert notices[0] == (
-        "Gold answers were left out: an export runs no code of a run, and this one has some (mine.py:Stage)."
+        "Gold answers were skipped: an export runs no code of a run, and this one has some (mine.py:Stage)."
     )
 
 
@@ -301,7 +301,7 @@ def test_trackio_keeps_each_rollout_as_a_trace(tmp_path: Path, monkeypatch: pyte
         assert [(m["role"], m["content"]) for m in trace["messages"]] == [("user", "what?"), ("assistant", one["text"])]
         assert about.get("outcome") == one["outcome"]
         assert about.get("advantage") == one["advantage"]
-    assert notices == ["1 rollout without a text was left out."]
+    assert notices == ["1 rollout without a text was skipped."]
     with pytest.raises(UserError, match="has a run 'rollouts of rows' already"):
         export(source, "trackio", folder)
     with pytest.raises(UserError, match="trackio is loaded already and uses"):
@@ -366,7 +366,7 @@ def test_a_damaged_file_of_a_run_is_named_and_the_others_are_exported(tmp_path: 
     path.write_bytes(path.read_bytes()[:-9])
     paths, notices = export(tmp_path / "run", "parquet", None)
     assert pq.read_table(paths[0])["step"].to_pylist() == [2]
-    assert any("train-00000001.parquet was left out" in notice for notice in notices)
+    assert any("train-00000001.parquet was skipped" in notice for notice in notices)
 
 
 def test_a_run_is_exported_from_python(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_trl_leaves_out_a_batch_that_was_logged_again(tmp_path):
         dumps.trl(tmp_path, step, {"acc": [reward, None]}, **batch)
     found = read(tmp_path)
     assert found.rollouts["step"].to_pylist() == [1, 1, 4, 4]
-    assert said(found, "2 files were left out", "the file before")
+    assert said(found, "2 files were skipped", "the file before")
 
 
 # verl
@@ -182,7 +182,7 @@ def test_verl_keeps_the_last_output_of_an_agents_rollout(tmp_path):
     records = [dumps.verl(1, "p", uid, 1.0, uid=uid) for uid in uids]
     found = read(dumps.lines(tmp_path / "1.jsonl", records))
     assert found.rollouts["text"].to_pylist() == ["a_0_1", "a_1_0", "b_0_2"]
-    assert said(found, "3 earlier outputs", "left out")
+    assert said(found, "3 earlier outputs", "skipped")
 
 
 # verifiers and prime-rl
@@ -315,7 +315,7 @@ def test_failed_limited_and_untrained_traces(tmp_path):
     assert column(table, "reward") == [None, None, 0.0, None]
     assert column(table, "stop")[2] == "length"
     assert column(table, "prompt")[3] == "2 + 2?"  # of the task, as the trace has no message
-    assert said(found, "1 trace", "not trained", "left out")
+    assert said(found, "1 trace", "not trained", "skipped")
     assert said(found, "1 episode without a trace")
 
 
@@ -539,7 +539,7 @@ def test_inspect_logs_that_are_cut_off_chunked_or_damaged(tmp_path):
     path.write_text(text[: text.index('"id": 2')])
     found = read(path)
     assert found.rollouts.num_rows == 2
-    assert said(found, "1 log was read up to where it is cut off")
+    assert said(found, "1 log was read up to where it is truncated")
     path.write_text(text.replace('"id": 1,', '"id": nope,'))
     with pytest.raises(UserError, match="Expecting value"):
         read(path)
@@ -549,7 +549,7 @@ def test_inspect_logs_that_are_cut_off_chunked_or_damaged(tmp_path):
         archive.writestr("samples/9_epoch_1/messages/0.json", "[]")
     found = read(chunked)
     assert found.rollouts.num_rows == 1
-    assert said(found, "1 sample was left out, as it is chunked")
+    assert said(found, "1 sample was skipped, as it is chunked")
     packed = dumps.inspect_eval(tmp_path / "d.eval", samples)
     packed.write_bytes(
         packed.read_bytes().replace(

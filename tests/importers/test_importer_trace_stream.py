@@ -86,7 +86,7 @@ def test_annotations_say_what_was_trained_on_when_and_with_which_advantage(run: 
         (3, None, unused),
         (4, None, unused),
         (6, 0.25, ""),  # the newest update wins
-        (4, None, ""),  # an evaluation trains nothing, which is not left out for that
+        (4, None, ""),  # an evaluation trains nothing, which is not excluded for that
     ]
     entropies = [row[0] for row in column(found, "entropy")]
     assert entropies[0] == pytest.approx(0.3), "the mean of the known ones"
@@ -99,7 +99,7 @@ def test_a_chunk_that_is_being_sealed_is_no_second_copy(run: Path) -> None:
     (stream / "00002.jsonl.zst.tmp").write_bytes(b"half")
     found = read(run)
     assert found.rollouts.num_rows == 6
-    assert "3 traces were left out, as they were read before." in found.notes
+    assert "3 traces were skipped, as they were read before." in found.notes
 
 
 def test_a_chunk_that_is_missing_is_said_first(run: Path) -> None:

@@ -1,4 +1,4 @@
-"""Dumps of other frameworks as the plain table: formats told by content, nothing left out in silence."""
+"""Dumps of other frameworks as the plain table: formats told by content, nothing excluded in silence."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_every_format_is_told_from_every_other_by_content_alone(tmp_path):
 
 
 def test_text_that_is_compressed_reads_as_the_text(tmp_path):
-    """By its name's ending; what is cut off is one sentence, wherever it breaks off."""
+    """By its name's ending; what is truncated is one sentence, wherever it breaks off."""
     for name, path in one_of_each(tmp_path).items():
         data = path.read_bytes()
         if data.startswith((b"PAR1", b"PK")):
@@ -48,7 +48,7 @@ def test_text_that_is_compressed_reads_as_the_text(tmp_path):
         assert [row | {"where": ""} for row in rows(packed)] == [row | {"where": ""} for row in rows(path)], name
         for cut in (12, len(packed.read_bytes()) - 9):
             packed.write_bytes(gzip.compress(data)[:cut])
-            with pytest.raises(UserError, match=r"cannot be read to its end: its compression is damaged or cut off"):
+            with pytest.raises(UserError, match=r"cannot be read to its end: its compression is damaged or truncated"):
                 read(packed)
 
 
@@ -94,7 +94,7 @@ def test_a_folder_with_two_formats_must_be_told_which(tmp_path):
         read(tmp_path)
     found = read(tmp_path, format="open-instruct")
     assert found.rollouts.num_rows == 1
-    assert said(found, "9 other files", "left out")
+    assert said(found, "9 other files", "skipped")
 
 
 # identity
@@ -189,7 +189,7 @@ def test_a_last_line_that_is_cut_off_is_counted_and_one_before_is_an_error(tmp_p
     cut = json.dumps(good)[:-9]
     found = read(dumps.lines(tmp_path / "1.jsonl", [good, "", cut], end=""))
     assert found.rollouts.num_rows == 1
-    assert said(found, "1 last line was left out")
+    assert said(found, "1 last line was skipped")
     for broken, reason in [(cut, "no JSON"), ("[1]", "no JSON object"), ("[" * 100_000, "nested too deeply|no JSON")]:
         path = dumps.lines(tmp_path / "1.jsonl", [good, broken, good])
         with pytest.raises(UserError, match=rf"1.jsonl, line 2: it is ({reason})"):

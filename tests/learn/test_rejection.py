@@ -69,8 +69,8 @@ def test_what_is_sifted_out_and_why(text: str, outcome: Outcome, reason: str) ->
     assert lenient == ({rollout.id: reason} if reason in ("sift: no answer", "sift: unscorable") else {})
 
 
-def test_what_another_stage_has_left_out_keeps_its_reason() -> None:
-    made = group("10").left_out("refill: surplus")
+def test_what_another_stage_has_excluded_keeps_its_reason() -> None:
+    made = group("10").excluded("refill: surplus")
     assert Sift().drop([made]) == {}
     keep = Keep()
     assert keep.plan(view([made])) == []

@@ -110,7 +110,7 @@ def test_a_straight_line_seldom_bends_even_if_its_noise_drifts():
 
 def test_degenerate_curves_are_named():
     short = find_bend([1, 2, 3], [0.1, np.nan, 0.3])
-    assert (short.shape, short.left_out) == ("too short", 1)
+    assert (short.shape, short.excluded) == ("too short", 1)
     assert np.isnan([short.p_value, short.bend.value, short.early.low]).all()
     assert find_bend(np.arange(20), np.full(20, 0.5)).shape == "constant"
     assert find_bend([], []).shape == "too short"
@@ -176,10 +176,10 @@ def test_what_the_data_cannot_say_is_not_said(entropy, reason):
     assert np.isnan([found.a.value, found.ceiling.high, found.at(0.0).value, found.explained]).all()
 
 
-def test_unknown_pairs_are_left_out_and_counted():
+def test_unknown_pairs_are_excluded_and_counted():
     entropy, reward = np.linspace(0, 1, 20), 1 - np.exp(np.linspace(0, 1, 20))
     found = fit_exchange([*entropy, np.nan, 0.5], [*reward, 0.5, np.nan])
-    assert found.left_out == 2
+    assert found.excluded == 2
     assert found.a.value == pytest.approx(1)
     assert np.isnan(fit_exchange(entropy, np.full(20, 0.5)).explained)
     with pytest.raises(ValueError, match="pairs"):

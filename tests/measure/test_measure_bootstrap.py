@@ -44,7 +44,7 @@ def test_covers_the_truth_about_as_often_as_it_says():
 
 
 @given(VALUES, st.integers(0, 5))
-def test_unknown_problems_are_left_out_and_counted(values, unknown):
+def test_unknown_problems_are_excluded_and_counted(values, unknown):
     with_unknown = np.concatenate([np.full(unknown, np.nan), values])
     assert bootstrap_mean(with_unknown, 50) == bootstrap_mean(values, 50)
     assert bootstrap_mean(with_unknown, 50).problems == len(values)
@@ -106,7 +106,7 @@ def test_a_constant_gain_is_certain_however_varied_the_problems(values, gain):
     assert found.high - found.low == pytest.approx(0, abs=1e-12)
 
 
-def test_pairs_with_an_unknown_side_are_left_out():
+def test_pairs_with_an_unknown_side_are_excluded():
     found = bootstrap_difference([0.0, np.nan, 0.5, 1.0], [1.0, 1.0, np.nan, 0.5], 0)
     assert found.problems == 2
     assert found.value == pytest.approx((1.0 - 0.5) / 2)

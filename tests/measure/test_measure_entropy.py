@@ -107,7 +107,7 @@ def test_means_are_those_of_loops_and_every_token_is_counted(responses, bins):
         assert (mean.n, mean.responses) == (len(part), len(source))
         assert np.isnan(mean.low)
         assert np.isnan(mean.high)
-    assert found.left_out + sum(m.n for m in found.means) == len(values)
+    assert found.excluded + sum(m.n for m in found.means) == len(values)
 
 
 def test_responses_to_one_problem_are_drawn_together():
@@ -203,14 +203,14 @@ def test_positions_count_from_the_beginning_of_the_whole_response():
         by_relative_position([5.0, 6.0], [1])
 
 
-def test_unscorable_responses_and_tokens_of_no_category_are_left_out_and_counted():
+def test_unscorable_responses_and_tokens_of_no_category_are_excluded_and_counted():
     values, owners_T = [1.0, 2.0, 3.0, 4.0], owners([1, 2, 1])
     outcome_T = np.repeat(outcome_groups([True, np.nan, False]), [1, 2, 1])
     outcomes = means_by_group(values, outcome_T, owners_T, ["incorrect", "correct"])
-    assert (outcomes["correct"].value, outcomes["incorrect"].value, outcomes.left_out) == (1.0, 4.0, 2)
+    assert (outcomes["correct"].value, outcomes["incorrect"].value, outcomes.excluded) == (1.0, 4.0, 2)
     assert outcome_groups(np.array([True, False])).tolist() == [1, 0]
     categories = means_by_group(values, [0, -1, 0, -1], owners_T, ["formal"])
-    assert (categories["formal"].value, categories.left_out) == (2.0, 2)
+    assert (categories["formal"].value, categories.excluded) == (2.0, 2)
 
 
 def test_spread_of_nothing_and_of_certainty():

@@ -1,4 +1,4 @@
-"""From verified rollouts to an evaluation: hand counts, subset enumeration, and what is left out."""
+"""From verified rollouts to an evaluation: hand counts, subset enumeration, and what is excluded."""
 
 import json
 import subprocess

@@ -36,7 +36,7 @@ def test_both_estimators_are_unbiased(kept, replaced, k):
 def test_what_cannot_be_verified_is_not_a_zero():
     assert np.isnan(effects([np.nan, 1], [1, np.nan], 2)).all()
     found = by_position([np.nan, 0.5, 0.1], [0.0, 0.1, np.nan], [0, 1, 2])
-    assert (found["below 0.2"].value, found["below 0.2"].n, found.left_out) == (0.5, 1, 2)
+    assert (found["below 0.2"].value, found["below 0.2"].n, found.excluded) == (0.5, 1, 2)
     assert effects([1, 2], [2, 4], [2, 4]).tolist() == [0.5, 0.5]
 
 

@@ -105,4 +105,4 @@ def test_reported_k_double_and_end_at_n(n):
     assert ks[-1] == n
     assert all(b == 2 * a for a, b in pairwise(ks[:-1]))
     assert ks == tuple(sorted(set(ks)))
-    assert len(ks) < 2 or ks[-2] * 2 >= n  # no power of two below n is left out
+    assert len(ks) < 2 or ks[-2] * 2 >= n  # no power of two below n is excluded

@@ -36,8 +36,8 @@ def test_sums_add_up(pairs):
     assert sums["all"].tokens == len(pairs)
 
 
-def test_an_unknown_change_is_left_out_and_counted():
-    assert moved([np.nan, 0.5], [2], [1.0])["correct"].left_out == 1
+def test_an_unknown_change_is_excluded_and_counted():
+    assert moved([np.nan, 0.5], [2], [1.0])["correct"].excluded == 1
 
 
 def test_learning_that_is_concentrated_is_seen_where_it_is():
@@ -52,7 +52,7 @@ def test_learning_that_is_concentrated_is_seen_where_it_is():
 
 def test_unknown_changes_are_in_no_group():
     found = largest_by_group([np.nan, 0.3, 0.1], [3], [0, 0, 1], ["a", "b"], share=0.5)
-    assert (found["a"].value, found["a"].n, found.left_out) == (1.0, 1, 1)
+    assert (found["a"].value, found["a"].n, found.excluded) == (1.0, 1, 1)
 
 
 @FEW
@@ -80,7 +80,7 @@ def test_the_interval_of_a_correlation_covers_it_and_independence_is_not_exclude
     assert hits >= 31  # 38 expected, 60 draws make it a little less; minus 4 standard deviations
     x = np.append(generator.normal(size=60), np.nan)
     found = rank_correlation(x, x**3, resamples=50)
-    assert (found.value, found.responses, found.left_out) == (pytest.approx(1.0), 60, 1)
+    assert (found.value, found.responses, found.excluded) == (pytest.approx(1.0), 60, 1)
     assert found.low == pytest.approx(1.0)
     for short in ([], [1.0, 2.0]):
         assert np.isnan(rank_correlation(short, short).value)
@@ -103,4 +103,4 @@ def test_perplexity_against_change():
     assert perplexities(logprobs, [2, 2, 0, 1]).tolist() == pytest.approx([1 / 0.9, 2, np.nan, 10], nan_ok=True)
     found = perplexity_against_change(perplexities(logprobs, [2, 2, 0, 1]), [0.3, -0.3, 0.2, 0.2, -0.1], [2, 2, 0, 1])
     assert found.value == -1.0
-    assert (found.responses, found.left_out) == (3, 1)
+    assert (found.responses, found.excluded) == (3, 1)

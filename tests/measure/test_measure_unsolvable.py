@@ -35,12 +35,12 @@ def test_every_problem_lies_in_the_one_region_of_the_models_that_fail_on_it(tabl
     for problem in set().union(*tables):
         cells = [table.get(problem) for table in tables]
         decided = all(cell is not None and (cell[1] > 0 or cell[0] >= K) for cell in cells)
-        assert (problem in found.left_out) == (not decided)
+        assert (problem in found.excluded) == (not decided)
         failing = tuple(name for name, cell in zip(names, cells, strict=True) if decided and cell[1] == 0)
         assert (problem in found.solved_by_all) == (decided and not failing)
         for models, problems in found.regions.items():
             assert (problem in problems) == (decided and failing == models)
-    assert sum(found.sizes.values()) + len(found.solved_by_all) + len(found.left_out) == len(set().union(*tables))
+    assert sum(found.sizes.values()) + len(found.solved_by_all) + len(found.excluded) == len(set().union(*tables))
 
 
 def test_four_models_by_hand():

@@ -26,7 +26,7 @@ from transformers.utils import logging
 
 from outrider.errors import UserError
 from outrider.model.attention import use_plans
-from outrider.model.load import Policy, left_out, load_policy, save_policy
+from outrider.model.load import Policy, load_policy, lost_characters, save_policy
 from outrider.model.options import PolicyOptions
 from outrider.model.places import model_folder
 from outrider.model.tiny import character_tokenizer, tiny_policy
@@ -250,9 +250,9 @@ def test_a_tokenizer_of_bytes_leaves_nothing_out() -> None:
     whole = Qwen2Tokenizer(
         vocab={byte: i for i, byte in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, merges=[]
     )
-    assert left_out(whole, "Ab 7?\n∑ ü 漢字 👩\u200d🔬 \x00") == []
-    assert left_out(tiny_policy(0).tokenizer, "12 b\u0301 \n+<s>A") == ["b"], "a special token is one"
-    assert left_out(whole, "") == []
+    assert lost_characters(whole, "Ab 7?\n∑ ü 漢字 👩\u200d🔬 \x00") == []
+    assert lost_characters(tiny_policy(0).tokenizer, "12 b\u0301 \n+<s>A") == ["b"], "a special token is one"
+    assert lost_characters(whole, "") == []
 
 
 @pytest.fixture(params=[True, False])

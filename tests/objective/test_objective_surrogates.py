@@ -132,7 +132,7 @@ def test_a_surrogate_counts_the_tokens_that_it_holds_back(surrogate: object, exp
     assert {name: float(value) for name, value in sums.items() if name not in always} == pytest.approx(expected)
 
 
-def test_single_tokens_cannot_be_left_out_of_a_ratio_of_all() -> None:
+def test_single_tokens_cannot_be_excluded_of_a_ratio_of_all() -> None:
     for surrogate in ({"clip": {"ratio": "sequence"}}, {"unclipped": {"ratio": "sequence"}}, "gmpo"):
         for select in ("forking", "clip_cov"):
             with pytest.raises(ValueError, match="one ratio for a whole response"):

@@ -88,7 +88,7 @@ BAD = {
     "a pointer of Git LFS": Bad(
         "raw.jsonl: a Git LFS pointer", written("version https://git-lfs.github.com/spec/v1\nsize 12\n")
     ),
-    "gzip cut off": Bad("rows.jsonl.gz", cut_gz),
+    "gzip truncated": Bad("rows.jsonl.gz", cut_gz),
     "no such file": Bad("gone.jsonl: no such file", lambda folder: folder / "gone.jsonl"),
     "no table": Bad("raw.txt: not a table", lambda folder: folder / "raw.txt"),
     "CSV without the column": Bad("line 2: no field 'answer'", csv),
@@ -113,7 +113,7 @@ BAD = {
     "fewer of the level than a step": Bad(
         "a step wants 4 different problems.*1 ", with_row(GOOD, 0, level="b"), table={"level": "level", "levels": ["b"]}
     ),
-    "fewer than a step once those held out are left out": Bad(
+    "fewer than a step once those held out are excluded": Bad(
         "a step wants 4 different problems.*2 ", [*GOOD[:2], *HELD]
     ),
     "a prompt beyond the context": Bad(
@@ -223,7 +223,7 @@ def test_there_are_forty_of_them() -> None:
 LONG_ROWS = Bad("", with_row(GOOD, 6, problem=LONG), with_row(HELD, 1, problem=LONG + "2"), {"skip": "long"})
 
 
-def test_rows_that_are_too_long_are_left_out_and_counted(
+def test_rows_that_are_too_long_are_excluded_and_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = recipe(tmp_path, LONG_ROWS)
@@ -232,7 +232,7 @@ def test_rows_that_are_too_long_are_left_out_and_counted(
     assert said(capsys, "validate", file)[0] == 0
     status, text = said(capsys, "train", file, "train.steps=2", "train.ranks=2", "--out", str(tmp_path / "run"))
     assert status == 0, text
-    counts = f"{len(GOOD) - 1} train, {len(HELD) - 1} heldout, 0 left out, 1 too long in train, 1 too long in heldout"
+    counts = f"{len(GOOD) - 1} train, {len(HELD) - 1} heldout, 0 excluded, 1 too long in train, 1 too long in heldout"
     assert counts in (tmp_path / "run/notices.txt").read_text()
     rollouts = load_run(tmp_path / "run").rollouts()
     assert len(rollouts) == 2 * 4 * 8
@@ -241,15 +241,15 @@ def test_rows_that_are_too_long_are_left_out_and_counted(
 
 def test_a_row_that_leaves_less_than_a_response_is_too_long(tmp_path: Path) -> None:
     """The bound is sample.max_tokens, on both sides of it; a character is a token, and there are two more."""
-    for letters, left_out in ((256 - 96 - 2, 0), (256 - 96 - 1, 1)):
+    for letters, excluded in ((256 - 96 - 2, 0), (256 - 96 - 1, 1)):
         rows = with_row(GOOD, 0, problem=("1+" * 128)[:letters])
         folder = tmp_path / str(letters)
         folder.mkdir()
         task = load_recipe(recipe(folder, Bad("", rows, HELD, {"skip": ["empty", "long"]}))).task
         found = preflight(task, Wanted(4, EvaluateOptions(problems=4), 96), "base:countdown", PolicyOptions())
         assert found.refused == []
-        assert task.counts["too_long_in_train"] == left_out == len(found.long)
-        assert task.counts["train"] == len(GOOD) - left_out
+        assert task.counts["too_long_in_train"] == excluded == len(found.long)
+        assert task.counts["train"] == len(GOOD) - excluded
 
 
 def test_a_table_of_long_rows_alone_is_refused(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_a_table_of_long_rows_alone_is_refused(tmp_path: Path) -> None:
     assert "train.jsonl: every prompt is too long for the model" in found.refused[0]
 
 
-def test_a_place_is_left_out_of_its_own_side_alone(tmp_path: Path) -> None:
+def test_a_place_is_excluded_of_its_own_side_alone(tmp_path: Path) -> None:
     """Two splits of one source number their rows alike."""
     task = load_recipe(recipe(tmp_path, Bad("", GOOD, HELD, {"skip": "long"}))).task
     place = task.train(0).metadata["place"]

@@ -91,7 +91,7 @@ def test_no_corpus_is_a_sentence_before_anything_is_drawn(
 
 
 def test_questions_of_the_hub_are_read(tmp_path: Path) -> None:
-    """As the papers' table is laid out: a configuration with splits, and a list of right answers."""
+    """As the papers' table is laid out: a configuration with splits, and a list of gold answers."""
     pytest.importorskip("datasets")
     (tmp_path / "hotpotqa").mkdir()
     for split, n in {"train": 5, "dev": 2}.items():

@@ -211,8 +211,8 @@ def test_verified_returns_a_new_rollout():
     assert after.token_ids is before.token_ids
 
 
-def test_the_first_reason_for_being_left_out_stands():
-    assert rollout().left_out("zero variance").left_out("stale").unused == "zero variance"
+def test_the_first_reason_for_being_excluded_stands():
+    assert rollout().excluded("zero variance").excluded("stale").unused == "zero variance"
 
 
 @pytest.mark.parametrize(

@@ -177,7 +177,7 @@ def test_differences_are_means_over_the_problems_that_both_have():
     assert told["pass@1"].value == pytest.approx((1 + 2 + 0 + 2) / 4 / 4)
     assert told["pass@4"].value == pytest.approx(1 / 4)  # only a1 was out of reach
     assert told["entropy"].value == pytest.approx(0.25)
-    assert "2 problems that only one of the two has are left out" in sentences
+    assert "2 problems that only one of the two has are excluded" in sentences
     assert [(r[1], r[3].value) for r in levels.rows] == [("a", pytest.approx(3 / 8)), ("b", pytest.approx(1 / 4))]
     low, high = np.quantile(_resampled([1 / 4, 2 / 4, 0, 2 / 4]), [0.025, 0.975])
     assert told["pass@1"][1:] == (pytest.approx(low, abs=0.01), pytest.approx(high, abs=0.01), 4)

@@ -143,7 +143,7 @@ def test_branching_factors_are_means_over_tokens_and_unfinished_analyses_are_nam
     runs = [analysed(tmp_path / "a", [[1, 2, 6], [3]]), analysed(tmp_path / "b", [[1, 1], [1]])]
     unfinished, damaged = analysed(tmp_path / "c", [[1]]), analysed(tmp_path / "f", [[1]])
     (tmp_path / "c/analysis/tokens/parts/x-0.parquet").unlink()
-    (tmp_path / "f/analysis/tokens/parts/x-0.parquet").write_bytes(b"PAR1, cut off")
+    (tmp_path / "f/analysis/tokens/parts/x-0.parquet").write_bytes(b"PAR1, truncated")
     without = in_folder(tmp_path / "d")
     section = branching.section([*runs, unfinished, damaged, without])
     assert [(r[0], r[1], r[3], r[4], r[5]) for r in section.tables[0].rows] == [
@@ -151,7 +151,7 @@ def test_branching_factors_are_means_over_tokens_and_unfinished_analyses_are_nam
         ("b", "trained", 2, 3, 1.0),
     ]
     assert section.text.endswith("Not analysed: `c`, `f`, `d`.")
-    assert "x-0.parquet was left out: it is damaged" in damaged.notices[0]
+    assert "x-0.parquet was skipped: it is damaged" in damaged.notices[0]
     assert "holds 95 %" in section.text
     assert branching.section([runs[1], analysed(tmp_path / "e", [[2]], mass="99_9")]) is None  # no mass that both have
     assert branching.section([without]) is None

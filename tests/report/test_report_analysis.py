@@ -246,7 +246,7 @@ def test_effects_by_position_and_outcome_leave_out_what_could_not_be_verified(wh
     rows = {f"{row['by']} {row['']}".strip(): row for row in table_of(found, "intervene-table")}
     assert rows["all positions"]["positions"] == len(every)
     assert rows["all positions"]["responses"] == len({site.rollout.id for site, _ in every})
-    assert "2 positions are left out" in next(t for t in found.tables).note
+    assert "2 positions are excluded" in next(t for t in found.tables).note
     series = figure_of(found, "intervene-effects").series[0]
     assert series.low[0] < series.y[0] < series.high[0]
 
@@ -288,12 +288,12 @@ def foreign(path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [cut, garble, foreign])
-def test_a_broken_part_is_left_out_with_a_notice(folder, harm):
+def test_a_broken_part_is_excluded_with_a_notice(folder, harm):
     harm(folder / "analysis/tokens/parts/train-00000001-00000.parquet")
     opened = open_run(folder)
     found = analysis_tokens.section(opened)
     (notice,) = opened.notices
-    assert "parts/train-00000001-00000.parquet was left out: it" in notice
+    assert "parts/train-00000001-00000.parquet was skipped: it" in notice
     assert notice in found.text
     assert table_of(found, "tokens-means")[0]["tokens"] == sum(row["step"] == 3 for row in every_token())
     harm(folder / "analysis/tokens/parts/train-00000003-00000.parquet")

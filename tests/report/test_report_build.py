@@ -45,7 +45,7 @@ def test_examples_tell_one_of_each_kind_and_parents_come_first():
         "A branch that succeeded",
         "Seeded with solved examples or a hint",
         "Solved for the first time",
-        "Cut off by the limit",
+        "Truncated by the limit",
         "Nothing worked",
     ]
     nodes = found.examples[0].nodes

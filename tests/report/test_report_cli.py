@@ -76,8 +76,8 @@ def test_what_was_not_read_is_said_and_an_earlier_report_is_replaced(tmp_path, c
     (tmp_path / "b.parquet").write_bytes(b"PAR1 and nothing else")
     (tmp_path / "report.json").write_text("of yesterday")
     assert main(["report", str(tmp_path)]) == 0
-    assert "b.parquet was left out" in capsys.readouterr().err
-    assert "b.parquet was left out" in json.loads((tmp_path / "report.json").read_text())["facts"]["not read"]
+    assert "b.parquet was skipped" in capsys.readouterr().err
+    assert "b.parquet was skipped" in json.loads((tmp_path / "report.json").read_text())["facts"]["not read"]
     names = ["a.parquet", "b.parquet", "report.html", "report.json"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
 

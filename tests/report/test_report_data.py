@@ -1,4 +1,4 @@
-"""A run on disk as data: what is read, what is not, and what is left out."""
+"""A run on disk as data: what is read, what is not, and what is excluded."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_gathering_changes_no_row(tmp_path):
     assert before == repr(everything(run_of_rows(random_rows(0))))
 
 
-def test_a_truncated_and_a_foreign_file_are_left_out_and_named(tmp_path):
+def test_a_truncated_and_a_foreign_file_are_excluded_and_named(tmp_path):
     path = stored(tmp_path)
     whole = (path / "rollouts/train-00000002.parquet").read_bytes()
     (path / "rollouts/train-00000002.parquet").write_bytes(whole[: len(whole) // 2])
@@ -146,12 +146,12 @@ def test_a_truncated_and_a_foreign_file_are_left_out_and_named(tmp_path):
     run = open_run(path)
     assert column(run, "step") == [0, 1, 1, 3, 3]
     foreign, truncated = sorted(run.notices)
-    assert "other.parquet was left out: it holds no rollouts of the plain form" in foreign
-    assert "train-00000002.parquet was left out: it is no whole Parquet file" in truncated
+    assert "other.parquet was skipped: it holds no rollouts of the plain form" in foreign
+    assert "train-00000002.parquet was skipped: it is no whole Parquet file" in truncated
     assert foreign.endswith("(3 of 5 files are read)")
 
 
-def test_a_file_damaged_within_is_left_out_when_it_is_read(tmp_path):
+def test_a_file_damaged_within_is_excluded_when_it_is_read(tmp_path):
     path = stored(tmp_path)
     file = path / "rollouts/train-00000003.parquet"
     data = bytearray(file.read_bytes())
@@ -164,10 +164,10 @@ def test_a_file_damaged_within_is_left_out_when_it_is_read(tmp_path):
     gather(run)
     assert column(run, "step") == [0, 1, 1, 2, 2]
     assert len(run.notices) == 1
-    assert "train-00000003.parquet was left out: it is damaged" in run.notices[0]
+    assert "train-00000003.parquet was skipped: it is damaged" in run.notices[0]
 
 
-def test_rollouts_of_another_version_are_left_out(tmp_path):
+def test_rollouts_of_another_version_are_excluded(tmp_path):
     path = stored(tmp_path, steps=2)
     file = path / "rollouts/train-00000001.parquet"
     read = pq.read_table(file)
@@ -185,7 +185,7 @@ def test_a_run_that_is_being_written_is_read_up_to_its_last_whole_line(tmp_path)
     (path / "evaluations/step-00000002.json").write_text('{"schema')
     run = open_run(path)
     assert run.metrics["step"].tolist() == [1, 2, 3]
-    assert "step-00000002.json was left out" in run.notices[0]
+    assert "step-00000002.json was skipped" in run.notices[0]
 
 
 def test_a_run_without_rollouts_is_empty(tmp_path):

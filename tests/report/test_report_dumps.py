@@ -47,7 +47,7 @@ TRAINING = ("train", "recipe", "reward", "credit", "baseline", "learn", "aggrega
 
 
 def test_a_dump_of_evaluations_is_reported_as_one(tmp_path, capsys):
-    """Cut off, repeated, verified both ways: four checks find something, and no advice is for a training."""
+    """Truncated, repeated, verified both ways: four checks find something, and no advice is for a training."""
     rows = [
         {"q": f"p{p}", "a": "answer", "ok": m < p % 9, "why": "length" if m < 6 else "stop", "lv": f"L{p % 2}"}
         for p in range(40)

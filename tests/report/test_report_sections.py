@@ -291,8 +291,8 @@ def test_without_entropies_it_is_estimated_and_says_so():
 
 def test_rollouts_without_an_entropy_among_others_are_counted():
     rows = [row(member=m, entropy=(0.5, None, math.nan)[m % 3]) for m in range(9)]
-    assert "6 of 9 rollouts have no such number and are left out." in entropy.section(run_of_rows(rows)).text
-    assert "left out" not in entropy.section(run_of_rows(rows[::3])).text
+    assert "6 of 9 rollouts have no such number and are excluded." in entropy.section(run_of_rows(rows)).text
+    assert "excluded" not in entropy.section(run_of_rows(rows[::3])).text
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -494,7 +494,7 @@ def test_beliefs_are_held_against_what_came_without_the_first_step():
 
 
 def test_the_interval_of_a_belief_is_that_of_the_number_of_successes():
-    """1.96 standard deviations of 2 of 8 successes whose variance is 1, cut off at what a share can be."""
+    """1.96 standard deviations of 2 of 8 successes whose variance is 1, clipped to the range of a share."""
     told = {"rollouts": 8.0, "expected": 2.0, "variance": 1.0, "successes": 2.0}
     metrics = {"step": np.array([2.0])} | {f"explore/a/told_1_{k}": np.array([v]) for k, v in told.items()}
     first, _ = figure_of(belief.section(run_of_rows([row()], metrics=metrics)), "belief-a").series

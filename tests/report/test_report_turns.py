@@ -105,8 +105,8 @@ def test_examples_say_what_was_observed(tmp_path: Path) -> None:
     assert [(node.text[one.begin : one.end], one.error) for one in node.observed] == [("no!;", True), ("seen;", False)]
     assert "3 turns" in node.label
     assert "1 error" in node.label
-    assert "cut off" in nodes["train:2:p/1"].label
-    assert "cut off" not in nodes["train:2:p/0"].label
+    assert "truncated" in nodes["train:2:p/1"].label
+    assert "truncated" not in nodes["train:2:p/0"].label
 
 
 def test_without_environments_there_is_no_chapter() -> None:

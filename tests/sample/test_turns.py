@@ -330,7 +330,7 @@ def test_at_the_most_turns_a_rollout_is_cut(policy: Policy, most: int) -> None:
     for rollout in cut:
         assert sum(mine for mine, _ in told(policy, rollout)) == most
         assert rollout.truncated
-        assert told(policy, rollout)[-1][0], "what it would have said is left out"
+        assert told(policy, rollout)[-1][0], "what it would have said is excluded"
 
 
 class Opening(Counting):
@@ -421,7 +421,7 @@ def test_what_the_tokenizer_cannot_write_fails_the_rollout_and_is_named(policy: 
         assert "the tokenizer has no token for 'é', '世' of what it says" in rollout.verdict.detail
 
 
-def test_an_observation_without_room_in_the_context_is_left_out(policy: Policy) -> None:
+def test_an_observation_without_room_in_the_context_is_excluded(policy: Policy) -> None:
     """At the context's end the rollout is cut as at its own limit, and the last turn is the policy's."""
     short = ready(tiny_policy(3, context=30), "packed")[0]
     rollouts = sampler(short).sample(requests_of(short))

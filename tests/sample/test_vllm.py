@@ -192,7 +192,7 @@ def test_servers_that_take_adapters_are_given_each_once_and_forget_the_one_befor
     assert drawn(sampler) == expected()
     [notice] = sampler.notices
     assert (
-        notice == f"the vLLM server {servers[1].address}: it was restarted; it is left out until the next weights come"
+        notice == f"the vLLM server {servers[1].address}: it was restarted; it is excluded until the next weights come"
     )
     assert sampler.take(4, lambda folder: None)["retries"] == 10
     assert drawn(sampler) == expected()
@@ -258,13 +258,13 @@ def test_servers_share_what_all_ranks_ask(policy, servers, tmp_path, ranks, prob
     assert max(served) - min(served) <= 1
 
 
-def test_a_server_that_another_run_gave_weights_is_left_out(policy, servers, tmp_path):
+def test_a_server_that_another_run_gave_weights_is_excluded(policy, servers, tmp_path):
     """It has the same process and answers; nothing but whose weights it has shows that they are others."""
     mine = opened(policy, servers[:2], tmp_path)
     other = opened(policy, servers[1:2], tmp_path)
     assert drawn(mine) == expected()
     [notice] = mine.notices
-    assert f"{servers[1].address}: another run gave it weights; it is left out" in notice
+    assert f"{servers[1].address}: another run gave it weights; it is excluded" in notice
     assert drawn(other) == expected()
     assert other.notices == []
     mine.take(2, lambda folder: None)  # takes it back
@@ -315,7 +315,7 @@ def test_a_server_that_hangs_is_lost_after_the_seconds_of_the_recipe(policy, ser
     sampler = opened(policy, servers[:2], tmp_path, seconds=0.5)
     servers[0].hangs.set()
     assert drawn(sampler) == expected()
-    assert "no answer in 0.5 s (engine.sampler.vllm.seconds); it is left out" in sampler.notices[0]
+    assert "no answer in 0.5 s (engine.sampler.vllm.seconds); it is excluded" in sampler.notices[0]
     servers[0].hangs.clear()
     sampler.close()
 

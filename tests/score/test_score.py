@@ -63,7 +63,7 @@ def test_what_is_kept_can_be_reported_and_has_the_new_verdicts(task, tmp_path):
 
 
 def test_a_response_that_is_not_in_the_file_is_no_failure(task, tmp_path):
-    """A null was verified as an empty text: pass@1 of 0.5 for two right answers and two requests that failed."""
+    """A null was verified as an empty text: pass@1 of 0.5 for two correct answers and two requests that failed."""
     rows = [{"question": "What is 1 and 1?", "response": r} for r in ("2", None, None, "2")]
     found = score(open_any(dump(tmp_path / "gen.jsonl", rows), COLUMNS), task, task.heldout(99))
     [tally] = found.evaluation.tallies

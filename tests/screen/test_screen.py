@@ -31,7 +31,7 @@ def test_what_was_done_before_a_resume_is_no_speed(
     assert capsys.readouterr().err == line + "\n"
 
 
-def test_what_was_left_out_of_the_data_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_excluded_of_the_data_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     problems = [Countdown().train(i) for i in range(6)]
     for name, chosen in (("train", problems), ("heldout", problems[:2])):
         rows = [json.dumps({"problem": p.prompt, "answer": "1"}) + "\n" for p in chosen]
@@ -46,7 +46,7 @@ def test_what_was_left_out_of_the_data_is_said(tmp_path: Path, capsys: pytest.Ca
     ]
     assert train_command(load_recipe("grpo", overrides), tmp_path / "run") == 0
     told = capsys.readouterr().err.splitlines()
-    assert told.count("problems of table: 4 train, 2 heldout, 2 left out") == 1
+    assert told.count("problems of table: 4 train, 2 heldout, 2 excluded") == 1
 
 
 def test_the_limit_that_ends_the_run_is_the_one_that_is_shown(

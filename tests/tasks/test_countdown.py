@@ -87,7 +87,7 @@ def test_verdicts(text: str, outcome: Outcome, detail: str) -> None:
 
 def test_a_right_answer_that_was_cut_off_is_no_success() -> None:
     verdict = TASK.verify(PROBLEM, "11-6=5,8 9 5;5+9=14,8 14;8+14=22", finished=False)
-    assert (verdict.outcome, verdict.detail) == (Outcome.INCORRECT, "cut off")
+    assert (verdict.outcome, verdict.detail) == (Outcome.INCORRECT, "truncated")
 
 
 def test_division_by_zero_is_wrong_arithmetic() -> None:

@@ -45,7 +45,7 @@ def test_names_are_checked_and_texts_are_texts(tmp_path):
     ):
         with pytest.raises(ValidationError, match=sentence):
             table(tmp_path, prompt=prompt)
-    with pytest.raises(ValidationError, match=r"\{answer\} would show the right answer"):
+    with pytest.raises(ValidationError, match=r"\{answer\} would show the gold answer"):
         table(tmp_path, prompt="boxed", question="answer")
 
 

@@ -287,7 +287,7 @@ def test_what_is_no_prompt_in_messages_is_refused(tmp_path, messages, sentence):
 @pytest.mark.parametrize("verifier", ["number", "exact", "math", "qa"])
 @pytest.mark.parametrize("row", ['{"problem": "a?", "answer": NaN}', '{"problem": NaN, "answer": "1"}'])
 def test_a_number_that_is_none_is_no_text(tmp_path, verifier, row):
-    """Data frames write NaN for what is missing; as a text it would be asked, or be the right answer."""
+    """Data frames write NaN for what is missing; as a text it would be asked, or be the gold answer."""
     (tmp_path / "test.jsonl").write_text(row + "\n")
     with pytest.raises(UserError, match=r"line 1: the field '\w+' holds null, not a text or number"):
         Table(heldout_data=str(tmp_path / "test.jsonl"), verifier={verifier: {}}).heldout(1)
@@ -321,7 +321,7 @@ def test_messages_that_differ_before_the_last_are_other_problems(tmp_path):
         heldout_data=jsonl(tmp_path / "test.jsonl", [{"messages": [SYSTEM, *both[0]], "answer": "4"}]),
         messages="messages",
     )
-    assert table.counts == {"train": 1, "heldout": 1, "left_out": 1}, "the system's message is no part of the question"
+    assert table.counts == {"train": 1, "heldout": 1, "excluded": 1}, "the system's message is no part of the question"
 
 
 def test_messages_without_a_chat_template_are_refused_before_anything_is_read():
@@ -366,7 +366,7 @@ def test_rows_without_an_answer_or_a_question_are_skipped_and_counted(tmp_path):
     files = {"train_data": jsonl(tmp_path / "a.jsonl", HOLES), "heldout_data": jsonl(tmp_path / "b.jsonl", ROWS)}
     task = Table(**files, skip="empty")
     assert {task.train(i).prompt for i in range(4)} == {"a?\n", "g?\n"}
-    assert task.counts == {"train": 2, "heldout": 5, "left_out": 0, "skipped_in_train": 6, "skipped_in_heldout": 0}
+    assert task.counts == {"train": 2, "heldout": 5, "excluded": 0, "skipped_in_train": 6, "skipped_in_heldout": 0}
     assert counted(task).endswith("6 skipped in train, 0 skipped in heldout")
 
 

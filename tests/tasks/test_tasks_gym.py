@@ -179,8 +179,8 @@ def test_where_the_answer_is_read_from(gym):
         (tag, right, True, "no answer"),
         (tag, "<answer>", True, "no answer"),
         (tag, f"</answer>{right}<answer>", True, "no answer"),
-        (tag, f"<answer>{right}", False, "cut off before an answer"),
-        (whole, right, False, "cut off before an answer"),
+        (tag, f"<answer>{right}", False, "truncated before an answer"),
+        (whole, right, False, "truncated before an answer"),
         (whole, " ", True, "no answer"),
     ]:
         verdict = verifier(problem, text, finished)

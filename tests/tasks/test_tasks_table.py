@@ -88,7 +88,7 @@ def test_only_the_levels_that_are_named_are_trained_on_and_the_rest_is_counted(f
     task = Table(**files, level="level", levels=["0", "2"])
     assert {task.train(i).prompt for i in range(7)} == {f"train {i}?\n" for i in (0, 2, 3, 5, 6, 8, 9)}
     assert {p.level for p in task.heldout(99)} == {"0", "1", "2"}
-    assert task.counts == {"train": 7, "heldout": 7, "left_out": 0, "of_other_levels": 3}
+    assert task.counts == {"train": 7, "heldout": 7, "excluded": 0, "of_other_levels": 3}
     assert task.fingerprint != Table(**files, level="level").fingerprint
 
 
@@ -158,13 +158,13 @@ def test_which_problems_come_first_does_not_depend_on_the_order_of_the_file(file
     assert [(p.id, p.prompt, p.answer, p.level) for p in first] == [(p.id, p.prompt, p.answer, p.level) for p in second]
 
 
-def test_a_training_problem_that_is_held_out_is_left_out_and_counted(files, tmp_path):
+def test_a_training_problem_that_is_held_out_is_excluded_and_counted(files, tmp_path):
     both = [{**row, "problem": text} for row, text in zip(rows(2), ["TEST  3?", "test\uff14?"], strict=True)]
     files["train_data"] = write(tmp_path / "both.jsonl", rows(10)[2:] + both)
     task = Table(**files)
     assert {task.train(i).prompt for i in range(40)} == {f"train {i}?\n" for i in range(2, 10)}
-    assert task.counts == {"train": 8, "heldout": 7, "left_out": 2}
-    assert counted(task) == "problems of table: 8 train, 7 heldout, 2 left out"
+    assert task.counts == {"train": 8, "heldout": 7, "excluded": 2}
+    assert counted(task) == "problems of table: 8 train, 7 heldout, 2 excluded"
 
 
 def test_a_training_set_that_is_held_out_altogether_is_refused(files):
@@ -232,7 +232,7 @@ def test_the_prompt_shows_the_fields_it_names(files):
         ("{problem} \\boxed{", "write {{ and }} for braces"),
         ("{ }", "write {{ and }} for braces"),
         ("qwen-mth", "did you mean 'qwen-math'"),
-        ("{problem} {answer}", "would show the right answer"),
+        ("{problem} {answer}", "would show the gold answer"),
     ],
 )
 def test_a_prompt_that_cannot_work_is_refused_before_anything_is_read(prompt, reason):
@@ -375,7 +375,7 @@ def data():
 
 def test_gsm8k(data):
     task = Table(train_data=f"{data}/gsm8k/train.jsonl.gz", heldout_data=f"{data}/gsm8k/test.jsonl", id="id")
-    assert task.counts == {"train": 7473, "heldout": 1319, "left_out": 0}  # the sizes its paper gives
+    assert task.counts == {"train": 7473, "heldout": 1319, "excluded": 0}  # the sizes its paper gives
     for problem in [*task.heldout(200), *(task.train(i) for i in range(200))]:
         assert task.verify(problem, f"therefore {problem.answer}.", finished=True).success
         assert not task.verify(problem, f"therefore {problem.answer}1", finished=True).success
@@ -387,7 +387,7 @@ def test_math500_beside_a_training_pool_that_holds_four_of_its_problems(data):
         marked = sum((json.loads(line)["in_eval"] or "").startswith("math500") for line in lines)
     options = {"heldout_data": f"{data}/math500/test.jsonl", "id": "id", "level": "level", "verifier": "exact"}
     task = Table(train_data=f"{data}/dapo_math17k/train.jsonl.gz", **options)
-    assert task.counts == {"train": 16919 - marked, "heldout": 500, "left_out": marked}
+    assert task.counts == {"train": 16919 - marked, "heldout": 500, "excluded": marked}
     assert marked == 4
     assert [p.level for p in task.heldout(10)] == list("1234512345")
     for problem in task.heldout(500):

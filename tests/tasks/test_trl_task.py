@@ -80,7 +80,7 @@ def test_a_problem_is_a_row_with_what_reset_says_and_the_tools(rows: Path) -> No
         "properties": {"step": {"type": "integer", "description": "How much to add."}},
         "required": ["step"],
     }
-    assert made.counts == {"train": 4, "heldout": 4, "left_out": 2}
+    assert made.counts == {"train": 4, "heldout": 4, "excluded": 2}
     assert {made.train(index).prompt for index in range(4)} == {f"Get there. You are at {i}." for i in range(4)}
     assert made.train(1) == task().train(1)
 
@@ -154,7 +154,7 @@ def test_a_call_in_thinking_that_is_not_closed_presses_nothing(rows: Path) -> No
         assert environment._environment.calls == 0  # type: ignore[attr-defined]
 
 
-def test_reward_functions_are_summed_and_none_is_left_out(rows: Path) -> None:
+def test_reward_functions_are_summed_and_none_is_excluded(rows: Path) -> None:
     made = task("Silent", reward_funcs=[f"{ZOO}:presses", f"{ZOO}:tidy"], success_at=2.0)
     environment = begun(made)
     environment.step(call("press"))
@@ -206,7 +206,7 @@ def test_a_random_start_is_one_for_a_problem_and_equal_rows_are_problems(rows: P
     made = task("Dice")
     prompts = {problem.prompt for problem in [made.train(index) for index in range(3)] + made.heldout(9)}
     assert len(prompts) == 5
-    assert made.counts == {"train": 3, "heldout": 2, "left_out": 2}
+    assert made.counts == {"train": 3, "heldout": 2, "excluded": 2}
     assert begun(made).step("end").done
     assert compare_environments(made, made.heldout(2)).sentence.endswith("the same was said to the same turns")
 

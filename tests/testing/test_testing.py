@@ -68,7 +68,7 @@ def test_shipped_verifiers_keep_the_same_laws(verifier: Verifier) -> None:
 
 
 class Asking(Stage):
-    """One more rollout of each problem that has not been left out."""
+    """One more rollout of each problem that has not been excluded."""
 
     def plan(self, view: View) -> list[SampleRequest]:
         if view.round:
@@ -106,7 +106,7 @@ class Ordered(Asking):
 
 
 class Generous(Stage):
-    """Forgets that a group may have been left out."""
+    """Forgets that a group may have been excluded."""
 
     def plan(self, view: View) -> list[SampleRequest]:
         return [] if view.round else [SampleRequest(g.problem, n=1) for g in view.groups]
@@ -160,7 +160,7 @@ class Clumsy(Asking):
         (Forgetful, "resume", "even groups"),
         (Wasteful, "budget", "even groups"),
         (Ordered, "order of problems", "even groups"),
-        (Generous, "left out problems", "half left out"),
+        (Generous, "excluded problems", "half excluded"),
         (Greedy, "success, not reward", "even groups"),
         (Moody, "determinism", "even groups"),
         (Nameless, "reasons", "even groups"),

@@ -146,7 +146,7 @@ def test_what_rounding_does_is_not_taken_for_stale_weights(dtype: str) -> None:
                 parameter.add_(1e-7 * torch.randn(parameter.shape, generator=draw))
 
 
-def test_a_copy_that_is_lost_while_it_is_probed_is_left_out_of_the_verdict() -> None:
+def test_a_copy_that_is_lost_while_it_is_probed_is_excluded_of_the_verdict() -> None:
     learned = policy()
     sampler = Copies(learned, [False, False, True], lost_at=2)
     over = weight_sync(sampler, learned)

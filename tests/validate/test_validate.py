@@ -1,4 +1,4 @@
-"""Checking a task: rejected right answers, repetitions against brute force, lengths, and what the command says."""
+"""Checking a task: rejected gold answers, repetitions against brute force, lengths, and what the command says."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_the_share_that_may_be_rejected_decides(report):
 def test_a_task_without_right_answers_says_so(files):
     found = check(Validate(task=table(files, {"function": {"function": f"{files['own']}:f"}})))
     assert found.passes
-    assert "**No right answers to verify.**" in as_markdown(found)
+    assert "**No gold answers to verify.**" in as_markdown(found)
 
 
 def test_countdown_passes():

@@ -201,7 +201,7 @@ def test_letters_are_read_without_options_too(label, text):
 
 def test_a_truncated_response_counts_by_a_closed_box_alone():
     assert verdict(r"\boxed{B} because", finished=False).success
-    assert verdict("Answer: B", finished=False).detail == "cut off before an option was stated"
+    assert verdict("Answer: B", finished=False).detail == "truncated before an option was stated"
 
 
 def test_a_letter_with_the_text_of_another_option_is_two():

@@ -320,7 +320,7 @@ def test_a_response_of_fences_and_quotes_alone_is_read_in_no_time():
 
 def test_no_program_is_unparseable():
     assert verdict(MBPP, ROW, "def add(a, b): return a + b").outcome is Outcome.UNPARSEABLE
-    assert verdict(MBPP, ROW, "```python\ndef add", False).detail == "cut off before the end of a program"
+    assert verdict(MBPP, ROW, "```python\ndef add", False).detail == "truncated before the end of a program"
 
 
 def test_any_text_is_a_verdict():

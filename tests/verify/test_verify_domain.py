@@ -1,4 +1,4 @@
-"""An answer cannot choose where it is compared: what lacks values of the right answer is not correct."""
+"""An answer cannot choose where it is compared: what lacks values of the gold answer is not correct."""
 
 from __future__ import annotations
 
@@ -183,5 +183,5 @@ def test_no_right_answer_accepts_a_function_of_a_few_points(cut):
 
 @pytest.mark.parametrize(("gold", "cut"), list(product(GOLDS, CUTS[:2])))
 def test_a_right_answer_cut_to_a_few_points_is_not_correct(gold, cut):
-    """The right answer itself, times one where the cut has a value."""
+    """The gold answer itself, times one where the cut has a value."""
     assert compare(gold, rf"({gold})\frac{{{cut}}}{{{cut}}}")[0] is not Outcome.CORRECT

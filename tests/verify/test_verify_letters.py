@@ -1,4 +1,4 @@
-r"""Formulas with letters: branches that a few ordinary numbers do not see, and digits changed in real right answers."""
+r"""Formulas with letters: branches that a few ordinary numbers do not see, and digits changed in real gold answers."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def test_another_form_of_the_same(gold, answer):
 @pytest.mark.parametrize(("gold", "answer"), pairs(OTHER))
 def test_what_only_looks_like_it(gold, answer):
     assert compare(gold, answer)[0] is not Outcome.CORRECT
-    if not set("=_>") & set(gold + answer):  # the other way round some are: a name or a base may be left out
+    if not set("=_>") & set(gold + answer):  # the other way round some are: a name or a base may be excluded
         assert compare(answer, gold)[0] is not Outcome.CORRECT
 
 
@@ -210,7 +210,7 @@ def test_decimals_are_exact_unless_a_tolerance_is_given():
     assert verified("9.6", r"\boxed{9.61}") is Outcome.INCORRECT
     assert verified("9.6", r"\boxed{9.61}", tolerance=0.01) is Outcome.CORRECT
     assert verified("9.6", r"\boxed{4\sqrt{5.8}}", tolerance=0.01) is Outcome.CORRECT
-    assert verified("100", r"\boxed{101}", tolerance=0.05) is Outcome.INCORRECT, "the right answer is no decimal"
+    assert verified("100", r"\boxed{101}", tolerance=0.05) is Outcome.INCORRECT, "the gold answer is no decimal"
 
 
 def test_a_list_of_right_answers_names_alternatives():

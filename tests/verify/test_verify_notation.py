@@ -1,4 +1,4 @@
-"""Right answers in the other notation: the same value, and a data set whose golds are not read does not pass."""
+"""Gold answers in the other notation: the same value, and a data set whose golds are not read does not pass."""
 
 from __future__ import annotations
 

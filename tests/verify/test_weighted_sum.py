@@ -61,7 +61,7 @@ def test_success_is_decided_by_the_sum(file: str) -> None:
     assert not asked(WeightedSum.model_validate({**made, "success_at": 1.2}), "7").success
 
 
-def test_a_function_that_returns_none_is_left_out_and_not_zero(file: str) -> None:
+def test_a_function_that_returns_none_is_excluded_and_not_zero(file: str) -> None:
     made = WeightedSum.model_validate({"verifiers": [function(file, "of_maths", "trl"), "exact"], "weights": [3, 1]})
     assert asked(made, "7", kind="maths").score == 4
     left = asked(made, "7", kind="code")

@@ -52,7 +52,7 @@ def test_files_that_a_resume_set_aside_are_forgotten(copied: Path) -> None:
     assert look(run).count() == before - inside > 0
 
 
-def test_a_damaged_file_is_left_out_and_said(copied: Path) -> None:
+def test_a_damaged_file_is_excluded_and_said(copied: Path) -> None:
     whole = OpenedRun(copied).count()
     first = sorted((copied / "rollouts").glob("train-*.parquet"))[0]
     data = bytearray(first.read_bytes())

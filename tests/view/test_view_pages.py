@@ -319,7 +319,7 @@ def test_the_time_of_training_is_that_of_its_phases(run_of_0_2: OpenedRun) -> No
     assert facts(run_of_0_2)["time of training"] == f"{seconds:,.0f} seconds"
 
 
-def test_the_time_of_evaluation_is_that_of_all_evaluations_and_left_out_where_it_was_not_kept(
+def test_the_time_of_evaluation_is_that_of_all_evaluations_and_excluded_where_it_was_not_kept(
     tmp_path: Path, run_of_0_2: OpenedRun
 ) -> None:
     assert "time of evaluation" not in facts(run_of_0_2)
@@ -430,7 +430,7 @@ def test_notices_of_a_run_stand_on_the_page_of_several(tmp_path: Path, run_of_0_
     (tmp_path / "rollouts" / "b.parquet").write_bytes(b"PAR1 no")
     page = client_of(run_of_0_2, OpenedRun(tmp_path)).get("/").text
     assert "1 note on what was read" in page
-    assert "b.parquet was left out" in page
+    assert "b.parquet was skipped" in page
 
 
 def test_tokens_that_a_dump_does_not_say_are_not_counted_as_none(tmp_path: Path) -> None:

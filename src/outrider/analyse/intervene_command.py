@@ -158,7 +158,7 @@ def _print_counts(folder: AnalysisFolder, plan: AnalysisPlan) -> None:
     spent = pc.sum(table["generated_tokens"]).as_py()
     print_line(f"{len(effects_N):,} positions of {plan.rollouts:,} responses, {spent:,} generated tokens")
     if left := len(effects_N) - verified_N.sum():
-        print_line(f"{left:,} positions are left out of the means: a continuation could not be verified")
+        print_line(f"{left:,} positions are excluded from the means: a continuation could not be verified")
     if verified_N.any():
         with_token, with_other = (float(np.mean((counts / k)[verified_N])) for counts in (kept, replaced))
         effect = effects_N[verified_N].mean()

@@ -161,7 +161,7 @@ class Run:
         step: int | None = None,
         project: str | None = None,
     ) -> list[Path]:
-        """Write the rollouts for another tool, and return the places; what is left out is said on standard error.
+        """Write the rollouts for another tool, and return the places; what is excluded is said on standard error.
 
         Args:
             to: ``"inspect"`` (an ``.eval`` log for each split and step), ``"trackio"`` (traces) or ``"parquet"``.

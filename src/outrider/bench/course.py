@@ -20,7 +20,7 @@ def on_the_way(before: Arm, arm: Arm, k: int) -> Measured:
 
     Two recipes that end alike differ in it where one was there sooner. A line lies below a curve that rises fast at
     first, so with few evaluations it is too small, most for a recipe that rises fastest. A problem whose pass@k is
-    unknown at some evaluation of a seed is left out of that seed.
+    unknown at some evaluation of a seed is excluded from that seed.
     """
     shares = np.array([0.0, *(point.share for point in arm.points)])
     widths = np.diff(shares)

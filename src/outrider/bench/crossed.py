@@ -50,7 +50,7 @@ def estimate(measured: Measured) -> Estimate:
     both (the pigeonhole bootstrap) counts the residual three times and knows no t: docs/bench.md has its coverage.
 
     Degenerate cases: one seed leaves the problems alone, one problem (or a number of the whole run, a single column)
-    the seeds alone, one of each no interval. A seed or a problem without any count is left out.
+    the seeds alone, one of each no interval. A seed or a problem without any count is excluded.
 
     Source: Satterthwaite 1946, Biometrics Bulletin 2(6); the crossed random-effects layout as in Owen 2007,
     arXiv 0712.1111.
@@ -66,7 +66,7 @@ def estimate(measured: Measured) -> Estimate:
 def difference(before: Measured, after: Measured) -> Estimate:
     """The same for ``after - before``, paired by seed and by problem: the rows and columns of both agree.
 
-    Values that are unknown on either side are left out on both.
+    Values that are unknown on either side are excluded on both.
 
     Raises:
         ValueError: the two have different shapes.

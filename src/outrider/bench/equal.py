@@ -58,7 +58,7 @@ def at_equal_pass1(before: Arm, base: Arm, arm: Arm, k: int) -> Equal:
 
     Assumes the same seeds on both sides, in the same order, and that a line between two points is straight; more
     points make it finer, and how far from straight it is is in no interval. A problem on which the pass@k of the most
-    samples is unknown at some point is left out, so all k have the same place. Degenerate: NaN where one of the two
+    samples is unknown at some point is excluded, so all k have the same place. Degenerate: NaN where one of the two
     never has more pass@1 than the policy before training, or nothing is known.
     """
     known_P = np.isfinite(np.concatenate([along(before, a, before.ks[-1]) for a in (base, arm)])).all(axis=(0, 1))
@@ -83,7 +83,7 @@ def at_equal(spent: Literal["steps", "tokens"], base: Arm, arm: Arm, k: int) -> 
     recipe that ends there looks too good by that much; the interval, that of
     :func:`~outrider.bench.crossed.estimate` over the paired differences, does not cover it. Before a run's first
     evaluation a line would be worth nothing, and there is no value. Assumes the same seeds on both sides, in the same
-    order. A problem on which the pass@k of the most samples is unknown at some point is left out, so all k have the
+    order. A problem on which the pass@k of the most samples is unknown at some point is excluded, so all k have the
     same ones. Degenerate: NaN where nothing is known, or a run ends before another is first measured.
     """
     level = float(min(min(getattr(a.end, spent)) for a in (base, arm)))

@@ -51,8 +51,8 @@ def run_cells(cells: Sequence[Cell], cores: Sequence[int], name: str, following:
     """Run those that are not finished, as many at a time as there are ``cores``, and return those that failed.
 
     A run that was started before resumes after its last checkpoint. A failed run does not stop the others. Each of
-    ``following`` comes directly after the run that it measures, before all others, so that a bench that is cut off has
-    it for every finished run. On an interrupt the runs save their state, and it is raised when all have ended.
+    ``following`` comes directly after the run that it measures, before all others, so that a bench that is interrupted
+    has it for every finished run. On an interrupt the runs save their state, and it is raised when all have ended.
     """
     finished = [cell for cell in cells if cell.finished]
     waiting = [cell for cell in cells if cell not in finished]

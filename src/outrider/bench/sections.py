@@ -17,7 +17,7 @@ NEVER = "never"
 
 
 def sections(report: BenchReport) -> list[Section]:
-    """In reading order; one that has nothing to say is left out."""
+    """In reading order; one that has nothing to say is excluded."""
     parts: list[Section | None] = [results(report)]
     if report.base and len(report.arms) > 1:
         parts += [change(report), equal_spent(report), equal_pass1(report), reached(report), by_rate(report)]
@@ -59,7 +59,7 @@ def equal_spent(report: BenchReport) -> Section:
     names = [f"pass@{k}" for k in report.before.ks]
     title = f"Change from {report.bench.base} at equal {report.other}"
     columns = ["recipe", "seeds", f"at {report.other}", *names]
-    note = _left_out(report, lambda arm: report.at_equal_other(arm, report.before.ks[-1]).change.problems)
+    note = _excluded(report, lambda arm: report.at_equal_other(arm, report.before.ks[-1]).change.problems)
     table = block("equal-spent", title, columns, rows, note, dict.fromkeys(names, "points"))
     return Section("equal-spent", title, _EQUAL_SPENT[report.other], [], [table])
 
@@ -76,7 +76,7 @@ def equal_pass1(report: BenchReport) -> Section | None:
     names = [f"pass@{k}" for k in ks]
     title = f"Change from {report.bench.base} at equal pass@1"
     units: dict[str, Unit] = {"at pass@1": "percent", **dict.fromkeys(names, "points")}
-    note = _left_out(report, lambda arm: report.at_equal_pass1(arm, ks[-1]).change.problems)
+    note = _excluded(report, lambda arm: report.at_equal_pass1(arm, ks[-1]).change.problems)
     table = block("equal-pass-at-1", title, ["recipe", "seeds", "at pass@1", *names], rows, note, units)
     return Section("equal-pass-at-1", title, _EQUAL_PASS1.format(base=report.bench.base), [], [table])
 
@@ -190,12 +190,12 @@ def _known(number: float) -> float | None:
     return None if math.isnan(number) else number
 
 
-def _left_out(report: BenchReport, used_by: Callable[[Arm], int]) -> str:
+def _excluded(report: BenchReport, used_by: Callable[[Arm], int]) -> str:
     """A sentence for the recipes that were compared on fewer problems; nothing where there is none."""
     count = len(report.before.end.evaluations[0].tallies)
     used = {arm.name: used_by(arm) for arm in _others(report)}
     fewer = ", ".join(f"{name} {count - n}" for name, n in used.items() if 0 < n < count)
-    return f"Problems left out, with a sample that could not be verified: {fewer} of {count}." if fewer else ""
+    return f"Problems excluded, with a sample that could not be verified: {fewer} of {count}." if fewer else ""
 
 
 _RESULTS = (

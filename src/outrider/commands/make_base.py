@@ -18,7 +18,7 @@ from outrider.model.places import model_folder
 def make_base(model: str) -> None:
     """Make the base that a model's name means, unless it is there or is no such base.
 
-    What was cut off goes on where it was.
+    An interrupted one is resumed.
 
     Raises:
         UserError: what it is made from is not installed, or ``outrider sft`` ends with an error, which it has said.

@@ -37,11 +37,11 @@ SAVE_EVERY = 100  # steps; of the shipped bases a save takes as long as a fifth 
 def sft_command(sft: Sft, out: Path) -> int:
     """Train a model, write it to ``out`` with its settings, return 0: a new one on one thread, another on all cores.
 
-    What was cut off goes on from the folder beside it, ``OUT.unfinished``, as if it had never stopped.
+    An interrupted training is resumed from ``OUT.unfinished``, with the result of an uninterrupted one.
 
     Raises:
         UserError: the folder exists, the task's problems carry no solution, three steps in a row are not finite, what
-            was cut off had other settings, or there is no such model.
+            was interrupted had other settings, or there is no such model.
     """
     if out.exists():
         raise UserError(f"{out} exists; choose another output folder")
@@ -72,7 +72,7 @@ def sft_command(sft: Sft, out: Path) -> int:
                 passes.append(learner.passes)
                 progress.say(f"memory ran out in the backward pass: going on with {learner.passes}")
             if 0 < losses.too_long == metrics["too_long"]:
-                progress.say(f"left out: a problem with more tokens than {holds}; counted")
+                progress.say(f"excluded: a problem with more tokens than {holds}; counted")
             if "entropy" in metrics:
                 progress.stats({"entropy": metrics["entropy"]})
 
@@ -91,7 +91,7 @@ def sft_command(sft: Sft, out: Path) -> int:
     mean = f"loss {sum(last) / len(last):.4f} over the last {len(last)}" if last else "no loss was finite"
     skipped = f"; {losses.skipped} updates skipped, their loss or gradient was not finite" if losses.skipped else ""
     share = losses.too_long / (sft.steps * sft.problems)
-    left = f"; {share:.1%} of the problems left out, too long for {holds}" if share else ""
+    left = f"; {share:.1%} of the problems excluded, too long for {holds}" if share else ""
     Console().print(f"{sft.steps} steps; {mean}{skipped}{left}; model in {out}")
     return 0
 
@@ -149,7 +149,7 @@ def _tokenizer(sft: Sft) -> Qwen2Tokenizer:
 
 
 class _Losses:
-    """The loss by step where it was finite, the updates skipped because it was not, the problems left out."""
+    """The loss by step where it was finite, the updates skipped because it was not, the problems excluded."""
 
     def __init__(self) -> None:
         self.finite: list[tuple[str, float]] = []

@@ -41,7 +41,7 @@ class EngineOptions(Options):
         return self
 
     def names(self) -> dict[str, str]:
-        """Which engines, without their options; local ones are left out, as in runs before there was a choice.
+        """Which engines, without their options; local ones are excluded, as in runs before there was a choice.
 
         >>> EngineOptions().names()
         {}

@@ -233,7 +233,7 @@ class Recipe(Options):
     def fingerprint(self) -> str:
         """Identity of everything that decides how a run goes on; where two are equal, ``difference`` is empty.
 
-        Left out: names and notes (``about``), how often checkpoints are written and how many are kept, trackers and
+        Excluded: names and notes (``about``), how often checkpoints are written and how many are kept, trackers and
         what they are sent, and the options of engines. Keys that were renamed count under their first names, as in
         what older versions saved.
         """
@@ -266,9 +266,9 @@ class Recipe(Options):
     @interrupts_held()
     def _decisive(self) -> dict[str, Any]:
         # the addresses of servers, say, change no number: of the engines their names are what counts
-        left_out = dict.fromkeys({*self.about, "engine"}, True)
+        excluded = dict.fromkeys({*self.about, "engine"}, True)
         kept = self.model_dump(
-            mode="json", exclude={**left_out, "train": {"save_every", "keep", "trackers", "tracking"}}
+            mode="json", exclude={**excluded, "train": {"save_every", "keep", "trackers", "tracking"}}
         )
         return self._without_empty(kept | {"engine": self.engine.names()})
 

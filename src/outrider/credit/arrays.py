@@ -69,7 +69,7 @@ def advantages_from_arrays(
         group_ids: one per row, anything that can be a key: integers, strings, a verl batch's ``uid``.
         rewards: one number per row; NaN says that the verifier failed, and keeps the row out of every baseline.
         mask: ``[B, T]``, 1 for tokens that the policy sampled and is to be trained on, 0 for padding and tool output.
-        success: the verdict of each row. May be left out if rewards are 0 and 1, or -1 and 1.
+        success: the verdict of each row. May be omitted if rewards are 0 and 1, or -1 and 1.
         logprobs, entropies: ``[B, T]``, of the policy that sampled, entropies in nats. Values outside the mask do not
             matter. Needed by the components that look at them.
         parents: for trees, the row that each row continues, -1 for none.

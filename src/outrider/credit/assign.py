@@ -62,7 +62,7 @@ def assign(
 def _without_excluded(group: Group) -> Group:
     if all(r.context.trained != "excluded" for r in group.rollouts):
         return group
-    marked = (r.left_out("excluded context") if r.context.trained == "excluded" else r for r in group.rollouts)
+    marked = (r.excluded("excluded context") if r.context.trained == "excluded" else r for r in group.rollouts)
     return replace(group, rollouts=tuple(marked))
 
 

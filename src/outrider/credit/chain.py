@@ -145,7 +145,7 @@ def advantages_of(chain: Sequence[Link], groups: Sequence[Members], step: int | 
 
     For each group one float64 array per member, one number per trainable token. Reward shapers change the rewards one
     after the other; the baseline makes advantages of them; every shaper sees the result of the one before, so the
-    order matters. ``step`` counts the steps of training from 1; it may be left out if no component acts in a window.
+    order matters. ``step`` counts the steps of training from 1; it may be omitted if no component acts in a window.
 
     Raises:
         ValueError: see :func:`split`; or no step is given and a component needs it.

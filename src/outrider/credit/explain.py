@@ -84,7 +84,7 @@ _ROOTS = [
     _Row("wrong", False, 0.4, -0.3),
     _Row("wrong, short", False, 0.2, -0.6),
     _Row("wrong, unlikely", False, 0.5, -0.9),
-    _Row("wrong, cut off", False, 1.0, -0.5),
+    _Row("wrong, truncated", False, 1.0, -0.5),
     _Row("no verdict", None, 0.3, -0.5),
 ]
 _TREE = [
@@ -98,7 +98,7 @@ _TREE = [
 _SIBLINGS = [
     _Row("from a, right, unlikely", True, 0.4, -0.9, start=0.2),
     _Row("from a, wrong", False, 0.4, -0.3, start=0.2),
-    _Row("from a, wrong, cut off", False, 0.8, -0.5, start=0.2),
+    _Row("from a, wrong, truncated", False, 0.8, -0.5, start=0.2),
     _Row("from b, wrong", False, 0.4, -0.4, start=0.4, family=1),
     _Row("from b, wrong", False, 0.3, -0.6, start=0.4, family=1),
 ]
@@ -107,7 +107,7 @@ _SHAPES: dict[GroupShape, list[_Row]] = {"roots": _ROOTS, "greedy": _GREEDY, "tr
 
 
 def worked_group(shape: GroupShape = "roots", right: float = 1.0, wrong: float = 0.0, longest: int = 10) -> Worked:
-    """A group to explain a chain with: rare successes, failures, a response that was cut off, one without a verdict.
+    """A group to explain a chain with: rare successes, failures, a response that was truncated, one without a verdict.
 
     ``greedy`` has the greedy response as well, ``tree`` has branches among the members, ``siblings`` only branches,
     from two places of rollouts that are in another loss stream. Every fourth token is a fork of 1.4 nats, the others
@@ -115,7 +115,7 @@ def worked_group(shape: GroupShape = "roots", right: float = 1.0, wrong: float =
 
     Args:
         right, wrong: rewards of the two verdicts.
-        longest: tokens of a response that was cut off; a multiple of 10 keeps the others' proportions.
+        longest: tokens of a response that was truncated; a multiple of 10 keeps the others' proportions.
     """
     rows = _SHAPES[shape]
     tokens = [max(1, round(row.length * longest)) for row in rows]

@@ -20,7 +20,7 @@ class Members:
     """The rollouts of one group, as arrays over its ``G`` members. Ragged: every member has its own length.
 
     Only trainable tokens count: those a member sampled itself. Observed tokens (tool output) and a branch's prefix
-    are left out of every array. What is not given says that every member is a root from the plain prompt.
+    are excluded from every array. What is not given says that every member is a root from the plain prompt.
 
     Attributes:
         rewards_G: float64; NaN is *unscorable* (the verifier failed).

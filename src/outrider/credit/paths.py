@@ -21,7 +21,7 @@ Streams do not mix. Every stream's rollouts train in that stream, with that stre
 stream of their own train the prefixes there under ``repeat``, and change nothing in their parents' rows under
 ``count_once``. A segment's value is known in its owner's stream alone; elsewhere the token stays context.
 
-A rollout that is left out (its context says so, or a stage dropped it) has no row, and takes no part in a mean; one
+A rollout that is excluded (its context says so, or a stage dropped it) has no row, and takes no part in a mean; one
 that is not valid takes no part either. Their tokens are trained where a row holds them: in a branch's path under
 ``repeat``, nowhere otherwise. How a parent ended, also truncated, makes no difference. A prefix whose owner is not in
 the group stays context.

@@ -14,11 +14,11 @@ class Reply(NamedTuple):
 
     Attributes:
         observation: what the policy reads before its next turn.
-        done: whether there is no next turn; the observation is then left out.
+        done: whether there is no next turn; the observation is then excluded.
         verdict: of the whole rollout, with the last turn; None: there is none yet. Its score fits its outcome.
         error: whether the turn asked for something that cannot be had: a malformed call, an unknown name. Counted.
         cut: whether the observation is the beginning of a longer one. Counted; one that is longer than any may be is
-            cut off by whoever asks.
+            truncated by the caller.
     """
 
     observation: str = ""
@@ -46,7 +46,7 @@ def flooded(texts: Sequence[str], most_bytes: int) -> str:
 
 
 def beginning(text: str, most_bytes: int) -> str:
-    """As much of a text as so many bytes of UTF-8 hold; a character that the cut goes through is left out.
+    """As much of a text as so many bytes of UTF-8 hold; a character that the cut goes through is excluded.
 
     >>> beginning("añb", 2), beginning("añb", 3)
     ('a', 'añ')

@@ -27,7 +27,7 @@ class EnvironmentLimits(NamedTuple):
 
     Attributes:
         seconds: of wall time, after which it has failed.
-        most_bytes: of an observation in UTF-8; the rest of a longer one is cut off, and one beyond a MiB a failure.
+        most_bytes: of an observation in UTF-8; the rest of a longer one is truncated, and one beyond a MiB a failure.
     """
 
     seconds: float = 10.0

@@ -35,7 +35,7 @@ summed gradients  of several processes that hold everything: :math:`4T`, after t
 ================  =====================================================================================================
 
 :math:`L` layers of width :math:`H`, inner width :math:`I`, queries of :math:`D_q` and keys of :math:`D_{kv}` numbers, a
-vocabulary of :math:`V`. Left out: the allocator's gaps, verifiers, and what writing a checkpoint takes.
+vocabulary of :math:`V`. Not counted: the allocator's gaps, verifiers, and what writing a checkpoint takes.
 """
 
 from __future__ import annotations

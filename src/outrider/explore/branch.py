@@ -33,16 +33,16 @@ class Branch(Stage):
       the failures) and the rest drawn; what grew from a chosen root counts with it.
     - ``segment`` cuts (:mod:`outrider.explore.segment`), ``select`` chooses: ``pivots`` of each rollout, tree or
       problem, as the selector says, in each of ``rounds``. Later rounds may branch from branches too.
-    - ``cap``: most branches in a step. Beyond it whole pivots are left out, drawn by identity and counted.
+    - ``cap``: most branches in a step. Beyond it whole pivots are excluded, drawn by identity and counted.
     - ``stream``: ``branch`` gives them credit and a loss of their own (DEEP-GRPO); trees are one stream, ``main``.
 
     A branch keeps its parent's context, prompt and path: ``prefix.ids`` is a slice of ``parent.response_ids``. A pivot
     at the prompt is a fresh rollout after the parent's prompt. Success is the verdict's; a rollout that could not be
-    scored has neither failed nor succeeded. No rollout that an earlier stage left out is branched, nor one whose
+    scored has neither failed nor succeeded. No rollout that an earlier stage excluded is branched, nor one whose
     context is excluded from training: its branches would be too.
 
     Metrics of a step: ``pivots``, ``branches``; ``no_candidate``, rollouts (trees, problems) that should be branched
-    and have no cut; ``excluded``, rollouts passed over for their context; ``capped``, branches that the cap left out;
+    and have no cut; ``excluded``, rollouts passed over for their context; ``capped``, branches that the cap excluded;
     ``short``, rollouts that problems lack to a width that the selector promises; ``ratio``, mean relative depth of the
     pivots; ``recovered``, share of the pivots in failed rollouts from which a branch succeeded; the selector's own. A
     mean of nothing is NaN.
@@ -52,8 +52,8 @@ class Branch(Stage):
 
     Sources: DEEP-GRPO (arXiv 2602.14169) section 4.3 and algorithm 1, P = 1 and B = 8. Decided: candidates are proper
     prefixes (the released code adds the prompt); failure is the verdict, never shaped reward. AttnRL (arXiv
-    2509.26628) for ``by_accuracy``; it drops solved problems that attract little attention, which is left out: they
-    are branched like any other. TreeRL, Tree-GRPO, TreePO: see the selectors.
+    2509.26628) for ``by_accuracy``; it drops solved problems that attract little attention, which is not implemented:
+    they are branched like any other. TreeRL, Tree-GRPO, TreePO: see the selectors.
 
     >>> Branch(segment={"chunk": {"tokens": 8}}, select="surprisal", branches=2).model_dump()["select"]
     {'surprisal': {}}

@@ -33,7 +33,7 @@ class Commit(Stage):
     other. The last 100,000 evicted problems are remembered.
 
     The rate is that of scorable rollouts from the plain prompt. Degenerate cases: an empty batch asks for nothing;
-    groups that an earlier stage has left out count as none; if no problem is within the band, all are dropped and the
+    groups that an earlier stage has excluded count as none; if no problem is within the band, all are dropped and the
     step has no update; a task without further problems ends the rounds early.
 
     Source: Kim et al. 2026, "Pilot-Commit", arXiv 2605.26606, as its released code has it (recipe/pc); of the paper

@@ -35,7 +35,7 @@ class EntropyBranch(Stage):
     Boundaries are taken one by one, the first of all paths, then the second, branches included, as if all were written
     at the same time, until a problem has ``total`` rollouts. When no path reaches further, what is left is spent on
     fresh rollouts from the prompt. So every problem ends with exactly ``total``, those of earlier stages counted (N of
-    the paper; a problem with more keeps them, one that an earlier stage left out gets none). Paths that divide at one
+    the paper; a problem with more keeps them, one that an earlier stage excluded gets none). Paths that divide at one
     boundary compete for the last places in seeded order. On single-turn tasks ``segment: {delimiter: …}`` makes steps
     the turns.
 

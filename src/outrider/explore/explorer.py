@@ -223,10 +223,10 @@ def _dropped(stage: Stage, groups: Sequence[Group]) -> dict[str, str]:
 def _without(group: Group, dropped: Mapping[str, str]) -> Group:
     """The group with itself, or some of its rollouts, marked as not trained on."""
     if group.id in dropped:
-        return group.left_out(dropped[group.id])
+        return group.excluded(dropped[group.id])
     if not any(rollout.id in dropped for rollout in group.rollouts):
         return group
-    marked = (r.left_out(dropped[r.id]) if r.id in dropped else r for r in group.rollouts)
+    marked = (r.excluded(dropped[r.id]) if r.id in dropped else r for r in group.rollouts)
     return replace(group, rollouts=tuple(marked))
 
 

@@ -21,7 +21,7 @@ class Greedy(Stage):
 
     A request that says how to draw says all of it, so ``max_tokens`` is given here once more.
 
-    Degenerate cases: an empty batch, and groups without rollouts or wholly left out by an earlier stage, get none.
+    Degenerate cases: an empty batch, and groups without rollouts or wholly excluded by an earlier stage, get none.
 
     Source: ReMax, Li et al. 2023, arXiv 2310.10505, algorithm 1.
 

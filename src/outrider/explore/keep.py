@@ -27,7 +27,7 @@ class Keep(Stage):
     r"""Keeps so many responses of the whole step, and leaves the others out: ``incorrect``, ``unscorable``, or
     ``beyond the most``.
 
-    Of what is not left out yet, those that succeed are ranked, highest first, by their mean over tokens of
+    Of what is not excluded yet, those that succeed are ranked, highest first, by their mean over tokens of
 
     * ``entropy``: the entropy that they were drawn with;
     * ``branching``: the rollout branching factor, the fewest tokens that hold a probability of at least ``mass``, at

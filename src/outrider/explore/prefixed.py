@@ -45,7 +45,7 @@ class Prefixed(Stage):
     A prefix is another problem, so its rollouts are to be compared among themselves: credit ``siblings_mean``. They
     start where no rollout of this step was, and say nothing of the problem's pass rate.
 
-    Degenerate cases: nothing kept, a success of fewer than two tokens, or a group that earlier stages left out: nothing
+    Degenerate cases: nothing kept, a success of fewer than two tokens, or a group that earlier stages excluded: nothing
     is asked for; a prefix keeps at least one token and leaves at least one; unscorable rollouts are no failures, and
     a problem of which none could be verified is not unsolved; cuts that coincide have one family of twice the size.
     Successes with prefixes count, so that a problem may be led on by what it led to. Responses in which an environment

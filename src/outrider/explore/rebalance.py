@@ -29,7 +29,7 @@ class Rebalance(Stage):
 
         extra = min(ceil((target - N S(a)) / S(a)), n_max - N)
 
-    ``N`` and ``a`` are those of the scorable rollouts from the plain prompt that no stage has left out; branches and
+    ``N`` and ``a`` are those of the scorable rollouts from the plain prompt that no stage has excluded; branches and
     seeded rollouts say nothing of the pass rate. The cap counts unscorable ones too: they were paid for. All counts
     are exact, by integer arithmetic.
 

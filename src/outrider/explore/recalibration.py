@@ -43,7 +43,7 @@ class Recalibration:
 
     slope: float = 1.0
     shift: float = 0.0
-    taken: float = field(default=1.0, compare=False)  # of the last Newton step, the share that was not cut off
+    taken: float = field(default=1.0, compare=False)  # of the last Newton step, the share that was not clipped
     _found: Floats = field(default_factory=_ALONE.copy, compare=False)  # slope and shift before they are drawn back
     _information: Floats = field(default_factory=lambda: np.zeros((2, 2)), compare=False)  # of the two
 

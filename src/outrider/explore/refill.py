@@ -32,7 +32,7 @@ class Refill(Stage):
     beyond the target; which ones, a seeded draw decides, whatever the order they came in). They stay on record.
 
     Degenerate cases: verifier errors count as absent, so one success among errors is ``solved``; groups of one are
-    never mixed; groups that an earlier stage has left out count as neither; an empty batch asks for nothing; if no
+    never mixed; groups that an earlier stage has excluded count as neither; an empty batch asks for nothing; if no
     group is mixed, all are dropped and the step has no update; a task without further problems ends the rounds early.
 
     Differences: the released scripts stop the run when the rounds are used up, and estimate nothing: they sample
@@ -124,7 +124,7 @@ def expected(missing: int, found: int, sampled: int) -> int:
 
 
 def live(groups: Sequence[Group]) -> list[Group]:
-    """Groups that have rollouts and that no earlier stage has left out."""
+    """Groups that have rollouts and that no earlier stage has excluded."""
     return [group for group in groups if group.size and not group.dropped]
 
 

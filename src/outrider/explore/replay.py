@@ -45,7 +45,7 @@ class Replay(Stage):
     (``learn/…``, and those of a correction) are of it too. The stage stands last.
 
     Degenerate cases: nothing kept, or a group without a plain rollout that could be verified: nothing is replayed, nor
-    in a group that an earlier stage left out, so that behind ``refill``, which leaves the unsolved out, it has nothing
+    in a group that an earlier stage excluded, so that behind ``refill``, which leaves the unsolved out, it has nothing
     to do. Only successes that were drawn and might be trained on are kept, never replays, so that one is replayed again
     and again and grows older; ``oldest`` puts an end to that. One that was drawn at another temperature or from another
     prompt than this step's (a run may be resumed with such) is let go: ``outdated``. Responses in which an environment

@@ -82,11 +82,11 @@ class Seed(Options):
 
     The corpus is what the run itself has solved: after each step the last success of every problem replaces its entry,
     successes that examples helped to included (they are flagged). Success is the verdict; thoughts in
-    ``<think>…</think>`` are left out. Nearest is by cosine of the questions, best first, the latest stored first among
+    ``<think>…</think>`` are excluded. Nearest is by cosine of the questions, best first, the latest stored first among
     equals; the problem itself is never its own example, under another id either, and no likeness is too small. What is
     written is :class:`ExemplarTemplate`; if it has more than ``max_tokens`` tokens, or leaves the longest response no
     room in the model's context, solutions are cut at their ends, all to the same length, and if even one character each
-    is too much, the last example is left out. The question is never cut.
+    is too much, the last example is excluded. The question is never cut.
 
     Fewer than ``k`` solved problems: fewer examples. None, or none that fits: the plain prompt, counted as
     ``unseeded``. A full corpus forgets the entry stored longest ago, counted as ``evicted``.
@@ -95,7 +95,7 @@ class Seed(Options):
     or none; a stream has no end to rank, so here the nearest of what is solved are taken, however far.
 
     Decided where XRPO is open: the corpus begins empty, or with a file (its "baseline-correct solutions"); thoughts
-    are left out, as the lengths in its Table 9 suggest; a rollout is trained after the prompt it was drawn from
+    are excluded, as the lengths in its Table 9 suggest; a rollout is trained after the prompt it was drawn from
     (``trained: as_generated``), which has ratio 1 but an objective with examples in it. ``original`` trains it after
     the plain prompt, with the log-probabilities that it was drawn with as the old ones: the ratio begins at
     ``pi(y | plain) / pi(y | seeded)``, which the surrogate's clip bounds for positive advantages and

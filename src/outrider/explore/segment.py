@@ -115,7 +115,7 @@ class Delimiter(Segmenter):
     Marks are looked for in the joined text of the tokens, from left to right, the longest first, without overlap. So
     ``".\\n"`` as one token ends a sentence, which the released code of DEEP-GRPO misses (it compares ids with the one
     of "."), and a blank line of two tokens is found too. A response without a mark is one segment; AttnRL's second
-    attempts there (lines, then tokens) are left out. Source: DEEP-GRPO (arXiv 2602.14169) section 4.1.
+    attempts there (lines, then tokens) are excluded. Source: DEEP-GRPO (arXiv 2602.14169) section 4.1.
 
     >>> Delimiter(marks=["."]).bounds(["a", ".\\n", "b", ".", "c"], np.ones(5, bool))
     [2, 4]

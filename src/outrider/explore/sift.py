@@ -24,7 +24,7 @@ class Sift(Stage):
 
     What stands behind the first box is not looked at: it is not imitated (``until_box``).
 
-    It asks for no rollouts. What is left out stays on record, counts in baselines, and costs what it cost.
+    It asks for no rollouts. What is excluded stays on record, counts in baselines, and costs what it cost.
 
     Source: the filters of rejection fine-tuning, STILL report, arXiv 2508.07534, section 4.4.1, which does not define
     its redundancy (:func:`outrider.texts.redundancy`). Its fourth rule, that nothing behind the first answer is

@@ -28,7 +28,7 @@ PROJECT = "outrider"
 
 
 class Exported(NamedTuple):
-    """What an export has written: ``paths`` (of trackio its folder), and sentences on what was left out."""
+    """What an export has written: ``paths`` (of trackio its folder), and sentences on what was skipped."""
 
     paths: list[Path]
     notices: list[str]

@@ -23,13 +23,13 @@ def gold_answers(config: Mapping[str, Any], notes: Notes) -> dict[str, str]:
     outside = config.get("components") or [*import_paths({**config, "model": None})]
     if outside:
         named = ", ".join(outside)
-        notes.say(f"Gold answers were left out: an export runs no code of a run, and this one has some ({named}).")
+        notes.say(f"Gold answers were skipped: an export runs no code of a run, and this one has some ({named}).")
         return {}
     try:
         recipe = recipe_of_run(config)
         problems = heldout_problems(recipe.task, recipe.evaluate)
     except (UserError, OSError) as error:
-        notes.say(f"Gold answers were left out: {error}")
+        notes.say(f"Gold answers were skipped: {error}")
         return {}
     return {problem.id: _text(problem.answer) for problem in problems if problem.answer is not None}
 

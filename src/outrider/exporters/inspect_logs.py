@@ -35,7 +35,7 @@ class LogNames(NamedTuple):
 def write_inspect(parts: Sequence[ExportPart], folder: Path, names: LogNames, notes: Notes) -> list[Path]:
     """Write the log of each part: a sample for each rollout, which is an epoch of its problem.
 
-    A rollout without a text is left out and counted; one that is never verified has no score; one without a prompt has
+    A rollout without a text is skipped and counted; one that is never verified has no score; one without a prompt has
     an empty input.
 
     Raises:
@@ -53,7 +53,7 @@ def _write(archive: ZipFile, part: ExportPart, names: LogNames, notes: Notes) ->
     epochs, summaries = Counter[str](), list[dict[str, Any]]()
     for rollout in part.rollouts:
         if rollout.row["text"] is None:
-            notes.count("rollout without a text was left out", "rollouts without a text were left out")
+            notes.count("rollout without a text was skipped", "rollouts without a text were skipped")
             continue
         problem = rollout.row["problem_id"]
         epochs[problem] += 1

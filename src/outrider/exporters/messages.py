@@ -19,7 +19,7 @@ def messages_of(rollout: ExportedRollout) -> list[Said]:
     """Prompt and response; a response of several turns as one message for each turn and each observation.
 
     A prefix is the beginning of the first turn, with what was observed in it. An empty prompt or response stays a
-    message; empty turns between observations are left out.
+    message; empty turns between observations are excluded.
     """
     first, *rest = text_parts(rollout.row["text"] or "", rollout.observed)
     parts = [first._replace(text=(rollout.prefix or "") + first.text), *rest]

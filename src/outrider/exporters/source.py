@@ -50,7 +50,7 @@ class ExportChoice(NamedTuple):
 
 
 def parts_of(run: RunData, wanted: ExportChoice, tokenizer: Tokenizer | None = None) -> list[ExportPart]:
-    """The parts of a run that are wanted, by split and step. Damaged files are left out and named in ``run.notices``.
+    """The parts of a run that are wanted, by split and step. Damaged files are excluded and named in ``run.notices``.
 
     Args:
         tokenizer: decodes the prompts of a run, special tokens included; without it they are None.

@@ -22,7 +22,7 @@ _TEXTS = ("prompt", "text")  # they are the messages
 def write_traces(parts: Sequence[ExportPart], folder: Path | None, project: str, name: str, notes: Notes) -> list[Path]:
     """Write the rollouts as traces of a new run ``name``: the key is the split, the step that of the rollout.
 
-    A rollout without a text is left out and counted.
+    A rollout without a text is skipped and counted.
 
     Args:
         folder: trackio's folder; None: where trackio keeps its projects (``TRACKIO_DIR``).
@@ -71,7 +71,7 @@ def _refuse_existing(trackio: Any, project: str, name: str) -> None:
 def _traces(trackio: Any, rollouts: Sequence[ExportedRollout], notes: Notes) -> Iterator[Any]:
     for rollout in rollouts:
         if rollout.row["text"] is None:
-            notes.count("rollout without a text was left out", "rollouts without a text were left out")
+            notes.count("rollout without a text was skipped", "rollouts without a text were skipped")
             continue
         notes.count("trace has no prompt", "traces have no prompt", rollout.row["prompt"] is None)
         known = {name: rollout.row[name] for name in PLAIN.names if name not in _TEXTS}

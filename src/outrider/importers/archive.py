@@ -47,7 +47,7 @@ def _content(path: Path, info: ZipInfo) -> bytes:
     except (OSError, pa.ArrowException, struct.error, zlib.error, NotImplementedError) as error:
         raise UserError(f"{path}: {info.filename} cannot be read ({error}).") from error
     if len(content) != info.file_size or zlib.crc32(content) != info.CRC:
-        raise UserError(f"{path}: {info.filename} cannot be read (it is cut off or damaged).")
+        raise UserError(f"{path}: {info.filename} cannot be read (it is truncated or damaged).")
     return content
 
 

@@ -114,7 +114,7 @@ def _json(path: Path) -> Head:
                 if key == "samples" or len(first) == MANY_KEYS:
                     break
     except (ValueError, RecursionError):
-        pass  # cut off or not JSON: the keys read so far are enough
+        pass  # truncated or not JSON: the keys read so far are enough
     return _head("json", first, first) if first else _head("other")
 
 

@@ -68,7 +68,7 @@ def _members(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:
 
 def _source(path: Path) -> EvaluationSource:
     """Model and task of a log, from its header; errors are reported when the log is read."""
-    # notes of its own, thrown away: rows() reads the log again and counts what is cut off
+    # notes of its own, thrown away: rows() reads the log again and counts what is truncated
     header = next((value for key, value, _ in _members(path, Notes()) if key == "eval"), None)
     known = header if isinstance(header, Mapping) else {}
     return EvaluationSource(str(known.get("model") or ""), str(known.get("task") or ""), path.stem)
@@ -89,7 +89,7 @@ def _archive(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:
         yield "eval", json.loads(start())["eval"], str(path)
     chunked = [name for name, _ in samples if name.count("/") > 1 and name.endswith("/sample.json")]
     if chunked:
-        notes.count("sample was left out, as it is chunked", "samples were left out, as they are chunked", len(chunked))
+        notes.count("sample was skipped, as it is chunked", "samples were skipped, as they are chunked", len(chunked))
     for name, read in samples:
         if _SAMPLE.fullmatch(name):  # the id of a sample may have slashes
             with in_form(f"{path}, {name}", "Inspect"):
@@ -106,7 +106,7 @@ def _object(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:
                 if key in ("eval", "samples"):
                     yield key, value, f"{path}, sample {number}" if number else str(path)
         except CutOffError:
-            notes.count("log was read up to where it is cut off", "logs were read up to where they are cut off")
+            notes.count("log was read up to where it is truncated", "logs were read up to where they are truncated")
 
 
 def _row(sample: Mapping[str, Any], header: Mapping[str, Any], where: str, notes: Notes) -> ImportedRow:

@@ -22,7 +22,7 @@ def members(file: TextIO, each: str, limit: int | None = None) -> Iterator[tuple
     Args:
         file: of text.
         each: the key whose list is read element by element.
-        limit: characters to read at most; a longer object counts as cut off.
+        limit: characters to read at most; a longer object counts as truncated.
 
     Raises:
         CutOffError: the file, or the limit, ends in the middle.
@@ -119,7 +119,7 @@ class _Text:
             return value
 
     def _broken(self, error: json.JSONDecodeError) -> ValueError:
-        """Cut off, where the value is broken at the very end; else the decoder's error."""
+        """Truncated, where the value is broken at the very end; else the decoder's error."""
         # 16 characters hold any literal or escape, so an error before them is not one of the end
         cut = error.pos >= len(error.doc.rstrip()) - 16 or error.msg.startswith("Unterminated string")
         return CutOffError("the text ends in the middle of a value") if cut else ValueError(error.msg)

@@ -30,8 +30,8 @@ def json_lines(path: Path, notes: Notes) -> Iterator[Record]:
     Only a line feed ends a line: the separators U+2028 and U+0085 may stand unescaped in a text. NaN and infinities are
     read, as Python writes them.
 
-    A last line that cannot be read was cut off by a kill, or is being written: it is left out and counted. A file that
-    begins with a bracket is one list of such objects.
+    A last line that cannot be read was truncated by a kill, or is being written: it is skipped and counted. A file
+    that begins with a bracket is one list of such objects.
 
     Raises:
         UserError: a line before the last, or an element of a list, cannot be read or is no object, or there is no such
@@ -58,7 +58,7 @@ def json_lines(path: Path, notes: Notes) -> Iterator[Record]:
                 continue
             yield Record(data, f"{path}, line {number}")
     if broken:
-        notes.count("last line was left out, as it is cut off", "last lines were left out, as they are cut off")
+        notes.count("last line was skipped, as it is truncated", "last lines were skipped, as they are truncated")
 
 
 def is_list(path: Path) -> bool:
@@ -84,16 +84,16 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
     """A file to read bytes from, uncompressed where its name ends in ``.gz`` or ``.zst``.
 
     Raises:
-        UserError: the system refuses, or what is compressed is damaged or cut off.
+        UserError: the system refuses, or what is compressed is damaged or truncated.
     """
     try:
         with open_bytes(path) as file:
             yield file
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UserError(f"{path} cannot be read to its end: its compression is damaged or cut off.") from error
+        raise UserError(f"{path} cannot be read to its end: its compression is damaged or truncated.") from error
     except OSError as error:
         if error.strerror is None:  # of pyarrow, for what is compressed
-            raise UserError(f"{path} cannot be read to its end: its compression is damaged or cut off.") from error
+            raise UserError(f"{path} cannot be read to its end: its compression is damaged or truncated.") from error
         raise UserError(f"{path} cannot be read: {error.strerror}.") from error
 
 

@@ -38,7 +38,7 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
     A metric scores *all* responses to a document together. It is the verdict of a single response; with ``repeats`` it
     belongs to none of them, and they have no verdict.
 
-    Lines with likelihoods of given answers are left out, since they are not rollouts.
+    Lines with likelihoods of given answers are excluded, since they are not rollouts.
 
     Files of several models, tasks or dates are kept apart, by their names and folders.
     """
@@ -51,8 +51,8 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
             chosen = name if chosen is None else chosen
             if name != chosen:
                 notes.count(
-                    f"line of a filter other than {chosen} was left out, as it repeats a response",
-                    f"lines of filters other than {chosen} were left out, as they repeat its responses",
+                    f"line of a filter other than {chosen} was skipped, as it repeats a response",
+                    f"lines of filters other than {chosen} were skipped, as they repeat its responses",
                 )
                 continue
             with in_form(record.where, "lm-eval"):
@@ -73,7 +73,7 @@ def _responses(record: Record, label: EvaluationLabel, notes: Notes) -> list[Imp
     data, where = record
     responses, request = _generated(data), _request(data)
     if responses is None:
-        notes.count("line without generated text was left out", "lines without generated text were left out")
+        notes.count("line without generated text was skipped", "lines without generated text were skipped")
         return []
     metrics = [name for name in data.get("metrics") or [] if name in data]
     named = {f"{name},{data.get('filter')}": data[name] for name in metrics}

@@ -1,17 +1,17 @@
-"""Notes of an importer: how fields were read, and how many records were left out."""
+"""Notes of an importer: how fields were read, and how many records were skipped."""
 
 from __future__ import annotations
 
 
 class Notes:
-    """Sentences, each once, and counts of records that were left out, in the order of their first occurrence.
+    """Sentences, each once, and counts of records that were skipped, in the order of their first occurrence.
 
     >>> notes = Notes()
     >>> notes.say("success is acc.")
     >>> for _ in range(1200):
-    ...     notes.count("line was left out", "lines were left out")
+    ...     notes.count("line was skipped", "lines were skipped")
     >>> notes.sentences()
-    ['success is acc.', '1,200 lines were left out.']
+    ['success is acc.', '1,200 lines were skipped.']
     """
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ from outrider.importers.table import ImportedRow, note_counts, table
 class Format(Protocol):
     """What each file of a framework's dump is: whether a file that begins like this is one, and the rollouts of some.
 
-    What is taken as what and what is left out goes into the notes. What the user asked for is applied to the rows
+    What is taken as what and what is excluded goes into the notes. What the user asked for is applied to the rows
     afterwards, so most formats need not look at it.
     """
 
@@ -47,7 +47,7 @@ class Imported(NamedTuple):
     Attributes:
         rollouts: a table with the schema :data:`outrider.importers.plain.PLAIN`.
         format: its name.
-        notes: sentences: what was taken as what, what was left out and how many.
+        notes: sentences: what was taken as what, what was skipped and how many.
         warnings: the first of these: in what part the dump was not read.
     """
 
@@ -126,11 +126,11 @@ def _only_format(path: Path, files: Iterable[tuple[Path, Head]], named: bool) ->
 
 
 def _chosen(path: Path, files: list[tuple[Path, Head]], name: str, notes: Notes) -> list[Path]:
-    """The files of a format: a single file in any case; in a folder others are left out and counted."""
+    """The files of a format: a single file in any case; in a folder others are skipped and counted."""
     if path.is_file():
         return [path]
     kinds = _READABLE.get(name)
     paths = [file for file, head in files if (head.kind in kinds if kinds else FORMATS[name].recognises(head))]
     others = len(files) - len(paths)
-    notes.count(f"other file in {path} was left out", f"other files in {path} were left out", others)
+    notes.count(f"other file in {path} was skipped", f"other files in {path} were skipped", others)
     return paths

@@ -58,7 +58,7 @@ def table(rows: Iterable[ImportedRow], notes: Notes) -> pa.Table:
     """The plain table of some rows, in their order.
 
     A problem is identified by ``problem``, else by a hash of its prompt, after the name of its ``test_set`` if it has
-    one; a row with neither is left out and counted. A group is one problem in one step of one split; members are
+    one; a row with neither is skipped and counted. A group is one problem in one step of one split; members are
     numbered in the order of the rows. Where there are several models, ids begin with the ``model``, so that no number
     is taken over two of them.
 
@@ -99,7 +99,7 @@ def _identified(
     test_set, model = (_text(values.get(name)) or None for name in ("test_set", "model"))
     if problem is None:
         notes.count(
-            "rollout without a problem or prompt was left out", "rollouts without a problem or prompt were left out"
+            "rollout without a problem or prompt was skipped", "rollouts without a problem or prompt were skipped"
         )
         return None
     split, step = values["split"], _number(PLAIN.field("step"), values["step"], where)
@@ -118,9 +118,7 @@ def _identified(
         values["turns"] = turns_of(row.values.get("text"))
     if values.get("stop") not in (None, *StopReason):
         values["stop"] = None
-        notes.count(
-            "stop reason is not known here and was left out", "stop reasons are not known here and were left out"
-        )
+        notes.count("stop reason is not known here and was skipped", "stop reasons are not known here and were skipped")
     if values.get("prompt") is None and not _is_label(values.get("problem")):
         values["prompt"] = values.get("problem")  # a long text in this field is the prompt itself
     members[model, group_id] += 1

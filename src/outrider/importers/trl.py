@@ -35,7 +35,7 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
     :mod:`outrider.importers.trl_rewards` finds them. NaN is null in these files: a reward function whose column is null
     did not apply, and where all are null TRL found the completion unscorable.
 
-    A file with the same rollouts as the file before is the same generation batch, logged again: it is left out.
+    A file with the same rollouts as the file before is the same generation batch, logged again: it is excluded.
     """
     notes.say(
         "TRL's files do not tell training from evaluation: all is taken as training, and where an evaluation fell on "
@@ -49,9 +49,9 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
     for path in paths:
         if previous is not None and _same(previous, path):
             notes.count(
-                "file was left out, as it holds the rollouts of the file before (logged again before new ones were "
+                "file was skipped, as it holds the rollouts of the file before (logged again before new ones were "
                 "drawn)",
-                "files were left out, as they hold the rollouts of the file before (logged again before new ones were "
+                "files were skipped, as they hold the rollouts of the file before (logged again before new ones were "
                 "drawn)",
             )
             continue

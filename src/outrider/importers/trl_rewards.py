@@ -60,7 +60,7 @@ def rewards_of(paths: Sequence[Path]) -> Rewards:
     if not given:
         return Rewards(
             (),
-            f"reward is left out: no sum of {', '.join(floats)} gives the advantages, so they are weighted, or are not "
+            f"reward is excluded: no sum of {', '.join(floats)} gives the advantages, so they are weighted, or are not "
             f"rewards; {_NAME_IT}.",
         )
     return Rewards(given, _note(given, floats, "which gives the advantages"))

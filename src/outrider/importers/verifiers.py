@@ -81,7 +81,7 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
             if isinstance(name, str) and name in seen:
                 if not unused:
                     notes.count(
-                        "trace was left out, as it was read before", "traces were left out, as they were read before"
+                        "trace was skipped, as it was read before", "traces were skipped, as they were read before"
                     )
                 continue
             if isinstance(name, str):
@@ -148,14 +148,14 @@ def _file(path: Path, notes: Notes, episodes: Counter[Path]) -> Iterator[Importe
 def _episode(data: Mapping[str, Any], where: str, notes: Notes) -> list[ImportedRow]:
     results = []
     if not data["traces"]:
-        notes.count("episode without a trace was left out", "episodes without a trace were left out")
+        notes.count("episode without a trace was skipped", "episodes without a trace were skipped")
     for trace in data["traces"]:
         if _dig(trace, "agent", "trainable", default=True):
             results.append(_trace(trace, data, where))
         else:
             notes.count(
-                "trace of an agent that is not trained was left out",
-                "traces of agents that are not trained were left out",
+                "trace of an agent that is not trained was skipped",
+                "traces of agents that are not trained were skipped",
             )
     return results
 

@@ -69,7 +69,7 @@ def _repeated(path: Path, notes: Notes) -> dict[PromptKey, int]:
     multiple of it. A number of one counts only where more than half of the prompts have one response. Prompts with more
     responses that are no whole multiple are counted in the notes and stay as they are.
     """
-    # notes of its own, thrown away: rows() reads these lines again and counts what is left out
+    # notes of its own, thrown away: rows() reads these lines again and counts what is excluded
     sizes = Counter(_key(data) for data, _ in json_lines(path, Notes()) if not isinstance(data.get("uid"), str))
     results: dict[PromptKey, int] = {}
     for step in dict.fromkeys((at, validated) for at, validated, _ in sizes):
@@ -120,8 +120,8 @@ def _final(records: Iterator[Record], notes: Notes) -> Iterator[Record]:
         if last is not None:
             if _rollout(last) is not None and _rollout(last) == _rollout(record):
                 notes.count(
-                    "earlier output of a rollout was left out: its last one stands for it",
-                    "earlier outputs of rollouts were left out: the last one stands for each",
+                    "earlier output of a rollout was skipped: its last one stands for it",
+                    "earlier outputs of rollouts were skipped: the last one stands for each",
                 )
             else:
                 yield last

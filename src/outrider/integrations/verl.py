@@ -71,7 +71,7 @@ def register_loss(name: str, surrogate: Surrogate | str | Mapping[str, Any]) -> 
 def register_defaults() -> list[str]:
     """Register baselines and surrogates with their default options as ``outrider_<name>``; return the names.
 
-    Left out are surrogates that read the likeliest tokens, which verl does not tell.
+    Not supported: surrogates that read the likeliest tokens, which verl does not tell.
     """
     surrogates = [name for name, surrogate in SURROGATES.items() if not surrogate().reads_top]
     for baseline in BASELINES:

@@ -22,7 +22,7 @@ class Records:
         self._folder: RunFolder | None = None
 
     def begin(self, step: int) -> None:
-        """Go on after ``step``, 0 for a run that begins; what a run that was cut off has left later is set aside.
+        """Go on after ``step``, 0 for a run that begins; what a run that was interrupted has left later is set aside.
 
         Raises:
             UserError: there is no run where one should go on, or one with another recipe.

@@ -67,7 +67,7 @@ def fine_tune(
     """Train ``policy`` in place; ``report(step, metrics)`` after every step. Loss: mean over the tokens to be learnt.
 
     Problems follow from the step alone, so a ``learner`` that has done some steps goes on as if it had never stopped.
-    A problem that takes more tokens than the model's context, with its solution, is left out and counted: ``too_long``.
+    A problem that takes more tokens than the model's context, with its solution, is skipped and counted: ``too_long``.
 
     Raises:
         UserError: all problems of a step are too long; a problem has no solution; ``prompts`` of a task with turns.

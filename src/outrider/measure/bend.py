@@ -28,7 +28,7 @@ class Bend:
         shape: ``"levels off"``: a rising (or falling) stage and a plateau. ``"bends"``: two slopes, the second no
             plateau. ``"steady"``: one slope all along. ``"flat"``: no slope that the noise lets one see.
             ``"constant"``: every value is the same. ``"too short"``: fewer than :data:`FEWEST` points.
-        left_out: values that are NaN.
+        excluded: values that are NaN.
         p_value: chance that a straight line with such noise would bend at least as much.
         early, late: slopes per unit of x before and after the bend; without a bend both are that of the one line.
         bend: x at which the two segments meet; only for the two shapes with a bend, as ``at_bend``.
@@ -36,7 +36,7 @@ class Bend:
     """
 
     shape: CurveShape
-    left_out: int
+    excluded: int
     p_value: float = np.nan
     early: IntervalBounds = NONE
     late: IntervalBounds = NONE
@@ -68,7 +68,7 @@ def find_bend(
     The curve ``levels off`` if the bend is significant and the late slope is at most ``plateau`` times as steep as the
     early one. Works for falling curves (entropy) as well. A bend at an end of the middle 80 % may lie further out.
 
-    Degenerate cases: NaN in x or y is left out, and counted. A curve without any noise around one line has no bend.
+    Degenerate cases: NaN in x or y is excluded, and counted. A curve without any noise around one line has no bend.
     The p-value is never below 1 / (resamples + 1).
 
     Raises:
@@ -86,19 +86,19 @@ def find_bend(
     if x.shape != y.shape or resamples < 1:
         raise ValueError(f"a bend needs pairs and a resample, not {len(x)} x, {len(y)} y and {resamples} resamples")
     known_N = np.isfinite(x) & np.isfinite(y)
-    left_out = int((~known_N).sum())
+    excluded = int((~known_N).sum())
     x, y = x[known_N], y[known_N]
     if (np.diff(x) <= 0).any():
         raise ValueError("the x of a curve must rise")
     if len(x) < FEWEST or np.ptp(y) == 0:
-        return Bend("too short" if len(x) < FEWEST else "constant", left_out)
+        return Bend("too short" if len(x) < FEWEST else "constant", excluded)
     fit = _Candidates(x)
     p_value = _p_value(fit, y, resamples, seed)
     if p_value >= significance:
         line_N = fit.line(y)
         slope = bounds(fit.slope(y[None])[0], fit.slope(line_N + noise(y - line_N, 2, resamples, seed + 1)))
         shape: CurveShape = "steady" if slope.excludes_zero else "flat"
-        return Bend(shape, left_out, p_value, slope, slope, start=float(line_N[0]))
+        return Bend(shape, excluded, p_value, slope, slope, start=float(line_N[0]))
     segments_N = fit.segments(y)
     drawn_BN = segments_N + noise(y - segments_N, 4, resamples, seed + 1)
     early, late = (
@@ -107,7 +107,7 @@ def find_bend(
     bend = bounds(fit.places(y[None])[0], fit.places(drawn_BN))
     shape = "levels off" if abs(late.value) <= plateau * abs(early.value) else "bends"
     at_bend = float(np.interp(bend.value, x, segments_N))
-    return Bend(shape, left_out, p_value, early, late, bend, float(segments_N[0]), at_bend)
+    return Bend(shape, excluded, p_value, early, late, bend, float(segments_N[0]), at_bend)
 
 
 class _Candidates:

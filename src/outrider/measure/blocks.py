@@ -27,7 +27,7 @@ NONE = IntervalBounds(np.nan, np.nan, np.nan)
 
 
 def bounds(value: float, draws_B: Floats) -> IntervalBounds:
-    """A value with the middle 95 % of its draws; NaN draws are left out."""
+    """A value with the middle 95 % of its draws; NaN draws are excluded."""
     return IntervalBounds(float(value), *middle(draws_B))
 
 

@@ -48,7 +48,7 @@ def bootstrap_mean(
     ``problems_P`` says which problem a value is of, where a problem has several (groups of several steps): they are
     alike, so they are drawn together, and a resample's mean is over all values that it holds.
 
-    Degenerate cases: NaN values are left out, and ``problems`` counts the problems of the rest. No interval (NaN) for
+    Degenerate cases: NaN values are excluded, and ``problems`` counts the problems of the rest. No interval (NaN) for
     ``resamples = 0`` and for fewer than two problems. If all values are equal the interval has no width, which is too
     good to be true; how often intervals hold the truth, in such and other cases, is simulated: docs/intervals.md.
 
@@ -112,7 +112,7 @@ def bootstrap_difference(before_P: ArrayLike, after_P: ArrayLike, resamples: int
     """Mean of ``after - before`` on the same problems, in the same order, with its interval.
 
     Pairing removes the spread between easy and hard problems, which is most of the width of either mean alone: two
-    overlapping intervals can still differ for certain. A problem that is NaN on either side is left out. Otherwise as
+    overlapping intervals can still differ for certain. A problem that is NaN on either side is excluded. Otherwise as
     :func:`bootstrap_mean`.
 
     Raises:

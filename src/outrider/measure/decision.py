@@ -47,7 +47,7 @@ class Decision:
 def decide(pairs: Sequence[tuple[Tally, Tally]], resamples: int = 2000, seed: int = 0) -> Decision:
     """What pairs of counts, before and after, say of pass@1; options as in :func:`bootstrap_mean`.
 
-    Pairs of which one side has no verified sample are left out. Imports scipy.
+    Pairs of which one side has no verified sample are excluded. Imports scipy.
 
     Degenerate cases: without pairs all counts are 0 and ``difference`` is NaN.
     """
@@ -86,7 +86,7 @@ def decisive_problems(changes_P: ArrayLike, resamples: int = 2000, seed: int = 0
     otherwise on a slightly different set.
 
     Degenerate cases: None where the interval of all problems includes 0, or there is none. Fewer than two problems have
-    no interval, which counts as one that includes 0. NaN values are left out.
+    no interval, which counts as one that includes 0. NaN values are excluded.
 
     Source: the smallest share of the data whose removal makes a result insignificant, Broderick, Giordano and Meager
     2020, arXiv 2011.14999. They approximate which data those are; here they are known, as the result is a mean.
@@ -152,7 +152,7 @@ def problems_needed(changes_P: ArrayLike) -> int | None:
     with the mean and the variance of the paired changes. It assumes that the true difference is the one that was seen
     (it may be smaller, or none at all), that further problems are like these, and as many samples of each.
 
-    Degenerate cases: None where the mean change is 0 or there are fewer than two problems. NaN values are left out.
+    Degenerate cases: None where the mean change is 0 or there are fewer than two problems. NaN values are excluded.
 
     Source: the paired power analysis of Miller 2024, arXiv 2411.00640.
 
@@ -204,7 +204,7 @@ def paired_p(changes_P: ArrayLike) -> float:
     ``n`` changes that are not 0 have a p-value of ``2^(1 - n)`` or more: a few problems that all changed alike prove
     little, although their spread is 0. Imports scipy.
 
-    Degenerate cases: 1 where no problem changed; NaN with fewer than two problems. NaN values are left out.
+    Degenerate cases: 1 where no problem changed; NaN with fewer than two problems. NaN values are excluded.
 
     >>> paired_p([0.25, 0.25]), paired_p([0.0, 0.0]), round(paired_p([0.1, 0.3, -0.1, 0.1, 0.2, 0.0]), 3)
     (0.5, 1.0, 0.144)

@@ -2,10 +2,10 @@ r"""How uncertain the policy was: token entropies by position and size.
 
 Exact values are :math:`H_t = -\sum_v \pi(v \mid s_t) \log \pi(v \mid s_t)` in nats, of the full distribution. Where
 only log-probabilities of the sampled tokens exist, :math:`-\log \pi(y_t \mid s_t)` stands in (the *surprisal*). Its
-mean over tokens drawn from that very distribution (temperature 1, nothing cut off) is the mean entropy; a single value
-is not an entropy. So quantiles and the highest tokens describe surprisal, and a group that depends on the token drawn
-(its category, its outcome, and through the length its relative position) has a mean that is biased as an estimate of
-its entropy. Who shows such a number says which it is.
+mean over tokens drawn from that very distribution (temperature 1, no truncation of the distribution) is the mean
+entropy; a single value is not an entropy. So quantiles and the highest tokens describe surprisal, and a group that
+depends on the token drawn (its category, its outcome, and through the length its relative position) has a mean that is
+biased as an estimate of its entropy. Who shows such a number says which it is.
 
 Source: STILL report, arXiv 2508.07534, Eq. 3.
 """
@@ -62,7 +62,7 @@ def spread(
     levels: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.8, 0.95, 0.99),
     share: float = 0.2,
 ) -> Spread:
-    """Quantiles (nats), and what the highest ``share`` of tokens carries. NaN is left out; of nothing all is NaN.
+    """Quantiles (nats), and what the highest ``share`` of tokens carries. NaN is excluded; of nothing all is NaN.
 
     Source: the highest 20 % as forking tokens, Wang et al. 2025, arXiv 2506.01939.
 

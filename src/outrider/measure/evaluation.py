@@ -115,7 +115,7 @@ def evaluate(
     """Evaluate a policy from its verified rollouts, in any order.
 
     ``sampled`` holds any number of responses per problem, also none; ``greedy`` at most one. See :class:`Tally` for
-    what counts as a success and what is left out, and :func:`bootstrap_mean` for ``resamples`` and ``seed``.
+    what counts as a success and what is excluded, and :func:`bootstrap_mean` for ``resamples`` and ``seed``.
 
     Degenerate cases: a mean over no problems is NaN with ``problems = 0``; a problem without samples is counted in
     ``Summary.problems`` and in no mean.
@@ -152,7 +152,7 @@ def of_tallies(tallies: Sequence[Tally], resamples: int = 2000, seed: int = 0) -
 def by_level(tallies: Sequence[Tally]) -> dict[str, list[Tally]]:
     """Counts by :attr:`Tally.label`, in natural order; those without a level under "".
 
-    Degenerate cases: empty where no problem has a level. Problems without one are left out where they are of test sets,
+    Degenerate cases: empty where no problem has a level. Problems without one are excluded where they are of test sets,
     since these say more of them than their having no level.
     """
     known = [t for t in tallies if t.label or not t.test_set]

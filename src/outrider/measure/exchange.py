@@ -19,7 +19,7 @@ class Exchange:
     """A fit of R = -a exp(H) + b.
 
     Attributes:
-        left_out: pairs with a NaN.
+        excluded: pairs with a NaN.
         why_not: why the data cannot say what a and b are, and all numbers are NaN; "" where they can.
         a, b: the parameters.
         ceiling: R at H = 0, b - a: what is left to gain when all entropy is spent, *if* the law holds that far.
@@ -28,7 +28,7 @@ class Exchange:
         draws_B2: a and b of every resample.
     """
 
-    left_out: int
+    excluded: int
     why_not: str = ""
     a: IntervalBounds = NONE
     b: IntervalBounds = NONE
@@ -71,7 +71,7 @@ def fit_exchange(entropies_N: ArrayLike, rewards_N: ArrayLike, resamples: int = 
     the law, not that the law may fail beyond the entropies seen, nor another seed of the run. A run whose reward and
     entropy both drift with time fits any such curve well: ``explained`` is no evidence for the law.
 
-    Degenerate cases: pairs with a NaN are left out, and counted. *Not identified*: fewer than :data:`FEWEST` pairs, or
+    Degenerate cases: pairs with a NaN are excluded, and counted. *Not identified*: fewer than :data:`FEWEST` pairs, or
     entropies that are all (nearly) equal. No interval for ``resamples = 0``.
 
     Raises:
@@ -89,10 +89,10 @@ def fit_exchange(entropies_N: ArrayLike, rewards_N: ArrayLike, resamples: int = 
     if entropies.shape != rewards.shape:
         raise ValueError(f"a law needs pairs, not {len(entropies)} entropies and {len(rewards)} rewards")
     known_N = np.isfinite(entropies) & np.isfinite(rewards)
-    left_out = int((~known_N).sum())
+    excluded = int((~known_N).sum())
     entropies, rewards = entropies[known_N], rewards[known_N]
     if why_not := _why_not(entropies):
-        return Exchange(left_out, why_not)
+        return Exchange(excluded, why_not)
     scaled_N = np.exp(entropies)
     a, b = _line(scaled_N, rewards[None])[0]
     residuals_N = rewards - (b - a * scaled_N)
@@ -100,7 +100,7 @@ def fit_exchange(entropies_N: ArrayLike, rewards_N: ArrayLike, resamples: int = 
     draws_B2 = _line(scaled_N, drawn_BN)
     total = float(np.square(rewards - rewards.mean()).sum())
     return Exchange(
-        left_out=left_out,
+        excluded=excluded,
         a=bounds(a, draws_B2[:, 0]),
         b=bounds(b, draws_B2[:, 1]),
         ceiling=bounds(b - a, draws_B2[:, 1] - draws_B2[:, 0]),

@@ -46,7 +46,7 @@ class Profile:
     Attributes:
         groups: a name per group, or a number where groups lie on an axis (their middle).
         means: one per group.
-        left_out: tokens that are NaN or in no group, so in no mean.
+        excluded: tokens that are NaN or in no group, so in no mean.
         owners_R: the responses that have a token in a mean.
         sums_RK, counts_RK: their sums of values, and tokens.
         draws_BK: the means of every resample; NaN where a resample has no token of a group.
@@ -55,7 +55,7 @@ class Profile:
 
     groups: tuple[Label, ...]
     means: tuple[Mean, ...]
-    left_out: int
+    excluded: int
     owners_R: Ints
     sums_RK: Floats
     counts_RK: Floats
@@ -126,7 +126,7 @@ def means_by_group(values_T: ArrayLike, groups_T: ArrayLike, owners_T: ArrayLike
     """Mean of the values of each group; intervals come from :meth:`Profile.over_problems`.
 
     Args:
-        values_T: NaN is left out, and counted.
+        values_T: NaN is excluded, and counted.
         groups_T: index into ``labels``; negative is in no group, and counted.
         owners_T: the response of every value; any integers.
         labels: names of the groups.
@@ -157,7 +157,7 @@ def means_by_group(values_T: ArrayLike, groups_T: ArrayLike, owners_T: ArrayLike
     return Profile(
         groups=tuple(labels),
         means=means,
-        left_out=int((~kept_T).sum()),
+        excluded=int((~kept_T).sum()),
         owners_R=np.unique(owner_T[kept_T]).astype(np.int64),
         sums_RK=sums_RK,
         counts_RK=counts_RK,

@@ -62,7 +62,7 @@ def squared_effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike
 def by_position(effects_N: ArrayLike, relative_N: ArrayLike, responses_N: ArrayLike) -> Profile:
     """Mean effect by relative position in [0, 1): before the first of ``EDGES``, between them, from the last one on.
 
-    ``responses_N`` says which response each position is of. NaN effects and positions are left out and counted; see
+    ``responses_N`` says which response each position is of. NaN effects and positions are skipped and counted; see
     :func:`means_by_group` for the rest.
 
     Source: STILL report, Figure 6(b).

@@ -22,7 +22,7 @@ class Lengths(NamedTuple):
         mean, std: of the known lengths, as the next four; NaN where there is none. The deviation divides by their
             number.
         p10, median, p90, longest: quantiles, interpolated, and the largest.
-        truncated: share that was cut off, of those for which it is known; NaN where it is of none.
+        truncated: share that was truncated, of those for which it is known; NaN where it is of none.
     """
 
     outcome: str
@@ -43,7 +43,7 @@ def lengths_by_outcome(
 
     ``tokens_R``: tokens per response, NaN where unknown. ``outcome_R``: the verdict's, None where there is none.
     ``truncated_R``: 1 or 0, NaN where unknown; None: all unknown. Truncated responses count with the length at which
-    they were cut off, so a mean over many of them says more about the limit than about the policy.
+    they were truncated, so a mean over many of them says more about the limit than about the policy.
 
     Raises:
         ValueError: the three differ in length.
@@ -119,7 +119,7 @@ def shaped_lengths(
     shaped share is; the third does not. Decided, as the paper says none of it: population deviation, every shaped
     response with the same weight, one step's group as the reference.
 
-    ``success_R``: 1, 0, or NaN for unscorable; lengths that are NaN are left out everywhere. Degenerate cases: a
+    ``success_R``: 1, 0, or NaN for unscorable; lengths that are NaN are excluded everywhere. Degenerate cases: a
     reference without spread (one member, equal lengths) gives no z-score, one without members no ratio either; both
     counts say how many remain.
 
@@ -180,7 +180,7 @@ def drift(step_S: ArrayLike, value_S: ArrayLike) -> Drift:
     That suits what moves fast at first and slowly later, as training does. The error takes residuals as independent;
     those of neighbouring steps are alike, so read twice the error as one.
 
-    Degenerate cases: NaN values and step 0, which has no logarithm, are left out; NaN for fewer than three points, or
+    Degenerate cases: NaN values and step 0, which has no logarithm, are excluded; NaN for fewer than three points, or
     where all are of one step.
 
     Raises:

@@ -11,7 +11,7 @@ def majority(answers: Sequence[str], success: Sequence[bool]) -> float:
     """Expected success of the most frequent answer of one problem: a number in [0, 1].
 
     ``answers`` are compared as text, so whoever extracts them decides what is equal. ``""`` is *no vote*: a response
-    that was cut off or could not be parsed has not settled on an answer, and such responses must not elect one
+    that was truncated or could not be parsed has not settled on an answer, and such responses must not elect one
     together.
 
     Ties are resolved in expectation, not by order: of ``m`` answers that share the most votes each is chosen with
@@ -42,7 +42,7 @@ def majority(answers: Sequence[str], success: Sequence[bool]) -> float:
 def majority_or_unknown(answers: Sequence[str], success: Sequence[bool], settled: Sequence[bool]) -> float:
     """:func:`majority` of the verified responses to one problem; NaN where nothing can be voted over.
 
-    ``settled`` responses were parsed and not cut off, so they have an answer, whether or not anybody has named it. A
+    ``settled`` responses were parsed and not truncated, so they have an answer, whether or not anybody has named it. A
     verifier that only says yes or no names none: then the majority is unknown, and so it is where a response succeeded
     with an answer that nobody knows. It is 0 where no response settled: these elect nothing. A failure without an
     answer beside others that have one is no vote.

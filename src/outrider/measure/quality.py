@@ -36,7 +36,7 @@ class Response:
     """One response, the input of the rules.
 
     Attributes:
-        text: the response, special tokens left out.
+        text: the response, special tokens excluded.
         outcome: of the verdict, None where it was never verified.
         stop: why it ended, None where unknown.
         marker: what every answer begins with (a box, ``####``); ``""`` where answers have no mark.
@@ -194,7 +194,7 @@ RULES: tuple[FaultRule, ...] = (
     FaultRule(
         "no end",
         "format",
-        "1 if the response was cut off by a limit on tokens or context (unknown without a stop reason)",
+        "1 if the response was truncated by a limit on tokens or context (unknown without a stop reason)",
         0,
         cut_off,
     ),
@@ -223,7 +223,7 @@ RULES: tuple[FaultRule, ...] = (
     FaultRule(
         "mixed languages",
         "language",
-        "share of letters that are not of the most frequent script; left out are formulas ($…$, \\(…\\), \\[…\\]),"
+        "share of letters that are not of the most frequent script; excluded are formulas ($…$, \\(…\\), \\[…\\]),"
         " commands (\\name), and Greek letters without a Greek neighbour; Chinese and Japanese scripts count as one"
         " (unknown without letters)",
         0.01,

@@ -25,7 +25,7 @@ class Moved(NamedTuple):
         risen, fallen: sums of the positive and of the negative changes; the latter is negative.
         size: mean size of a change; NaN without tokens.
         beyond: share of the tokens whose probability changed by more than :data:`LARGE`; NaN without tokens.
-        left_out: tokens whose change is NaN.
+        excluded: tokens whose change is NaN.
     """
 
     tokens: int
@@ -33,17 +33,17 @@ class Moved(NamedTuple):
     fallen: float
     size: float
     beyond: float
-    left_out: int
+    excluded: int
 
 
 class Correlation(NamedTuple):
-    """A rank correlation with its interval; NaN where there is none. ``left_out``: responses with a NaN."""
+    """A rank correlation with its interval; NaN where there is none. ``excluded``: responses with a NaN."""
 
     value: float
     low: float
     high: float
     responses: int
-    left_out: int
+    excluded: int
 
 
 def moved(changes_T: ArrayLike, lengths_R: ArrayLike, success_R: ArrayLike) -> dict[str, Moved]:
@@ -134,8 +134,8 @@ def rank_correlation(
     """Spearman's correlation: that of the ranks, ties at their mean rank. Interval by resampling responses.
 
     Responses to one problem are alike: with ``problems_R``, the problem of each, problems are resampled. Ranks are
-    taken anew in every resample. Degenerate cases: pairs with a NaN are left out, and counted; NaN for fewer than three
-    pairs or where one side is constant; resamples in which one is are left out. Imports scipy.
+    taken anew in every resample. Degenerate cases: pairs with a NaN are excluded, and counted; NaN for fewer than three
+    pairs or where one side is constant; resamples in which one is are excluded. Imports scipy.
 
     Raises:
         ValueError: the two differ in length.
@@ -180,5 +180,5 @@ def _moved(changes_T: Floats) -> Moved:
         fallen=float(known_T[known_T < 0].sum()),
         size=float(np.abs(known_T).mean()) if some else np.nan,
         beyond=float((np.abs(known_T) > LARGE).mean()) if some else np.nan,
-        left_out=len(changes_T) - len(known_T),
+        excluded=len(changes_T) - len(known_T),
     )

@@ -47,7 +47,7 @@ class TallyEntry(NamedTuple):
 class Tally:
     """Counts of one problem. All but the ``greedy`` fields, ``timeouts`` and ``errors`` are of the sampled responses.
 
-    A timeout or error of the verifier says nothing about the response: it is left out of ``scorable``, the ``n`` of
+    A timeout or error of the verifier says nothing about the response: it is excluded from ``scorable``, the ``n`` of
     pass@k, which may therefore differ between problems, and counted. An unparseable or truncated response did fail
     to answer, unless its verdict says otherwise: it stays in ``n``, and success follows the verdict alone.
 

@@ -71,13 +71,13 @@ class Overlap:
         regions: for every set of models that is not empty (as names in the order of ``models``) the problems that
             exactly these models leave unsolved. All sets are there, most models last; the regions are disjoint.
         solved_by_all: problems that no model leaves unsolved.
-        left_out: problems that some model did not try, or not often enough; in no region.
+        excluded: problems that some model did not try, or not often enough; in no region.
     """
 
     models: tuple[str, ...]
     regions: Mapping[tuple[str, ...], frozenset[str]]
     solved_by_all: frozenset[str]
-    left_out: frozenset[str]
+    excluded: frozenset[str]
 
     @property
     def sizes(self) -> dict[tuple[str, ...], int]:
@@ -88,7 +88,7 @@ class Overlap:
 def overlap(results: Mapping[str, Unsolved]) -> Overlap:
     """Which models fail on which problems: the exact sets of every region.
 
-    Only problems that are decided (solved or unsolved) for every model are compared; the rest is ``left_out``.
+    Only problems that are decided (solved or unsolved) for every model are compared; the rest is ``excluded``.
 
     Raises:
         UserError: fewer than two or more than four models, or different ``k``.
@@ -193,7 +193,7 @@ def fit_pass_rates(n: ArrayLike, c: ArrayLike) -> PassRates:
 
     ``a`` and ``b`` are sought between 1e-3 and 1e4; a fit at an end (rates that do not differ at all) is returned as
     it is. Degenerate cases: NaN where no rollout succeeded or none failed, and where no problem has two rollouts,
-    since then the rates have no spread that could be seen. Problems without rollouts are left out. Imports scipy.
+    since then the rates have no spread that could be seen. Problems without rollouts are excluded. Imports scipy.
 
     Raises:
         ValueError: counts that :func:`pass_at_k` refuses.

@@ -68,7 +68,7 @@ class Policy(NamedTuple):
         except Exception as error:
             raise UserError(f"problem {problem.id!r}: the tokenizer cannot write its prompt ({error})") from error
         read = [problem.prompt] if turns is None else [turn["content"] for turn in turns]
-        if lost := left_out(self.tokenizer, "\n".join(text for text in read if isinstance(text, str))):
+        if lost := lost_characters(self.tokenizer, "\n".join(text for text in read if isinstance(text, str))):
             raise UserError(
                 f"problem {problem.id!r}: the tokenizer has no token for {', '.join(map(repr, lost[:5]))} of its prompt"
             )
@@ -135,7 +135,7 @@ class Policy(NamedTuple):
         return encoded  # type: ignore[return-value]  # the stub knows every kind of answer
 
 
-def left_out(tokenizer: PreTrainedTokenizerBase, text: str) -> list[str]:
+def lost_characters(tokenizer: PreTrainedTokenizerBase, text: str) -> list[str]:
     """Letters, digits, signs and symbols of a text that are in none of its tokens: those of a tokenizer of few
     characters do not know the others.
 

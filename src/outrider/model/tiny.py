@@ -20,7 +20,7 @@ def character_tokenizer(characters: str = CHARACTERS) -> Qwen2Tokenizer:
 
     A byte-level BPE without merges rather than a plain word table: for a model of the Qwen2 family transformers
     builds a Qwen2Tokenizer whatever class the folder names, so only such a tokenizer comes back as it was saved.
-    Characters outside ``characters`` have no token and are left out by the tokenizer.
+    Characters outside ``characters`` have no token and are excluded by the tokenizer.
 
     >>> tokenizer = character_tokenizer()
     >>> ids = tokenizer("7 5>12:")["input_ids"]

@@ -85,7 +85,7 @@ class ObjectiveOptions(Options):
     )
 
     @model_validator(mode="after")
-    def _tokens_can_be_left_out(self) -> ObjectiveOptions:
+    def _tokens_can_be_excluded(self) -> ObjectiveOptions:
         masked = self.correction is not None and self.correction.leaves_out
         if self.surrogate.per_response and (masked or (self.select is not None and self.select.leaves_out)):
             raise ValueError(

@@ -27,7 +27,7 @@ class Surrogate(Options):
 
     @property
     def per_response(self) -> bool:
-        """Whether a response has one ratio. All of its tokens are trained through it, so none can be left out."""
+        """Whether a response has one ratio. All of its tokens are trained through it, so none can be excluded."""
         return False
 
     @property

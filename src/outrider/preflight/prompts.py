@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from outrider.errors import UserError
 from outrider.model.chat import chat_of
-from outrider.model.load import left_out, prompt_policy
+from outrider.model.load import lost_characters, prompt_policy
 from outrider.model.options import PolicyOptions
 from outrider.record import Problem
 
@@ -56,7 +56,7 @@ class Prompts:
         faults: list[Fault] = []
         long: list[LongPrompt] = []
         characters = set("".join(text for problem in problems for text in _texts(problem)))
-        unknown = set(left_out(self.policy.tokenizer, "\n".join(sorted(characters))))
+        unknown = set(lost_characters(self.policy.tokenizer, "\n".join(sorted(characters))))
         templates: dict[tuple[str, ...] | None, int] = {}  # by roles, the tokens around the texts
         for problem in problems:
             try:

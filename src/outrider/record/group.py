@@ -68,9 +68,9 @@ class Group:
             return self
         return replace(self, rollouts=tuple(r if r.replayed else r.predicted_as(rate) for r in self.rollouts))
 
-    def left_out(self, reason: str) -> Group:
+    def excluded(self, reason: str) -> Group:
         """The same group with every rollout marked as not trained on; a rollout's first reason stands."""
-        return replace(self, rollouts=tuple(r.left_out(reason) for r in self.rollouts))
+        return replace(self, rollouts=tuple(r.excluded(reason) for r in self.rollouts))
 
     def joined(self, rollouts: Iterable[Rollout]) -> Group:
         """The group with more members, ordered by member index whatever order they arrive in.

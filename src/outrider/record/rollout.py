@@ -85,7 +85,7 @@ class Rollout:
         policy_version: version of the weights that drew the tokens.
         seed: the identity seed of the draw.
         stop: see :class:`StopReason`.
-        text: own tokens decoded; special tokens left out.
+        text: own tokens decoded; special tokens excluded.
         prefix_text: ``prefix_ids`` decoded, so that a branch can be verified as a whole.
         verdict, reward: the verdict, and its worth under the run's reward map.
         advantage: the mean of its trainable tokens; None where credit assigned none.
@@ -217,7 +217,7 @@ class Rollout:
         """With the pass rate that was predicted of its problem."""
         return self if rate is None else self._with(predicted=rate)
 
-    def left_out(self, reason: str) -> Rollout:
+    def excluded(self, reason: str) -> Rollout:
         """The same rollout, marked as not trained on. The first reason stands."""
         return self if self.unused else self._with(unused=reason)
 

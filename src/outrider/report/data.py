@@ -43,10 +43,10 @@ class RunData:
         models: the last evaluation of each model, by name, of a dump of evaluations that holds several. Problems have
             the same ids in each, which begin with the model in ``rollouts``.
         notices: one sentence for everything that could not be read.
-        prompts: texts by problem id where the column ``prompt`` is null; those that cannot be had are left out.
+        prompts: texts by problem id where the column ``prompt`` is null; those that cannot be had are excluded.
         beginnings: for places in rollouts (step, id, own tokens before it), the text of those tokens; where it cannot
             be had, nothing.
-        observed: for steps and ids of rollouts, what environments said in their texts; those without are left out.
+        observed: for steps and ids of rollouts, what environments said in their texts; those without are excluded.
         folder: where the run lies; None for a file and for a table in memory.
         numbers: the relation to ask for everything but ``text``, ``prompt``, ``answer`` and ``detail``, which may be
             faster than ``rollouts``.

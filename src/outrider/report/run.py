@@ -67,7 +67,7 @@ def open_run(path: str | Path) -> RunData:
     null may be missing. Only the ends of files are read here; a column is read when a query needs it, so a question
     about steps never touches tokens.
 
-    A file that is damaged or foreign is left out; ``notices`` names it and says how many others are read. Damage in the
+    A file that is damaged or foreign is excluded; ``notices`` names it and says how many others are read. Damage in the
     middle of a file shows when it is read: see :func:`gather`.
 
     Raises:
@@ -134,7 +134,7 @@ def gather(run: RunData) -> RunData:
     ``rollouts`` has the same columns and rows afterwards. What took a pass over all tokens (``tokens``, ``entropy``,
     ``logprob``) is then a stored number. Does nothing for a table in memory.
 
-    A file that turns out to be damaged within is left out, with one more of ``notices``.
+    A file that turns out to be damaged within is excluded, with one more of ``notices``.
 
     Returns:
         the run, whose ``numbers`` are the stored ones.
@@ -204,7 +204,7 @@ def _leave_out_damaged(run: RunData) -> None:
             trial.execute("SELECT max(hash(row)) FROM rollouts_on_disk AS row").fetchall()
             whole.append(path)
         except duckdb.Error as error:
-            run.notices.append(f"{path} was left out: it is damaged ({str(error).splitlines()[0][:120]})")
+            run.notices.append(f"{path} was skipped: it is damaged ({str(error).splitlines()[0][:120]})")
         finally:
             trial.close()
     if not whole:
@@ -231,12 +231,12 @@ def _files(path: Path, notices: list[str]) -> _Files:
         if kind in ("run", "plain"):
             kinds[file] = kind
         else:
-            notices.append(f"{file} was left out: {kind}")
+            notices.append(f"{file} was skipped: {kind}")
     if result and not kinds:
         raise UserError(f"nothing at {path} can be read; {notices[0]}")
     runs, plain = ([file for file in kinds if kinds[file] == kind] for kind in ("run", "plain"))
     if runs and plain:
-        notices += [f"{file} was left out: it is of the plain form, and the others are of a run" for file in plain]
+        notices += [f"{file} was skipped: it is of the plain form, and the others are of a run" for file in plain]
     if notices:
         notices[:] = [f"{sentence} ({len(runs or plain)} of {len(result)} files are read)" for sentence in notices]
     return _Files("run", runs) if runs or not plain else _Files("plain", plain)
@@ -357,5 +357,5 @@ def _evaluations(folder: Path, notices: list[str]) -> dict[int, Evaluation]:
         try:
             results[int(path.stem.removeprefix("step-"))] = Evaluation.from_json(json.loads(path.read_bytes()))
         except (ValueError, UserError) as error:
-            notices.append(f"{path} was left out: {error}")
+            notices.append(f"{path} was skipped: {error}")
     return results

@@ -177,7 +177,7 @@ class RunFolder:
 
     def metrics(self) -> list[dict[str, float]]:
         """The steps in order, each with ``"step"``, metrics of older versions under present names; a line that is still
-        being written is left out."""
+        being written is excluded."""
         return [with_present_names(row) for row in self._metrics.rows()]
 
     def timing(self) -> list[dict[str, float]]:

@@ -62,7 +62,7 @@ class JsonLines:
         return [row for row, _ in self._lines()]
 
     def repair(self) -> list[str]:
-        """Cut off a last line that a kill left incomplete; one sentence if there was one. Only for the writer."""
+        """Truncated a last line that a kill left incomplete; one sentence if there was one. Only for the writer."""
         lines = self._lines()
         self._last = int(lines[-1][0]["step"]) if lines else -1
         whole = sum(len(line) for _, line in lines)
@@ -86,7 +86,7 @@ class JsonLines:
 
     def _lines(self) -> list[tuple[dict[str, float], bytes]]:
         content = self.path.read_bytes() if self.path.exists() else b""
-        # a line counts from its newline on: what follows the last one is still being written, or was cut off
+        # a line counts from its newline on: what follows the last one is still being written, or was truncated
         *lines, _torn = content.split(b"\n")
         return [(self._row(number, line), line + b"\n") for number, line in enumerate(lines, start=1)]
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from outrider.environments.environment import Reply
 from outrider.environments.environments import Environments, Failed, Key
-from outrider.model.load import Policy, left_out
+from outrider.model.load import Policy, lost_characters
 from outrider.record import Ids, Observation, Rollout, SampleRequest, StopReason, identity_seed
 from outrider.sample.options import SampleOptions
 from outrider.sample.requests import PolicyLimits, decode, prompt_of, rollouts_of
@@ -137,7 +137,7 @@ class TurnSampler:
             return path.fail(answer)
         if path.last is None and answer.observation and self._policy.options.chat:
             return path.fail(Failed("it speaks first, which a chat template has no place for; let the prompt say it"))
-        if lost := left_out(self._policy.tokenizer, answer.observation):
+        if lost := lost_characters(self._policy.tokenizer, answer.observation):
             return path.fail(Failed(f"the tokenizer has no token for {', '.join(map(repr, lost[:5]))} of what it says"))
         said = self._encoded(path, answer.observation)
         if path.turns == 0 and path.request.prefix is not None:
@@ -164,7 +164,7 @@ class TurnSampler:
             path.fail(Failed(f"the same turns are answered otherwise after turn {path.turns}: no branch can begin"))
 
     def _no_room(self, path: Trajectory, said: Ids) -> StopReason | None:
-        """The limit that leaves no room for an observation and one token more; the observation is then left out."""
+        """The limit that leaves no room for an observation and one token more; the observation is then excluded."""
         params = path.request.params or self._options.params()
         response = len(path.response) + len(said)
         if response >= params.max_tokens:

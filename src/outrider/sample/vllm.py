@@ -43,7 +43,7 @@ class VllmSampler:
 
     Requests go round the servers in turn, each rank beginning with another one; all members of one request go to the
     same, whose cache then holds their prompt, or the prefix of their branch. A server that does not answer, or that has
-    no longer the weights that it was given (it was started anew, or another run gave it others), is left out until the
+    no longer the weights that it was given (it was started anew, or another run gave it others), is excluded until the
     next weights come; what was asked of it is asked of the others, with the same identities, and only one answer of
     each counts.
 
@@ -189,7 +189,7 @@ class VllmSampler:
         self._beneath.remove()
 
     def _ask(self, server: VllmServer, job: Job) -> _Answer:
-        """The tokens of a rollout; a server that is lost is left out."""
+        """The tokens of a rollout; a server that is lost is excluded."""
         given = self._given.get(server.address)
         if given is None:
             return _Answer(server)
@@ -212,7 +212,7 @@ class VllmSampler:
         return _Answer(server, tokens, usage.get("prompt_tokens", 0), cached)
 
     def _still_has(self, server: VllmServer) -> bool:
-        """Whether a server draws and has the weights that it was given; otherwise it is left out."""
+        """Whether a server draws and has the weights that it was given; otherwise it is excluded."""
         given = self._given.get(server.address)
         if given is None:
             return False
@@ -232,7 +232,7 @@ class VllmSampler:
 
     def _say_lost(self, server: VllmServer, reason: str) -> None:
         self._lost = f"{server.address}: {reason}"
-        self.notices.append(f"the vLLM server {self._lost}; it is left out until the next weights come")
+        self.notices.append(f"the vLLM server {self._lost}; it is excluded until the next weights come")
 
     def _refuse_none(self, given: dict[str, _Given]) -> None:
         if not given:

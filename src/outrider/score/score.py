@@ -31,7 +31,7 @@ class Scored(NamedTuple):
         rollouts: of the plain form (:mod:`outrider.importers.plain`), verdicts and problem ids replaced.
         evaluation: pass@k, majority and the rest; lengths are 0 where the file does not count tokens.
         models: the same of each model, where the file holds several.
-        notes: sentences: how problems were found, what was left out, how the file's own verdicts differ.
+        notes: sentences: how problems were found, what was skipped, how the file's own verdicts differ.
     """
 
     rollouts: pa.Table
@@ -48,8 +48,8 @@ def score(run: RunData, task: Task, problems: Sequence[Problem]) -> Scored:
     """Verify the responses of a dump to the problems of a task.
 
     It takes the rollouts of the last step, of a run's evaluations if it has any; see :class:`Matcher` for how their
-    problems are found. Branches and responses to other problems are left out and counted. A response that was cut off,
-    according to its dump, is verified as unfinished. One that is missing in the dump (null) is an error.
+    problems are found. Branches and responses to other problems are skipped and counted. A response that was
+    truncated, according to its dump, is verified as unfinished. One that is missing in the dump (null) is an error.
 
     Raises:
         UserError: not one response belongs to a problem of the task, or none of those that do has a text; a task whose
@@ -115,7 +115,7 @@ def _asked(problem: Problem, prompt: str | None) -> Problem:
 
 
 def _chosen(run: RunData) -> tuple[list[dict[str, Any]], list[str]]:
-    """The roots of the last step, of evaluations where there are any, and what was left out."""
+    """The roots of the last step, of evaluations where there are any, and what was skipped."""
     evaluated = "split IN ('evaluate', 'greedy')"
     if not run.query(f"SELECT count(*) AS n FROM rollouts WHERE {evaluated}")["n"][0]:
         evaluated = "true"
@@ -125,14 +125,14 @@ def _chosen(run: RunData) -> tuple[list[dict[str, Any]], list[str]]:
     ).fetchall()
     rows = [dict(zip(PLAIN.names, row, strict=True)) for row in records]
     others = int(run.query("SELECT count(*) AS n FROM rollouts")["n"][0]) - len(rows)
-    notes = [f"{others} rollouts are of other steps or splits, or branches, and were left out."] if others else []
+    notes = [f"{others} rollouts are of other steps or splits, or branches, and were skipped."] if others else []
     return rows, notes
 
 
 def _matching_notes(rows: Sequence[Any], taken: Sequence[Any], match: Matcher) -> list[str]:
     notes = []
     if len(taken) < len(rows):
-        notes.append(f"{len(rows) - len(taken)} of {len(rows)} responses are to no problem of the task: left out.")
+        notes.append(f"{len(rows) - len(taken)} of {len(rows)} responses are to no problem of the task: excluded.")
     if match.counts["within"]:
         notes.append(f"{match.counts['within']} problems were found by their question standing inside the prompt.")
     return notes

@@ -169,7 +169,7 @@ def _column(rows: MetricRows, name: str) -> Floats:
 
 
 def _smooth(y: Floats) -> Floats:
-    """Centred running mean over a 20th of the run, shorter at the ends; NaN values are left out."""
+    """Centred running mean over a 20th of the run, shorter at the ends; NaN values are excluded."""
     half = len(y) // 40
     known = np.isfinite(y)
     totals = np.concatenate([[0.0], np.cumsum(np.where(known, y, 0.0))])

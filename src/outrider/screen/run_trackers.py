@@ -70,7 +70,7 @@ class RunTrackers:
 
 def evaluation_metrics(evaluation: Evaluation) -> dict[str, float]:
     """pass@k for each measured k, greedy, majority, entropy and the truncated share, under ``evaluate/``; what is
-    undefined is left out.
+    undefined is excluded.
 
     >>> from outrider.measure.evaluation import of_tallies
     >>> evaluation_metrics(of_tallies([], resamples=0))

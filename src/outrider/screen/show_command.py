@@ -117,7 +117,7 @@ class _Texts(NamedTuple):
 
 
 def _table(shown: _Texts) -> Table:
-    """A row for each rollout. No reward is a dash, no advantage is left out, NaN is ``NaN``."""
+    """A row for each rollout. No reward is a dash, no advantage is excluded, NaN is ``NaN``."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=True, expand=True)
     table.add_column("problem", ratio=2, overflow="fold")
     table.add_column("response", ratio=5, overflow="fold")

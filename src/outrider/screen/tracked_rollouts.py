@@ -27,7 +27,7 @@ def chosen_rollouts(groups: Sequence[Group], most: int) -> list[tuple[Group, Rol
 
     The last group is cut where it does not fit, to those of the highest and those of the lowest rewards in equal
     numbers (of an odd number, the highest have one more; of equal rewards, the first members). Replayed rollouts are
-    left out: an earlier step has drawn them.
+    excluded: an earlier step has drawn them.
     """
     found: list[tuple[Group, Rollout]] = []
     for group in sorted((group.drawn for group in groups), key=lambda group: not group.mixed):

@@ -9,7 +9,7 @@ from outrider.record import Group, Outcome, Verdict
 
 UNVERIFIED = 0.05  # timeouts and errors: at 5 % a third of all groups of 8 lose a member
 FEWEST = 16  # scored failures in a step, before their scores can show that success is out of reach
-UNPARSEABLE = 0.5  # of those not cut off; a base model that still learns the format starts high
+UNPARSEABLE = 0.5  # of those not truncated; a base model that still learns the format starts high
 
 _ADVICE = {
     Outcome.TIMEOUT: "the verifier's limit may be too short for this machine",
@@ -21,7 +21,7 @@ _ADVICE = {
 class VerdictWatch:
     """Warnings about the verdicts of a run, step by step.
 
-    Shares are of the verified rollouts of one step; for unparseable ones only of those that were not cut off, as a
+    Shares are of the verified rollouts of one step; for unparseable ones only of those that were not truncated, as a
     response without an end has no answer. A warning comes when a share passes its threshold, and again only when it has
     doubled since.
 

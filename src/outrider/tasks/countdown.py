@@ -102,8 +102,8 @@ class Countdown(Task):
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
         """Replay the steps: the operands must be at hand, the arithmetic right, every number used, the target hit.
 
-        The written remainder is not verified: a wrong copy only leads to wrong steps later. A response that was cut off
-        is always incorrect. The time is linear in the length of the text.
+        The written remainder is not verified: a wrong copy only leads to wrong steps later. A response that was
+        truncated is always incorrect. The time is linear in the length of the text.
         """
         # a multiset: of two equal numbers each may be used once
         left = Counter(problem.answer["numbers"])
@@ -122,7 +122,7 @@ class Countdown(Task):
                 return incorrect(answer, f"step {number}: wrong arithmetic")
             left[value] += 1
         if not finished:
-            return incorrect(answer, "cut off")
+            return incorrect(answer, "truncated")
         if left.total() != 1:
             return incorrect(answer, f"{left.total() - 1} numbers unused")
         if value != problem.answer["target"]:
@@ -213,7 +213,7 @@ def _random_solution(draw: Dice, size: int, highest: int, cap: int) -> tuple[lis
 
 
 def _is_legal(a: int, operator: str, b: int, cap: int) -> bool:
-    """Values stay in 1..cap, division is exact, and multiplying or dividing by 1 is left out as idle."""
+    """Values stay in 1..cap, division is exact, and multiplying or dividing by 1 is excluded as idle."""
     value = _apply(a, operator, b)
     idle = operator in "*/" and (a == 1 or b == 1)
     return value is not None and 0 < value <= cap and not idle

@@ -200,7 +200,7 @@ class Scorer:
             start = text.rfind("<answer>", 0, max(end, 0))
             answer = text[start + len("<answer>") : end].strip() if start >= 0 else ""
         if not answer:
-            return unparseable("no answer" if finished else "cut off before an answer")
+            return unparseable("no answer" if finished else "truncated before an answer")
         score = float(self._dataset.score_answer(answer, problem.answer))
         if not 0 <= score <= 1:
             raise ValueError(f"the scorer returned {score}, which is not between 0 and 1")

@@ -38,18 +38,18 @@ Skipped = Literal["empty", "long"]
 
 
 class TableSide(NamedTuple):
-    """The problems of one file with their places (``metadata["place"]``), and how many rows ``skip`` left out."""
+    """The problems of one file with their places (``metadata["place"]``), and how many rows ``skip`` excluded."""
 
     problems: list[Problem]
     skipped: int
     first_skipped: str
-    """Place and reason of the first row that was left out; empty where none was."""
+    """Place and reason of the first row that was skipped; empty where none was."""
 
 
 class _Sides(NamedTuple):
     train: list[Problem]
     heldout: list[Problem]
-    left_out: int
+    excluded: int
     other_levels: int
     skipped: Counter[str]
     long: Counter[str]
@@ -59,7 +59,7 @@ class Table(Task):
     r"""Problems from two tables: one to train on, one held out. See :mod:`outrider.tasks.rows` for the formats.
 
     Training runs through seeded permutations of its table, epoch after epoch. A training problem whose prompt is held
-    out as well (compared without case, spacing and Unicode variants) is left out and counted in ``counts``, and so is
+    out as well (compared without case, spacing and Unicode variants) is skipped and counted in ``counts``, and so is
     one of a level that is not among ``levels``.
     Held-out problems come from each level in turn, in an order that does not depend on that of the file.
 
@@ -68,14 +68,14 @@ class Table(Task):
     objects or lists: ``reward_model.ground_truth``, ``messages.0.content``.
 
     With ``skip: empty`` a row without an answer or without a question (missing, null, NaN, blank or an empty list) is
-    left out and counted; without it such a row is refused where the verifier needs the answer. With ``skip: long`` a
-    row is left out and counted whose prompt leaves fewer than ``sample.max_tokens`` of the model's context; without it
+    excluded and counted; without it such a row is refused where the verifier needs the answer. With ``skip: long`` a
+    row is skipped and counted whose prompt leaves fewer than ``sample.max_tokens`` of the model's context; without it
     a run does not begin where a prompt leaves none. ``skip: [empty, long]`` does both.
 
     Stages that show or continue solutions read those of the field ``solution`` of training rows; where it is missing,
     null or empty a problem has none, but one row at least has to have it.
 
-    The ``verifier`` reads right answers and verifies responses (:mod:`outrider.verify.verifiers`). No file is read
+    The ``verifier`` reads gold answers and verifies responses (:mod:`outrider.verify.verifiers`). No file is read
     before the first problem is needed.
 
     Raises:
@@ -110,7 +110,7 @@ class Table(Task):
     @model_validator(mode="after")
     def _options_agree(self) -> Table:
         parts = prompt_parts(self.prompt, self.question)
-        for hidden, what in ((self.answer, "right answer"), (self.solution, "solution")):
+        for hidden, what in ((self.answer, "gold answer"), (self.solution, "solution")):
             if hidden is not None and any(part.field == hidden for part in parts):
                 raise ValueError(f"prompt: {{{hidden}}} would show the {what}")
         if self.levels and self.level is None:
@@ -136,9 +136,9 @@ class Table(Task):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Problems of each side, how many of the training table were left out, and skipped rows with ``skip``."""
+        """Problems of each side, how many of the training table were skipped, and skipped rows with ``skip``."""
         sides = self._sides
-        counts = {"train": len(sides.train), "heldout": len(sides.heldout), "left_out": sides.left_out}
+        counts = {"train": len(sides.train), "heldout": len(sides.heldout), "excluded": sides.excluded}
         counts |= {"of_other_levels": sides.other_levels} if self.levels else {}
         skipped = {f"skipped_in_{side}": sides.skipped[side] for side in ("train", "heldout")}
         long = {f"too_long_in_{side}": sides.long[side] for side in ("train", "heldout")}
@@ -146,7 +146,7 @@ class Table(Task):
 
     @property
     def skips_long(self) -> bool:
-        """Whether prompts that are too long for the model are left out."""
+        """Whether prompts that are too long for the model are excluded."""
         return self._skips("long")
 
     def leave_out(self, places: Collection[tuple[str, str]]) -> None:
@@ -231,7 +231,7 @@ class Table(Task):
         """Those that are not too long, and how many are."""
         kept = [problem for problem in problems if (side, problem.metadata["place"]) not in self._long]
         if not kept:
-            raise UserError(f"{source}: every prompt is too long for the model, and left out (skip: long)")
+            raise UserError(f"{source}: every prompt is too long for the model, and excluded (skip: long)")
         return kept, len(problems) - len(kept)
 
     def side(self, source: str, *, heldout: bool, refuse: Callable[[UserError], None] | None = None) -> TableSide:

@@ -41,7 +41,7 @@ class Task(Options):
         raise NotImplementedError
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        """Verify a response. ``finished`` is False where it was cut off by a limit."""
+        """Verify a response. ``finished`` is False where it was truncated by a limit."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -72,7 +72,7 @@ class CountedTask(Protocol):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Sizes, and problems left out or drawn again."""
+        """Sizes, and problems excluded or drawn again."""
         ...
 
 

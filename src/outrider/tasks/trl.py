@@ -27,7 +27,7 @@ from outrider.tasks.turn_task import TurnTask
 class _Rows(NamedTuple):
     train: list[Problem]
     heldout: list[Problem]
-    left_out: int
+    excluded: int
 
 
 class Trl(TurnTask):
@@ -39,7 +39,7 @@ class Trl(TurnTask):
     seeded by the problem.
 
     A problem is a row, with ``prompt`` a chat or a text; equal rows are problems of their own. A training row that is
-    held out too is left out and counted.
+    held out too is skipped and counted.
 
     Deviations from TRL: a malformed call is answered by an error, where TRL takes it for the end; a rollout that a
     limit cuts off is incorrect, and not rewarded; all rollouts of a problem have the same environment.
@@ -76,7 +76,7 @@ class Trl(TurnTask):
     @property
     def counts(self) -> Mapping[str, int]:
         rows = self._rows
-        return {"train": len(rows.train), "heldout": len(rows.heldout), "left_out": rows.left_out}
+        return {"train": len(rows.train), "heldout": len(rows.heldout), "excluded": rows.excluded}
 
     @property
     def conversational(self) -> bool:

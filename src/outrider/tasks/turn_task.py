@@ -85,5 +85,5 @@ class TurnTask(Task):
         return None
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        """A rollout that its environment has not verified was cut off by a limit, which is incorrect."""
-        return incorrect(detail="cut off")
+        """A rollout that its environment has not verified was truncated by a limit, which is incorrect."""
+        return incorrect(detail="truncated")

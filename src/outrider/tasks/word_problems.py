@@ -95,7 +95,7 @@ class WordProblems(Task):
         return [self._problem(story) for story in stories]
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        """The last number of the text, which is right if its value is. A response that was cut off never is.
+        """The last number of the text, which is right if its value is. A response that was truncated never is.
 
         >>> nine = Problem("p", "?", answer=9)
         >>> texts = ("So it is 9.", "= 09.0", "It is -9.", "It is 3.9", "1,009", "1/9", "5-9")
@@ -109,7 +109,7 @@ class WordProblems(Task):
         if not numbers:
             return unparseable("no number")
         if not finished:
-            return incorrect(numbers[-1], "cut off")
+            return incorrect(numbers[-1], "truncated")
         # as text: int refuses numbers of some thousand digits
         whole, _, decimals = numbers[-1].replace(",", "").partition(".")
         answer = (whole.lstrip("0") or "0") + (f".{decimals}" if decimals.strip("0") else "")

@@ -122,7 +122,7 @@ def check_verifier(
     Args:
         verifier: the verifier, or what makes one.
         rows: of each row its fields, right responses and wrong responses.
-        answer: the name of the field with the right answer.
+        answer: the name of the field with the gold answer.
         prompt: the name of the field with the question; a row may lack it.
 
     Raises:

@@ -58,7 +58,7 @@ def drawn(seed: int, forest: bool) -> Members:
 
 
 def picked(members: Members, chosen: Sequence[int] | Ints) -> Members:
-    """Some members in some order. A member that continues one that is left out has a parent that is not there.
+    """Some members in some order. A member that continues one that is excluded has a parent that is not there.
 
     Fields are taken as they come, so that a new one of ``Members`` is not forgotten.
     """

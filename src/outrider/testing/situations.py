@@ -39,7 +39,7 @@ class Ragged(Stage):
 
 
 class Halved(Ragged):
-    """The same, and about half of the problems are left out again, by the problem alone."""
+    """The same, and about half of the problems are excluded again, by the problem alone."""
 
     def drop(self, groups: Sequence[Group]) -> dict[str, str]:
         return {g.id: "halved: by lot" for g in groups if seed_of("half", g.problem.id) % 2}
@@ -72,6 +72,6 @@ SITUATIONS = {
     "all truncated": Situation(4, Ragged, always(Outcome.INCORRECT), truncated=True),
     "all unscorable": Situation(4, Ragged, always(Outcome.TIMEOUT)),
     "some unscorable": Situation(4, Ragged, with_errors),
-    "half left out": Situation(6, Halved, by_rate),
+    "half excluded": Situation(6, Halved, by_rate),
     "turns": Situation(4, Ragged, by_rate, turns=True),
 }

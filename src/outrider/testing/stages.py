@@ -137,8 +137,8 @@ def ignores_the_order_of_problems(life: Life) -> None:
         require_equal(found, expected, f"step {step + 1}, problems in another order: requests and reasons")
 
 
-def gives_nothing_to_what_is_left_out(life: Life) -> None:
-    """No rollout for a problem that an earlier stage has left out of the step: it would teach nothing."""
+def gives_nothing_to_what_is_excluded(life: Life) -> None:
+    """No rollout for a problem that an earlier stage has excluded from the step: it would teach nothing."""
     before = type(life.situation.before()).__name__.lower()
     for step, groups in enumerate(() if life.claims.first else life.groups, 1):
         for group in groups:
@@ -186,9 +186,9 @@ def follows_success_and_not_reward(life: Life) -> None:
 def _require_same(life: Life, *reward: Callable[[bool, int], float]) -> None:
     run = life.begin(reward=reward[0]) if reward else life.begin()
     what = "a second run, with other rewards and equal verdicts: " if reward else "a second run: "
-    found = left_out(run.steps(STEPS))
+    found = excluded(run.steps(STEPS))
     require_equal(run.plans, life.run.plans, f"{what}the plans")
-    require_equal(found, left_out(life.groups), f"{what}the reasons")
+    require_equal(found, excluded(life.groups), f"{what}the reasons")
     require_equal(json.loads(life.state(run)), json.loads(life.states[-1]), f"{what}the last state")
 
 
@@ -207,7 +207,7 @@ def plans_ahead_if_it_says_so(life: Life) -> None:
 
 
 def gives_reasons(life: Life) -> None:
-    """What is left out says which stage did it, and one reason holds for a whole group unless single ones are left
+    """What is excluded says which stage did it, and one reason holds for a whole group unless single ones are left
     out."""
     names = tuple(f"{type(stage).__name__.lower()}: " for stage in life.run.explorer.stages)
     for group in itertools.chain(*life.groups):
@@ -237,7 +237,7 @@ STAGE_LAWS: dict[str, Callable[[Life], None]] = {
     "success, not reward": follows_success_and_not_reward,
     "resume": resumes,
     "order of problems": ignores_the_order_of_problems,
-    "left out problems": gives_nothing_to_what_is_left_out,
+    "excluded problems": gives_nothing_to_what_is_excluded,
     "plans ahead": plans_ahead_if_it_says_so,
     "reasons": gives_reasons,
     "metrics": names_its_metrics,
@@ -267,7 +267,7 @@ def _check_everywhere(rule: Callable[[Life], None], law: str, lives: dict[str, L
             rule(life)
 
 
-def left_out(steps: Sequence[Sequence[Group]]) -> list[list[tuple[str, list[str]]]]:
+def excluded(steps: Sequence[Sequence[Group]]) -> list[list[tuple[str, list[str]]]]:
     """Why each rollout of each group is not trained on."""
     return [[(g.id, [r.unused for r in g.rollouts]) for g in groups] for groups in steps]
 

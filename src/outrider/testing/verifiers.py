@@ -23,7 +23,7 @@ class VerifierRow(NamedTuple):
     Attributes:
         right: responses that are correct.
         wrong: responses that are not.
-        answer: the name of the field with the right answer.
+        answer: the name of the field with the gold answer.
         prompt: the name of the field with the question; the row may lack it.
     """
 

@@ -151,7 +151,7 @@ class Trainer:
         self.counters.tokens += sum(group.generated_tokens for group in groups)
         lost = learned.get("skipped_nonfinite") and not learned.get("updates")
         self.counters.nonfinite = self.counters.nonfinite + 1 if lost else 0
-        groups = [g.left_out("non-finite update") if g.id in lost_groups else g for g in groups]
+        groups = [g.excluded("non-finite update") if g.id in lost_groups else g for g in groups]
         with self.clock.phase("record"):
             groups = with_log_ratios(groups, rows, logprobs)
             learning = {f"learn/{name}": value for name, value in learned.items()}

@@ -1,4 +1,4 @@
-"""All checks of a task: right answers, repetitions within a side and between the sides, levels, lengths."""
+"""All checks of a task: gold answers, repetitions within a side and between the sides, levels, lengths."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Repeats(NamedTuple):
     second: Sequence[SideEntry]
 
     def one_answer(self, pair: NearPair) -> bool:
-        """Whether both entries of a pair have the same right answer."""
+        """Whether both entries of a pair have the same gold answer."""
         return bool(self.first[pair.first].problem.answer == self.second[pair.second].problem.answer)
 
 
@@ -74,7 +74,7 @@ class TaskReport(NamedTuple):
 
     @property
     def passes(self) -> bool:
-        """Whether training and evaluation can use every row, few enough right answers are rejected on each side, and no
+        """Whether training and evaluation can use every row, few enough gold answers are rejected on each side, and no
         environment fails."""
         share = self.options.rejected
         alive = self.environments is None or not self.environments.failed

@@ -1,4 +1,4 @@
-"""Right answers under their own verifier: each must be accepted as correct for its problem, and not for the next."""
+"""Gold answers under their own verifier: each must be accepted as correct for its problem, and not for the next."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class VerifiedResponse(NamedTuple):
 
 
 class Graded(NamedTuple):
-    """The verdicts of a task's verifier on right answers.
+    """The verdicts of a task's verifier on gold answers.
 
     Attributes:
-        verified: problems with a right answer to verify.
+        verified: problems with a gold answer to verify.
         without: problems that have none.
-        rejected: right answers that are not accepted as correct, as they stand or in another notation (LaTeX and code):
-            the latter is a right answer that the verifier compares as text alone. One of each problem at most.
-        foreign: right answers of the next problem, written otherwise, that are accepted as correct for this one. Some
+        rejected: gold answers that are not accepted as correct, as they stand or in another notation (LaTeX and code):
+            the latter is a gold answer that the verifier compares as text alone. One of each problem at most.
+        foreign: gold answers of the next problem, written otherwise, that are accepted as correct for this one. Some
             are the same value in other words; a verifier that accepts anything accepts them all.
     """
 

@@ -47,8 +47,8 @@ def as_markdown(report: TaskReport) -> str:
     options = report.options
     parts = [
         f"# Validation of the task {options.task.name}",
-        f"**{verdict(report).capitalize()}.** Up to {options.rejected:.1%} of a side's right answers may be rejected. "
-        "Refused are rows that the task cannot use; verified, right answers that can be verified; foreign, those of "
+        f"**{verdict(report).capitalize()}.** Up to {options.rejected:.1%} of a side's gold answers may be rejected. "
+        "Refused are rows that the task cannot use; verified, gold answers that can be verified; foreign, those of "
         "the next problem, written otherwise, that are accepted as correct too. Same and near are "
         f"pairs of texts: near where at least {options.near:.0%} of the {options.ngram}-grams of either are in both. "
         "Tokens: the median of the prompts' lengths; too long are those that leave too little room to respond.",
@@ -72,16 +72,16 @@ def side_sections(checked: Checked) -> list[str]:
     parts = [f"## {side.name.capitalize()}: `{side.source}`"]
     if checked.graded.rejected:
         rows = [verified_row(one) for one in checked.graded.rejected]
-        parts += ["Right answers that the task's own verifier rejects:", markdown(VERIFIED, rows)]
+        parts += ["Gold answers that the task's own verifier rejects:", markdown(VERIFIED, rows)]
     if checked.graded.foreign:
         rows = [verified_row(one) for one in checked.graded.foreign[:SHOWN]]
         some = f", the first {SHOWN} of {len(checked.graded.foreign):,}" if len(checked.graded.foreign) > SHOWN else ""
         parts += [
-            f"Right answers of the next problem that are accepted as correct here{some}:",
+            f"Gold answers of the next problem that are accepted as correct here{some}:",
             markdown(VERIFIED, rows),
         ]
     if checked.graded.without:
-        parts.append(f"{checked.graded.without:,} problems have no right answer that could be verified.")
+        parts.append(f"{checked.graded.without:,} problems have no gold answer that could be verified.")
     if side.refused:
         parts += ["Rows that the task refuses:", "\n".join(f"- {code(sentence, 300)}" for sentence in side.refused)]
     if side.skipped:
@@ -114,7 +114,7 @@ def repeat_sections(repeats: Repeats) -> list[str]:
 def verdict(report: TaskReport) -> str:
     """Whether the task passes, in words."""
     if report.passes:
-        return "passes" if any(c.graded.verified for c in report.sides) else "no right answers to verify"
+        return "passes" if any(c.graded.verified for c in report.sides) else "no gold answers to verify"
     return "does not pass"
 
 
@@ -152,8 +152,8 @@ def overlap(across: Repeats) -> str:
     )
 
 
-VERIFIED = ("place", "id", "right answer", "response", "verdict", "reason")
-PAIRS = ("first", "second", "similarity", "right answers", "text of the second")
+VERIFIED = ("place", "id", "gold answer", "response", "verdict", "reason")
+PAIRS = ("first", "second", "similarity", "gold answers", "text of the second")
 
 
 def verified_row(verified_response: VerifiedResponse) -> tuple[str, ...]:

@@ -33,9 +33,9 @@ def equal(gold: str, answer: str, tolerance: float = 0.0) -> bool:
     r"""Whether an answer equals the right one, in any form.
 
     Args:
-        gold: the right answer.
+        gold: the gold answer.
         answer: the other one.
-        tolerance: relative error that is allowed where the right answer has a decimal point.
+        tolerance: relative error that is allowed where the gold answer has a decimal point.
 
     Raises:
         UnreadableError: the answer, or both, cannot be read.
@@ -48,13 +48,13 @@ def equal(gold: str, answer: str, tolerance: float = 0.0) -> bool:
         right_natural, other_natural = (node_of(_BARE_LOG.sub(r"\\ln ", clean(text))) for text in (gold, answer))
         if _same(right_natural, other_natural, tolerance):
             return True
-    spaced = answer.replace(",", ", ")  # 132,999 is a number, but may be the list that the right answer is
+    spaced = answer.replace(",", ", ")  # 132,999 is a number, but may be the list that the gold answer is
     return bool(right.parts and not other.parts and read(spaced).parts) and _same(right, read(spaced), tolerance)
 
 
 @lru_cache(4096)
 def readable(text: str) -> bool:
-    """Whether the parser reads all parts of a right answer; otherwise it is compared as text only."""
+    """Whether the parser reads all parts of a gold answer; otherwise it is compared as text only."""
     try:
         _read_all(read(text))
     except UnreadableError:
@@ -109,7 +109,7 @@ def _is_graph(name: str, other: str) -> bool:
 
 
 def _same_rounded(gold: Node, answer: Node, tolerance: float) -> bool:
-    r"""The part before \approx decides; the part behind it only as its rounding, if the right answer is a decimal."""
+    r"""The part before \approx decides; the part behind it only as its rounding, if the gold answer is a decimal."""
     right, other = gold._replace(rounded=""), answer._replace(rounded="")
     if _same(right, other, tolerance) or (gold.rounded and _same(Node(gold.rounded), other, tolerance)):
         return True
@@ -177,7 +177,7 @@ def _ordered(gold: Node, golds: Sequence[Node], answer: Node, answers: Sequence[
 
 
 def _without_repetitions(golds: Sequence[Node], answers: Sequence[Node]) -> Sequence[Node]:
-    """Repeated members count once, unless the right answer repeats one."""
+    """Repeated members count once, unless the gold answer repeats one."""
     once = list({re.sub(r"\s", "", answer.whole or answer.text): answer for answer in answers}.values())
     return answers if len({gold.text for gold in golds}) < len(golds) else once
 

@@ -19,7 +19,7 @@ from outrider.verify.typography import FONT, TEXT, plain
 
 Match = Literal["exact", "number"]
 
-LONGEST = 1000  # characters; the longest right answer of the usual maths sets has some two hundred
+LONGEST = 1000  # characters; the longest gold answer of the usual maths sets has some two hundred
 LONGEST_NUMBER = 100  # characters; longer strings of digits are no final answer
 LARGEST_EXPONENT = 300  # 1e300 is exact in 300 digits; 1e10000000000 would not end
 LONGEST_SHOWN = 200  # characters of an answer that are kept in the verdict
@@ -104,7 +104,8 @@ def extract(text: str, finished: bool = True) -> str | None:
     r"""The final answer of a response, as its text, or None.
 
     The first of these that is there: the last closed ``\boxed{…}``; the rest of the line after the last ``####``;
-    the last number, with the whole expression that it belongs to. From a response that was cut off only a closed box is
+    the last number, with the whole expression that it belongs to. From a response that was truncated only a closed box
+    is
     taken: a number at the cut may be half a number, and an earlier one is a step, not an answer.
 
     >>> extract("so 3 + 4 = 7"), extract("3 + 4 = 7\n#### 7 eggs"), extract("3 + 4 =", finished=False)
@@ -192,7 +193,7 @@ def verify_text(gold: str, text: str, finished: bool = True, match: Match = "exa
     text is read with the whole expression that it belongs to (:mod:`outrider.verify.number_text`).
 
     Raises:
-        ValueError: ``match`` is ``number`` and the right answer is not a number.
+        ValueError: ``match`` is ``number`` and the gold answer is not a number.
 
     >>> verify_text("1000", "#### 1,000.0", match="number").success, verify_text("1000", "#### 1,000.0").success
     (True, False)
@@ -202,13 +203,13 @@ def verify_text(gold: str, text: str, finished: bool = True, match: Match = "exa
         said = last_expression(text)
     answer = said.text if said is not None else stated
     if answer is None:
-        return unparseable("no final answer" if finished else "cut off before a final answer")
+        return unparseable("no final answer" if finished else "truncated before a final answer")
     short = shown(answer)
     if match == "exact":
         return correct(short) if normalise(answer) == normalise(gold) else incorrect(short)
     right = whole_number(gold)
     if right is None:
-        raise ValueError(f"the right answer {gold!r} is not a number")
+        raise ValueError(f"the gold answer {gold!r} is not a number")
     value = whole_number(answer) if said is None else said.value
     if value is None:
         return incorrect(short, "not a number")

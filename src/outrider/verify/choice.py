@@ -63,7 +63,7 @@ class MultipleChoice(Verifier):
         gold, options = problem.answer["label"], problem.answer["options"]
         stated = stated_choice(text, finished, options)
         if stated is None:
-            return unparseable("no option is stated" if finished else "cut off before an option was stated")
+            return unparseable("no option is stated" if finished else "truncated before an option was stated")
         if len(stated) > LONGEST:
             return unparseable(f"{len(stated)} characters, at most {LONGEST} are read")
         given, other = _read(stated, options)
@@ -116,7 +116,7 @@ def options_of(fields: Mapping[str, Any], names: str | list[str]) -> dict[str, s
 
 
 def _labelled(texts: list[str], name: str) -> dict[str, str]:
-    """Options by letter; a label that a text already has in front is left out: ``A. cat``."""
+    """Options by letter; a label that a text already has in front is excluded: ``A. cat``."""
     if len(texts) > len(LETTERS):
         raise ValueError(f"{name!r} has {len(texts)} options, at most {len(LETTERS)} have letters")
     own = [read_choice(text) for text in texts]

@@ -41,7 +41,7 @@ class CodeVerifier(PooledVerifier):
     def verify_answer(self, problem: Problem, text: str, finished: bool) -> Verdict:
         source = program_of(text, finished, self._code)
         if source is None:
-            return unparseable("no program" if finished else "cut off before the end of a program")
+            return unparseable("no program" if finished else "truncated before the end of a program")
         if len(source) > LONGEST_CODE:
             return unparseable(f"a program of {len(source)} characters")
         verdict = self._verdict(problem.answer, source.encode("utf-8", "replace").decode(), self._check())

@@ -1,9 +1,9 @@
-r"""Whether a right answer is only a formula of the question, copied: 99^2+99+1 is 9901, but not worked out.
+r"""Whether a gold answer is only a formula of the question, copied: 99^2+99+1 is 9901, but not worked out.
 
 Structures are compared (:mod:`outrider.verify.trees`). A copy is an answer that contains a formula of the question, or
-some of its summands or factors, not worked out, with the value of the right answer: so \frac{2(99^2+99+1)}{2} is one
+some of its summands or factors, not worked out, with the value of the gold answer: so \frac{2(99^2+99+1)}{2} is one
 too, and so is (100-1)^2+99+1, where a number is written otherwise (:mod:`outrider.verify.rewritten`). Parts of the
-right answer itself are no copies, and neither are numbers, lists and words.
+gold answer itself are no copies, and neither are numbers, lists and words.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from outrider.verify.rewritten import is_rewritten
 from outrider.verify.trees import Tree, joined, parts_of, tree_of
 from outrider.verify.typography import TEXT, plain
 
-MOST_PIECES = 80  # formulas of a question that are read, the shortest ones left out first
+MOST_PIECES = 80  # formulas of a question that are read, the shortest ones excluded first
 
 _OPERATION = re.compile(r"[-+*/^!|\\]")
 _FORMULA = re.compile(r"\$\$?([^$]+)\$\$?|\\\[(.*?)\\\]|\\\((.*?)\\\)", re.DOTALL)
@@ -34,7 +34,7 @@ _BETWEEN = (*"=<>,;:?&", "\\\\", *(f"\\{name}" for name in _RELATIONS))
 
 
 def copied(prompt: str, answer: str, golds: Sequence[str]) -> bool:
-    r"""Whether a right answer is a formula of the prompt that is still to be worked out.
+    r"""Whether a gold answer is a formula of the prompt that is still to be worked out.
 
     >>> copied("What is $99^2 + 99 + 1$?", r"\frac{99+99^2+1}{1}", ["9901"])
     True

@@ -1,4 +1,4 @@
-r"""Whether an answer has a value where the right answer has one, so that it cannot choose where it is compared.
+r"""Whether an answer has a value where the gold answer has one, so that it cannot choose where it is compared.
 
 An answer without a value at a point is cut there: over the reals by a root or a logarithm of a negative number, and
 anywhere by a division by zero, a factorial of -1 or a sum that ends before it begins. Two kinds of cut domains are
@@ -6,9 +6,9 @@ admitted:
 
 - **Real letters.** The answer has a value at random points, as (x^2-1)/(x-1) has for x+1: what is missing are single
   points. Roots and logarithms may take a half-line away, as \ln(x-1)-\ln(x-2) does for the logarithm of the quotient:
-  which sign a letter has is seldom said. Not where the right answer has branches: \sqrt{x}^2 is but one of those of
+  which sign a letter has is seldom said. Not where the gold answer has branches: \sqrt{x}^2 is but one of those of
   |x|. The points left have at least ``DECIDING`` values of each letter.
-- **Letters that mean integers**, by their name (n, k, …) or since the right answer takes an integer function of them.
+- **Letters that mean integers**, by their name (n, k, …) or since the gold answer takes an integer function of them.
   The answer has a value at every natural number from some first one on, as n!/(n-1)! has for n, or with several letters
   at all multiples of a point where it has one, as n!/(k!(n-k)!) has. At least ``DECIDING`` values of each letter are
   compared.
@@ -26,7 +26,7 @@ from fractions import Fraction
 from typing import Any
 
 DECIDING = 5  # different values of each letter
-INTEGER_NAMES = frozenset("abcdijklmnpqrsKMN")  # letters that may mean integers though the right answer is of all reals
+INTEGER_NAMES = frozenset("abcdijklmnpqrsKMN")  # letters that may mean integers though the gold answer is of all reals
 _INTEGER_FUNCTIONS = {"gcd", "lcm", "factorial", "binomial"}
 _WRITTEN_OUT = {"Sum", "Product"}
 _BRANCHING = {"Abs", "Max", "Min", "sign", "floor", "ceiling", "Mod"}
@@ -40,7 +40,7 @@ LetterValues = dict[str, Fraction]
 
 
 class Found(Enum):
-    """What was found at a point where the right answer has a value."""
+    """What was found at a point where the gold answer has a value."""
 
     AGREES = "agrees"
     NOT_REAL = "not real"
@@ -51,7 +51,7 @@ class Domain:
     """Where an answer was found to agree with the right one, and where it has no value.
 
     Args:
-        gold: the right answer.
+        gold: the gold answer.
         answer: the other one.
         letters: of both.
     """

@@ -1,7 +1,7 @@
 # ruff: noqa: RUF002 - signs that look like others are what this file is about
 r"""Chinese around an answer, as models write it into a box: ``7个``, ``答案：4``, ``\text{7种}``. Pure Python.
 
-What stands behind a value is a unit, and what leads to it ("the answer is") is left out, unless a word of either
+What stands behind a value is a unit, and what leads to it ("the answer is") is excluded, unless a word of either
 changes the value: 7万 is 70,000, 约7个 is about seven. Japanese and Korean nouns behind a number are units as well.
 """
 

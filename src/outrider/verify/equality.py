@@ -51,7 +51,7 @@ def compare(gold: str, answer: str, tolerance: float = 0.0) -> tuple[Outcome, st
     if any(in_words) and (in_words[0] or _IN_TEXT.search(clean(answer))):
         return _outcome(_letters(value_of(plain(gold))) == _letters(value_of(plain(answer))))
     if not readable(gold):
-        return Outcome.INCORRECT, "another text than the right answer, which is only text"
+        return Outcome.INCORRECT, "another text than the gold answer, which is only text"
     try:
         return _outcome(equal(gold, answer, tolerance))
     except UnreadableError as reason:

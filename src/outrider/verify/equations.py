@@ -1,7 +1,7 @@
 r"""Equations: which sides claim to be the value that is asked for, and which equations are the same.
 
-In m+n = 3+4 = 7, where the right answer is 7, the first side is the quantity that is asked for, and the others claim to
-be its value: each has to be right. x^2 = 4 claims nothing for the right answer 4, since it is still to be solved for x.
+In m+n = 3+4 = 7, where the gold answer is 7, the first side is the quantity that is asked for, and the others claim to
+be its value: each has to be right. x^2 = 4 claims nothing for the gold answer 4, since it is still to be solved for x.
 
 Two equations are the same where their differences of sides are proportional: y = 3x-2 and 6x-2y = 4. Multiplied by
 anything but a number, an equation may gain roots, so (x-1)^2 = 0 is not x-1 = 0; and 0 = 0 is the same as nothing.

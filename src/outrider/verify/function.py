@@ -37,7 +37,7 @@ class NoRewardError(TypeError):
 class Function(PooledVerifier):
     """Correct where a function's score reaches ``success_at``. What it raises, None and NaN are ``ERROR``, never 0.
 
-    A problem's ``answer`` is ``{"answer": the right answer or None, "fields": the row}``. By ``style``:
+    A problem's ``answer`` is ``{"answer": the gold answer or None, "fields": the row}``. By ``style``:
 
     - ``plain``: ``f(problem, completion)`` returns a number or a :class:`outrider.record.Verdict`.
     - ``trl``: ``f(prompts=[…], completions=[…], **columns)`` returns a list of numbers, as TRL's GRPOTrainer calls it,

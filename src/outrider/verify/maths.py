@@ -8,7 +8,7 @@ The steps, in this order, cheap and certain ones first:
 4. Answers in words are compared as text, without case.
 5. Other answers are read as LaTeX and compared as mathematical objects (:mod:`outrider.verify.algebra`). Milliseconds;
    after some seconds the pool ends the process, and the verdict is ``timeout``.
-6. A right answer that is only a formula of the question, copied, is incorrect: 99^2+99+1 is 9901, but not worked out.
+6. A gold answer that is only a formula of the question, copied, is incorrect: 99^2+99+1 is 9901, but not worked out.
 
 Not compared: a unit with none (5 cm is 5), degrees (90° is 90, not pi/2), the sign of a percentage (50% is 50 and 0.5).
 """
@@ -51,7 +51,7 @@ _WARM = r"""
 class Maths(PooledVerifier):
     r"""Correct where the final answer is the same mathematical object as the right one, in whatever form.
 
-    Decimals are exact by default: 0.33 is not 1/3. A right answer that is a list names alternatives, of which one is
+    Decimals are exact by default: 0.33 is not 1/3. A gold answer that is a list names alternatives, of which one is
     enough; several answers that are all needed are one text, separated by commas.
 
     Raises:
@@ -81,7 +81,7 @@ class Maths(PooledVerifier):
     def verify_answer(self, problem: Problem, text: str, finished: bool) -> Verdict:
         answer = self._answer(text, finished)
         if answer is None:
-            return unparseable("no final answer" if finished else "cut off before a final answer")
+            return unparseable("no final answer" if finished else "truncated before a final answer")
         if len(answer) > LONGEST:  # first: every later step takes at least linear time
             return replace(unparseable(f"{len(answer)} characters, at most {LONGEST} are read"), answer=shown(answer))
         from outrider.verify.copying import (
@@ -130,7 +130,7 @@ class Maths(PooledVerifier):
                 expression(example.strip())
 
     def _answer(self, text: str, finished: bool) -> str | None:
-        r"""The answer of a response; if it was cut off, only a closed box, since its last line may not be complete.
+        r"""The answer of a response; if it was truncated, only a closed box, since its last line may not be complete.
 
         An answer line that follows the last box wins over the box, where both are read.
         """

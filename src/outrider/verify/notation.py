@@ -1,6 +1,6 @@
 r"""The same formula in the other notation: LaTeX as code writes it, and the reverse.
 
-Right answers come in both. One that the verifier does not read is accepted as correct against its own text all the
+Gold answers come in both. One that the verifier does not read is accepted as correct against its own text all the
 same, so a check of a data set verifies each against its other notation as well.
 """
 

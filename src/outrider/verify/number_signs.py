@@ -2,7 +2,7 @@
 r"""One canonical form for LaTeX, Markdown and Unicode around numbers, with the place of each sign. Linear time.
 
 Fractions and roots are single signs (:mod:`outrider.verify.number_value`), products ``*``, relations ``≤``, what the
-form does not know ``ξ``. Fonts, sizes and currencies are left out, and so is the exponent of a unit: of 5 cm^2 the 2 is
+form does not know ``ξ``. Fonts, sizes and currencies are excluded, and so is the exponent of a unit: of 5 cm^2 the 2 is
 no number. A line break also stands where a display, an arrow or a dash ends what is said.
 """
 

@@ -41,7 +41,7 @@ def same_value(gold: Any, answer: Any, tolerance: float = 0.0) -> bool | None:
     """Whether two expressions, or matrices of them, have the same values; None where that stays open.
 
     Args:
-        gold: the right answer, of sympy.
+        gold: the gold answer, of sympy.
         answer: the other one.
         tolerance: relative error that is allowed.
 
@@ -165,7 +165,7 @@ class _Comparison:
         return True if self._domain.is_of_integers(found) else None
 
     def _try(self, tried: Iterable[LetterValues]) -> list[tuple[LetterValues, Found]] | None:
-        """What was found at each point where the right answer has a value; None where the other one differs."""
+        """What was found at each point where the gold answer has a value; None where the other one differs."""
         every = []
         for point in tried:
             found = self._at(point)

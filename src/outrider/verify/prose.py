@@ -1,6 +1,6 @@
 r"""Words that lead to an answer, and are not part of it: ``\text{The answer is }7``, ``\text{Area} = 7``.
 
-They are left out unless one of them changes the value ("the answer is not 7", "at most 7") or what follows is in words
+They are excluded unless one of them changes the value ("the answer is not 7", "at most 7") or what follows is in words
 itself: whether f or g is injective is the answer. Pure Python, linear time.
 """
 

@@ -29,13 +29,13 @@ _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 class QuestionAnswering(Verifier):
     """Correct where the answer equals the right one, or an alias of it, after :func:`normalise`; score 0 or 1.
 
-    With a threshold ``f1`` the score is the largest :func:`f1` over right answer and aliases, and correct from the
-    threshold on. The field of the right answer may hold a list; then each of its members is right. Linear in the length
+    With a threshold ``f1`` the score is the largest :func:`f1` over gold answer and aliases, and correct from the
+    threshold on. The field of the gold answer may hold a list; then each of its members is right. Linear in the length
     of the response.
 
     ``take`` is the place of the answer in a response. ``tag``: in the last pair of ``<answer>`` and ``</answer>`` with
-    neither between them, also in a response that was cut off after it. ``last_line``: the last line that is not blank;
-    ``whole``: all of it; of a response that was cut off neither is taken.
+    neither between them, also in a response that was truncated after it. ``last_line``: the last line that is not
+    blank; ``whole``: all of it; of a response that was truncated neither is taken.
     """
 
     take: Literal["tag", "last_line", "whole"] = Field("tag", description="position of the answer in a response")
@@ -43,7 +43,7 @@ class QuestionAnswering(Verifier):
     aliases: str | None = Field(None, min_length=1, description="field of a list of other gold answers")
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> list[str]:
-        """All right answers, without line breaks, the row's own first."""
+        """All gold answers, without line breaks, the row's own first."""
         texts = texts_of(fields, answer)
         if (
             self.aliases is not None and fields.get(self.aliases, ()) is not None
@@ -57,7 +57,7 @@ class QuestionAnswering(Verifier):
     def verify_answer(self, problem: Problem, text: str, finished: bool) -> Verdict:
         answer = extract(text, self.take, finished)
         if not answer:
-            return unparseable("no answer" if finished else "cut off before an answer")
+            return unparseable("no answer" if finished else "truncated before an answer")
         short = shown(answer)
         if self.f1 is None:
             given = normalise(answer)

@@ -9,7 +9,7 @@ from outrider.verify.answers import LONGEST, normalise, number
 from outrider.verify.latex import UnreadableError
 from outrider.verify.nodes import read, split
 
-MOST_COPIES = 4  # of one answer that are kept: no right answer has more equal members
+MOST_COPIES = 4  # of one answer that are kept: no gold answer has more equal members
 
 
 def joined_boxes(boxes: Sequence[str], keys: Sequence[str], repeated: bool) -> str:
@@ -34,7 +34,7 @@ def joined_boxes(boxes: Sequence[str], keys: Sequence[str], repeated: bool) -> s
 
 
 def without_repetitions(gold: str, answer: str) -> str:
-    """An answer with each of its members once, unless the right answer repeats one.
+    """An answer with each of its members once, unless the gold answer repeats one.
 
     >>> without_repetitions("7", "7, 7"), without_repetitions("-2,-2", "-2, -2"), without_repetitions("(1,1)", "1, 1")
     ('7', '-2, -2', '1, 1')

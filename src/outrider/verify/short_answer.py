@@ -1,6 +1,6 @@
 r"""Verifiers of short final answers: the same text, or the same number.
 
-A right answer that contains ``\boxed{…}`` or ``####`` is read like a response, so it may be a worked solution.
+A gold answer that contains ``\boxed{…}`` or ``####`` is read like a response, so it may be a worked solution.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _EQUATION = late_pattern(r"[-+*/^0-9].*=")  # x + y = 3 is a line, and not 3
 
 
 def gold_of(fields: Mapping[str, Any], name: str, boxed: Callable[[str], str | None] = extract) -> str:
-    """The right answer of a row: where it is a worked solution, what is ``boxed`` in it or follows ``####``.
+    """The gold answer of a row: where it is a worked solution, what is ``boxed`` in it or follows ``####``.
 
     Raises:
         ValueError: there is none, or its box is not closed.

@@ -32,7 +32,7 @@ class Verifier(Options):
 
         Args:
             fields: of the row.
-            answer: name of the field with the right answer.
+            answer: name of the field with the gold answer.
 
         Raises:
             ValueError: no response could be verified by this row, with the reason.
@@ -57,7 +57,7 @@ class Verifier(Options):
         raise NotImplementedError
 
     def right_otherwise(self, problem: Problem) -> str | None:
-        """The same in another notation, by which a check of a data set finds right answers that are compared as text
+        """The same in another notation, by which a check of a data set finds gold answers that are compared as text
         alone; None where there is no other."""
         return None
 

@@ -20,7 +20,7 @@ class WeightedSum(PooledVerifier):
     r"""Correct where the weighted sum of several scores, :math:`\sum_i w_i s_i`, reaches ``success_at``.
 
     Each verifier gets the response and decides by itself what stands behind the reasoning; an unparseable response
-    scores 0. A reward function that returns None does not apply to the problem and is left out of its sum, as in TRL;
+    scores 0. A reward function that returns None does not apply to the problem and is excluded from its sum, as in TRL;
     where none applies, and where one is an *error* or a *timeout*, so is the sum. Answers for majority votes are those
     of the first verifier. The limits of the sum hold for all of its verifiers together.
 

@@ -93,7 +93,7 @@ def texts_of(run: OpenedRun, rows: list[Row], names: Sequence[str], longest: int
 
 def choices(run: OpenedRun) -> dict[str, list[tuple[str, int]]]:
     """The values of each filter that has few, with how many rollouts have them; of many values there is an empty list,
-    and a filter of one value is left out."""
+    and a filter of one value is excluded."""
     return run.kept("choices", lambda: _choices(run))
 
 

@@ -47,7 +47,7 @@ def messages_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Message]:
     """The messages of a prompt; none where no role is named between special tokens.
 
     Reads the templates of ChatML (Qwen, SmolLM2), Gemma and Llama 3: a role stands behind a special token, alone or on
-    a line of its own. A message without text, as that which asks for the answer, is left out.
+    a line of its own. A message without text, as that which asks for the answer, is excluded.
     """
     special = {id for id, token in tokenizer.get_added_tokens_decoder().items() if token.special}
     found: list[Message] = []

@@ -122,7 +122,7 @@ class OpenedRun:
             cursor.close()
 
     def _view_of_rollouts(self) -> str:
-        """SQL that makes ``rollouts``, of the cursor that runs it alone; without the files that were left out."""
+        """SQL that makes ``rollouts``, of the cursor that runs it alone; without the files that were skipped."""
         if not self.data.has("files"):
             texts = ", ".join(f"texts.{name}" if name in TEXTS else f"seen.{name}" for name in PLAIN.names)
             return f"CREATE TEMP VIEW rollouts AS SELECT {texts} FROM seen JOIN texts USING (file, row)"
@@ -231,7 +231,7 @@ class OpenedRun:
         try:
             self.data.db.execute(take, [file])
         except duckdb.Error as error:
-            self.data.notices.append(f"{file} was left out: it is damaged ({str(error).splitlines()[0][:120]})")
+            self.data.notices.append(f"{file} was skipped: it is damaged ({str(error).splitlines()[0][:120]})")
 
 
 def _stamp(entry: os.DirEntry[str] | Path) -> tuple[str, int, int]:

@@ -47,7 +47,7 @@ class ProblemList(NamedTuple):
             rate less the first, None of a single step. ``steps_since``: those after the last success.
         total: how many problems are chosen.
         counts: for each filter its values, and how many problems each would show with the other filters as they are;
-            of too many levels there is an empty list, and a filter of one value is left out.
+            of too many levels there is an empty list, and a filter of one value is excluded.
     """
 
     rows: list[Row]

@@ -25,7 +25,7 @@ class Prompt(NamedTuple):
 
 
 def prompts_of(run: OpenedRun, problems: Sequence[str], tokenizer: Tokenizer | None) -> dict[str, Prompt]:
-    """Prompts by id, of plain contexts before seeded ones; problems whose prompt cannot be had are left out."""
+    """Prompts by id, of plain contexts before seeded ones; problems whose prompt cannot be had are excluded."""
     places = run.rows(_PLACES, [list(problems)])
     if not run.has_tokens:
         texts = texts_of(run, places, ["prompt"])

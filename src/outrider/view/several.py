@@ -54,7 +54,7 @@ def curves_together(runs: Sequence[OpenedRun], over: str = "step") -> list[Figur
 def problems_apart(runs: Sequence[OpenedRun]) -> tuple[list[tuple[str, str, list[Row | None]]], int]:
     """Held-out problems by how far the pass rates of the runs' last evaluations are apart.
 
-    Id, level, and for each run its counts, None where it was not evaluated on the problem; equal ones are left out.
+    Id, level, and for each run its counts, None where it was not evaluated on the problem; equal ones are excluded.
     The widest apart, and how many there are.
     """
     rates = [{row["problem_id"]: row for row in run.rows(_RATES)} for run in runs]

@@ -19,7 +19,7 @@ class Boundary(Selector):
     active path in two, so ``branches: 1``, and ``rounds`` above ``depth``. There paths divide as they are written; a
     continuation depends on its prefix alone, so dividing a finished path at the same cut draws from the same
     distribution, and pays for no token twice. The random cuts are its fallback: a finished path, then a cut of it or
-    the prompt, both uniform. Left out: stopping paths early, and widths by probability.
+    the prompt, both uniform. Not implemented: stopping paths early, and widths by probability.
 
     Degenerate cases: a problem of ``width`` or more rollouts gets none; a width that ``branches`` do not fill evenly
     stays short by the remainder, and so does one with too few ``rounds`` for the random cuts; the metric ``short`` of

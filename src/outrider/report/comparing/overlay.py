@@ -24,7 +24,7 @@ def overlay(
     """The series ``name`` of what ``figures`` draws for a run, one line per run; no figure where no run has it.
 
     Estimates of the same quantity, named ``estimated …``, are included and marked. A run whose tokens are not known is
-    left out. ``percent``: as of a :class:`Figure`.
+    excluded. ``percent``: as of a :class:`Figure`.
     """
     lines = []
     for one in compared:

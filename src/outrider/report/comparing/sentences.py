@@ -101,7 +101,7 @@ def _counts(found: PairedRuns) -> str:
         "tied."
     )
     if found.comparison.unpaired:
-        text += f" {found.comparison.unpaired:,} problems that only one of the two has are left out."
+        text += f" {found.comparison.unpaired:,} problems that only one of the two has are excluded."
     clear = decision.clearly_won + decision.clearly_lost
     if once:
         return text

@@ -48,7 +48,7 @@ def section(compared: Sequence[ComparedRun]) -> Section | None:
     if not decided:
         return None
     problems = frozenset().union(*(s.parts.unsolved | s.parts.solved | s.parts.undecided for s in sets.values()))
-    text = [_TEXT.format(k=k, bound=float(pass_rate_bound(k))), _left_out(decided, problems)]
+    text = [_TEXT.format(k=k, bound=float(pass_rate_bound(k))), _excluded(decided, problems)]
     text += [f"`{one.name}` is not among them: its rollouts are not at hand." for one in compared if one not in there]
     figures, tables = [], [_sizes(sets, decided)]
     if MODELS[0] <= len(sets) <= MODELS[1]:
@@ -70,11 +70,11 @@ def sets_of(one: ComparedRun, k: int) -> Sets:
     return Sets(result, luck, dict(levels))
 
 
-def _left_out(decided: frozenset[str], problems: frozenset[str]) -> str:
+def _excluded(decided: frozenset[str], problems: frozenset[str]) -> str:
     missing = len(problems) - len(decided)
     compared = f"{len(decided):,} problems are compared"
     return (
-        f"{compared}; {missing:,} that a run did not try, or not often enough, are left out."
+        f"{compared}; {missing:,} that a run did not try, or not often enough, are excluded."
         if missing
         else f"{compared}."
     )

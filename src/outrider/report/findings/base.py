@@ -51,7 +51,7 @@ def change(values_S: ArrayLike, parts: int = 4) -> FirstAndLast:
     so their noise is independent, and what neighbours have in common is the policy. Then the difference of two means
     over :math:`m` steps has the standard error :math:`\hat\sigma \sqrt{2/m}`.
 
-    Degenerate cases: NaN steps are left out; with fewer than two steps all four numbers are NaN. Equal values have an
+    Degenerate cases: NaN steps are excluded; with fewer than two steps all four numbers are NaN. Equal values have an
     interval without width, which is right: they do not change.
 
     Source: von Neumann 1941, "Distribution of the ratio of the mean square successive difference to the variance".

@@ -74,7 +74,7 @@ def find(run: RunData) -> Finding | None:
 
 
 def _drift(lengths_S: Floats) -> FirstAndLast:
-    """Of the logarithm, so that the interval is one of the ratio; steps without a length are left out."""
+    """Of the logarithm, so that the interval is one of the ratio; steps without a length are excluded."""
     known = np.asarray(lengths_S, dtype=np.float64)
     known = known[~np.isnan(known)]
     return change(np.log(np.maximum(known, 1.0)) if len(known) >= MIN_STEPS else [])

@@ -61,7 +61,7 @@ class Split(NamedTuple):
         """SQL condition: rollouts from the plain prompt, requested by the first stage alone.
 
         Later stages (branches, second passes, examples) choose by outcome, so with them a number changes because the
-        choice does. In a dump all rollouts have the empty stage, and none is left out. Where the first stage shows
+        choice does. In a dump all rollouts have the empty stage, and none is excluded. Where the first stage shows
         hints there are none: which problems have no hint is a choice too.
         """
         if self.helped:

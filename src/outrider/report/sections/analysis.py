@@ -153,7 +153,7 @@ def _about(folder: Path, broken: list[str]) -> dict[str, Any]:
             return dict(about)
     except (OSError, ValueError, TypeError, KeyError):
         pass
-    broken.append(f"{folder} was left out: {file.name} is damaged or says nothing of parts.")
+    broken.append(f"{folder} was skipped: {file.name} is damaged or says nothing of parts.")
     return {"parts": []}
 
 
@@ -180,11 +180,11 @@ def _part(path: Path, columns: Sequence[str], broken: list[str]) -> pa.Table | N
     try:
         there = pq.read_schema(path).names
         if missing := [name for name in needed if name not in there]:
-            broken.append(f"{path} was left out: it has no column {missing[0]}.")
+            broken.append(f"{path} was skipped: it has no column {missing[0]}.")
             return None
         return pq.read_table(path, columns=[n for n in there if n in needed or n.startswith("branching_")])
     except (pa.ArrowException, OSError) as error:
-        broken.append(f"{path} was left out: it is damaged ({str(error).splitlines()[0][:120]}).")
+        broken.append(f"{path} was skipped: it is damaged ({str(error).splitlines()[0][:120]}).")
         return None
 
 

@@ -83,7 +83,7 @@ def _note(analysis: Analysed, effect_N: Floats) -> str:
         for name in ("kept_successes", "replaced_successes")
     )
     lost = len(effect_N) - int(verified_N.sum())
-    left = f" {lost:,} positions are left out: a continuation could not be verified." if lost else ""
+    left = f" {lost:,} positions are excluded: a continuation could not be verified." if lost else ""
     chosen = "highest entropy of its stretch" if analysis.about.get("choose") == "entropy" else "random"
     return (
         f"{analysis.source}; positions: {chosen}; {int(k.max())} continuations of each token by the model "

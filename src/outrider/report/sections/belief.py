@@ -17,7 +17,7 @@ _TEXT = (
     "A planner that expects the wrong pass rates spends on the wrong problems. Each rollout is put into a class by "
     "the pass rate that was believed of its problem before it was drawn; of a class, as many should succeed as was "
     "believed. Rollouts of a problem share a pass rate that nobody knows, so the interval is wider than that of as "
-    "many coins. The first step is left out: nothing was known before it."
+    "many coins. The first step is excluded: nothing was known before it."
 )
 _NOTE = (
     "The interval is that of successes if what was believed is right (normal, 95 %); of twenty classes one lies "

@@ -9,7 +9,7 @@ from outrider.report.sections.seen import in_percent, known, one, query, rows, s
 _TEXT = (
     "Many tries help only as far as they differ. Two rollouts of a group disagree if their answers differ; the chance "
     "does not depend on the size of the group. Disagreement among the wrong answers is search, one wrong answer that "
-    "all give is a habit. Branches are left out, as they share a beginning."
+    "all give is a habit. Branches are excluded, as they share a beginning."
 )
 
 

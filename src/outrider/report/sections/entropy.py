@@ -35,7 +35,7 @@ def section(run: RunData) -> Section | None:
     if not value:
         return None
     trained = split(run) == "train"
-    text = _TEXT + _TRAINED * trained + ("" if value == "entropy" else _ESTIMATED) + _left_out(run, value)
+    text = _TEXT + _TRAINED * trained + ("" if value == "entropy" else _ESTIMATED) + _excluded(run, value)
     figures = [*over_time(run), *_by_outcome(run, value), *_positions(run, value)]
     bought, law = exchange(run, _mean(value), _name(value)) if trained else ([], [])
     return Section("entropy", "Entropy", text, [*figures, *bought], law)
@@ -47,11 +47,11 @@ def _value(run: RunData) -> str:
     return "entropy" if there["exact"] else "-logprob" if there["estimated"] else ""
 
 
-def _left_out(run: RunData, value: str) -> str:
+def _excluded(run: RunData, value: str) -> str:
     """A sentence about rollouts without this number; "" if all have it."""
     result = one(query(run, f"SELECT count(*) AS n, count(*) FILTER (isfinite({value})) AS known FROM seen"))
     missing = result["n"] - result["known"]
-    return f" {missing:,} of {result['n']:,} rollouts have no such number and are left out." if missing else ""
+    return f" {missing:,} of {result['n']:,} rollouts have no such number and are excluded." if missing else ""
 
 
 def _mean(value: str) -> str:

@@ -55,12 +55,12 @@ def _table(several: Mapping[str, Evaluation], note: str) -> TableBlock:
         labels = [part.name if kind == (part.kind or whole) else None for kind in ("test set", "level")]
         body.append([name, *labels, part.summary.problems, *map(cells.get, scores), *_lost(part.summary)])
     columns = ["model", "test set", "level", "problems", *scores]
-    columns += ["responses", "cut off", "unparseable", "not verified", "tokens per response"]
+    columns += ["responses", "truncated", "unparseable", "not verified", "tokens per response"]
     filled = [i for i in range(len(columns)) if any(row[i] not in (None, "") for row in body)]
     note += "Majority: whether the most frequent answer is right."
     unknown = sum(t.scorable == 0 for one in several.values() for t in one.tallies if t.samples)
     note += f" {unknown:,} problems have no response that was verified, and are in no share." * (unknown > 0)
-    units = in_percent(*scores, "cut off", "unparseable")
+    units = in_percent(*scores, "truncated", "unparseable")
     rows = [[row[i] for i in filled] for row in body]
     return TableBlock("evaluated", "What it solves", [columns[i] for i in filled], rows, note, units)
 

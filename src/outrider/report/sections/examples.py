@@ -35,7 +35,7 @@ _KINDS = (
     _Kind("Seeded with solved examples or a hint", "seeded > 0", "seeded_successes = 0, step DESC"),
     _Kind("Solved for the first time", "successes > 0 AND failed_before > 0", "failed_before DESC, step"),
     _Kind("One success", "successes = 1 AND verified > 1", "verified DESC, step DESC"),
-    _Kind("Cut off by the limit", "truncated > 0", "truncated DESC, step DESC"),
+    _Kind("Truncated by the limit", "truncated > 0", "truncated DESC, step DESC"),
     _Kind("The verifier failed", "failed_verdicts > 0", "failed_verdicts DESC, step DESC"),
     _Kind("Nothing worked", "kind = 'unsolved'", "n DESC, step DESC"),
 )
@@ -154,7 +154,7 @@ def _place(member: Member, by_id: Mapping[str, Member]) -> Place | None:
 
 
 def _cut(text: str, beginning: str | None) -> int | None:
-    r"""Characters of a text that its first tokens make; None where they make other ones, or were left out of it.
+    r"""Characters of a text that its first tokens make; None where they make other ones, or were skipped from it.
 
     A character may be cut: then its first tokens are decoded to replacement characters, and it counts as behind.
 
@@ -177,7 +177,7 @@ def _node(
     words += [f"{errors} {'error' if errors == 1 else 'errors'}" if errors else ""]
     words += [f"reward {member['reward']:.3g}" if _is(member["reward"]) else ""]
     words += [f"advantage {member['advantage']:.2g}" if _is(member["advantage"]) else ""]
-    words += ["cut off" if member["stop"] and StopReason(member["stop"]).truncates else ""]
+    words += ["truncated" if member["stop"] and StopReason(member["stop"]).truncates else ""]
     cut = int(member["characters"]) - _LONGEST
     return ExampleNode(
         id=member["id"],

@@ -54,7 +54,9 @@ def _table(law: Exchange, name: str) -> TableBlock:
             f"hold so far, and {_as_success(law.ceiling).value:.0f} is shown. {note}"
         )
     elif _as_success(law.ceiling) != law.ceiling:
-        note = f"The interval of the success where all entropy is spent is cut off at what success can be. {note}"
+        note = (
+            f"The interval of the success where all entropy is spent is clipped to the range of success rates. {note}"
+        )
     if not law.holds:
         note = f"The interval of a holds 0 or less: success does not surely rise as entropy falls. {note}"
     body: list[list[CellValue]] = [

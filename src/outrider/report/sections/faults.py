@@ -14,7 +14,7 @@ _STEPS = 4  # steps that they come from, at each end
 _MARKERS = (r"\boxed{", "####", "<answer>")
 
 _TEXT = (
-    "What one sees of a response without knowing its task: that it has no answer or several, was cut off, goes round "
+    "What one sees of a response without knowing its task: that it has no answer or several, was truncated, goes round "
     "in circles, cannot be read, or changes its language. Each is found by a rule that is printed here, and no rule "
     "knows what is right."
 )
@@ -24,7 +24,7 @@ _TRAINED = " Training should make all of them rarer; one that grows is a habit t
 def section(run: RunData) -> Section | None:
     """The share of faulty responses by rule, first steps against last, with each rule's definition and threshold.
 
-    Branches are left out: their text is only the end of a response. None where no rule can decide anything.
+    Branches are excluded: their text is only the end of a response. None where no rule can decide anything.
     """
     read = {name: columns for name, steps in ends(run, _STEPS).items() if len((columns := _read(run, steps))["text"])}
     marker = _marker(read.values())

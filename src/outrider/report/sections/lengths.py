@@ -77,7 +77,7 @@ def _truncated(run: RunData) -> list[Figure]:
     lines = [series("all", columns["upto"], columns["share"])]
     if known(columns["failed"]):
         lines.append(series("not correct", columns["upto"], columns["failed"]))
-    return [Figure("lengths-truncated", "Responses cut off", "line", "step", "share of rollouts", lines, percent="y")]
+    return [Figure("lengths-truncated", "Responses truncated", "line", "step", "share of rollouts", lines, percent="y")]
 
 
 def _bars(run: RunData, unit: str) -> Figure:
@@ -114,9 +114,9 @@ def _table(run: RunData, unit: str) -> TableBlock:
         outcomes = data["outcome"][at].tolist()
         for row in lengths_by_outcome(data["size"][at], outcomes, data["cut"][at]) if outcomes else []:
             body.append([name, *map(cell, row)])
-    columns = ["when", "outcome", "rollouts", "mean", "deviation", "10 %", "median", "90 %", "longest", "cut off"]
+    columns = ["when", "outcome", "rollouts", "mean", "deviation", "10 %", "median", "90 %", "longest", "truncated"]
     title = "Lengths at both ends of training" if split(run) == "train" else "Lengths"
-    return TableBlock("lengths-table", title, columns, body, _drift(run, unit), in_percent("cut off"))
+    return TableBlock("lengths-table", title, columns, body, _drift(run, unit), in_percent("truncated"))
 
 
 def _drift(run: RunData, unit: str) -> str:

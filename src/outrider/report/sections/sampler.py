@@ -62,7 +62,7 @@ def _gauge(run: RunData, title: str) -> Figure | None:
 
 
 def _thinned(name: str, steps: np.ndarray, values: np.ndarray) -> Series:
-    """At most 200 points: means of neighbouring steps, NaN left out."""
+    """At most 200 points: means of neighbouring steps, NaN excluded."""
     parts = np.array_split(np.arange(len(steps)), min(len(steps), 200))
     means = [values[p][~np.isnan(values[p])].mean() if (~np.isnan(values[p])).any() else np.nan for p in parts]
     return series(name, np.array([steps[p[-1]] for p in parts]), np.array(means))
