@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrider.explore import Choose, Cures, Invest, Knapsack, Prioritise, Rebalance, Stage, Uniform, Vip
-from outrider.explore.belief import Belief, Expected
 from outrider.explore.explorer import Explorer
+from outrider.explore.pass_rate_model import PassRateModel, Prediction
 from outrider.explore.rate import Rate
 from outrider.explore.stream import ProblemStream
 from outrider.record import Outcome, Problem, Rollout, SampleRequest, StopReason, Verdict, identity_seed
@@ -127,25 +127,25 @@ def gain(rates_P: Column, noises_P: Column, prices_P: Column, counts_P: Column, 
     return float(towards_P.sum() ** 2 / (noise * (counts_P @ prices_P))) if noise else 0.0
 
 
-class Truth(Belief):
-    """What is so, instead of what is believed."""
+class Truth(PassRateModel):
+    """The true values, in place of predictions."""
 
     def __init__(self, simulation: Simulation) -> None:
         super().__init__()
         self._simulation = simulation
 
-    def expected(self, problem: Problem) -> Expected:
+    def predict(self, problem: Problem) -> Prediction:
         rate, kind = self._simulation.rate(problem), LEVELS[problem.level]
-        return Expected(Rate(rate * SURE, (1 - rate) * SURE), kind.tokens, kind.noise)
+        return Prediction(Rate(rate * SURE, (1 - rate) * SURE), kind.tokens, kind.noise)
 
-    def levels(self) -> list[Expected]:
-        return [Expected(Rate(kind.a, kind.b), kind.tokens, kind.noise) for kind in LEVELS.values()]
+    def levels(self) -> list[Prediction]:
+        return [Prediction(Rate(kind.a, kind.b), kind.tokens, kind.noise) for kind in LEVELS.values()]
 
 
 def knowing(simulation: Simulation) -> Choose:
     """The same stage, by what is so."""
     stage = Choose()
-    stage._belief = Truth(simulation)
+    stage._model = Truth(simulation)
     return stage
 
 

@@ -1,4 +1,4 @@
-"""Choose: which problems come up, by what is believed of them."""
+"""Choose: which problems are accepted, by their predictions."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from outrider.explore import Choose
-from outrider.explore.belief import Expected
-from outrider.explore.choose import worth
+from outrider.explore.choose import token_value
+from outrider.explore.pass_rate_model import Prediction
 from outrider.explore.rate import Rate
 from outrider.explore.stream import ProblemStream
 from outrider.record import Group, Problem
@@ -25,8 +25,8 @@ def taken(stage: Choose, level: str, offers: int = 4000) -> float:
     return sum(stage.admits(Problem(f"new/{level}/{i}", "?", level=level), 2) for i in range(offers)) / offers
 
 
-def test_a_level_of_half_the_length_is_worth_four_times_as_much() -> None:
-    """Half of the price and half of the noise, at one pass rate."""
+def test_half_the_length_has_four_times_the_token_value() -> None:
+    """Half of the tokens and half of the noise, at one pass rate."""
     stage = Choose(enough=1.0)
     stage.observe([seen("short", "10", tokens=4), seen("long", "10", tokens=8)])
     assert stage.chance(Problem("a", "?", level="short")) == 1
@@ -42,7 +42,7 @@ def test_tokens_that_are_sure_are_no_noise() -> None:
     assert stage.chance(Problem("a", "?", level="torn")) == pytest.approx(1 / 2)
 
 
-def test_what_is_worth_enough_is_as_good_as_the_best() -> None:
+def test_problems_above_the_threshold_are_accepted_like_the_best() -> None:
     for enough, chance in ((1.0, 1 / 4), (0.5, 1 / 2), (0.25, 1.0)):
         stage = Choose(enough=enough)
         stage.observe([seen("short", "10", tokens=4), seen("long", "10", tokens=8)])
@@ -50,7 +50,7 @@ def test_what_is_worth_enough_is_as_good_as_the_best() -> None:
 
 
 @pytest.mark.parametrize("k", [1, 2, 4])
-def test_worth_follows_the_slope_of_the_best_of_k(k: int) -> None:
+def test_token_value_follows_the_derivative_of_pass_at_k(k: int) -> None:
     """By the integral over a grid of pass rates; what is mostly solved loses more than what is seldom solved."""
     p = (np.arange(20_000) + 0.5) / 20_000
 
@@ -60,8 +60,8 @@ def test_worth_follows_the_slope_of_the_best_of_k(k: int) -> None:
         return float((density * slope * p * (1 - p)).sum() / density.sum())
 
     for a, b in ((8.0, 2.0), (2.0, 8.0), (1.0, 1.0)):
-        assert k * worth(Expected(Rate(a, b), 4.0, 0.5), k) == pytest.approx(by_grid(a, b) / 2, rel=1e-4)
-    mostly, seldom = (worth(Expected(Rate(*ends), 4.0, 0.5), k) for ends in ((8.0, 2.0), (2.0, 8.0)))
+        assert k * token_value(Prediction(Rate(a, b), 4.0, 0.5), k) == pytest.approx(by_grid(a, b) / 2, rel=1e-4)
+    mostly, seldom = (token_value(Prediction(Rate(*ends), 4.0, 0.5), k) for ends in ((8.0, 2.0), (2.0, 8.0)))
     assert (mostly < seldom) == (k > 1)
 
 
@@ -84,17 +84,17 @@ def test_what_is_out_of_reach_waits_but_stays_in_view() -> None:
 
 
 @pytest.mark.parametrize("ends", ["", "11", "00"])
-def test_where_nothing_is_told_apart_all_are_taken(ends: str) -> None:
+def test_equal_predictions_accept_every_problem(ends: str) -> None:
     """Before the first step, and where all of one level fare alike: another new one is as good as any."""
     stage = Choose()
     stage.observe([seen("", ends, 4)] if ends else [])
     assert taken(stage, "", 100) == 1
 
 
-def test_a_level_whose_tokens_are_all_sure_is_worth_nothing() -> None:
-    """Beside another it has the floor; alone, no level is worth more than it."""
+def test_a_level_with_certain_tokens_has_value_zero() -> None:
+    """Beside another it has the floor; alone, no level has a higher value."""
     sure = seen("sure", "10", 4, chance=1.0)
-    assert worth(Expected(Rate(1.0, 1.0), price=4.0, noise=0.0)) == 0
+    assert token_value(Prediction(Rate(1.0, 1.0), tokens=4.0, noise=0.0)) == 0
     alone, beside = Choose(floor=0.1), Choose(floor=0.1)
     alone.observe([sure])
     beside.observe([sure, seen("torn", "10", 4)])

@@ -1,4 +1,4 @@
-"""Invest: what is believed of problems, and what a step's tokens buy by it."""
+"""The pass-rate model, and the allocation of a step's tokens by it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from outrider.config import load_recipe
 from outrider.credit import Members, StatedGoal
 from outrider.errors import UserError
 from outrider.explore import Invest
-from outrider.explore.belief import MEMORIES, Belief, Told, Visits, noise
 from outrider.explore.invest import spread
+from outrider.explore.pass_rate_model import MEMORIES, CalibrationStats, PassRateModel, Visits, noise
 from outrider.explore.rate import Rate
 from outrider.record import Group, Problem
 from scripted import Unmoved, members
 
-# Beliefs of one rate
+# One rate
 
 RATES = st.builds(Rate, st.floats(0.05, 20), st.floats(0.05, 20))
 
@@ -40,7 +40,7 @@ def test_a_moment_by_quadrature() -> None:
     assert Rate(2.5, 4.0).moment(1, 3) == pytest.approx((density * p * (1 - p) ** 3).sum() / density.sum(), rel=1e-6)
 
 
-# Beliefs that are learnt
+# The model over steps
 
 
 def visited(rates: Sequence[float], n: int, seed: int, level: str = "3", step: int = 1) -> list[Group]:
@@ -56,9 +56,9 @@ def visited(rates: Sequence[float], n: int, seed: int, level: str = "3", step: i
 @pytest.mark.parametrize(("a", "b"), [(0.4, 1.0), (0.2, 9.0), (3.0, 3.0)])
 def test_the_prior_of_a_level_is_the_one_its_problems_are_drawn_from(a: float, b: float) -> None:
     """From four rollouts of each of 4,000 problems, whose own spread is 4 % of E[p (1 - p)] where few are solved."""
-    belief = Belief()
-    belief.learn(visited(np.random.default_rng(0).beta(a, b, 4000).tolist(), 4, seed=1))
-    rate = belief.expected(Problem("new", "?", level="3")).rate
+    model = PassRateModel()
+    model.learn(visited(np.random.default_rng(0).beta(a, b, 4000).tolist(), 4, seed=1))
+    rate = model.predict(Problem("new", "?", level="3")).rate
     assert rate.mean == pytest.approx(a / (a + b), abs=0.01)
     assert rate.moment(1, 1) == pytest.approx(Rate(a, b).moment(1, 1), rel=0.12)
 
@@ -68,29 +68,29 @@ POPULATIONS = {"3": (0.4, 1.0), "4": (0.25, 4.0), "5": (0.2, 9.0)}
 
 
 @pytest.mark.parametrize("returning", [False, True])
-def test_what_is_believed_is_calibrated(returning: bool) -> None:
-    """Of problems believed to be solved with a chance of about x, a share of about x is: where all are new, and where
+def test_predictions_are_calibrated(returning: bool) -> None:
+    """Of problems with a predicted pass rate of about x, a share of about x is solved: where all are new, and where
     80 of a level come back every eight steps, so that their own past counts."""
-    rng, belief = np.random.default_rng(2), Belief()
-    sums = np.zeros((len(belief.told), 4))
+    rng, model = np.random.default_rng(2), PassRateModel()
+    sums = np.zeros((len(model.calibration), 4))
     pools = {level: rng.beta(a, b, (8, 10)) for level, (a, b) in POPULATIONS.items()}
     for step in range(64):
         for level, (a, b) in POPULATIONS.items():
             rates = pools[level][step % 8] if returning else rng.beta(a, b, 10)
             named = step % 8 if returning else step
-            belief.learn(visited(rates.tolist(), 6, seed=1000 * step + int(level), level=level, step=named))
-            sums += np.array(belief.told) if step else 0
+            model.learn(visited(rates.tolist(), 6, seed=1000 * step + int(level), level=level, step=named))
+            sums += np.array(model.calibration) if step else 0
     _, expected_C, variance_C, successes_C = sums[sums[:, 0] > 0].T
-    assert len(expected_C) >= (6 if returning else 3), "they are told apart"
+    assert len(expected_C) >= (6 if returning else 3), "predictions differ"
     assert (np.abs(successes_C - expected_C) < 3 * np.sqrt(variance_C)).all()
 
 
-def test_what_is_believed_with_a_past_is_calibrated() -> None:
+def test_predictions_with_a_history_are_calibrated() -> None:
     """Of 3,000 problems of each level, of which a third was seen never, a third with four rollouts and a third with
-    eight: by tenths of what is believed, as many are solved."""
-    rng, belief = np.random.default_rng(2), Belief()
+    eight: in tenths of the predictions, as many are solved."""
+    rng, model = np.random.default_rng(2), PassRateModel()
     for level, (a, b) in POPULATIONS.items():
-        belief.learn(visited(rng.beta(a, b, 400).tolist(), 6, seed=int(level), level=level))
+        model.learn(visited(rng.beta(a, b, 400).tolist(), 6, seed=int(level), level=level))
     problems = [Problem(f"{level}-new-{i}", "?", level=level) for level in POPULATIONS for i in range(3000)]
     true = np.array([rng.beta(*POPULATIONS[problem.level]) for problem in problems])
     seen = []
@@ -99,77 +99,77 @@ def test_what_is_believed_with_a_past_is_calibrated() -> None:
         won = int(rng.binomial(tries, rate))
         rollouts = members("1" * won + "0" * (tries - won), problem, 2)
         seen += [Group(problem, f"train:2:{problem.id}", tuple(rollouts))] if tries else []
-    belief.learn(seen)
-    told = np.array([belief.expected(problem).rate.mean for problem in problems])
-    for part in np.array_split(np.argsort(told), 10):
-        assert told[part].mean() == pytest.approx(true[part].mean(), abs=0.025)
-    assert told.std() > 0.1, "they differ, and not for nothing"
+    model.learn(seen)
+    predicted = np.array([model.predict(problem).rate.mean for problem in problems])
+    for part in np.array_split(np.argsort(predicted), 10):
+        assert predicted[part].mean() == pytest.approx(true[part].mean(), abs=0.025)
+    assert predicted.std() > 0.1, "they differ, and not for nothing"
 
 
 def test_a_problems_own_past_counts_beside_its_level() -> None:
     [known] = visited([1.0], 8, seed=0)
-    belief = Belief(recalibration=Unmoved())
-    belief.learn([known, *visited([0.0] * 30, 8, seed=1, step=2)])
+    model = PassRateModel(recalibration=Unmoved())
+    model.learn([known, *visited([0.0] * 30, 8, seed=1, step=2)])
     for steps, step in enumerate((3, 4, 5)):
-        level = belief.expected(Problem("new", "?", level="3")).rate
-        own = belief.expected(known.problem).rate
-        assert (own.a, own.b) == (pytest.approx(level.a + 8 * belief.memory**steps), pytest.approx(level.b))
-        belief.learn(visited([0.5] * 30, 8, seed=step, step=step))
-    belief.learn([known])
-    level, own = belief.expected(Problem("new", "?", level="3")).rate, belief.expected(known.problem).rate
-    assert own.a == pytest.approx(level.a + 8 + 8 * belief.memory**4)
+        level = model.predict(Problem("new", "?", level="3")).rate
+        own = model.predict(known.problem).rate
+        assert (own.a, own.b) == (pytest.approx(level.a + 8 * model.memory**steps), pytest.approx(level.b))
+        model.learn(visited([0.5] * 30, 8, seed=step, step=step))
+    model.learn([known])
+    level, own = model.predict(Problem("new", "?", level="3")).rate, model.predict(known.problem).rate
+    assert own.a == pytest.approx(level.a + 8 + 8 * model.memory**4)
 
 
 def test_every_memory_remembers_a_problems_own_past_by_itself() -> None:
-    """Two visits, of which the second comes two steps later: each memory scores as if it had always been believed."""
-    belief, problem = Belief(), Problem("p", "?", level="3")
+    """Two visits, of which the second comes two steps later: each memory scores as if it had always been in use."""
+    model, problem = PassRateModel(), Problem("p", "?", level="3")
     for step, ends in ((1, "11"), (2, ""), (3, "00")):
-        belief.learn([Group(problem, f"train:{step}:p", tuple(members(ends, problem, step)))] if ends else [])
+        model.learn([Group(problem, f"train:{step}:p", tuple(members(ends, problem, step)))] if ends else [])
     for which, memory in enumerate(MEMORIES):
-        level, own = belief._rate(Problem("new", "?", level="3"), which), belief._rate(problem, which)
+        level, own = model._rate(Problem("new", "?", level="3"), which), model._rate(problem, which)
         assert (own.a - level.a, own.b - level.b) == (pytest.approx(2 * memory**2), pytest.approx(2))
 
 
 @pytest.mark.parametrize("moves", [False, True])
 def test_how_fast_the_past_goes_out_of_date_is_measured(moves: bool) -> None:
     """Where pass rates stay, next to nothing is forgotten; where they rise from 0.1 to 0.9, the oldest."""
-    belief, rng = Belief(), np.random.default_rng(5)
+    model, rng = PassRateModel(), np.random.default_rng(5)
     for step in range(60):
         mean = 0.1 + 0.8 * step / 59 if moves else 0.3
-        belief.learn(visited(rng.beta(20 * mean, 20 * (1 - mean), 24).tolist(), 6, seed=step, step=step))
-    assert belief.memory in MEMORIES
-    assert (belief.memory <= 0.93) == moves
-    believed = belief.expected(Problem("new", "?", level="3")).rate.mean
-    assert believed == pytest.approx(0.9 if moves else 0.3, abs=0.1), "one memory for ever would say 0.5"
+        model.learn(visited(rng.beta(20 * mean, 20 * (1 - mean), 24).tolist(), 6, seed=step, step=step))
+    assert model.memory in MEMORIES
+    assert (model.memory <= 0.93) == moves
+    predicted = model.predict(Problem("new", "?", level="3")).rate.mean
+    assert predicted == pytest.approx(0.9 if moves else 0.3, abs=0.1), "one memory for ever would say 0.5"
 
 
-def test_prices_are_those_of_the_level_or_of_all() -> None:
-    belief = Belief()
-    assert belief.expected(Problem("a", "?", level="3")).price == 1.0
-    belief.learn(visited([0.5] * 4, 2, seed=0))
+def test_tokens_are_predicted_from_the_level_or_from_all_levels() -> None:
+    model = PassRateModel()
+    assert model.predict(Problem("a", "?", level="3")).tokens == 1.0
+    model.learn(visited([0.5] * 4, 2, seed=0))
     long = Problem("long", "?", level="6")
     nine = {"token_ids": np.full(9, 5, np.int32), "logprobs_T": np.zeros(9, np.float32)}
-    belief.learn([Group(long, "train:2:long", tuple(members("01", long, 2, **nine)))])
-    assert belief.expected(Problem("b", "?", level="3")).price == pytest.approx(3)
-    assert belief.expected(Problem("b", "?", level="6")).price == pytest.approx(9)
-    assert 3 < belief.expected(Problem("b", "?", level="7")).price < 9
+    model.learn([Group(long, "train:2:long", tuple(members("01", long, 2, **nine)))])
+    assert model.predict(Problem("b", "?", level="3")).tokens == pytest.approx(3)
+    assert model.predict(Problem("b", "?", level="6")).tokens == pytest.approx(9)
+    assert 3 < model.predict(Problem("b", "?", level="7")).tokens < 9
 
 
 def test_a_level_of_which_nothing_is_left_costs_what_all_levels_do() -> None:
     """By the shortest memory after 40 steps: long before its sums are too small to be numbers."""
-    belief = Belief()
+    model = PassRateModel()
 
     def learn(problem: Problem, step: int, tokens: int) -> None:
         ids = {"token_ids": np.full(tokens, 5, np.int32), "logprobs_T": np.zeros(tokens, np.float32)}
-        belief.learn([Group(problem, f"train:{step}:{problem.id}", tuple(members("01", problem, step, **ids)))])
+        model.learn([Group(problem, f"train:{step}:{problem.id}", tuple(members("01", problem, step, **ids)))])
 
     learn(Problem("a", "?", level="3"), 0, 3)
     for step in range(1, 41):
         learn(Problem("b", "?", level="6"), step, 9)
-    belief._scores = [0.0] + [-1.0] * (len(MEMORIES) - 1)
-    assert belief.memory == 0.5
-    assert belief.expected(Problem("c", "?", level="3")).price == pytest.approx(9)
-    assert [each.price for each in belief.levels()] == pytest.approx([9, 9])
+    model._scores = [0.0] + [-1.0] * (len(MEMORIES) - 1)
+    assert model.memory == 0.5
+    assert model.predict(Problem("c", "?", level="3")).tokens == pytest.approx(9)
+    assert [each.tokens for each in model.levels()] == pytest.approx([9, 9])
 
 
 def test_noise_is_expected_as_the_squared_norm_of_a_score() -> None:
@@ -188,37 +188,37 @@ def test_noise_is_expected_as_the_squared_norm_of_a_score() -> None:
 
 
 def test_the_noise_of_a_level_or_of_all() -> None:
-    belief = Belief()
-    assert belief.expected(Problem("a", "?", level="3")).noise == 1.0
-    belief.learn(visited([0.5] * 4, 2, seed=0))
+    model = PassRateModel()
+    assert model.predict(Problem("a", "?", level="3")).noise == 1.0
+    model.learn(visited([0.5] * 4, 2, seed=0))
     sure = Problem("sure", "?", level="6")
-    belief.learn([Group(sure, "train:2:sure", tuple(members("01", sure, 2, logprobs_T=np.zeros(3, np.float32))))])
-    assert belief.expected(Problem("b", "?", level="3")).noise == pytest.approx(1.5), (
+    model.learn([Group(sure, "train:2:sure", tuple(members("01", sure, 2, logprobs_T=np.zeros(3, np.float32))))])
+    assert model.predict(Problem("b", "?", level="3")).noise == pytest.approx(1.5), (
         "three tokens with a chance of one half"
     )
-    assert belief.expected(Problem("b", "?", level="6")).noise == 0
-    assert 0 < belief.expected(Problem("b", "?", level="7")).noise < 1.5
+    assert model.predict(Problem("b", "?", level="6")).noise == 0
+    assert 0 < model.predict(Problem("b", "?", level="7")).noise < 1.5
 
 
 def test_what_nobody_could_verify_and_lone_rollouts_teach_no_spread() -> None:
-    problem, belief = Problem("p", "?", level="3"), Belief()
-    belief.learn([Group(problem, "train:1:p", tuple(members("ee", problem)))])
-    assert belief.expected(problem).rate == pytest.approx((1, 1))
-    assert np.isnan(belief.surprise)
-    belief.learn([Group(problem, "train:2:p", tuple(members("1", problem, 2)))])
+    problem, model = Problem("p", "?", level="3"), PassRateModel()
+    model.learn([Group(problem, "train:1:p", tuple(members("ee", problem)))])
+    assert model.predict(problem).rate == pytest.approx((1, 1))
+    assert np.isnan(model.surprise)
+    model.learn([Group(problem, "train:2:p", tuple(members("1", problem, 2)))])
     one = Visits(1.0, 1.0, 0.0, 0.0, 1.0, 3.0)
-    assert belief.expected(Problem("q", "?", level="3")).rate == one.prior
-    assert belief.surprise == pytest.approx(np.log(2))
+    assert model.predict(Problem("q", "?", level="3")).rate == one.prior
+    assert model.surprise == pytest.approx(np.log(2))
 
 
-def test_a_belief_goes_on_where_it_was_left() -> None:
-    one, other = Belief(), Belief()
+def test_a_resumed_model_continues_exactly() -> None:
+    one, other = PassRateModel(), PassRateModel()
     for step in range(4):
         one.learn(visited([0.1, 0.5, 0.9], 4, seed=step, step=step % 2))
     other.load_state_dict(json.loads(json.dumps(one.state_dict())))
     assert one == other
-    for belief in (one, other):
-        belief.learn(visited([0.3] * 5, 4, seed=9, step=9))
+    for model in (one, other):
+        model.learn(visited([0.3] * 5, 4, seed=9, step=9))
     assert one == other
     assert one.surprise == other.surprise
 
@@ -269,7 +269,7 @@ def added(spreads: Sequence[float], counts: Sequence[int]) -> float:
     st.floats(1.0, 2000.0),
 )
 def test_at_one_price_no_allocation_has_less_variance(spreads: list[float], n: int, price: float) -> None:
-    """Nothing is lost to the rounding of prices."""
+    """Nothing is lost to the rounding of token counts."""
     counts = Invest(n=n).shares(variance(spreads), [price] * len(spreads), list(range(len(spreads))))
     assert sum(counts) == n * len(spreads)
     others = itertools.product(range(2, n * len(spreads) + 1), repeat=len(spreads))
@@ -281,14 +281,16 @@ def test_at_one_price_no_allocation_has_less_variance(spreads: list[float], n: i
     st.lists(st.tuples(st.sampled_from([0.0, 0.01, 0.1, 0.25]), st.sampled_from([2, 3, 7])), min_size=1, max_size=3),
     st.integers(2, 4),
 )
-def test_at_different_prices_none_has_less_that_costs_a_rollout_less(problems: list[tuple[float, int]], n: int) -> None:
-    """What is spent is the price of n for everybody, but for less than one rollout."""
-    spreads, prices = zip(*problems, strict=True)
-    counts = Invest(n=n).shares(variance(spreads), prices, list(range(len(prices))))
-    budget, paid = n * sum(prices), np.dot(counts, prices)
-    assert 0 <= budget - paid < min(prices)
-    ways = itertools.product(*(range(2, budget // price + 1) for price in prices))
-    cheaper = [added(spreads, each) for each in ways if np.dot(each, prices) <= budget - max(prices)]
+def test_no_allocation_one_rollout_below_the_budget_has_less_variance(
+    problems: list[tuple[float, int]], n: int
+) -> None:
+    """The budget is spent up to less than one rollout."""
+    spreads, tokens = zip(*problems, strict=True)
+    counts = Invest(n=n).shares(variance(spreads), tokens, list(range(len(tokens))))
+    budget, paid = n * sum(tokens), np.dot(counts, tokens)
+    assert 0 <= budget - paid < min(tokens)
+    ways = itertools.product(*(range(2, budget // each + 1) for each in tokens))
+    cheaper = [added(spreads, each) for each in ways if np.dot(each, tokens) <= budget - max(tokens)]
     assert added(spreads, counts) <= min(cheaper, default=np.inf) + 1e-12
 
 
@@ -319,7 +321,7 @@ def test_bounds_that_cannot_hold_are_refused(options: dict[str, int]) -> None:
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
-        (["explore.0.k=2"], "explore.0: plans for k = 2, but credit.main states the goal with k = 1"),
+        (["explore.0.k=2"], "explore.0: k is 2, but credit.main has the pass@k objective with k = 1"),
         (["objective.aggregate=token_mean"], "credit.main estimates the gradient of a stated goal, which a denomin"),
         (["objective.aggregate=sequence_mean"], "credit.main estimates the gradient of a stated goal, which a denomin"),
         (["objective.aggregate.constant.denominator=with_signal"], "which a denominator that depends on the responses"),
@@ -334,22 +336,22 @@ def test_a_recipe_that_would_change_the_goal_is_refused(overrides: list[str], se
 
 
 @given(st.floats(0.1, 5), st.floats(0.1, 5), st.integers(0, 6), st.integers(0, 6))
-def test_what_was_told_has_the_moments_of_a_beta_binomial(a: float, b: float, won: int, lost: int) -> None:
+def test_calibration_stats_have_the_moments_of_a_beta_binomial(a: float, b: float, won: int, lost: int) -> None:
     """By the chance of every number of successes."""
-    told, n = Told.of(Rate(a, b), won, lost), won + lost
+    predicted, n = CalibrationStats.of(Rate(a, b), won, lost), won + lost
     chances = [comb(n, s) * np.exp(Rate(a, b).log_chance(s, n - s)) for s in range(n + 1)]
     mean = sum(s * chance for s, chance in enumerate(chances))
     variance = sum((s - mean) ** 2 * chance for s, chance in enumerate(chances))
-    assert tuple(told) == pytest.approx((n, mean, variance, won))
+    assert tuple(predicted) == pytest.approx((n, mean, variance, won))
 
 
-def test_what_was_told_is_of_the_step_and_by_class() -> None:
-    """Before the first step 1/2 is believed of all, where the last class begins; then less of what was unsolved."""
-    belief = Belief()
-    belief.learn(visited([0.0] * 50, 4, seed=0))
-    assert [each.rollouts for each in belief.told] == [0, 0, 0, 0, 0, 0, 200]
-    belief.learn(visited([0.0] * 5, 4, seed=1, step=2))
-    assert sum(each.rollouts for each in belief.told[:3]) == 20
-    numbers = belief.numbers()
-    assert sum(numbers[f"told_{i}_rollouts"] for i in range(7)) == 20
-    assert sum(numbers[f"told_{i}_successes"] for i in range(7)) == 0
+def test_calibration_is_per_step_and_class() -> None:
+    """Before the first step every prediction is 1/2, where the last class begins; then less of what was unsolved."""
+    model = PassRateModel()
+    model.learn(visited([0.0] * 50, 4, seed=0))
+    assert [each.rollouts for each in model.calibration] == [0, 0, 0, 0, 0, 0, 200]
+    model.learn(visited([0.0] * 5, 4, seed=1, step=2))
+    assert sum(each.rollouts for each in model.calibration[:3]) == 20
+    numbers = model.numbers()
+    assert sum(numbers[f"calibration_{i}_rollouts"] for i in range(7)) == 20
+    assert sum(numbers[f"calibration_{i}_successes"] for i in range(7)) == 0

@@ -39,7 +39,7 @@ from outrider.explore import (
 )
 from outrider.explore.apportion import apportion, raised
 from outrider.explore.bounds import bounds_after
-from outrider.explore.choose import worth
+from outrider.explore.choose import token_value
 from outrider.explore.cures import share_out
 from outrider.explore.greedy import Greedy as GreedyStage
 from outrider.explore.knapsack import enough
@@ -332,18 +332,18 @@ MISTAKES = {
     ),
     "choose: the chance of success for its variance": (
         "choose",
-        "outrider.explore.choose.worth",
-        lambda expected, k: expected.rate.mean / (expected.noise * expected.price),
+        "outrider.explore.choose.token_value",
+        lambda expected, k: expected.rate.mean / (expected.noise * expected.tokens),
     ),
     "choose: the same for the best of any k": (
         "choose, best of two",
-        "outrider.explore.choose.worth",
-        lambda expected, k: expected.rate.moment(1, 1) / (expected.noise * expected.price),
+        "outrider.explore.choose.token_value",
+        lambda expected, k: expected.rate.moment(1, 1) / (expected.noise * expected.tokens),
     ),
     "choose: no floor": (
         "choose, seldom",
         "outrider.explore.choose.Choose.chance",
-        lambda self, problem: min(1.0, worth(self._belief.expected(problem)) * 8 / self.enough),
+        lambda self, problem: min(1.0, token_value(self._model.predict(problem)) * 8 / self.enough),
     ),
     "commit: the ends of the band are outside": (
         "commit",
@@ -385,7 +385,7 @@ MISTAKES = {
     "invest: equals by their place": ("invest", "outrider.explore.invest.identity_seed", lambda *words: 0),
     "invest: of a level alone": (
         "invest",
-        "outrider.explore.belief.Belief._rate",
+        "outrider.explore.pass_rate_model.PassRateModel._rate",
         lambda self, problem, which: self._levels[problem.level][which].prior if self._levels else Rate(1.0, 1.0),
     ),
     "vip: the deviation for the variance": (

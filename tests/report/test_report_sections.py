@@ -16,8 +16,8 @@ from outrider.measure import evaluate
 from outrider.record import Problem
 from outrider.report.content import Figure, RolloutsOf, Section, Series, TableBlock
 from outrider.report.sections import (
-    belief,
     budget,
+    calibration,
     credit,
     diversity,
     entropy,
@@ -479,24 +479,26 @@ def _verified(one: Any, problem: str, good: bool) -> Any:
     )
 
 
-def test_beliefs_are_held_against_what_came_without_the_first_step():
+def test_calibration_excludes_the_first_step():
     told = {"rollouts": [8, 6, 2], "expected": [4, 1.5, 0.5], "variance": [2, 0.75, 0.25], "successes": [8, 3, 1]}
     metrics = {"step": np.array([1.0, 2.0, 3.0])}
-    metrics |= {f"explore/choose/told_3_{name}": np.array(values, float) for name, values in told.items()}
-    metrics |= {f"explore/choose/told_0_{name}": np.zeros(3) for name in told}  # a class that nothing fell into
-    metrics |= {f"explore/invest/told_0_{name}": np.zeros(3) for name in told}
-    found = belief.section(run_of_rows([row()], metrics=metrics))
-    [seen] = table_of(found, "belief-choose")
-    assert seen == {"rollouts": 8, "believed": 0.25, "solved": 0.5, "apart": pytest.approx(2.0)}
-    assert line(found, "belief-choose", "seen") == {0.25: 0.5}
-    assert [figure.id for figure in found.figures] == ["belief-choose"]
-    assert belief.section(run_of_rows([row()], metrics={"step": np.ones(1)})) is None
+    metrics |= {f"explore/choose/calibration_3_{name}": np.array(values, float) for name, values in told.items()}
+    metrics |= {f"explore/choose/calibration_0_{name}": np.zeros(3) for name in told}  # a class that nothing fell into
+    metrics |= {f"explore/invest/calibration_0_{name}": np.zeros(3) for name in told}
+    found = calibration.section(run_of_rows([row()], metrics=metrics))
+    [seen] = table_of(found, "calibration-choose")
+    assert seen == {"rollouts": 8, "predicted": 0.25, "observed": 0.5, "z": pytest.approx(2.0)}
+    assert line(found, "calibration-choose", "observed") == {0.25: 0.5}
+    assert [figure.id for figure in found.figures] == ["calibration-choose"]
+    assert calibration.section(run_of_rows([row()], metrics={"step": np.ones(1)})) is None
 
 
-def test_the_interval_of_a_belief_is_that_of_the_number_of_successes():
+def test_the_calibration_interval_is_that_of_the_successes():
     """1.96 standard deviations of 2 of 8 successes whose variance is 1, clipped to the range of a share."""
     told = {"rollouts": 8.0, "expected": 2.0, "variance": 1.0, "successes": 2.0}
-    metrics = {"step": np.array([2.0])} | {f"explore/a/told_1_{k}": np.array([v]) for k, v in told.items()}
-    first, _ = figure_of(belief.section(run_of_rows([row()], metrics=metrics)), "belief-a").series
+    metrics = {"step": np.array([2.0])} | {f"explore/a/calibration_1_{k}": np.array([v]) for k, v in told.items()}
+    first, _ = figure_of(calibration.section(run_of_rows([row()], metrics=metrics)), "calibration-a").series
     assert (first.low, first.high) == ([pytest.approx(0.25 - 1.96 / 8)], [pytest.approx(0.25 + 1.96 / 8)])
-    assert line(belief.section(run_of_rows([row()], metrics=metrics)), "belief-a", "if it is right") == {0.25: 0.25}
+    assert line(calibration.section(run_of_rows([row()], metrics=metrics)), "calibration-a", "if calibrated") == {
+        0.25: 0.25
+    }

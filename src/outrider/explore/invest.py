@@ -1,4 +1,4 @@
-"""Invest: rollouts where they take most off the variance of a step's gradient per token that they cost."""
+"""Invest: allocate rollouts to minimise gradient variance per generated token."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from outrider.explore.belief import Belief
 from outrider.explore.bounds import Bounds
+from outrider.explore.pass_rate_model import PassRateModel
 from outrider.explore.rate import Rate
 from outrider.explore.stage import PlansAhead, Stage
 from outrider.explore.surroundings import Surroundings
@@ -20,33 +20,34 @@ from outrider.record import Group, Problem, SampleRequest, identity_seed
 
 
 class Invest(PlansAhead, Stage):
-    r"""Spends the tokens that ``n`` rollouts of every problem would cost where they teach most.
+    r"""Allocates the token budget of ``n`` rollouts per problem so that the gradient variance of the step is smallest.
 
-    The goal is stated: the mean over problems of :math:`U_k(p) = 1 - (1 - p)^k`. Credit ``stated_goal``
-    (:class:`~outrider.credit.stated_goal.StatedGoal`, whose k has to be this one) gives an unbiased estimate of its
-    gradient from any number of rollouts that does not depend on how they end; so one that looks at earlier steps alone
-    changes the variance, and never the goal. What ``n`` rollouts of a problem add to it is
+    The objective is explicit: the mean over problems of :math:`U_k(p) = 1 - (1 - p)^k`. Credit ``stated_goal``
+    (:class:`~outrider.credit.stated_goal.StatedGoal`, with the same k) estimates its gradient without bias from any
+    number of rollouts that does not depend on their outcomes. An allocation that depends on earlier steps only
+    therefore changes the variance and never the objective. ``n`` rollouts of a problem contribute
 
     .. math:: F \, \mathrm{E}[A^2] / n
 
-    with their noise :math:`F` (:func:`~outrider.explore.belief.noise`, the expected squared length of a score) and the
-    expected square of a rollout's advantage, :func:`spread`; exact where a score's length does not depend on the reward
-    and scores have no mean, which is VIP's assumption (theorem 5.2), but for its equal :math:`F` everywhere. Pass rate,
-    noise and price are what :class:`~outrider.explore.belief.Belief` expects. From ``min_n`` up, one rollout after
-    another goes to where it takes most off per expected token, as long as the step's tokens last. Each takes off less
-    than the one before, so but for the last rollouts no allocation has less variance at that price; what is left is
-    less than a rollout costs. Long responses are dearer and noisier alike, so length mostly cancels.
+    to the variance, with gradient noise :math:`F` (:func:`~outrider.explore.pass_rate_model.noise`, the expected
+    squared length of a score) and the expected squared advantage of a rollout, :func:`spread`. This is exact if a
+    score's length does not depend on the reward and scores have zero mean: VIP's assumption (theorem 5.2), without its
+    equal :math:`F` for all problems. Pass rate, noise and tokens are predictions of
+    :class:`~outrider.explore.pass_rate_model.PassRateModel`. Starting from ``min_n`` each, one rollout at a time goes
+    to the problem with the largest decrease of variance per predicted token, until the budget is spent. Decreases
+    shrink with n, so up to the last rollouts no allocation has a smaller variance at the same tokens; less than one
+    rollout's tokens remain. Long responses cost more and are noisier, so length mostly cancels.
 
-    It plans once, before the step, and from the plain prompt: where the number of a problem's rollouts follows from how
-    some of them end, an estimate from all of them together is biased, and what continues a prefix or reads examples is
-    drawn from another policy than the one whose gradient is asked for. Two waves of ``max(k, 2)`` rollouts or more,
-    each with its own baselines and joined by fixed weights, would be unbiased; that was not tried.
+    The stage plans once, before the step, and from the plain prompt. If the number of a problem's rollouts depended on
+    their outcomes, an estimate from all of them together would be biased; continuations of a prefix and responses to a
+    seeded prompt are samples of another policy than the one whose gradient is estimated. Two waves of ``max(k, 2)`` or
+    more rollouts, each with its own baselines and joined by fixed weights, would be unbiased; they were not tried.
 
-    Only scorable rollouts from the plain prompt are evidence, of dropped groups too. Stands first, in the place of
-    uniform. With other credit the goal is that credit's, and the number of rollouts may weigh in it. Degenerate cases:
-    in the first step all are alike, and everybody gets ``n``; so they do where nothing is left to chance; an empty
-    batch asks for nothing; problems that have rollouts get no more; where all are at ``max_n`` tokens are left over
-    (``unspent``).
+    Only scorable rollouts from the plain prompt count as evidence, including those of dropped groups. The stage comes
+    first, in place of uniform. With another credit the objective is that credit's, and the number of rollouts may
+    affect it. Degenerate cases: in the first step, and where every pass rate is certain, every problem gets ``n``; an
+    empty batch requests nothing; problems that already have rollouts get no more; if all are at ``max_n``, tokens
+    remain (``unspent``).
 
     Raises:
         ValidationError: ``k <= min_n <= n <= max_n`` does not hold.
@@ -61,7 +62,7 @@ class Invest(PlansAhead, Stage):
     max_n: int = Field(64, ge=2, description="maximum rollouts per problem")
     k: int = Field(1, ge=1, description="k of the pass@k objective")
 
-    _belief: Belief = PrivateAttr(default_factory=Belief)
+    _model: PassRateModel = PrivateAttr(default_factory=PassRateModel)
     _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
@@ -74,7 +75,7 @@ class Invest(PlansAhead, Stage):
     def check(self, around: Surroundings) -> None:
         around.refuse_drawn()
         if around.goal not in (None, self.k):
-            raise ValueError(f"plans for k = {self.k}, but credit.main states the goal with k = {around.goal}")
+            raise ValueError(f"k is {self.k}, but credit.main has the pass@k objective with k = {around.goal}")
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         if before.most != 0:
@@ -85,66 +86,66 @@ class Invest(PlansAhead, Stage):
         if view.round:
             return []
         problems = [group.problem for group in view.groups if not group.size]
-        expected = [self._belief.expected(problem) for problem in problems]
-        prices = [each.price for each in expected]
+        predicted = [self._model.predict(problem) for problem in problems]
+        tokens = [each.tokens for each in predicted]
         ties = [identity_seed(view.seed, "invest", view.step, problem.id) for problem in problems]
-        counts = self.shares(lambda i, n: expected[i].noise * spread(expected[i].rate, n, self.k) / n, prices, ties)
-        planned = fsum(n * price for n, price in zip(counts, prices, strict=True))
+        counts = self.shares(lambda i, n: predicted[i].noise * spread(predicted[i].rate, n, self.k) / n, tokens, ties)
+        planned = fsum(n * each for n, each in zip(counts, tokens, strict=True))
         self._numbers = {
             "fewest": float(min(counts, default=0)),
             "most": float(max(counts, default=0)),
             "planned_tokens": planned,
-            "unspent": self.n * fsum(prices) - planned,
-            "predicted": fsum(each.rate.mean for each in expected) / len(expected) if expected else nan,
+            "unspent": self.n * fsum(tokens) - planned,
+            "predicted": fsum(each.rate.mean for each in predicted) / len(predicted) if predicted else nan,
         }
         return [SampleRequest(problem, n=n) for problem, n in zip(problems, counts, strict=True)]
 
-    def shares(self, variance: Callable[[int, int], float], prices: Sequence[float], ties: Sequence[int]) -> list[int]:
-        """Rollouts of every problem, by the variance of problem i with n of them and by its price.
+    def shares(self, variance: Callable[[int, int], float], tokens: Sequence[float], ties: Sequence[int]) -> list[int]:
+        """Rollouts per problem, from the variance of problem i with n rollouts and its tokens per rollout.
 
-        Equals by fewer rollouts, then by the smaller of ``ties``.
+        Equal problems: the one with fewer rollouts first, then the one with the smaller of ``ties``.
 
         >>> Invest(n=4).shares(lambda i, n: [0.2, 0.0, 0.2][i] / (n - 1), [10.0, 10.0, 40.0], ties=[0, 1, 2])
         [6, 2, 4]
         """
 
         def entry(i: int) -> tuple[float, int, int, int]:
-            gain = (variance(i, counts[i]) - variance(i, counts[i] + 1)) / prices[i]
+            gain = (variance(i, counts[i]) - variance(i, counts[i] + 1)) / tokens[i]
             return -gain, counts[i], ties[i], i
 
-        counts = [self.min_n] * len(prices)
-        left = (self.n - self.min_n) * fsum(prices)
+        counts = [self.min_n] * len(tokens)
+        left = (self.n - self.min_n) * fsum(tokens)
         rounding = 1e-9 * left  # of the sums below
-        queue = [entry(i) for i in range(len(prices))]
+        queue = [entry(i) for i in range(len(tokens))]
         heapq.heapify(queue)
         while queue:
             *_, i = heapq.heappop(queue)
-            # who has all it may have, or is too dear for what is left, gets no more
-            if counts[i] < self.max_n and prices[i] <= left + rounding:
+            # a problem at its maximum, or with longer rollouts than the remaining tokens, leaves the queue
+            if counts[i] < self.max_n and tokens[i] <= left + rounding:
                 counts[i] += 1
-                left -= prices[i]
+                left -= tokens[i]
                 heapq.heappush(queue, entry(i))
         return counts
 
     def predicted(self, problem: Problem) -> float:
-        return self._belief.expected(problem).rate.mean
+        return self._model.predict(problem).rate.mean
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
-        """What was planned, and the numbers of the belief."""
-        self._belief.learn(groups)
-        return self._numbers | self._belief.numbers()
+        """The plan of the step, and the metrics of the model."""
+        self._model.learn(groups)
+        return self._numbers | self._model.numbers()
 
     def state_dict(self) -> dict[str, Any]:
-        """That of the belief."""
-        return self._belief.state_dict()
+        """The state of the model."""
+        return self._model.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._belief.load_state_dict(state)
+        self._model.load_state_dict(state)
 
 
-@lru_cache(maxsize=4096)  # most problems of a step are new, and those of a level alike
+@lru_cache(maxsize=4096)  # most problems of a step are new, with equal predictions within a level
 def spread(rate: Rate, n: int, k: int) -> float:
-    r"""The expected square of the advantage that ``stated_goal`` gives one of ``n`` rollouts, by belief.
+    r"""The expected squared advantage of one of ``n`` rollouts under ``stated_goal``, for a beta-distributed pass rate.
 
     .. math:: \frac{n}{n - 1} \mathrm{E}[p (1 - p)], \qquad \sum_z \tbinom{n - 1}{z}
         \left(k \tbinom{z}{k - 1} / \tbinom{n - 1}{k - 1}\right)^2 \mathrm{E}[p^{n - z} (1 - p)^z]

@@ -1,4 +1,4 @@
-"""What is believed of a pass rate."""
+"""A beta distribution of a pass rate."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Rate(NamedTuple):
-    """A belief of a pass rate, ``Beta(a, b)``."""
+    """The distribution ``Beta(a, b)`` of a pass rate."""
 
     a: float
     b: float
@@ -30,7 +30,7 @@ class Rate(NamedTuple):
         return result
 
     def log_chance(self, successes: int, failures: int) -> float:
-        """Of so many successes and failures in one order: the beta-binomial without its coefficient."""
+        """Log-probability of successes and failures in one order: the beta-binomial without its coefficient."""
         after = _log_beta(self.a + successes, self.b + failures)
         return after - _log_beta(self.a, self.b)
 

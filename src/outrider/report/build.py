@@ -16,8 +16,8 @@ from outrider.report.sections import (
     analysis_intervene,
     analysis_shift,
     analysis_tokens,
-    belief,
     budget,
+    calibration,
     credit,
     diversity,
     entropy,
@@ -46,7 +46,7 @@ SECTIONS: tuple[Callable[[RunData], Section | None], ...] = (
     turns.section,
     faults.section,
     credit.section,
-    belief.section,
+    calibration.section,
     analysis_shift.section,
     analysis_intervene.section,
     verdicts.section,
@@ -55,7 +55,7 @@ SECTIONS: tuple[Callable[[RunData], Section | None], ...] = (
 )
 
 
-OF_A_TRAINING = (budget.section, groups.section, credit.section, belief.section, sampler.section)
+OF_A_TRAINING = (budget.section, groups.section, credit.section, calibration.section, sampler.section)
 """What an evaluation alone has nothing to say on."""
 
 

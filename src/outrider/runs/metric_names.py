@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
+_RENAMED = re.compile(r"^(explore/.+/)told_(\d+_(?:rollouts|expected|variance|successes))$")
 _OLD = {
     "sync/asked_again": "sync/retries",
     "unused/keep:_not_judged": "unused/keep:_unscorable",
@@ -18,5 +20,7 @@ def with_present_names(row: Mapping[str, float]) -> dict[str, float]:
 
     >>> with_present_names({"step": 1, "sync/asked_again": 2.0})
     {'step': 1, 'sync/retries': 2.0}
+    >>> with_present_names({"explore/choose/told_0_rollouts": 8.0})
+    {'explore/choose/calibration_0_rollouts': 8.0}
     """
-    return {_OLD.get(name, name): value for name, value in row.items()}
+    return {_RENAMED.sub(r"\1calibration_\2", _OLD.get(name, name)): value for name, value in row.items()}

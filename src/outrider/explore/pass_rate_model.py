@@ -1,0 +1,292 @@
+"""A model of problems before they are sampled: pass rate, response length and gradient noise, by level and history."""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import fsum, nan
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from outrider.explore.memory import remember
+from outrider.explore.outcome import first_pass
+from outrider.explore.rate import Rate
+from outrider.explore.recalibration import Recalibration
+from outrider.record import Group, Problem, Rollout
+
+MEMORIES = (0.5, 0.7, 0.85, 0.93, 0.97, 1.0)
+"""Candidate discounts of past evidence per step; the one that predicts best is used."""
+SCORE_DISCOUNT = 0.95
+"""Discount per step of the log-likelihood by which the memories are compared."""
+MIN_WITHIN_VARIANCE, MAX_WITHIN_VARIANCE = 0.02, 0.98
+"""Bounds on the share of a verdict's variance within problems of a level; the rest lies between problems."""
+MIN_WEIGHT = 1e-9
+"""Discounted rollouts of a level below which its lengths and noises count as unknown."""
+CLASSES = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)
+"""Upper bounds of the classes of predicted pass rates for calibration."""
+
+
+Own = tuple[int, tuple[tuple[float, float], ...]]
+"""History of a problem: the step of its last visit, and discounted successes and failures for each memory."""
+
+
+class Prediction(NamedTuple):
+    """Predictions for a problem: pass rate, tokens per rollout, and gradient :func:`noise` per rollout."""
+
+    rate: Rate
+    tokens: float
+    noise: float
+
+
+class CalibrationStats(NamedTuple):
+    """Predicted and observed successes; sums over problems.
+
+    Attributes:
+        rollouts: number of rollouts.
+        expected: predicted successes.
+        variance: predicted variance of the successes; rollouts of a problem share an unknown pass rate.
+        successes: observed successes.
+    """
+
+    rollouts: float = 0.0
+    expected: float = 0.0
+    variance: float = 0.0
+    successes: float = 0.0
+
+    @staticmethod
+    def of(rate: Rate, successes: int, failures: int) -> CalibrationStats:
+        """One problem: the moments of a beta-binomial count.
+
+        >>> [round(x, 3) for x in CalibrationStats.of(Rate(1.0, 1.0), 2, 0)]  # 0, 1 and 2 successes are equally likely
+        [2.0, 1.0, 0.667, 2.0]
+        """
+        n = successes + failures
+        variance = n * rate.moment(1, 1) * (rate.a + rate.b + n) / (rate.a + rate.b)
+        return CalibrationStats(float(n), n * rate.mean, variance, float(successes))
+
+
+class Visits(NamedTuple):
+    """Discounted sums over the visits to a level.
+
+    Attributes:
+        visits: number of visits.
+        rates: sum of their pass rates.
+        pairs: number of visits with two or more rollouts.
+        spreads: sum of their unbiased estimates of ``p (1 - p)``.
+        rollouts: number of rollouts.
+        tokens: tokens of these rollouts.
+        noises: sum of their gradient noises (:func:`noise`).
+    """
+
+    visits: float = 0.0
+    rates: float = 0.0
+    pairs: float = 0.0
+    spreads: float = 0.0
+    rollouts: float = 0.0
+    tokens: float = 0.0
+    noises: float = 0.0
+
+    def discounted(self, share: float) -> Visits:
+        return Visits(*(share * each for each in self))
+
+    def joined(self, other: Visits) -> Visits:
+        return Visits(*(a + b for a, b in zip(self, other, strict=True)))
+
+    @property
+    def costs(self) -> tuple[float, float]:
+        """Tokens per rollout, at least 1, and noise per rollout."""
+        return (max(self.tokens / self.rollouts, 1.0), self.noises / self.rollouts) if self.rollouts else (1.0, 1.0)
+
+    @property
+    def prior(self) -> Rate:
+        """The pass rate of a problem without a history, by the method of moments.
+
+        One pseudo-visit with the moments of ``Beta(1, 1)`` is added.
+
+        >>> [round(x, 6) for x in Visits().prior]
+        [1.0, 1.0]
+        """
+        mean, spread = (self.rates + 0.5) / (self.visits + 1), (self.spreads + 1 / 6) / (self.pairs + 1)
+        # share of a verdict's variance within problems: m / (m + 1) for Beta with a + b = m
+        within = min(max(spread / (mean * (1 - mean)), MIN_WITHIN_VARIANCE), MAX_WITHIN_VARIANCE)
+        m = within / (1 - within)
+        return Rate(mean * m, (1 - mean) * m)
+
+
+class Visit(NamedTuple):
+    """The first pass of one step over a problem; at least one rollout."""
+
+    problem: Problem
+    successes: int
+    failures: int
+    tokens: int
+    noise: float
+
+    @staticmethod
+    def of(group: Group) -> Visit | None:
+        """None where no rollout from the plain prompt could be verified."""
+        rollouts = first_pass(group)
+        successes = sum(r.success for r in rollouts)
+        tokens = sum(r.trainable_tokens for r in rollouts)
+        if not rollouts:
+            return None
+        return Visit(group.problem, successes, len(rollouts) - successes, tokens, fsum(noise(r) for r in rollouts))
+
+    @property
+    def level(self) -> Visits:
+        """The sums of this visit alone."""
+        n = self.successes + self.failures
+        spread = self.successes * self.failures / (n * (n - 1)) if n > 1 else 0.0
+        return Visits(1.0, self.successes / n, float(n > 1), spread, float(n), float(self.tokens), self.noise)
+
+
+def noise(rollout: Rollout) -> float:
+    r"""Gradient noise of a rollout: :math:`\sum_t 1 - \pi(y_t)` over its trainable tokens.
+
+    Its expectation equals that of the squared norm of the rollout's score with respect to the logits,
+    :math:`\sum_t \lVert e_{y_t} - \pi_t \rVert^2`: for one token both are :math:`1 - \sum_v \pi_{tv}^2`, and each token
+    has its own logits. It grows about linearly with the number of tokens.
+    """
+    logprobs_T = rollout.logprobs_T if rollout.trainable_T is None else rollout.logprobs_T[rollout.trainable_T]
+    return float(-np.expm1(logprobs_T.astype(np.float64)).sum())
+
+
+@dataclass
+class PassRateModel:
+    """Predicts pass rates, response lengths and gradient noises of problems, and learns from each step.
+
+    A problem's pass rate is a beta distribution: the prior of its level plus the problem's own successes and failures.
+    Evidence that is ``t`` steps old has weight ``memory^t``. The policy changes at an unknown speed, so the model picks
+    the memory of :data:`MEMORIES` under which the visits so far were most likely, recent ones with more weight. A
+    :class:`~outrider.explore.recalibration.Recalibration` corrects what this misses: progress between visits, and
+    differences between problems of a level.
+
+    All rollouts from the plain prompt count alike. Where a later stage samples more of the problems with few successes
+    (``rebalance``, ``prioritise``), predicted pass rates of levels are a little too high. Levels should be few: the
+    model stores the histories of 100,000 problems, and the sums of every level.
+
+    Attributes:
+        memory: the memory in use.
+        surprise: mean negative log-likelihood per rollout in the last step, in nats.
+        recalibration: the map applied to predicted pass rates.
+        calibration: predicted and observed successes in the last step, by class of predicted pass rate
+            (:data:`CLASSES`).
+    """
+
+    surprise: float = field(default=nan, compare=False)
+    recalibration: Recalibration = field(default_factory=Recalibration)
+    calibration: list[CalibrationStats] = field(
+        default_factory=lambda: [CalibrationStats()] * (len(CLASSES) + 1), compare=False
+    )
+    _levels: dict[str, tuple[Visits, ...]] = field(default_factory=dict)
+    _own: dict[str, Own] = field(default_factory=dict)
+    _scores: list[float] = field(default_factory=lambda: [0.0] * len(MEMORIES))
+    _steps: int = 0
+
+    @property
+    def memory(self) -> float:
+        return MEMORIES[self._best]
+
+    @property
+    def _best(self) -> int:
+        return max(range(len(MEMORIES)), key=lambda i: (self._scores[i], i))
+
+    def predict(self, problem: Problem) -> Prediction:
+        """The prediction for a problem now. A level without rollouts has the costs of all levels; before any, 1."""
+        return Prediction(self.recalibration.of(self._rate(problem, self._best)), *self._costs(problem.level))
+
+    def levels(self) -> list[Prediction]:
+        """The prediction for a new problem of each level seen so far."""
+        known = {level: sums[self._best].prior for level, sums in self._levels.items()}
+        return [Prediction(self.recalibration.of(prior), *self._costs(level)) for level, prior in known.items()]
+
+    def _costs(self, level: str) -> tuple[float, float]:
+        """Tokens and noise per rollout of a level, or of all levels where the level's weight is below the minimum."""
+        sums = self._levels[level][self._best] if level in self._levels else Visits()
+        if sums.rollouts < MIN_WEIGHT:
+            known = [each[self._best] for each in self._levels.values()]
+            sums = Visits(*(fsum(part) for part in zip(*known, strict=True)))
+        return sums.costs
+
+    def _rate(self, problem: Problem, which: int) -> Rate:
+        sums = self._levels.get(problem.level)
+        prior = sums[which].prior if sums else Visits().prior
+        if problem.id not in self._own:
+            return prior
+        seen, history = self._own[problem.id]
+        kept = MEMORIES[which] ** (self._steps - seen)
+        return Rate(prior.a + kept * history[which][0], prior.b + kept * history[which][1])
+
+    def learn(self, groups: Sequence[Group]) -> None:
+        """Learn from the groups of a step."""
+        found = [Visit.of(group) for group in sorted(groups, key=lambda group: group.problem.id)]
+        visits = [visit for visit in found if visit is not None]
+        self._calibrate(visits)
+        self._score(visits)
+        self._steps += 1
+        for level in {visit.problem.level for visit in visits} | set(self._levels):
+            old = self._levels.get(level, (Visits(),) * len(MEMORIES))
+            self._levels[level] = tuple(sums.discounted(share) for sums, share in zip(old, MEMORIES, strict=True))
+        for visit in visits:
+            key, level = visit.problem.id, visit.problem.level
+            self._levels[level] = tuple(sums.joined(visit.level) for sums in self._levels[level])
+            seen, history = self._own.get(key, (self._steps, ((0.0, 0.0),) * len(MEMORIES)))
+            kept = [memory ** (self._steps - seen) for memory in MEMORIES]
+            joined = [
+                (share * successes + visit.successes, share * failures + visit.failures)
+                for share, (successes, failures) in zip(kept, history, strict=True)
+            ]
+            remember(self._own, key, (self._steps, tuple(joined)))
+
+    def _score(self, visits: Sequence[Visit]) -> None:
+        """Add the step's log-likelihood under each memory."""
+        likelihoods = [
+            fsum(self._rate(v.problem, i).log_chance(v.successes, v.failures) for v in visits)
+            for i in range(len(MEMORIES))
+        ]
+        self._scores = [SCORE_DISCOUNT * old + new for old, new in zip(self._scores, likelihoods, strict=True)]
+
+    def _calibrate(self, visits: Sequence[Visit]) -> None:
+        """Compare predictions with verdicts; problems of levels seen before train the recalibration."""
+        self.calibration, surprises, known = [CalibrationStats()] * (len(CLASSES) + 1), [], []
+        for visit in visits:
+            raw, ends = self._rate(visit.problem, self._best), (visit.successes, visit.failures)
+            rate = self.recalibration.of(raw)
+            place = bisect(CLASSES, rate.mean)
+            both = zip(self.calibration[place], CalibrationStats.of(rate, *ends), strict=True)
+            self.calibration[place] = CalibrationStats(*(a + b for a, b in both))
+            surprises.append(-rate.log_chance(*ends))
+            if visit.problem.level in self._levels:
+                known.append((raw, *ends))
+        rollouts = fsum(each.rollouts for each in self.calibration)
+        self.surprise = fsum(surprises) / rollouts if rollouts else nan
+        self.recalibration.learn(known)
+
+    def numbers(self) -> dict[str, float]:
+        """Metrics of a step: ``surprise``, calibration by class, ``memory``, and the ``slope`` and ``shift`` of the
+        recalibration, with the share ``taken`` of its last Newton step."""
+        by_class = {
+            f"calibration_{i}_{name}": value
+            for i, each in enumerate(self.calibration)
+            for name, value in each._asdict().items()
+        }
+        found = self.recalibration
+        now = {"memory": self.memory, "slope": found.slope, "shift": found.shift, "taken": found.taken}
+        return {"surprise": self.surprise} | now | by_class
+
+    def state_dict(self) -> dict[str, Any]:
+        """Steps, scores, recalibration, sums of levels by memory, and histories of problems, the oldest first."""
+        levels = {level: [list(each) for each in sums] for level, sums in sorted(self._levels.items())}
+        own = [[key, seen, [list(past) for past in history]] for key, (seen, history) in self._own.items()]
+        recalibration = self.recalibration.state_dict()
+        return {
+            "steps": self._steps, "scores": self._scores, "recalibration": recalibration, "levels": levels, "own": own,
+        }  # fmt: skip
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._steps, self._scores = state["steps"], list(state["scores"])
+        self.recalibration.load_state_dict(state["recalibration"])
+        self._levels = {level: tuple(Visits(*each) for each in sums) for level, sums in state["levels"].items()}
+        self._own = {key: (seen, tuple((past[0], past[1]) for past in history)) for key, seen, history in state["own"]}
