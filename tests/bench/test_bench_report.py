@@ -269,7 +269,7 @@ def test_the_page_shows_what_was_tried_and_warns_of_an_edge() -> None:
     for rates, edge in (([5e-5, 1e-4, 2e-4], False), ([5e-5, 1e-4], True)):
         tune = Tune(values={"learn.lr": rates}, tokens=10, seeds=2)
         arms = [*(arm("a", each) for each in runs), None]
-        options = [tried(tune, values, each) for values, each in zip(tune.tries, arms, strict=False)]
+        options = [tried(tune, values, each) for values, each in zip(tune.candidates, arms, strict=False)]
         found = report([0, 0], arm("a", [[1, 1]]), tune=tune, choices={"a": choose(tune, options)})
         lines = re.findall(r"^\| a \| (\S+) \|.*\| (.*) \|$", page(found, ENVIRONMENT).split("## Tuning")[1], re.M)
         marks = dict(lines)
@@ -281,13 +281,13 @@ def test_the_page_shows_what_was_tried_and_warns_of_an_edge() -> None:
 
 def test_two_keys_are_tuned_together_and_the_page_says_which_is_at_its_edge() -> None:
     tune = Tune(values={"learn.lr": [1e-4, 2e-4, 4e-4], "learn.minibatches": [1, 4]}, tokens=10)
-    assert tune.tries[:3] == [
+    assert tune.candidates[:3] == [
         {"learn.lr": 1e-4, "learn.minibatches": 1},
         {"learn.lr": 1e-4, "learn.minibatches": 4},
         {"learn.lr": 2e-4, "learn.minibatches": 1},
     ]
     runs = [arm("a", [[successes, successes]]) for successes in (1, 1, 1, 3, 2, 2)]
-    choice = choose(tune, [tried(tune, values, each) for values, each in zip(tune.tries, runs, strict=True)])
+    choice = choose(tune, [tried(tune, values, each) for values, each in zip(tune.candidates, runs, strict=True)])
     assert choice.values == {"learn.lr": 2e-4, "learn.minibatches": 4}
     text = page(report([0, 0], arm("a", [[1, 1]]), tune=tune, choices={"a": choice}), ENVIRONMENT)
     assert "`learn.lr` with `learn.minibatches`, for each recipe" in text

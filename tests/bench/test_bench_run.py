@@ -55,7 +55,7 @@ def cells(out: Path) -> dict[str, Cell]:
     assert bench.tune is not None
     found, trained = [*cells_before(out, bench)], {}
     for name in bench.recipes:
-        for values in bench.tune.tries:
+        for values in bench.tune.candidates:
             found += tuning_cells(out, bench, bench.tune, name, values)
         chosen = json.loads((out / "results.json").read_bytes())["tuning"][name]["chosen"]
         trained[name] = cells_of(out, bench, name, chosen)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from outrider.view.rollout import _as_tree
-from outrider.view.tokens import pieces_of
+from outrider.view.tokens import texts_of
 
 
 @pytest.fixture(scope="module")
@@ -22,14 +22,14 @@ def bytes_alone() -> Tokenizer:
 @given(text=st.text(max_size=30))
 def test_the_pieces_are_the_text(bytes_alone: Tokenizer, text: str) -> None:
     ids = bytes_alone.encode(text).ids
-    pieces = pieces_of(bytes_alone, ids)
+    pieces = texts_of(bytes_alone, ids)
     assert len(pieces) == len(ids)
     assert "".join(pieces) == text
 
 
 @given(ids=st.lists(st.integers(0, 255), max_size=40))
 def test_bytes_that_are_no_text_are_shown_as_such(bytes_alone: Tokenizer, ids: list[int]) -> None:
-    pieces = pieces_of(bytes_alone, ids)
+    pieces = texts_of(bytes_alone, ids)
     assert len(pieces) == len(ids)
     whole = bytes_alone.decode(ids, skip_special_tokens=False)
     assert ("\ufffd" in "".join(pieces)) == ("\ufffd" in whole)

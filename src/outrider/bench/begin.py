@@ -92,7 +92,7 @@ def _differences(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out:
     old, new = began.model_dump(mode="json"), bench.model_dump(mode="json")
     if began.untouched is None:  # it changes no run, and may be asked for when all are done
         old["untouched"] = new["untouched"]
-    if began.tune and bench.tune and all(values in bench.tune.tries for values in began.tune.tries):
+    if began.tune and bench.tune and all(values in bench.tune.candidates for values in began.tune.candidates):
         old["tune"]["values"] = new["tune"]["values"]
     may_grow = ("seeds", "recipes")
     results = [f"{key}: {old[key]} -> {new[key]}" for key in old if key not in may_grow and old[key] != new[key]]

@@ -53,13 +53,15 @@ def run_bench(planned: Planned, out: Path, at_once: int | None = None) -> BenchR
 def _tune(bench: Bench, tune: Tune, out: Path, cores: Sequence[int]) -> tuple[dict[str, Choice], list[Failure]]:
     """The round before: try values in runs of their own, and choose those of each recipe."""
     # plan
-    runs = {name: [tuning_cells(out, bench, tune, name, values) for values in tune.tries] for name in bench.recipes}
+    runs = {
+        name: [tuning_cells(out, bench, tune, name, values) for values in tune.candidates] for name in bench.recipes
+    }
     # run
-    failures = run_cells(in_turn([cells for tries in runs.values() for cells in tries]), cores, "tuning")
+    failures = run_cells(in_turn([cells for candidates in runs.values() for cells in candidates]), cores, "tuning")
     # collect
-    arms = {name: [read_arm(name, cells, [1.0]) for cells in tries] for name, tries in runs.items()}
+    arms = {name: [read_arm(name, cells, [1.0]) for cells in candidates] for name, candidates in runs.items()}
     # choose
-    scores = {name: [tried(tune, *each) for each in zip(tune.tries, arms[name], strict=True)] for name in arms}
+    scores = {name: [tried(tune, *each) for each in zip(tune.candidates, arms[name], strict=True)] for name in arms}
     return {name: choose(tune, options) for name, options in scores.items()}, failures
 
 

@@ -37,12 +37,12 @@ def costs(planned: Planned) -> list[str]:
         + _evaluation(recipe, runs * bench.points + 2, recipe.evaluate.problems),
     ]
     if (tune := bench.tune) is not None:
-        tries = len(bench.recipes) * len(tune.tries) * tune.seeds
+        runs_before = len(bench.recipes) * len(tune.candidates) * tune.seeds
         values = " x ".join(f"{key} in {', '.join(map(str, each))}" for key, each in tune.values.items())
         lines += [
-            f"tuning: {tries} runs before these ({values}; {tune.seeds} seeds per recipe and value), "
-            f"{tries} x {tune.tokens:,} = {tries * tune.tokens:,} generated tokens",
-            f"evaluation for it: once a run, {_evaluation(recipe, tries, tune.problems)}",
+            f"tuning: {runs_before} runs before these ({values}; {tune.seeds} seeds per recipe and value), "
+            f"{runs_before} x {tune.tokens:,} = {runs_before * tune.tokens:,} generated tokens",
+            f"evaluation for it: once a run, {_evaluation(recipe, runs_before, tune.problems)}",
         ]
     if (last := bench.untouched) is not None:
         lines.append(f"evaluation on untouched problems: once a run, {_evaluation(recipe, runs + 1, last.problems)}")

@@ -42,9 +42,9 @@ class _Line(NamedTuple):
 def at_equal_pass1(before: Arm, base: Arm, arm: Arm, k: int) -> Equal:
     r"""How much more pass@k ``arm`` has than ``base`` at equal pass@1: the highest that both have reached.
 
-    A recipe is a line of straight pieces through its means over seeds, from the policy before training on. Let m be
+    A recipe is a piecewise linear curve through its means over seeds, from the policy before training on. Let m be
     the recipe whose highest point in pass@1 is the lower one, and o the other, which first crosses that height between
-    its points i and i + 1, with weight w on the second. With x for pass@1, y for pass@k, b the slope of that piece,
+    its points i and i + 1, with weight w on the second. With x for pass@1, y for pass@k, b the slope of that segment,
     and :math:`z_w = (1 - w) z_i + w z_{i+1}`,
 
     .. math:: D = \pm \big(\bar y_m - \bar y_{o,w}\big), \qquad
@@ -52,7 +52,8 @@ def at_equal_pass1(before: Arm, base: Arm, arm: Arm, k: int) -> Equal:
 
     with + where m is ``arm``. The mean of d over seeds s and problems p is D, and d - D is how a seed and a problem
     move D to first order, w included (the delta method), so the interval is that of
-    :func:`~outrider.bench.crossed.estimate` over d. Which point is the highest and which piece is crossed are taken as
+    :func:`~outrider.bench.crossed.estimate` over d. Which point is the highest and which segment is crossed are taken
+    as
     given: where two points of m are nearly equal in pass@1 but not in pass@k, the interval is too short (simulated,
     docs/intervals.md).
 

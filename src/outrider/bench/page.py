@@ -47,7 +47,7 @@ def _section(section: Section) -> str:
 
 
 def _paragraph(text: str) -> str:
-    """A paragraph that is one piece of code is a block, which is copied more easily."""
+    """A paragraph that is only code is a block, which is copied more easily."""
     code = re.fullmatch(r"`([^`]+)`", text)
     return f"```\n{code[1]}\n```" if code else text
 

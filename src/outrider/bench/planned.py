@@ -71,6 +71,6 @@ def _refuse_untunable(tune: Tune | None, recipes: Mapping[str, Recipe]) -> None:
     if tune is None:
         return
     for name, recipe in recipes.items():
-        for values in tune.tries:
+        for values in tune.candidates:
             overrides = [f"{key}={json.dumps(value)}" for key, value in values.items()]
             load_options(Recipe, recipe.resolved(), overrides, name)

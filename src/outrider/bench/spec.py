@@ -55,12 +55,12 @@ class Tune(Options):
 
     @model_validator(mode="after")
     def _something_to_choose(self) -> Tune:
-        if len(self.tries) < 2:
+        if len(self.candidates) < 2:
             raise ValueError("there is nothing to choose from: give a key two values at least")
         return self
 
     @property
-    def tries(self) -> list[dict[str, Any]]:
+    def candidates(self) -> list[dict[str, Any]]:
         """Every value of each key with all of the others, the last key's first."""
         return [dict(zip(self.values, each, strict=True)) for each in itertools.product(*self.values.values())]
 

@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status.
 
     A user's mistake is one sentence on stderr and status 2, an interrupt one sentence and status 130, SIGTERM one
-    sentence and status 143, output that nobody reads any more status 141 without a word; anything else is a bug and
+    sentence and status 143, output that no process reads any more status 141 without a word; anything else is a bug and
     keeps its traceback.
     """
     open_closed()

@@ -18,7 +18,8 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def folder(text: str) -> Path:
-    """A path on the command line. ``Path("")`` would be the working directory, which nobody means by nothing."""
+    """A path on the command line. ``Path("")`` would be the working directory, which an empty argument does not
+    mean."""
     if not text.strip():
         raise argparse.ArgumentTypeError("it is empty; name a folder, as in runs/a")
     return Path(text)

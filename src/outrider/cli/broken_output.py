@@ -1,4 +1,4 @@
-"""Standard output and standard error where they are not what they should be: closed, full, or read by nobody any more,
+"""Standard output and standard error where they are not what they should be: closed, full, or without a reader,
 as in ``outrider recipes | head``."""
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class BoundaryGate(Shaper):
     large k a problem is nearly done with its first success. That a problem without any teaches takes a baseline that
     does not compare (``no_baseline``, with a reward below 0 for failures); it then counts as one with a single success.
 
-    Degenerate cases: nobody valid: every advantage is 0 as it is. k = 1: all groups weigh the same. One member: as any
+    Degenerate cases: no valid member: every advantage is 0. k = 1: all groups weigh the same. One member: as any
     other number.
 
     Source: BBG, arXiv 2606.15455v1, of which the **abstract** could be had; the two equations (8 and 9) and the weight

@@ -52,7 +52,7 @@ class Difficulty(Shaper):
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
         successes = members.success_G[members.valid_G]
-        rate = float(successes.mean()) if len(successes) else 0.0  # nobody is valid: every advantage is 0
+        rate = float(successes.mean()) if len(successes) else 0.0  # no valid member: every advantage is 0
         rise, fall = self.of(rate), self.of(1.0 - rate)
         return [a * np.where(a > 0, rise, fall) for a in advantages_GT]
 

@@ -39,5 +39,5 @@ class Focal(Shaper):
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
         successes = members.success_G[members.valid_G]
-        rate = float(successes.mean()) if len(successes) else 0.0  # nobody is valid: every advantage is 0
+        rate = float(successes.mean()) if len(successes) else 0.0  # no valid member: every advantage is 0
         return [a * (1.0 - rate) ** self.gamma for a in advantages_GT]

@@ -27,7 +27,7 @@ class Quantile(Baseline):
     changes no sibling. A share of exactly 1 - K is hard.
 
     ``interpolate`` takes the quantile between the two neighbours at position K (n - 1), as the released code does: with
-    8 members and K = 0.4, five successes have b = 0.8, and nobody gets 0. With 16 and K = 0.4 it is the paper's.
+    8 members and K = 0.4, five successes have b = 0.8, and no member gets 0. With 16 and K = 0.4 it is the paper's.
 
     Source: QAE, arXiv 2509.22611, Eqs. 4 and 5 (by a reader's notes), and the lines that its repository changes.
 

@@ -34,10 +34,10 @@ def token_texts_of(members: Members, reader: str) -> Sequence[NDArray[np.str_]]:
     """The text of every trainable token, one array per member.
 
     Raises:
-        UserError: nobody gave any.
+        UserError: no values were given.
         ValueError: as :func:`logprobs_of`.
     """
-    return _recorded(members.token_texts_GT, members, reader, "text", "nobody here gives any")
+    return _recorded(members.token_texts_GT, members, reader, "text", "they were not given here")
 
 
 def _recorded(
@@ -49,4 +49,4 @@ def _recorded(
             raise UserError(f"credit component {reader} needs the {what} of every token, and {why}")
         if found != tokens:
             raise ValueError(f"member {member} has {tokens} trainable tokens and {found} recorded ones ({what})")
-    return values_GT or [np.zeros(0)] * members.size  # type: ignore[list-item]  # nobody has a token: of any kind
+    return values_GT or [np.zeros(0)] * members.size  # type: ignore[list-item]  # no member has a token

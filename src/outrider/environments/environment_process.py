@@ -18,8 +18,8 @@ def run_environment(made: tuple[Make, EnvironmentLimits], channel: Connection, m
     An answer is this process's id, the number of the question, and a reply or a failure, behind which it ends.
     """
     make, limits = made
-    # a traceback of other people's code belongs on nobody's progress line; why it fails is said by its answer. What the
-    # process says that imports the environment is shown: it tells why none can be made
+    # a traceback of other people's code does not belong on a progress line; why it fails is said by its answer. What
+    # the process says that imports the environment is shown: it tells why none can be made
     os.dup2(1, 2)
     own = os.getpid()
     os.register_at_fork(after_in_child=channel.close)  # what the environment forks must not answer for it

@@ -35,7 +35,7 @@ MARK = "OUTRIDER_VERIFIERS_PROCESS"  # names this process in the environment var
 
 
 class Channel:
-    """JSON messages over a socket, sent and received by threads: whoever has something to say never waits for the
+    """JSON messages over a socket, sent and received by threads: a sender never waits for the
     other side, which may have as much to say itself, or be stuck in other people's code.
 
     Args:

@@ -46,8 +46,8 @@ def raised(
     """``counts_P`` with ``total`` more, one after another to the ``i`` with the largest ``gain(i, n)`` of ``n + 1``.
 
     Where the gains of each fall with ``n`` the sum of all gains is the largest that any allocation has: the units of
-    the best one are the largest gains there are. Nobody gets beyond ``most``, so where there is no room left, less
-    than ``total`` is given out. Equal gains: the smaller of ``ties_P`` first. ``among``: only these.
+    the best one are the largest gains there are. No problem gets more than ``most``, so where there is no room left,
+    less than ``total`` is given out. Equal gains: the smaller of ``ties_P`` first. ``among``: only these.
 
     >>> raised([1, 1], 3, most=9, gain=lambda i, n: [3.0, 2.0][i] / n, ties_P=[0, 1])
     [3, 2]

@@ -41,7 +41,7 @@ class Knapsack(Allocation):
 
     A problem's pass rate ``p`` is that of its last visit, or, where that had fewer than ``window`` rollouts, of the
     last ``window`` over its visits; it counts as known after ``known`` of them. New problems get ``n``, the others
-    ``min_n``; the rest of ``n`` times the number of problems is spent exactly, and nobody gets more than ``max_n``:
+    ``min_n``; the rest of ``n`` times the number of problems is spent exactly, and no problem gets more than ``max_n``:
 
     1. problems with ``0 < p < 1`` get what is worth most, up to the sum of their :func:`enough`;
     2. what that leaves goes evenly to the known unsolved ones (``p = 0``), or if there are none to the solved ones;

@@ -70,12 +70,12 @@ class Prioritise(Stage):
     the next round on. ``total`` counts every rollout of the step, those of earlier stages too, and is spent exactly.
 
     All outcomes equal: Δ is 0 and the bonus alone counts, so solved and unsolved problems rank equal; ``skip_solved``
-    leaves the solved out. Nobody has a priority: everyone gets the same. Groups that an earlier stage has dropped get
-    nothing; if nobody is left, the budget stays unspent, which the metric ``unspent`` shows. Problems that were tried
-    and on all of whose rollouts the verifier failed get nothing either, which ``unscorable`` counts, unless that is
-    all of them: then everyone gets the same. Earlier stages whose share depends on what they find may use up the budget
-    or more in a step, which ``overdrawn`` shows. An empty batch asks for nothing. There is no floor: a problem may get
-    none (Appendix J reports 0 to 7 each).
+    leaves the solved out. If no problem has a priority, all get the same. Groups that an earlier stage has dropped get
+    nothing; if no problem is left, the budget stays unspent, which the metric ``unspent`` shows. Problems that were
+    tried and on all of whose rollouts the verifier failed get nothing either, which ``unscorable`` counts, unless that
+    is all of them: then everyone gets the same. Earlier stages whose share depends on what they find may use up the
+    budget or more in a step, which ``overdrawn`` shows. An empty batch asks for nothing. There is no floor: a problem
+    may get none (Appendix J reports 0 to 7 each).
 
     Decided where the paper is open: its alpha = 0.95 is a confidence *level*, since read literally the quantile is
     0.525 and Δ drowns in the bonus; λ, which it does not give, is 0.1; T is the round's own budget, or with

@@ -42,7 +42,7 @@ class Rebalance(Stage):
 
     Degenerate cases: accuracy 0 counts as ``1/(2N)`` (decided, as in the released code), so a lone failed rollout
     has accuracy 1/2 and gets nothing more; problems with ``a >= 1/2``, groups without rollouts and groups that are
-    ragged are ordinary; if nobody needs more, the stage asks for nothing. The union is one group: combine it with a
+    ragged are ordinary; if no problem needs more, the stage requests nothing. The union is one group: combine it with a
     loss that has no normaliser per group, which would cancel the re-weighting.
 
     Differences: Eq. 7 prints ``2 (1 - x)`` where Eq. 8 and the released code have ``2 x = 2 (1 - a)``; the code's

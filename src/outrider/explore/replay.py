@@ -103,7 +103,7 @@ class Replay(Stage):
         self._steps += 1
         for group in sorted(groups, key=lambda group: group.problem.id):  # so that their order leaves no trace
             rate, right = pass_rate(group), [r for r in first_pass(group) if r.success and trainable(r)]
-            found = [r for r in right if not r.observations]  # nobody asks for check where a stage is used alone
+            found = [r for r in right if not r.observations]  # a stage used alone is never checked
             if rate is not None and rate >= 0.5:
                 self._kept.pop(group.problem.id, None)
             elif found:

@@ -20,7 +20,7 @@ class Surroundings(NamedTuple):
         task: its name.
         turns: whether its rollouts have turns.
         after: the stages behind it.
-        goal: tries of which the best counts, where the credit of stream ``main`` says so.
+        goal: k of the pass@k objective, if the credit of stream ``main`` has one.
     """
 
     before: Sequence[object]

@@ -136,8 +136,8 @@ def _response(row: ImportedRow, notes: Notes) -> str | None:
         raise UserError(f"{row.where}: {name} is {error}.") from None
     if text is None:
         notes.count(
-            f"rollout has no response ({name} is null), so nobody can verify it",
-            f"rollouts have no response ({name} is null), so nobody can verify them",
+            f"rollout has no response ({name} is null), so it cannot be verified",
+            f"rollouts have no response ({name} is null), so they cannot be verified",
         )
     return text
 

@@ -87,7 +87,7 @@ def queued(row: WeightedRow, key: str, uid: str, step: int, version: int, also: 
 
 
 def put_rows(rows: Sequence[QueuedRow], uids: Sequence[str], partition: str) -> None:
-    """Write the rows, and only then say that their prompts are finished: nobody may read half a step."""
+    """Write the rows, and only then say that their prompts are finished: no reader may see half a step."""
     import transfer_queue as tq
     from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 

@@ -1,4 +1,4 @@
-"""One step of a recipe, whoever draws: explored, verified and credited, ready for verl. Experimental."""
+"""One step of a recipe with any sampler: explored, verified and credited, ready for verl. Experimental."""
 
 from __future__ import annotations
 

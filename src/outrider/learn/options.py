@@ -72,12 +72,12 @@ class LearnOptions(Options):
 
     @property
     def tokens_of_a_pass(self) -> int:
-        """``micro_tokens`` as a number; what it is at most where nobody has chosen."""
+        """``micro_tokens`` as a number; ``auto`` gives the maximum."""
         return MICRO_TOKENS if self.micro_tokens == AUTO else self.micro_tokens
 
     @property
     def recomputes(self) -> bool:
-        """Whether activations are computed twice; not where nobody has chosen."""
+        """Whether activations are recomputed; ``auto`` gives False."""
         return self.gradient_checkpointing is True
 
     def warm(self, steps: int, updates: int) -> float:

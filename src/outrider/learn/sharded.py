@@ -90,7 +90,7 @@ class ShardedModel:
     def statistics(self, rows: Sequence[Packable], temperature: float, top: int = 0) -> TokenStatistics:
         statistics: TokenStatistics = self._root(rows, temperature, top)
         if not torch.is_grad_enabled():
-            # FSDP leaves the outermost part gathered for a backward pass, and whoever read or wrote a parameter then
+            # FSDP leaves the outermost part gathered for a backward pass, and code that read or wrote a parameter then
             # would have a buffer that is about to go instead of this rank's share
             cast(FSDPModule, self._root).reshard()
         return statistics

@@ -24,7 +24,7 @@ from outrider.record.disk import disk_refused, write_atomically
 COUNTS = "learner.json"
 _STEPS = "averaged_steps"
 _AVERAGES = ("exp_avg", "exp_avg_sq")
-_PIECES = 32  # files of a rank; each is put together in memory before it is written
+_FILES = 32  # files of a rank; each is put together in memory before it is written
 
 
 class ShardedFiles:
@@ -38,7 +38,7 @@ class ShardedFiles:
         tensors = _tensors(training)
         # AdamW counts its steps for each parameter, and they are the same for all
         steps = next((int(averages["step"]) for averages in training.optimizer.state.values()), 0)
-        writer = HuggingFaceStorageWriter(str(folder), _pieces(tensors), save_distributed=True)
+        writer = HuggingFaceStorageWriter(str(folder), _files(tensors), save_distributed=True)
         try:
             save(tensors, storage_writer=writer)
         except CheckpointException as error:
@@ -79,7 +79,7 @@ def _tensors(training: Training) -> dict[str, Tensor]:
     return tensors | {f"reference.{name}": tensor for name, tensor in training.reference.items()}
 
 
-def _pieces(tensors: Mapping[str, Tensor]) -> dict[str, int]:
+def _files(tensors: Mapping[str, Tensor]) -> dict[str, int]:
     """Which file of a rank each tensor goes into, from 1; files of about the same size."""
     sizes = np.cumsum([tensor.nbytes for tensor in tensors.values()])
-    return {name: int(end * _PIECES // (sizes[-1] + 1)) + 1 for name, end in zip(tensors, sizes, strict=True)}
+    return {name: int(end * _FILES // (sizes[-1] + 1)) + 1 for name, end in zip(tensors, sizes, strict=True)}

@@ -52,7 +52,7 @@ def abilities_of(service: TinkerService) -> Abilities:
     """Try a service out.
 
     Raises:
-        UserError: it does with gradients what nobody here has seen.
+        UserError: its gradients agree with none of the known conventions.
         EngineLostError: it fails.
     """
     trial = _Trial(service)

@@ -1,4 +1,4 @@
-"""G-Pass@k: whether a policy solves a problem not just once in k tries, but in a given share of them."""
+"""G-Pass@k: whether a given share of k samples solves a problem, not just one of them."""
 
 from __future__ import annotations
 

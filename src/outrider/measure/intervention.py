@@ -121,9 +121,9 @@ def quantile_labels(edges: Sequence[float]) -> list[Label]:
 
 def _counts(replaced_N: ArrayLike, kept_N: ArrayLike, k: ArrayLike) -> tuple[Floats, Floats, Floats]:
     given = (np.asarray(values, dtype=np.float64) for values in (replaced_N, kept_N, k))
-    replaced, kept, tries = np.broadcast_arrays(*given)
-    if not (tries >= 1).all():
+    replaced, kept, samples = np.broadcast_arrays(*given)
+    if not (samples >= 1).all():
         raise ValueError("an intervention needs at least one continuation of each token, k >= 1")
-    if (replaced < 0).any() or (kept < 0).any() or (replaced > tries).any() or (kept > tries).any():
+    if (replaced < 0).any() or (kept < 0).any() or (replaced > samples).any() or (kept > samples).any():
         raise ValueError("successes of continuations must be from 0 to k")
-    return replaced, kept, tries
+    return replaced, kept, samples

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 def majority(answers: Sequence[str], success: Sequence[bool]) -> float:
     """Expected success of the most frequent answer of one problem: a number in [0, 1].
 
-    ``answers`` are compared as text, so whoever extracts them decides what is equal. ``""`` is *no vote*: a response
+    ``answers`` are compared as text, so their extraction decides which are equal. ``""`` is *no vote*: a response
     that was truncated or could not be parsed has not settled on an answer, and such responses must not elect one
     together.
 
@@ -44,7 +44,7 @@ def majority_or_unknown(answers: Sequence[str], success: Sequence[bool], settled
 
     ``settled`` responses were parsed and not truncated, so they have an answer, whether or not anybody has named it. A
     verifier that only says yes or no names none: then the majority is unknown, and so it is where a response succeeded
-    with an answer that nobody knows. It is 0 where no response settled: these elect nothing. A failure without an
+    with an unknown answer. It is 0 where no response settled: these elect nothing. A failure without an
     answer beside others that have one is no vote.
 
     Degenerate cases: NaN without a response.

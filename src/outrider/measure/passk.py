@@ -1,4 +1,4 @@
-"""pass@k and pass^k: what k tries would have found, estimated without bias from n >= k of them."""
+"""pass@k and pass^k, estimated without bias from n >= k samples."""
 
 from __future__ import annotations
 

@@ -56,9 +56,9 @@ def unsolved(problems: Sequence[str], n: ArrayLike, c: ArrayLike, k: int) -> Uns
     rows = list(zip(problems, n_P.tolist(), c_P.tolist(), strict=True))
     return Unsolved(
         k=k,
-        unsolved=frozenset(p for p, tries, hits in rows if tries >= k and not hits),
+        unsolved=frozenset(p for p, samples, hits in rows if samples >= k and not hits),
         solved=frozenset(p for p, _, hits in rows if hits),
-        undecided=frozenset(p for p, tries, hits in rows if tries < k and not hits),
+        undecided=frozenset(p for p, samples, hits in rows if samples < k and not hits),
     )
 
 
@@ -160,18 +160,18 @@ class PassRates:
     b: float
     problems: int
 
-    def unlucky(self, tries: ArrayLike, more: int) -> float:
+    def unlucky(self, samples: ArrayLike, more: int) -> float:
         r"""Expected number of unsolved problems that ``more`` rollouts each would solve.
 
         .. math:: \sum_P \Big[ 1 - \prod_{i=k_P}^{k_P + m - 1} \frac{b + i}{a + b + i} \Big]
 
-        ``tries`` holds the rollouts, all failed, of each unsolved problem: after :math:`k` failures its rate is
+        ``samples`` holds the rollouts, all failed, of each unsolved problem: after :math:`k` failures its rate is
         Beta(a, b + k). "Unlucky" needs a yardstick, since under a beta every problem can be solved by somebody with
         enough patience; ours is what ``more`` buys (as many again, say), which one can go and check.
         """
-        tries_P = np.asarray(tries, dtype=np.int64)
-        log_M = self._log_missed(int(tries_P.max(initial=0)) + more)
-        return float(-np.expm1(log_M[tries_P + more] - log_M[tries_P]).sum())
+        samples_P = np.asarray(samples, dtype=np.int64)
+        log_M = self._log_missed(int(samples_P.max(initial=0)) + more)
+        return float(-np.expm1(log_M[samples_P + more] - log_M[samples_P]).sum())
 
     def _log_missed(self, most: int) -> Floats:
         """Log-chance of 0 … ``most`` failures in a row."""

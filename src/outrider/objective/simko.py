@@ -28,7 +28,8 @@ class Simko(Bounded):
 
     in the place of :math:`\rho_t` and :math:`A_t`. The first has the value of :math:`\rho_t` and a gradient in which a
     share :math:`\alpha` goes to the likeliest tokens, the sampled one among them. The policy that sampled is in neither
-    value nor gradient of :math:`\mathrm{sg}[1 / \rho_{t,k}]\, \rho_{t,k}`, so nobody has to keep its likeliest tokens.
+    value nor gradient of :math:`\mathrm{sg}[1 / \rho_{t,k}]\, \rho_{t,k}`, so its most probable tokens need not be
+    stored.
 
     Right and wrong are told by the sign of the advantage, which is the same with ``group_mean`` and rewards of 0 and 1.
     Of several equally likely tokens each is the likeliest. Degenerate: a response of one token, or of equal entropies,

@@ -15,7 +15,7 @@ from outrider.processes.cores import usable_cores
 from outrider.verify.verifier import PooledVerifier
 
 MANY = 64  # rollouts of a problem; with more, every component of credit has enough to compare
-LATE = 10**9  # a step by which whatever changes along a run has changed, where nobody knows how many it has
+LATE = 10**9  # a step after the end of every schedule, for runs of unknown length
 OUT_OF_PROPORTION = 10  # times the training's tokens: evaluations that cost more get a warning
 
 

@@ -52,7 +52,8 @@ def driver_there() -> bool:
 
 
 def host_memory(root: Path = Path("/")) -> int | None:
-    """Bytes of the host's memory, or of this process's container where that is allowed less; None where nobody knows.
+    """Bytes of the host's memory, or of this process's container where that is allowed less; None where the system does
+    not say.
 
     Args:
         root: where ``proc`` and ``sys`` are.

@@ -159,7 +159,7 @@ class Ranks:
         return [item for items in parts for item in items]
 
     def together(self, make: Callable[[], T]) -> T:
-        """The result of ``make`` on this rank, which nobody else gets; if a rank fails, all raise its exception.
+        """The result of ``make`` on this rank, which stays on this rank; if a rank fails, all raise its exception.
 
         ``make`` may itself call collectives: a rank that waits in one of them hears of a failure before it.
         """

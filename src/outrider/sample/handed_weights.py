@@ -28,8 +28,8 @@ class HandedWeights:
     """A new folder for each version of the weights, the same on every rank; the one before is removed.
 
     A killed run leaves its last one behind. The next run of the same machine that uses the same place removes it, which
-    it may do because nobody holds the lock in it any more. Other machines may share the place, and some file systems
-    tell none of another's lock, so each machine looks at its own alone.
+    it may do because no process holds the lock in it any more. Other machines may share the place, and some file
+    systems tell none of another's lock, so each machine looks at its own alone.
 
     Args:
         parent: where it is made; None: this machine's temporary files.
@@ -57,7 +57,7 @@ class HandedWeights:
         return self._folder
 
     def write(self, export: Callable[[Path], None]) -> Path:
-        """A new folder with what ``export`` writes, which every rank calls; whoever has to read the one before has
+        """A new folder with what ``export`` writes, which every rank calls; every reader of the previous one has
         read it.
 
         Raises:
@@ -80,11 +80,11 @@ class HandedWeights:
             raise UserError(
                 f"engine.sampler.vllm.folder: weights cannot be handed over in {self._parent} ({error.strerror})"
             ) from error
-        self._lock.write(f"{os.getpid()} {' '.join(sys.argv)}\n".encode())  # for whoever wonders whose it is
+        self._lock.write(f"{os.getpid()} {' '.join(sys.argv)}\n".encode())  # names the owner for a person who looks
         self._lock.flush()
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX)
-        except OSError:  # a file system without locks: nobody can tell whether it is in use, so nobody removes it
+        except OSError:  # a file system without locks: whether it is in use is unknown, so it is kept
             (folder / _LOCK).unlink()
         return folder
 

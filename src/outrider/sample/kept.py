@@ -35,7 +35,7 @@ class Block:
         return sum(tensor.numel() * tensor.element_size() for tensor, _ in self.parts)
 
     def thin(self) -> None:
-        """Let go of rows that nobody stands in, once they are more than half: so each is copied once on average."""
+        """Drop unused rows once they are more than half, so that each row is copied once on average."""
         rows = len(self.parts[0][0])
         if not self.standing or 2 * len(self.standing) >= rows:
             return

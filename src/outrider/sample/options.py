@@ -33,7 +33,7 @@ class SampleOptions(Options):
 
     @property
     def most_rows(self) -> int:
-        """``rows`` as a number, where nobody has chosen too."""
+        """``rows`` as a number, also for ``auto``."""
         return ROWS if self.rows == AUTO else self.rows
 
     def params(self) -> SamplingParams:
@@ -71,7 +71,7 @@ class Vllm(SamplerEngine):
 
     @property
     def share(self) -> float:
-        """``memory`` as a number, where nobody has chosen too."""
+        """``memory`` as a number, also for ``auto``."""
         return SHARE if self.memory == AUTO else self.memory
 
     @model_validator(mode="after")

@@ -26,7 +26,7 @@ _WHAT = {
 def ready(policy: Policy, choice: str = "auto", sampled: bool = True) -> tuple[Policy, str]:
     """The policy on the fastest path that computes what its model does, and a sentence about that path.
 
-    It tries fused, packed and plain, or the one that ``choice`` names, and takes the first whose sampler and learner
+    It attempts fused, packed and plain, or the one that ``choice`` names, and takes the first whose sampler and learner
     both give the likelihoods of the model's own forward pass (:class:`outrider.sample.self_check.SelfCheck`). With
     ``policy.check=false`` it compares nothing and takes the first path that the architecture seems to allow; if its
     likelihoods are not the model's, every ratio and every gradient is wrong, and nothing shows it.

@@ -128,7 +128,7 @@ def rollouts_of(
 def decode(tokenizer: PreTrainedTokenizerBase, ids: Sequence[Ids]) -> list[str]:
     """Texts without special tokens, but with the marks of reasoning, which some tokenizers have as such.
 
-    Without them nobody could tell a response's answer from its reasoning.
+    Without them an answer could not be told from its reasoning.
     """
     if not len(ids):  # transformers would take an empty batch for one empty text
         return []

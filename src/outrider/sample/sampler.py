@@ -28,7 +28,7 @@ class Sampler(Protocol):
             call go round them in turn, so that the first draws requests 0, n, 2n, … of n copies, as long as none is
             lost.
         gives_entropies: whether its rollouts have the entropy of every token as it was drawn.
-        notices: what a person should know; whoever says them empties the list.
+        notices: pending messages for the user; the caller that prints them clears the list.
     """
 
     @property

@@ -45,7 +45,7 @@ def server_arguments(model: str, port: int, dtype: str, lora: int | None = None)
     ['--served-model-name', 'base:countdown', '--host', '127.0.0.1', '--port', '8000']
     """
     folder = model_folder(model)
-    # its development mode lets whoever reaches it run what they like, so nobody else's machine does
+    # its development mode runs any code that a client sends, so other machines must not reach it
     arguments = ["--model", folder, "--served-model-name", model, "--host", "127.0.0.1", "--port", str(port)]
     arguments += ["--dtype", dtype]
     # of the distribution that was sampled from, temperature included: what the learner's ratio is to

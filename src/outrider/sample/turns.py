@@ -24,7 +24,7 @@ class TurnSampler:
 
     What a policy samples until it ends or writes a stop text is a turn. Its text goes to the rollout's environment, and
     what that says is appended as observed tokens. Rows whose environments have answered go on together, whatever turns
-    they are in; nobody waits for a slow environment but its own rollout. Token ids are the truth: what was sampled is
+    they are in; a slow environment delays only its own rollout. Token ids are the truth: what was sampled is
     never encoded again, and of what is observed only the new.
 
     The first turn of a rollout has the rollout's seed, a later one that of a branch of itself at its tokens so far. The
@@ -148,7 +148,7 @@ class TurnSampler:
         if answer.done and answer.verdict is None:
             return path.fail(Failed("it ended without a verdict"))
         ends = self._ends(path, answer, said)
-        # of what nobody will read, the flags alone
+        # only the flags, for texts that are never read
         path.observed(said if ends is None else said[:0], answer.error, answer.cut)
         if ends is not None:
             path.end(ends, answer.verdict if answer.done else None)

@@ -118,7 +118,7 @@ class VllmSampler:
             except ServerLostError as error:
                 self._say_lost(server, str(error))
             except UserError as error:
-                if server.address not in self._known:  # from the beginning, so whoever started it can mend it
+                if server.address not in self._known:  # from the beginning, so its owner can mend it
                     raise
                 self._say_lost(server, str(error))
         self._refuse_none(given)

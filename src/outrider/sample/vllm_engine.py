@@ -175,7 +175,7 @@ def _options(policy: Policy, memory: float, size: int, device: torch.device) -> 
     }
     if on_cpu:
         options |= _ON_A_CPU | {"max_num_batched_tokens": max(4096, context)}
-    if size > 1:  # each rank is a world of its own in the group of processes that there is already
+    if size > 1:  # each rank is a process group of its own within the existing one
         options["distributed_executor_backend"] = "external_launcher"
     return options
 

@@ -58,7 +58,7 @@ class VllmServer:
         """Learn the name of its model, and that responses have as much room there as here.
 
         Raises:
-            UserError: nobody answers, the server is no vLLM in development mode, or its context is shorter.
+            UserError: no server answers, the server is no vLLM in development mode, or its context is shorter.
         """
         try:
             [model, *_] = self.get("/v1/models")["data"]
@@ -201,7 +201,7 @@ class VllmServer:
         return there
 
     def close(self) -> None:
-        """End every connection, so that no thread waits on for an answer that nobody wants any more."""
+        """End every connection, so that no thread waits on for an answer that is no longer needed."""
         self._closed = True
         for connection in list(self._connections):
             with contextlib.suppress(OSError):  # it is closed already

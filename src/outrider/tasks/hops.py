@@ -1,4 +1,4 @@
-"""Questions of several hops about made-up worlds, asked with a tool: the embedded agent.
+"""Multi-hop questions about made-up knowledge graphs, answered with a tool: the embedded agent.
 
 ::
 

@@ -50,7 +50,7 @@ _NAME = re.compile(r"[\w-]+")
 
 
 class PromptPart(NamedTuple):
-    """A piece of a prompt: a text, and the name of the field that follows it; None where none does."""
+    """A part of a prompt: a text, and the name of the field that follows it; None where none does."""
 
     text: str
     field: str | None

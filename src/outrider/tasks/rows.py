@@ -62,7 +62,7 @@ def _refuse_pointer(source: str, path: Path) -> None:
         with path.open("rb") as file:
             pointer = file.read(len(_LFS)) == _LFS
     except OSError:
-        return  # whoever reads it says why it cannot be read
+        return  # the reader reports why it cannot be read
     if pointer:
         raise UserError(f"{source}: a Git LFS pointer, not the data; `git lfs pull` in its repository fetches the data")
 

@@ -23,7 +23,7 @@ RELATIONS = ("more", "fewer", "times", "part", "together", "gap")
 EVENTS = ("finds", "loses")
 QUESTIONS = {"count": 0, "total": 1, "less": 1, "price": 1}
 _Calculation = tuple[int, str, int, int]  # a, sign, b, what it comes to
-TRIES = 100  # of one shape, before another one is drawn
+ATTEMPTS = 100  # of one shape, before another one is drawn
 _SIGNS = {"more": "+", "finds": "+", "together": "+", "total": "+", "fewer": "-", "loses": "-", "gap": "-", "less": "-",
           "times": "*", "packs": "*", "price": "*", "part": "/"}  # fmt: skip
 _WORDS = {"+": "{a} plus {b} is {v}", "-": "{a} minus {b} is {v}", "*": "{a} times {b} is {v}",
@@ -91,7 +91,7 @@ def draw_shape(draw: Dice, steps: int) -> Shape:
 
 def tell(draw: Dice, shape: Shape, aside: int, ranges: Ranges, manner: Manner) -> Story | None:
     """The shape with numbers, names and words; None where no numbers were found that it can have."""
-    for _ in range(TRIES):
+    for _ in range(ATTEMPTS):
         teller = _Teller(draw, ranges, manner)
         if teller.tell(shape, aside):
             return teller.story(shape)
@@ -184,7 +184,7 @@ class _Teller:
         return self._step(kind, kind, "", self.value, self._amounts[other])
 
     def _digress(self) -> bool:
-        """Somebody's amount that nobody asks for, or a number that counts nothing."""
+        """An amount that the question does not need, or a number that counts nothing."""
         n, who = 2 + self._draw.below(self._ranges.highest - 1), self._name()
         kind = self._draw.one_of(("given", "age", "more"))
         other = self._draw.one_of([*self._amounts])

@@ -25,7 +25,7 @@ from outrider.record import Problem, Verdict, correct, identity_seed, incorrect,
 from outrider.tasks.dice import Dice
 from outrider.tasks.epochs import in_pool
 from outrider.tasks.heldout import ORDER, Order, drawn, shuffled
-from outrider.tasks.stories import TRIES, Ranges, Story, draw_story, tell
+from outrider.tasks.stories import ATTEMPTS, Ranges, Story, draw_story, tell
 from outrider.tasks.task import Task
 from outrider.verify.thinking import UNCLOSED, answer_of
 
@@ -139,7 +139,7 @@ class WordProblems(Task):
     def _example(self, draw: Dice, story: Story, alike: bool) -> Story:
         """Not held out; of the story's shape where that has such a telling at all."""
         for attempt in itertools.count():
-            same = alike and attempt < TRIES
+            same = alike and attempt < ATTEMPTS
             shape = story.shape if same else self._story(draw, draw.one_of(self.steps)).shape
             one = tell(draw, shape, self.aside, Ranges(self.highest, self.cap), story.manner)
             if one and not is_heldout(one):

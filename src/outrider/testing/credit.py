@@ -218,15 +218,15 @@ def gives_nothing_to_members_that_are_not_valid(claims: CreditClaims) -> None:
                         require_close(a, b, f"another group, beside one where member {i} {why}")
 
 
-def copes_with_nobody(claims: CreditClaims) -> None:
+def copes_with_no_scorable_member(claims: CreditClaims) -> None:
     """No groups, empty groups, and groups without a scorable member: no advantages, and no trace in other groups."""
     for chain in chains(claims.component):
         require_equal(run(chain, []), [], "the advantages of no groups")
         require_equal(run(chain, [EMPTY, EMPTY]), [[], []], "the advantages of two empty groups")
         for group in GROUPS[:5]:
-            nobody = replace(group, rewards_G=np.full(group.size, np.nan))
-            with breaks(situation=described(nobody)):
-                require_zero(alone(chain, nobody), "no member is scorable")
+            unscorable = replace(group, rewards_G=np.full(group.size, np.nan))
+            with breaks(situation=described(unscorable)):
+                require_zero(alone(chain, unscorable), "no member is scorable")
             with breaks(situation=described(group)):
                 beside = [a.tolist() for a in run(chain, [EMPTY, group])[1]]
                 require_equal(beside, [a.tolist() for a in alone(chain, group)], "the advantages beside an empty group")
@@ -241,6 +241,6 @@ CREDIT_LAWS: dict[str, Callable[[CreditClaims], None]] = {
     "order of groups": ignores_the_order_of_groups,
     "groups apart": knows_no_other_group_unless_it_says_so,
     "members that are not valid": gives_nothing_to_members_that_are_not_valid,
-    "nobody": copes_with_nobody,
+    "unscorable": copes_with_no_scorable_member,
 }
 """What every component of credit keeps."""

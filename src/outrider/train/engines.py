@@ -82,14 +82,14 @@ def _open_engines(recipe: Recipe, policy: Policy, ranks: Ranks) -> tuple[Sampler
         try:
             learner = TinkerLearner(service, recipe.learn, loss, named_loss(recipe.objective))
         except BaseException:
-            service.close()  # nobody else knows of it
+            service.close()  # no other code holds it
             raise
         return TinkerSampler(policy, recipe.sample, service), learner
     sampler = open_sampler(recipe, policy, ranks)
     try:
         return sampler, open_learner(recipe, policy, ranks)
     except BaseException:
-        sampler.close()  # nobody else knows of it
+        sampler.close()  # no other code holds it
         raise
 
 

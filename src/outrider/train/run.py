@@ -193,7 +193,7 @@ class TrainingRun:
             )
 
     def _write(self, folder: Path) -> None:
-        if not self._saves_alone:  # a rank would write its share where nobody looks
+        if not self._saves_alone:  # a rank would write its share where no reader looks
             self.ranks.refuse_unseen(folder)
         self._learner.save(folder)
 

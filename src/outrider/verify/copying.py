@@ -23,7 +23,7 @@ from outrider.verify.rewritten import is_rewritten
 from outrider.verify.trees import Tree, joined, parts_of, tree_of
 from outrider.verify.typography import TEXT, plain
 
-MOST_PIECES = 80  # formulas of a question that are read, the shortest ones excluded first
+MOST_FORMULAS = 80  # formulas of a question that are read, the shortest ones excluded first
 
 _OPERATION = re.compile(r"[-+*/^!|\\]")
 _FORMULA = re.compile(r"\$\$?([^$]+)\$\$?|\\\[(.*?)\\\]|\\\((.*?)\\\)", re.DOTALL)
@@ -78,8 +78,8 @@ def _is_same_side(side: str, known: str) -> bool:
 @lru_cache(256)
 def _equations(prompt: str) -> tuple[tuple[str, ...], ...]:
     """The sides of each equation of a prompt."""
-    pieces = (piece for formula in _formulas(prompt) for piece in split(formula, (*",;?&", "\\\\")))
-    return tuple(tuple(found) for piece in pieces if len(piece) <= LONGEST and (found := sides(clean(piece))))
+    formulas = (formula for formula in _formulas(prompt) for formula in split(formula, (*",;?&", "\\\\")))
+    return tuple(tuple(found) for formula in formulas if len(formula) <= LONGEST and (found := sides(clean(formula))))
 
 
 def _formulas(prompt: str) -> Iterator[str]:
@@ -162,12 +162,12 @@ def _is_work(tree: Tree) -> bool:
 @lru_cache(256)
 def _question(prompt: str) -> tuple[Tree, ...]:
     """All parts of all formulas of a prompt, each once."""
-    pieces = {piece.strip(" .") for formula in _formulas(prompt) for piece in split(formula, _BETWEEN)}
-    pieces |= {one[0] for one in _IN_PROSE.finditer(prompt)}
-    usable = sorted((p for p in pieces if _OPERATION.search(p) and len(p) <= LONGEST), key=len, reverse=True)
+    formulas = {formula.strip(" .") for formula in _formulas(prompt) for formula in split(formula, _BETWEEN)}
+    formulas |= {one[0] for one in _IN_PROSE.finditer(prompt)}
+    usable = sorted((p for p in formulas if _OPERATION.search(p) and len(p) <= LONGEST), key=len, reverse=True)
     parts: dict[str, Tree] = {}
-    for piece in usable[:MOST_PIECES]:
-        tree = tree_of(piece)
+    for formula in usable[:MOST_FORMULAS]:
+        tree = tree_of(formula)
         for part in parts_of(tree) if tree is not None else ():
             if part.parts:
                 parts.setdefault(part.key, part)

@@ -1,4 +1,4 @@
-"""What a user allows where programs that nobody has read are run."""
+"""What a user allows for programs that no person has read."""
 
 from typing import Literal
 

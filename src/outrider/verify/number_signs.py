@@ -99,10 +99,10 @@ def canonical(text: str) -> Canonical:
     starts: list[int] = []
     ends: list[int] = []
 
-    def add(piece: str, start: int, end: int) -> None:
-        signs.append(piece)
-        starts.extend([start] * len(piece))
-        ends.extend([end] * len(piece))
+    def add(text: str, start: int, end: int) -> None:
+        signs.append(text)
+        starts.extend([start] * len(text))
+        ends.extend([end] * len(text))
 
     def keep(start: int, end: int) -> None:
         signs.append(text[start:end])

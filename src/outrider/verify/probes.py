@@ -1,4 +1,4 @@
-"""One probe for each promise of a sandbox (``docs/sandbox.md``): it tries what the promise rules out.
+"""One probe for each promise of a sandbox (``docs/sandbox.md``): it attempts what the promise rules out.
 
 This file is run inside, as the first program. Its input has facts about the machine outside and the limits; it prints
 the first promise that is broken, or ``kept``.
@@ -56,7 +56,7 @@ def disk(facts: ProbeFacts) -> str:
 
 
 def network(facts: ProbeFacts) -> str:
-    """No address family is open but the one that talks to its own processes, and that reaches nobody else's."""
+    """No address family is open but the one that talks to its own processes, and that reaches no other process."""
     for family in range(FAMILIES):
         if family != socket.AF_UNIX and any(_succeeds(socket.socket, family, kind) for kind in SOCKET_KINDS):
             return f"sockets of the address family {family} can be made"

@@ -40,7 +40,7 @@ KILLED = -9
 
 
 class ProgramCheck:
-    """Tries programs within limits. The wall clock is the sandbox's share of that of a verdict.
+    """Runs programs within limits. The wall clock is the sandbox's share of that of a verdict.
 
     What the program did is its own fault, and incorrect. A busy machine is a timeout and a sandbox that fails an
     error, both without a score.

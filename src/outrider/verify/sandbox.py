@@ -217,7 +217,7 @@ class Sandbox:
         status = process.wait()
         if status == signal.SIGXCPU:
             return ProgramFaultError(f"what it returned used up {self._limits.cpu_seconds} s of CPU time of the tests")
-        # a death by a signal that lack of memory does not explain is the program's doing: nobody else sends any
+        # a death by a signal that lack of memory does not explain is the program's doing: no other process sends one
         if (status < 0 or status > 128) and not self.memory_ran_out:
             return ProgramFaultError(f"it ended its tester, with status {status}")
         assert process.stderr is not None

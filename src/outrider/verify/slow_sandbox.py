@@ -101,7 +101,7 @@ class Watch:
                 times = [int(ticks) / TICK for ticks in fields[11:15]]
                 waited_for += sum(times)
                 self._used[pid, fields[19]] = sum(times[:2])
-        # the first misses those that nobody waits for; the second what happened since the last look before an end
+        # the first misses those without a waiting parent; the second what happened since the last look before an end
         return max(waited_for, sum(self._used.values()))
 
 

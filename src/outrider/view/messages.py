@@ -62,7 +62,7 @@ def messages_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Message]:
             found.append(Message(role, text.strip("\n")))
             role = ""
         elif text.strip():
-            return []  # text of nobody: a template of another kind
+            return []  # text without a role: a template of another kind
     return found
 
 

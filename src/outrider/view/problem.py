@@ -167,13 +167,13 @@ def elsewhere(run: OpenedRun, problem: str) -> ProblemHistory | None:
     return problem_history(run, problem) if met else None
 
 
-def interval(successes: int, tries: int) -> tuple[float | None, float | None]:
+def interval(successes: int, samples: int) -> tuple[float | None, float | None]:
     """The 95 % interval of a pass rate.
 
     >>> [round(end, 3) for end in interval(0, 8)], interval(0, 0)
     ([0.0, 0.324], (None, None))
     """
-    return wilson(successes / tries, tries, _Z) if tries else (None, None)
+    return wilson(successes / samples, samples, _Z) if samples else (None, None)
 
 
 def _one(run: OpenedRun, problem: str, split: str, which: str, order: str) -> Row | None:

@@ -103,7 +103,7 @@ def tokens_of(
     shares = record.get("advantages") or [advantage] * len(ids)
     trained = trained_tokens(record.get("log_ratios"), sampled, shares, clip)
     columns = (sampled, record["logprobs"] or nothing, record["entropies"] or nothing, shares, trained)
-    numbers = zip(pieces_of(tokenizer, ids), ids, *columns, strict=True)
+    numbers = zip(texts_of(tokenizer, ids), ids, *columns, strict=True)
     return [
         ShownToken(
             text,
@@ -119,21 +119,21 @@ def tokens_of(
     ]
 
 
-def pieces_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
+def texts_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
     """What each token adds to the text; a character of several tokens is the last one's.
 
     Bytes that are no text, as a random policy draws them, are U+FFFD.
     """
-    stream, pieces = DecodeStream(skip_special_tokens=False), list[str | None]()
+    stream, texts = DecodeStream(skip_special_tokens=False), list[str | None]()
     for id in ids:
         try:
-            pieces.append(stream.step(tokenizer, id))
+            texts.append(stream.step(tokenizer, id))
         except Exception:  # noqa: BLE001 - the library's own, of no type: an "invalid prefix"
             stream = DecodeStream(skip_special_tokens=False)
-            pieces.append("\ufffd")
-    if pieces and pieces[-1] is None:
-        pieces[-1] = "\ufffd"
-    return [piece or "" for piece in pieces]
+            texts.append("\ufffd")
+    if texts and texts[-1] is None:
+        texts[-1] = "\ufffd"
+    return [text or "" for text in texts]
 
 
 def _finite(value: float | None) -> float | None:

@@ -1,4 +1,4 @@
-"""Diversity of tries: answers and texts on the same problems, at equal numbers of tries."""
+"""Diversity of samples: answers and texts on the same problems, at equal numbers of samples."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ import numpy as np
 from outrider.measure import Interval, bootstrap_mean, powers_of_two
 from outrider.measure.diversity import distinct_at_k, text_diversity, words
 from outrider.report.comparing.cut_runs import ComparedRun
-from outrider.report.comparing.rollouts import at_hand, common_tries, query_tries
+from outrider.report.comparing.rollouts import at_hand, common_samples, query_samples
 from outrider.report.content import CellValue, Figure, Section, TableBlock
 from outrider.report.sections.frontier import Curve, defined, interval_series, known_interval
 from outrider.report.sections.seen import in_percent
 
-_PROBLEMS, _TRIES = 100, 16  # whose texts are compared, at most
+_PROBLEMS, _SAMPLES = 100, 16  # maximum whose texts are compared
 _ORDER = 4  # words that make a phrase
 
 _TEXT = (
-    "What k tries give besides successes: distinct answers among k of the answers to a problem, in expectation. Right "
-    "and wrong ones count alike, so a policy that gets better has fewer; one that has fewer and is no better has "
-    "stopped to search. Texts are compared word by word: the share of phrases of {order} words that no other try at "
-    "the problem has (novelty), how much of a text is in the others (overlap, as in self-BLEU), and texts that an "
-    "earlier try has word for word."
+    "Expected number of distinct answers among k answers to a problem. Correct and incorrect answers both count, so a "
+    "better policy has fewer distinct answers; a policy with fewer distinct answers and no higher pass@1 explores "
+    "less. Texts are compared by words: the share of phrases of {order} words that no other sample of the problem "
+    "contains (novelty), the share of a text that occurs in other samples (overlap, as in self-BLEU), and texts that "
+    "repeat an earlier sample exactly."
 )
 
 
 def section(compared: Sequence[ComparedRun]) -> Section | None:
     """Distinct answers over k, and a table of answers and texts, on the problems that all runs answered.
 
-    None with fewer than two runs whose rollouts are at hand, with less than two tries, without a common problem, and
-    where neither answers nor texts are known.
+    None with fewer than two runs whose rollouts are at hand, with fewer than two samples per problem, without a common
+    problem, and where neither answers nor texts are known.
     """
     there = at_hand(compared)
-    k = common_tries(there) if len(there) > 1 else 0
+    k = common_samples(there) if len(there) > 1 else 0
     if k < 2:
         return None
     answers = {one.name: _answers(one, k) for one in there}
@@ -43,12 +43,12 @@ def section(compared: Sequence[ComparedRun]) -> Section | None:
         return None
     curves = {name: _curve([of[p] for p in common], k) for name, of in answers.items()}
     lines = [interval_series(name, curve) for name, curve in curves.items() if curve]
-    figures = [Figure("distinct", "Distinct answers", "line", "tries with an answer", "answers", lines, x_log=True)]
+    figures = [Figure("distinct", "Distinct answers", "line", "samples with an answer", "answers", lines, x_log=True)]
     chosen = [common[i] for i in np.unique(np.linspace(0, len(common) - 1, min(_PROBLEMS, len(common))).astype(int))]
     rows = [_row(one, k, curves[one.name], chosen) for one in there]
     if not lines and all(cell is None for row in rows for cell in row[1:]):
         return None
-    texts = f"{len(chosen):,} of the {len(common):,} problems and the first {min(k, _TRIES)} tries at each"
+    texts = f"{len(chosen):,} of the {len(common):,} problems and the first {min(k, _SAMPLES)} samples of each"
     note, units = f"Texts: {texts}. Intervals are over problems.", in_percent(*_COLUMNS[1:])
     table = TableBlock("answers", "Answers and texts", _COLUMNS, rows, note, units)
     return Section(
@@ -61,11 +61,11 @@ _COLUMNS = ["run", "two answers differ", "novelty", "overlap", "repeated"]
 
 def _row(one: ComparedRun, k: int, curve: Curve, chosen: Sequence[str]) -> list[CellValue]:
     differ = _less_one(curve[2]) if 2 in curve else Interval(np.nan, np.nan, np.nan, 0)
-    columns = query_tries(
+    columns = query_samples(
         one,
-        "SELECT problem_id, text FROM tries WHERE try < ? AND text IS NOT NULL AND problem_id = ANY(?) "
-        "ORDER BY problem_id, try",
-        [min(k, _TRIES), list(chosen)],
+        "SELECT problem_id, text FROM samples WHERE place < ? AND text IS NOT NULL AND problem_id = ANY(?) "
+        "ORDER BY problem_id, place",
+        [min(k, _SAMPLES), list(chosen)],
     )
     texts = [words(text) for text in columns["text"].tolist()]
     result = text_diversity(texts, columns["problem_id"].tolist(), order=_ORDER)
@@ -87,8 +87,10 @@ def _less_one(interval: Interval) -> Interval:
 
 
 def _answers(one: ComparedRun, k: int) -> dict[str, list[str]]:
-    """The answers of the first ``k`` tries at each problem; without one: ``""``."""
-    columns = query_tries(one, "SELECT problem_id, answer FROM tries WHERE try < ? ORDER BY problem_id, try", [k])
+    """The answers of the first ``k`` samples of each problem; without one: ``""``."""
+    columns = query_samples(
+        one, "SELECT problem_id, answer FROM samples WHERE place < ? ORDER BY problem_id, place", [k]
+    )
     results: dict[str, list[str]] = defaultdict(list)
     for problem, answer in zip(columns["problem_id"].tolist(), columns["answer"].tolist(), strict=True):
         results[problem].append(answer or "")

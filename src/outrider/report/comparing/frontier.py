@@ -10,7 +10,7 @@ from outrider.report.content import Figure, Section, Series
 from outrider.report.sections.frontier import Curve, interval_series, points_of
 
 _TEXT = (
-    "pass@1 is how often one try succeeds, pass@k whether one of k does: what a policy can reach at all. A run whose "
+    "pass@1 is the mean pass rate; pass@k is the probability that at least one of k samples is correct. A run whose "
     "curve begins higher and ends lower has sharpened what it had and lost some of what it could. Bands are 95 % "
     "bootstrap over problems of each run by itself; the paired intervals above say better whether runs differ."
 )

@@ -1,4 +1,5 @@
-"""Problems that k tries do not solve: how many each run has, which they share, and how many are only bad luck."""
+"""Problems that k samples do not solve: how many per run, which ones are shared, and how many are unsolved by
+chance."""
 
 from __future__ import annotations
 
@@ -9,25 +10,27 @@ import numpy as np
 
 from outrider.measure.unsolvable import MODELS, Overlap, Unsolved, fit_pass_rates, overlap, pass_rate_bound, unsolved
 from outrider.report.comparing.cut_runs import ComparedRun
-from outrider.report.comparing.rollouts import at_hand, common_tries, query_tries
+from outrider.report.comparing.rollouts import at_hand, common_samples, query_samples
 from outrider.report.content import CellValue, Figure, RolloutsOf, Section, Series, TableBlock
 from outrider.report.sections.seen import cell
 
 _TEXT = (
-    "A problem is unsolved by a run if none of its first {k} tries succeeds ({k} is what all runs have). Training "
-    "moves the boundary both ways: a problem that only one run leaves unsolved is one that the others can do. Unsolved "
-    "is not unsolvable: with 95 % confidence the pass rate of one such problem is at most {bound:.3g}, and among many "
-    "some fail by bad luck alone; the table says how many of them as many tries again would be expected to solve."
+    "A problem is unsolved by a run if none of its first {k} samples is correct (all runs have {k} samples). Training "
+    "moves problems in both directions: a problem that is unsolved in one run only can be solved by the others. "
+    "Unsolved does not mean unsolvable: the pass rate of one such problem is at most {bound:.3g} with 95 % confidence, "
+    "and among many problems some are unsolved by chance. The table gives the expected number of them that {k} more "
+    "samples would solve."
 )
 _COUNTS = (
-    "SELECT problem_id, any_value(level) AS level, count(*) AS n, sum(success)::BIGINT AS c FROM tries WHERE try < ? "
-    "GROUP BY problem_id ORDER BY problem_id"
+    "SELECT problem_id, any_value(level) AS level, count(*) AS n, sum(success)::BIGINT AS c FROM samples "
+    "WHERE place < ? GROUP BY problem_id ORDER BY problem_id"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Sets:
-    """The unsolved problems of one run, the chance that as many tries again solve one of them, and all levels."""
+    """The unsolved problems of one run, the probability that as many samples again solve one of them, and all
+    levels."""
 
     parts: Unsolved
     luck: float
@@ -42,27 +45,29 @@ def section(compared: Sequence[ComparedRun]) -> Section | None:
     there = at_hand(compared)
     if len(there) < 2:
         return None
-    k = common_tries(there)
+    k = common_samples(there)
     sets = {one.name: sets_of(one, k) for one in there}
     decided = frozenset.intersection(*(s.parts.unsolved | s.parts.solved for s in sets.values()))
     if not decided:
         return None
     problems = frozenset().union(*(s.parts.unsolved | s.parts.solved | s.parts.undecided for s in sets.values()))
     text = [_TEXT.format(k=k, bound=float(pass_rate_bound(k))), _excluded(decided, problems)]
-    text += [f"`{one.name}` is not among them: its rollouts are not at hand." for one in compared if one not in there]
+    text += [
+        f"`{one.name}` is not included, because its rollouts are not on disk." for one in compared if one not in there
+    ]
     figures, tables = [], [_sizes(sets, decided)]
     if MODELS[0] <= len(sets) <= MODELS[1]:
         result = overlap({name: s.parts for name, s in sets.items()})
         figures, tables = [_picture(result, k)], [*tables, _regions(result)]
     tables.append(_members(sets, decided, {one.name: one for one in there}))
     return Section(
-        "unsolved", f"Problems that {k} tries do not solve", "\n\n".join(filter(None, text)), figures, tables
+        "unsolved", f"Problems that {k} samples do not solve", "\n\n".join(filter(None, text)), figures, tables
     )
 
 
 def sets_of(one: ComparedRun, k: int) -> Sets:
-    """The problems that their first ``k`` verified tries do not solve."""
-    columns = query_tries(one, _COUNTS, [k])
+    """The problems that their first ``k`` verified samples do not solve."""
+    columns = query_samples(one, _COUNTS, [k])
     problems, n, c = columns["problem_id"].tolist(), columns["n"].astype(int), columns["c"].astype(int)
     result = unsolved(problems, n, c, k)
     luck = fit_pass_rates(n, c).unlucky([k], more=k)
@@ -73,11 +78,7 @@ def sets_of(one: ComparedRun, k: int) -> Sets:
 def _excluded(decided: frozenset[str], problems: frozenset[str]) -> str:
     missing = len(problems) - len(decided)
     compared = f"{len(decided):,} problems are compared"
-    return (
-        f"{compared}; {missing:,} that a run did not try, or not often enough, are excluded."
-        if missing
-        else f"{compared}."
-    )
+    return f"{compared}; {missing:,} without samples, or with too few, are excluded." if missing else f"{compared}."
 
 
 def _sizes(sets: Mapping[str, Sets], decided: frozenset[str]) -> TableBlock:
@@ -88,7 +89,7 @@ def _sizes(sets: Mapping[str, Sets], decided: frozenset[str]) -> TableBlock:
         alone, all_of_them = problems.difference(*others), problems.intersection(*others)
         again = len(problems) * sets[name].luck
         rows.append([name, len(problems), len(alone), len(all_of_them), cell(again)])
-    columns = ["run", "unsolved", "by this run alone", "by all runs", "as many tries again would solve"]
+    columns = ["run", "unsolved", "by this run alone", "by all runs", "solved by as many samples again"]
     note = (
         "The last column is what pass rates as spread as those of this run (a beta distribution, fitted to all its "
         "problems) lead to expect; it leans to too many where some problems cannot be solved at all."
@@ -104,7 +105,7 @@ def _picture(overlaps: Overlap, k: int) -> Figure:
         for model in overlaps.models
     ]
     note = f"{len(overlaps.solved_by_all):,} problems are solved by every run."
-    return Figure("sets", f"Unsolved by {k} tries", "sets", "runs that fail", "problems", series, note=note)
+    return Figure("sets", f"Unsolved by {k} samples", "sets", "runs that fail", "problems", series, note=note)
 
 
 def _regions(overlaps: Overlap) -> TableBlock:
@@ -125,5 +126,5 @@ def _members(sets: Mapping[str, Sets], decided: frozenset[str], runs: Mapping[st
 
 
 def _place(problem: str, one: ComparedRun) -> RolloutsOf:
-    """The tries of a run at a problem."""
+    """The samples of a run for a problem."""
     return RolloutsOf(problem, "", one.split, one.step or 0, one.name)

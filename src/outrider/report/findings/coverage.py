@@ -1,4 +1,4 @@
-"""Coverage narrowing: one try finds more than before, many tries find less than before."""
+"""Coverage narrowing: pass@1 rises and pass@k falls."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def find(run: RunData) -> Finding | None:
     """Paired differences of pass@1 and pass@k, at the largest k there is, between the first policy and the last.
 
     From the first and last evaluation; without those, from the first and last visit of problems that training came
-    back to, over first tries. There the problems are trained on, so success is better than on new ones; and where a
-    curriculum chooses by outcome who comes back, both differences are biased, so that a run with the stage ``skip`` is
-    not assessed by its visits.
+    back to, over rollouts of the first stage. There the problems are trained on, so success is better than on new ones;
+    and where a curriculum chooses by outcome who comes back, both differences are biased, so that a run with the stage
+    ``skip`` is not assessed by its visits.
 
     Raises:
         Lacking: see ``NEEDS``.
@@ -54,7 +54,7 @@ def find(run: RunData) -> Finding | None:
         advice=[
             *for_training(
                 run,
-                "Reward what many tries find together: recipe passk-training or choose-slope3.",
+                "Train on the pass@k objective: recipe passk-training or choose-slope3.",
                 "Spend on hard problems: recipe dars-hw-breadth gives those with few successes more rollouts.",
                 "Learn from rare successes again, where problems come back: recipe prefix-replay.",
             ),
@@ -98,7 +98,7 @@ def _visits(run: RunData) -> Seen:
         WITH visits AS (
             SELECT problem_id, group_id, min(step) AS step,
                 count(*) FILTER ({SCORABLE}) AS n, count(*) FILTER ({SUCCESS}) AS c
-            FROM {run.numbers} WHERE {splits(run)["train"].first_tries} GROUP BY problem_id, group_id
+            FROM {run.numbers} WHERE {splits(run)["train"].first_stage_rollouts} GROUP BY problem_id, group_id
         )
         SELECT arg_min(n, step) AS n0, arg_min(c, step) AS c0, arg_max(n, step) AS n1, arg_max(c, step) AS c1
         FROM visits GROUP BY problem_id HAVING max(step) > min(step) ORDER BY problem_id

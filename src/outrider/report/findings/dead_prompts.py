@@ -109,11 +109,11 @@ def _hopeless(run: RunData) -> dict[str, float]:
             FROM {run.numbers} WHERE split = '{main_split(run).name}' AND {SAMPLED} GROUP BY problem_id
         )
         SELECT count(*) FILTER (c = 0 AND visits >= {VISITS} AND n > 0) AS problems,
-            median(n) FILTER (c = 0 AND visits >= {VISITS} AND n > 0) AS tries,
+            median(n) FILTER (c = 0 AND visits >= {VISITS} AND n > 0) AS samples,
             coalesce(sum(tokens) FILTER (c = 0 AND visits >= {VISITS} AND n > 0) / sum(tokens), 0) AS share
         FROM problems
         """
     )
-    problems, tries = int(rows["problems"][0]), float(rows["tries"][0])
-    below = float(pass_rate_bound(tries)) if problems else math.nan
+    problems, samples = int(rows["problems"][0]), float(rows["samples"][0])
+    below = float(pass_rate_bound(samples)) if problems else math.nan
     return {"problems": float(problems), "pass_rate_below": below, "share": float(rows["share"][0])}

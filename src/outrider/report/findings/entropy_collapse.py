@@ -25,7 +25,7 @@ def find(run: RunData) -> Finding | None:
     """Entropy per token in the last tenth of the steps against the groups of the first step, as a ratio with an
     interval. The first step alone, since a collapse may take only a few steps.
 
-    Over first tries, token by token; exact where entropies are recorded, else estimated by the mean of
+    Over rollouts of the first stage, per token; exact where entropies are recorded, else estimated by the mean of
     :math:`-\\log p` of the sampled tokens, and so named.
 
     Raises:

@@ -21,7 +21,7 @@ SOME, MUCH = 1.25, 1.5
 
 def find(run: RunData) -> Finding | None:
     """Mean length of the last quarter of the steps against that of the first, as a ratio with an interval; of all
-    first tries, and of failures alone where there are verdicts.
+    rollouts of the first stage, and of failures alone where there are verdicts.
 
     Raises:
         Lacking: see ``NEEDS``.

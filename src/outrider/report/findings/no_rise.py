@@ -18,8 +18,8 @@ SOLVED = 0.9  # above this success rate little is left to rise to
 
 
 def find(run: RunData) -> Finding | None:
-    """Success of first tries in the last quarter of the steps against the first: no rise beyond noise, and none of 15
-    points within it, or within that of the held-out pass@1.
+    """Success of the first stage's rollouts in the last quarter of the steps against the first: no rise beyond noise,
+    and none of 15 points within it, or within that of the held-out pass@1.
 
     Where evaluations say that pass@1 rose, it did: training problems may have become harder. Where the reward rises
     instead, that is the finding *reward without success*.

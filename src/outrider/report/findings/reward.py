@@ -20,7 +20,7 @@ def find(run: RunData) -> Finding | None:
     The mean reward of a step is what its success rate earns at the run's mean rewards of a success and of a failure,
     :math:`\bar r_- + s\,(\bar r_+ - \bar r_-)`, and a rest: what successes, or failures, earn more than over the whole
     run. A rise of the rest is one that success does not explain. Both parts are compared step by step, last quarter
-    against first, so the noise of success cancels. Over scorable first tries.
+    against first, so the noise of success cancels. Over scorable rollouts of the first stage.
 
     Where no response at all succeeds and rewards differ, this is reported at once, also of an evaluation: a shaped
     score that never reaches the threshold of success looks like a task that is too hard.
@@ -88,7 +88,7 @@ def _unreached(run: RunData) -> Finding | None:
         f"SELECT count(*) AS n, count(*) FILTER ({SUCCESS}) AS c, min(reward) AS low, max(reward) AS high, "
         "avg(reward) AS mean, count(DISTINCT step) AS steps "
         f"FROM {run.numbers} "
-        f"WHERE {main_split(run).first_tries} AND {SCORABLE} AND reward IS NOT NULL AND isfinite(reward)"
+        f"WHERE {main_split(run).first_stage_rollouts} AND {SCORABLE} AND reward IS NOT NULL AND isfinite(reward)"
     )
     n, c, low, high, mean, steps = (float(column[0]) for column in rows.values())
     if c or n < FEWEST or not high > max(low, 0.0):

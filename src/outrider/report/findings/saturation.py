@@ -19,7 +19,8 @@ SPENT = 0.25  # of the run's tokens; less than a quarter is a pause, not a plate
 
 
 def find(run: RunData) -> Finding | None:
-    """Success of first tries against all generated tokens: it rose, and levels off (:mod:`outrider.measure.bend`).
+    """Success of the first stage's rollouts against all generated tokens: it rose, and levels off
+    (:mod:`outrider.measure.bend`).
 
     Raises:
         Lacking: see ``NEEDS``.

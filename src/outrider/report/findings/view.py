@@ -57,7 +57,7 @@ class Split(NamedTuple):
     verified: int
 
     @property
-    def first_tries(self) -> str:
+    def first_stage_rollouts(self) -> str:
         """SQL condition: rollouts from the plain prompt, requested by the first stage alone.
 
         Later stages (branches, second passes, examples) choose by outcome, so with them a number changes because the
@@ -122,7 +122,7 @@ def main_split(run: RunData) -> Split:
 
 @once
 def by_step(run: RunData) -> Columns:
-    """One row for each training step, in order, over its first tries.
+    """One row for each training step, in order, over rollouts of the first stage.
 
     Columns: ``step``; ``spent``, tokens of *all* rollouts up to and with the step; ``scorable`` and ``successes``;
     ``success``, their ratio; ``entropy`` and ``surprisal`` (mean of -log p), nats per token; ``length`` of a response,
@@ -137,7 +137,9 @@ def by_step(run: RunData) -> Columns:
     if train is None or train.steps < MIN_STEPS:
         raise Lacking(f"at least {MIN_STEPS} training steps, not {train.steps if train else 0}")
     if train.helped:
-        raise Lacking(f"first tries from plain prompts, which {train.first_stage} does not draw for all problems")
+        raise Lacking(
+            f"rollouts from plain prompts for all problems, which the first stage {train.first_stage} does not sample"
+        )
     failure = f"{SCORABLE} AND NOT {SUCCESS}"
     paid = f"{SCORABLE} AND reward IS NOT NULL AND NOT isnan(reward)"
     rows = run.query(
@@ -153,7 +155,7 @@ def by_step(run: RunData) -> Columns:
             coalesce(sum(reward) FILTER ({SUCCESS} AND {paid}), 0) AS reward_succeeded,
             coalesce(sum(greatest(reward, 0)) FILTER ({failure} AND {paid}), 0) AS earned_failed,
             coalesce(sum(greatest(reward, 0)) FILTER ({SUCCESS} AND {paid}), 0) AS earned_succeeded
-        FROM {run.numbers} WHERE {train.first_tries} GROUP BY step ORDER BY step
+        FROM {run.numbers} WHERE {train.first_stage_rollouts} GROUP BY step ORDER BY step
         """
     )
     # of all stages, unlike the rows above: later stages cost tokens too

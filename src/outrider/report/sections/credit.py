@@ -7,7 +7,7 @@ import numpy as np
 from outrider.measure.difficulty import Weights, cumulative_advantage
 from outrider.report.content import Figure, Section, Series, TableBlock
 from outrider.report.data import RunData
-from outrider.report.sections.seen import FIRST_TRIES, cell, in_percent, known, one, query, series
+from outrider.report.sections.seen import FIRST_STAGE, cell, in_percent, known, one, query, series
 
 _TEXT = (
     "The weight of a group is the sum of its absolute advantages. With one mean over equal groups it peaks where half "
@@ -39,7 +39,7 @@ def _weights(run: RunData, which: str) -> Weights | None:
         f"""
         SELECT (hash(step, group_id) >> 1)::BIGINT AS code, (hash(problem_id) >> 1)::BIGINT AS problem, success,
             CASE WHEN unused = '' THEN advantage ELSE 0 END AS advantage,
-            {FIRST_TRIES} AS first
+            {FIRST_STAGE} AS first
         FROM seen WHERE {which}
         """,
     )

@@ -7,9 +7,10 @@ from outrider.report.data import RunData
 from outrider.report.sections.seen import in_percent, known, one, query, rows, series
 
 _TEXT = (
-    "Many tries help only as far as they differ. Two rollouts of a group disagree if their answers differ; the chance "
-    "does not depend on the size of the group. Disagreement among the wrong answers is search, one wrong answer that "
-    "all give is a habit. Branches are excluded, as they share a beginning."
+    "More samples help only as far as they differ. Two rollouts of a group disagree if their answers differ; the "
+    "probability of disagreement does not depend on the group size. Disagreement among incorrect answers shows "
+    "exploration; a single shared incorrect answer shows a systematic error. Branches are excluded, because they share "
+    "a prefix."
 )
 
 

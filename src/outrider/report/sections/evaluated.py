@@ -14,13 +14,13 @@ from outrider.report.sections.groups import by_level, without_success
 from outrider.report.sections.seen import cell, in_percent
 
 _RELIABLE = (
-    "G-Pass@k: whether at least that share of k tries succeeds (Liu et al. 2024). For one try that is pass@k, for all "
-    "of them pass^k; mG-Pass@k is its mean over shares from half to all."
+    "G-Pass@k: the probability that at least that share of k samples is correct (Liu et al. 2024). For a share of one "
+    "sample it is pass@k, for all k it is pass^k; mG-Pass@k is its mean over shares from one half to one."
 )
 _TEXT = (
-    "How good the policy is on these problems: how often one try succeeds (pass@1), and whether one of k does. "
-    "Intervals are 95 % bootstrap over problems: how far a number would move on other problems of the same kind. They "
-    "are too short where problems are few, or nearly all agree."
+    "The policy on these problems: the mean pass rate (pass@1), and the probability that one of k samples is correct. "
+    "Intervals are 95 % bootstrap intervals over problems of the same kind. They are too short for few problems, or "
+    "where nearly all problems agree."
 )
 
 
@@ -75,7 +75,7 @@ def _lost(summary: Summary) -> list[CellValue]:
 
 
 def _reliability(several: Mapping[str, Evaluation]) -> TableBlock | None:
-    """How often a given share of k tries succeeds, over k; None where nothing was sampled twice."""
+    """The probability that a given share of k samples is correct, over k; None where nothing was sampled twice."""
     body = [[name, k, *cells] for name, one in several.items() for k, cells in reliability(one)]
     if not body:
         return None

@@ -1,4 +1,4 @@
-"""The frontier: what one try finds against what many tries find, along training."""
+"""The frontier: pass@1 against pass@k along training."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from outrider.measure.passk import shown_ks
 from outrider.report.content import CellValue, Figure, Section, Series, TableBlock, Unit
 from outrider.report.data import RunData
 from outrider.report.kind import is_evaluation
-from outrider.report.sections.seen import FIRST_TRIES, query
+from outrider.report.sections.seen import FIRST_STAGE, query
 
 Curve = Mapping[int, Interval]  # by k
 
 _TEXT = (
-    "pass@1 is how often one try succeeds, pass@k whether one of k does: what the policy can reach at all. Training "
-    "that only sharpens moves right and down, training that also finds moves right and up. Intervals are 95 % "
-    "bootstrap over problems; they cover the choice of problems, not the seed of the run."
+    "pass@1 is the mean pass rate; pass@k is the probability that at least one of k samples is correct. Training that "
+    "only sharpens the policy moves right and down; training that also finds new solutions moves right and up. "
+    "Intervals are 95 % bootstrap intervals over problems; they do not cover the seed of the run."
 )
 _FROM_TRAINING = (
-    " There is no evaluation, so these are the groups of training themselves: first draws of each group only, problems "
-    "differ between the beginning and the end, and a problem that came up several times counts each time. Such groups "
-    "are alike and are resampled together."
+    " Without evaluations, the numbers come from training groups: rollouts of the first stage only, with different "
+    "problems at the beginning and at the end. A problem with several groups counts each time, and its groups are "
+    "resampled together."
 )
 
 
@@ -128,7 +128,7 @@ def early_and_late(run: RunData) -> dict[str, Curve]:
         run,
         f"""
         SELECT coalesce(phase, 'all') AS phase, problem_id, step, group_id, count(*) AS n, sum(success) AS c FROM seen
-        WHERE outcome IN ('correct', 'incorrect', 'unparseable') AND {FIRST_TRIES}
+        WHERE outcome IN ('correct', 'incorrect', 'unparseable') AND {FIRST_STAGE}
             AND (phase IS NOT NULL OR (SELECT count(*) FROM bins) = 1)
         GROUP BY ALL ORDER BY ALL
         """,

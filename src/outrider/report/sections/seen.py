@@ -53,7 +53,7 @@ FROM seen LEFT JOIN (
 GROUP BY step, group_id
 """
 
-FIRST_TRIES = """(
+FIRST_STAGE = """(
     stage = (SELECT min(stage) FROM seen) AND parent IS NULL AND context = 'plain' AND NOT EXISTS (
         SELECT 1 FROM seen WHERE stage = (SELECT min(stage) FROM seen) AND parent IS NULL
         GROUP BY step, group_id HAVING count(*) FILTER (context = 'plain') = 0

@@ -1,0 +1,125 @@
+"""The language of the project: the field's terms, short sentences in pages, options described by noun phrases.
+
+Usage: ``python tools/check_language.py [folder]``. ``words.yaml`` has the terms and their exceptions. Dated entries of
+docs/log.md and released versions of the changelog stay as they were written.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+
+LONGEST = 35
+"""Words of a sentence in a page."""
+TEXTS = (
+    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**/*.md"),
+    *("src/**/*.py", "src/**/*.yaml", "src/**/*.html", "src/**/*.js", "tests/**/*.py"),
+    *("benchmarks/*.py", "benchmarks/studies/*.py", "tools/*.py", "examples/*.py"),
+)
+DATED = ("docs/log.md",)
+NO_NOUN = re.compile(
+    r"(of|as|by|what|which|who|whose|how|where|whether|when|after|with|without|most|least|also)\b", re.I
+)
+"""First words of a description that is no noun phrase."""
+
+
+class Rule(NamedTuple):
+    """A word to avoid.
+
+    Attributes:
+        pattern: the word, also as a part of a name.
+        say: the field's term.
+        exceptions: reasons by file.
+    """
+
+    pattern: re.Pattern[str]
+    say: str
+    exceptions: dict[str, str]
+
+
+def rules(file: Path) -> list[Rule]:
+    """The rules of a file like ``words.yaml``."""
+    return [
+        # a name ends a word at `_` and at a capital: asked_again, HandOver
+        Rule(
+            re.compile(rf"(?<![A-Za-z])(?i:{rule['word'].replace(' ', '[ _-]')})(?![a-z])"),
+            rule["say"],
+            rule.get("except", {}),
+        )
+        for rule in yaml.safe_load(file.read_text("utf-8"))
+    ]
+
+
+def words(root: Path, found: list[Rule]) -> Iterator[str]:
+    """Every use of a word to avoid."""
+    for path in files(root, TEXTS):
+        name = path.relative_to(root).as_posix()
+        lines = unreleased(path.read_text("utf-8")) if name == "CHANGELOG.md" else path.read_text("utf-8").split("\n")
+        for number, line in enumerate(lines, 1):
+            for rule in found:
+                if name not in rule.exceptions and (hit := rule.pattern.search(line)):
+                    yield f"{name}:{number}: {hit[0]!r}; say: {rule.say}"
+
+
+def unreleased(text: str) -> list[str]:
+    """The lines of a changelog before its first released version."""
+    return re.split(r"^## \[?\d", text, maxsplit=1, flags=re.MULTILINE)[0].split("\n")
+
+
+def long_sentences(root: Path) -> Iterator[str]:
+    """Every sentence of a page with more than 35 words."""
+    for path in files(root, ("README.md", "CONTRIBUTING.md", "docs/**/*.md")):
+        for sentence in sentences(path.read_text("utf-8")):
+            if (length := len(sentence.split())) > LONGEST:
+                yield f"{path.relative_to(root)}: {length} words: {sentence[:90]} …"
+
+
+def sentences(text: str) -> Iterator[str]:
+    """The sentences of a Markdown page, code as one word, without tables, headings and code blocks.
+
+    >>> list(sentences("# Title\\n\\nOne `a b` two. Three\\nfour.\\n\\n- Five."))
+    ['One CODE two.', 'Three four.', 'Five.']
+    """
+    text = re.sub(r"\A---\n.*?\n---\n|```.*?```|<!--.*?-->", "", text, flags=re.DOTALL)
+    for block in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )|\n(?=#)", text):
+        if not block.strip() or block.strip().startswith(("|", "#", "![")) or block.startswith("    "):
+            continue
+        plain = re.sub(r"^\s*(?:[-*]|\d+\.) ", "", block.strip())
+        plain = re.sub(r"`[^`]*`", "CODE", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", plain))
+        yield from re.split(r"(?<=[.!?])\)?\*{0,2} (?=[A-Z*(`\[0-9])", " ".join(plain.split()))
+
+
+def undescribed(root: Path) -> Iterator[str]:
+    """Every description of an option that begins with no noun."""
+    for path in files(root, ("src/**/*.py",)):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Field":
+                for keyword in node.keywords:
+                    if keyword.arg == "description" and isinstance(keyword.value, ast.Constant):
+                        if NO_NOUN.match(str(keyword.value.value)):
+                            yield f"{path.relative_to(root)}:{node.lineno}: an option is {keyword.value.value!r}"
+
+
+def files(root: Path, patterns: tuple[str, ...]) -> Iterator[Path]:
+    """The files of these patterns that are held to the rules."""
+    for pattern in patterns:
+        yield from (path for path in sorted(root.glob(pattern)) if path.relative_to(root).as_posix() not in DATED)
+
+
+def main() -> int:
+    """Print what breaks a rule; 1 if anything does."""
+    root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+    broken = [*words(root, rules(Path(__file__).with_name("words.yaml"))), *long_sentences(root), *undescribed(root)]
+    if broken:
+        print(f"{len(broken)} places break the rules of language:", *broken, sep="\n  ")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
