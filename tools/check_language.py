@@ -98,12 +98,12 @@ def sentences(text: str) -> Iterator[str]:
 def undescribed(root: Path) -> Iterator[str]:
     """Every description of an option that begins with no noun."""
     for path in files(root, ("src/**/*.py",)):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Field":
-                for keyword in node.keywords:
-                    if keyword.arg == "description" and isinstance(keyword.value, ast.Constant):
-                        if NO_NOUN.match(str(keyword.value.value)):
-                            yield f"{path.relative_to(root)}:{node.lineno}: an option is {keyword.value.value!r}"
+        calls = (node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call))
+        for call in (node for node in calls if getattr(node.func, "id", "") == "Field"):
+            given = [keyword.value for keyword in call.keywords if keyword.arg == "description"]
+            text = given[0].value if given and isinstance(given[0], ast.Constant) else ""
+            if NO_NOUN.match(str(text)):
+                yield f"{path.relative_to(root)}:{call.lineno}: an option is described as {text!r}"
 
 
 def files(root: Path, patterns: tuple[str, ...]) -> Iterator[Path]:

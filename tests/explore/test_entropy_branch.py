@@ -69,7 +69,7 @@ def test_boundaries_are_taken_one_by_one_and_branches_join_in():
     assert places(stage.plan(view(one, two, three, four, round=2))) == [(None, 0, 2)]
     five, six = rollout(4, [0] * 9), rollout(5, [0] * 9)
     assert stage.plan(view(one, two, three, four, five, six, round=3)) == []
-    assert [stage.observe([])[key] for key in ("pivots", "branches", "fresh")] == [3, 3, 2]
+    assert [stage.observe([])[key] for key in ("pivots", "branches", "from_prompt")] == [3, 3, 2]
 
 
 def test_the_entropy_of_a_branch_is_compared_with_its_root_and_read_behind_its_own_boundary():
@@ -116,7 +116,7 @@ def test_every_problem_ends_with_the_total_exactly(initial, more, branches, thre
         new = [r for g in groups for r in g.rollouts if r.stage == run.name]
         metrics = run.stage.observe([])
         assert metrics["branches"] == sum(r.parent is not None for r in new)
-        assert metrics["fresh"] == sum(r.parent is None for r in new)
+        assert metrics["from_prompt"] == sum(r.parent is None for r in new)
         siblings = Counter((r.parent, r.branch_at) for r in new if r.parent is not None)
         assert metrics["pivots"] == len(siblings)
         assert all(n <= branches for n in siblings.values())

@@ -126,7 +126,7 @@ def test_credit_and_loss_are_those_of_the_whole_batch(local) -> None:
     step = maker(local)
     made = step.make(1)
     given = verl_batch(made)
-    advantages, returns = step.handed.estimator(**given, config=None)
+    advantages, returns = step.advantages.estimator(**given, config=None)
     assert torch.equal(advantages, returns)
     assert not advantages[given["response_mask"] == 0].any()
     expected, expected_gradients = cases.local_loss(local)
@@ -143,7 +143,7 @@ def test_other_denominators_would_be_seen(local, wrong) -> None:
     """A hidden 1/G, one denominator for all streams, or rows without advantage that count: the loss is another one."""
     step = maker(local)
     made = step.make(1)
-    advantages, _ = step.handed.estimator(**verl_batch(made), config=None)
+    advantages, _ = step.advantages.estimator(**verl_batch(made), config=None)
     sizes = {g.id: g.size for g in made.groups}
     mean = len(made.rows) / len(made.groups)
     tokens = {stream: sum(len(r.token_ids) for r in made.rows if r.stream == stream) for stream in ("main", "branch")}
@@ -169,7 +169,7 @@ def test_other_denominators_would_be_seen(local, wrong) -> None:
 def test_a_row_that_verl_loses_or_changes_ends_the_run(grpo) -> None:
     step = maker(grpo)
     given = verl_batch(step.make(1))
-    estimator = step.handed.estimator
+    estimator = step.advantages.estimator
 
     def without(i):
         kept = np.delete(np.arange(len(given["index"])), i)
@@ -184,7 +184,7 @@ def test_a_row_that_verl_loses_or_changes_ends_the_run(grpo) -> None:
     with pytest.raises(UserError, match="asks for 0: 48 missing"):  # no uid at all
         estimator(given["token_level_rewards"], given["response_mask"])
     step = maker(grpo)
-    made, estimator = step.make(1), step.handed.estimator
+    made, estimator = step.make(1), step.advantages.estimator
     for change, value, said in (
         ("response_mask", 0.0, "trained tokens should be"),
         ("token_level_rewards", 0.5, "the reward should be"),
@@ -200,11 +200,11 @@ def test_rows_that_fill_up_are_nothing(grpo) -> None:
     given = verl_batch(step.make(1))
     one = {key: torch.cat([value, torch.zeros(2, value.shape[1])]) for key, value in given.items() if key != "index"}
     uids = np.array([*given["index"], "padab12", "padab12"], dtype=object)
-    advantages, _ = step.handed.estimator(**one, index=uids)
+    advantages, _ = step.advantages.estimator(**one, index=uids)
     assert not advantages[-2:].any()
     one["response_mask"][-1, 0] = 1
     with pytest.raises(UserError, match="row padab12: trained tokens should be 0"):
-        step.handed.estimator(**one, index=uids)
+        step.advantages.estimator(**one, index=uids)
 
 
 def test_what_a_server_may_not_do_ends_the_run(grpo) -> None:

@@ -15,11 +15,11 @@ from outrider.model.load import Policy, load_policy
 from outrider.model.lora import write_adapter
 from outrider.model.options import LoraOptions, TrainedPolicyOptions
 from outrider.model.weights_file import write_weights
-from outrider.sample.handed_weights import HandedWeights
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions, Vllm
 from outrider.sample.ready import ready
 from outrider.sample.sampler import Sampler, takes_adapter
+from outrider.sample.synced_weights import SyncedWeights
 from outrider.sample.vllm import VllmSampler
 from outrider.sample.vllm_engine import VllmEngine
 from outrider.sample.vllm_inside import VllmInside
@@ -63,7 +63,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmEngine]:
     with on_a_cpu():
-        made = VllmEngine(adapted(), HandedWeights(str(tmp_path_factory.mktemp("weights")), lambda make: make()))
+        made = VllmEngine(adapted(), SyncedWeights(str(tmp_path_factory.mktemp("weights")), lambda make: make()))
     yield made
     made.close()
 

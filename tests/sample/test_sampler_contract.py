@@ -25,11 +25,11 @@ from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.processes.ranks import Ranks
 from outrider.record import RAW, Mode, SamplingParams, StopReason
-from outrider.sample.handed_weights import HandedWeights
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions, Vllm
 from outrider.sample.ready import ready
 from outrider.sample.sampler import Sampler
+from outrider.sample.synced_weights import SyncedWeights
 from outrider.sample.vllm import VllmSampler
 from outrider.sample.vllm_engine import VllmEngine
 from outrider.sample.vllm_inside import VllmInside
@@ -62,7 +62,7 @@ def policy() -> Policy:
 def engine() -> Iterator[VllmEngine]:
     """One for all tests, which start from its weights as little as from a server's: it takes a minute to make."""
     with on_a_cpu():
-        made = VllmEngine(ready(load_policy("base:countdown"))[0], HandedWeights(None, lambda make: make()))
+        made = VllmEngine(ready(load_policy("base:countdown"))[0], SyncedWeights(None, lambda make: make()))
     yield made
     made.close()
 

@@ -83,7 +83,7 @@ def at_equal(spent: Literal["steps", "tokens"], base: Arm, arm: Arm, k: int) -> 
     there on a straight line. Success rises fast at first and slower later, so such a line lies below the curve, and the
     recipe that ends there looks too good by that much; the interval, that of
     :func:`~outrider.bench.crossed.estimate` over the paired differences, does not cover it. Before a run's first
-    evaluation a line would be worth nothing, and there is no value. Assumes the same seeds on both sides, in the same
+    evaluation a line would mean nothing, and there is no value. Assumes the same seeds on both sides, in the same
     order. A problem on which the pass@k of the most samples is unknown at some point is excluded, so all k have the
     same ones. Degenerate: NaN where nothing is known, or a run ends before another is first measured.
     """

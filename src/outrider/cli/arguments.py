@@ -84,7 +84,7 @@ def interruptible(work: Callable[[], int]) -> int:
 
 
 def finish_dry_run(checked: Preflight, lacks: str | None = None) -> int:
-    """Print what is worth saying as comments behind the YAML, and return 0.
+    """Print warnings and costs as comments after the YAML, and return 0.
 
     Args:
         lacks: why the run does not fit the memory.

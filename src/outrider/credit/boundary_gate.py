@@ -13,7 +13,7 @@ from outrider.credit.members import Members
 
 
 class BoundaryGate(Shaper):
-    r"""Weighs a group by what a gain in its pass rate is worth for pass@k, and leaves it out where that is little.
+    r"""Weighs a group by the value of a higher pass rate for pass@k, and excludes it where that value is small.
 
     .. math:: u(c) = \mathrm{E}\big[k (1 - p)^{k-1}\big] = k \prod_{j=1}^{k-1} \frac{n - c + j}{n + 1 + j},
               \qquad p \sim \mathrm{Beta}(c + 1, n - c + 1)
@@ -39,8 +39,8 @@ class BoundaryGate(Shaper):
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
         n, successes = int(members.valid_G.sum()), int((members.success_G & members.valid_G).sum())
-        worth = self.utility(successes, n) if n else 0.0
-        weight = min(worth / self.utility(1, n), 1.0) if n and worth >= self.threshold * (n + 1) else 0.0
+        value = self.utility(successes, n) if n else 0.0
+        weight = min(value / self.utility(1, n), 1.0) if n and value >= self.threshold * (n + 1) else 0.0
         return [a * weight for a in advantages_GT]
 
     def utility(self, successes: int, n: int) -> float:

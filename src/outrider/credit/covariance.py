@@ -31,7 +31,7 @@ class Covariance(Shaper):
     Degenerate cases: where all advantages, or all log-probabilities, are equal, nothing is chosen. Tokens of members
     that are not valid enter no mean and are not changed.
 
-    Source: Cui et al. 2025, arXiv 2505.22617: covariance from Eq. 10, ranked as in KL-Cov (Eq. 13), taken out of the
+    Source: Cui et al. 2025, arXiv 2505.22617: covariance from Eq. 10, ranked as in KL-Cov (Eq. 13), removed from the
     gradient as in Clip-Cov (Eq. 12), which is w = 0. Deviations: both methods of the paper choose over the whole batch,
     Clip-Cov at random within a range. They are parts of the objective, ``objective.select``; this one chooses within a
     group, so that it can stand in a chain and be taken along.

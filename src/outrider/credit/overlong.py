@@ -18,7 +18,8 @@ class Overlong(RewardShaper):
 
     :math:`L_i` counts the trainable tokens of the whole path, end token included: a branch is as long as what it
     continues and its own tokens together, and tool output is free. A response that was cut at the limit has the length
-    :math:`L_\max` and the full penalty; one that the model's context cut earlier is not told apart from one that ended.
+    :math:`L_\max` and the full penalty; one that the model's context cut earlier is not distinguished from one that
+    ended.
 
     Degenerate cases: rewards of members that are not valid stay as they are, NaN included. A group of failures that
     differ in length has a signal after this, and learns to be short. Verdicts, filters and the recorded reward do not

@@ -1,4 +1,4 @@
-"""Baselines for pass@k: a response is worth what it does for the best of k."""
+"""Baselines for pass@k: the reward of a response is its contribution to the best of k."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class Position(Shaper):
 
     :math:`L_i` counts the trainable tokens of the whole path: a branch begins where it leaves its parent. Negative
     slopes :math:`m` favour early tokens (the report's direction d = -1). The bonus does not depend on how large an
-    advantage is, so it is worth relatively more where the baseline gives little; ``cap`` bounds it to a share of
+    advantage is, so it is relatively larger where advantages are small; ``cap`` bounds it to a share of
     :math:`|A|`. The sign of no advantage changes.
 
     Outside steps ``first_step`` to ``first_step + steps - 1`` nothing is changed.

@@ -27,5 +27,5 @@ class RewardOptions(Options):
         """The reward of a verdict; NaN where it is unscorable."""
         if verdict.outcome in (Outcome.CORRECT, Outcome.INCORRECT):
             return self.incorrect + verdict.score * (self.correct - self.incorrect)
-        worth = {"unparseable": self.unparseable, "timeout": self.timeout, "error": self.error}[verdict.outcome.value]
-        return math.nan if worth is None else worth
+        reward = {"unparseable": self.unparseable, "timeout": self.timeout, "error": self.error}[verdict.outcome.value]
+        return math.nan if reward is None else reward

@@ -6,7 +6,7 @@ Memory while it samples and memory while it learns are never taken at once, so e
 - ``learn.gradient_checkpointing`` and ``learn.micro_tokens``: passes of 16,384 tokens, or 4,096 on a CPU, whose
   activations stay nearer to its cache, and halves down to 2,048 with all activations kept; then with activations
   recomputed, which takes a third more time; then smaller passes.
-- ``engine.sampler.memory`` of vLLM in the run's own processes: what its weights, the keys and values of a step and its
+- ``engine.sampler.memory`` of vLLM in the run's own processes: what its weights, the KV cache of a step and its
   own buffers need, at most what the learner leaves.
 - ``train.ranks=0`` on a CPU starts fewer processes than there are cores where nothing else fits.
 
@@ -22,7 +22,7 @@ from outrider.config import Recipe
 from outrider.estimate.decoder_shape import DecoderShape, shape_of
 from outrider.estimate.estimate import layout_of
 from outrider.estimate.fits import GIB, Setup, needed
-from outrider.estimate.memory import keys_and_values, most_rollouts, number_bytes, wave
+from outrider.estimate.memory import kv_cache, most_rollouts, number_bytes, wave
 from outrider.learn.options import MICRO_TOKENS, Tinker
 from outrider.options import AUTO
 from outrider.processes.devices import Devices, find_devices
@@ -35,7 +35,7 @@ _FEWEST_TOKENS = 2048
 """Smaller passes cost more time than recomputing activations in larger ones."""
 _FREE = 0.1
 _VLLM_BUFFERS = 3 * GIB
-"""Of vLLM beside weights, keys and values: its profile run, CUDA graphs and libraries. An assumption."""
+"""Of vLLM beside weights and KV cache: its profile run, CUDA graphs and libraries. An assumption."""
 
 Dotted = dict[str, Any]
 """Dotted keys with their values."""
@@ -209,13 +209,13 @@ def _learning(room: _Room) -> Iterator[Dotted]:
 
 
 def _vllm_share(room: _Room, part: float) -> Dotted:
-    """The share of a device, or of a host for all engines, that holds the keys and values of such a part of a step."""
+    """The share of a device, or of a host for all engines, that holds the KV cache of such a part of a step."""
     if "engine.sampler.memory" not in room.keys:
         return {}
     recipe, shape = room.recipe, room.shape
     engines = layout_of(recipe, room.devices).processes
     rollouts = -(-most_rollouts(recipe.explore, recipe.train.problems)[0] // engines)
-    stored = keys_and_values(recipe, shape, rollouts * wave(recipe, shape)[1])
+    stored = kv_cache(recipe, shape, rollouts * wave(recipe, shape)[1])
     need = number_bytes(recipe) * shape.parameters + part * stored + _VLLM_BUFFERS
     need *= engines if room.devices.host else 1
     return {"engine.sampler.memory": min(0.9, max(0.05, round(need / room.devices.size + 0.005, 2)))}

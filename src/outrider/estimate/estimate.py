@@ -13,7 +13,7 @@ from typing import Any
 from outrider.config import Recipe
 from outrider.estimate.decoder_shape import DecoderShape, shape_of
 from outrider.estimate.fits import GIB, LIBRARIES, Setup, needed, verdict
-from outrider.estimate.memory import Layout, Memory, keys_and_values, memory, most_rollouts, number_bytes, wave
+from outrider.estimate.memory import Layout, Memory, kv_cache, memory, most_rollouts, number_bytes, wave
 from outrider.estimate.service_cost import service_lines
 from outrider.learn.options import Fsdp2, Tinker
 from outrider.model.places import model_folder
@@ -138,11 +138,11 @@ def _vllm(recipe: Recipe, engine: Vllm, shape: DecoderShape, processes: int) -> 
     asked = -(-rollouts // engines)
     rows = min(engine.in_flight * processes, asked) if engine.servers else asked
     weights = number_bytes(recipe) * shape.parameters / GIB
-    stored = keys_and_values(recipe, shape, rows * wave(recipe, shape)[1]) / GIB
+    stored = kv_cache(recipe, shape, rows * wave(recipe, shape)[1]) / GIB
     inside = f"vLLM takes {engine.share:g} of that memory beside this, and needs of it"
     each = "each vLLM server, beside this" if engine.servers else inside
     return (
-        f"{each}: weights {weights:.2f} in {recipe.policy.dtype}, and {stored:.2f} for keys and values of the "
+        f"{each}: weights {weights:.2f} in {recipe.policy.dtype}, and {stored:.2f} for the KV cache of the "
         f"{rows:,} rollouts that it is asked for at a time"
     )
 

@@ -17,7 +17,7 @@ sampler's copy    of the local sampler on the fused path (Llama, Mistral, Qwen2,
 While it samples, with the local sampler, and while it learns; what one of them frees the other takes:
 
 ================  =====================================================================================================
-keys and values   :math:`2 b\, L D_{kv}` for a token: :math:`R` rows of a wave, of ``max_tokens`` and a prompt of 512,
+KV cache          :math:`2 b\, L D_{kv}` for a token: :math:`R` rows of a wave, of ``max_tokens`` and a prompt of 512,
                   beside the prompts that they continue; one layer twice, while the wave grows
 kept for turns    where rollouts have turns: as many rows again, which wait for their environments
 draws             :math:`20 R V`: logits, probabilities and their sums, some in float64
@@ -171,7 +171,7 @@ def evaluated_at_once(recipe: Recipe) -> int:
     return max(min(evaluate.problems, EVALUATED_TOGETHER) * evaluate.n, evaluate.problems * evaluate.greedy)
 
 
-def keys_and_values(recipe: Recipe, shape: DecoderShape, tokens: int) -> int:
+def kv_cache(recipe: Recipe, shape: DecoderShape, tokens: int) -> int:
     """Of so many tokens."""
     return 2 * number_bytes(recipe) * shape.layers * shape.keys * tokens
 
@@ -202,11 +202,11 @@ def _sampling(recipe: Recipe, shape: DecoderShape, evaluating: bool) -> dict[str
     rollouts, _ = most_rollouts(recipe.explore, recipe.train.problems)
     contexts = min(rows, -(-rows * recipe.train.problems // max(rollouts, 1))) * min(PROMPT, longest)
     turns = isinstance(recipe.task, TurnTask)
-    kept = {"kept for turns": keys_and_values(recipe, shape, rows * longest)} if turns else {}
+    kept = {"kept for turns": kv_cache(recipe, shape, rows * longest)} if turns else {}
     return kept | {
         # and one layer's more, while the wave grows
-        "keys and values": keys_and_values(recipe, shape, rows * longest + contexts)
-        + keys_and_values(recipe, shape, rows * longest) // shape.layers,
+        "KV cache": kv_cache(recipe, shape, rows * longest + contexts)
+        + kv_cache(recipe, shape, rows * longest) // shape.layers,
         "draws": 20 * rows * shape.vocabulary,
     }
 

@@ -37,7 +37,7 @@ class Branch(Stage):
     - ``stream``: ``branch`` gives them credit and a loss of their own (DEEP-GRPO); trees are one stream, ``main``.
 
     A branch keeps its parent's context, prompt and path: ``prefix.ids`` is a slice of ``parent.response_ids``. A pivot
-    at the prompt is a fresh rollout after the parent's prompt. Success is the verdict's; a rollout that could not be
+    at the prompt is a new rollout after the parent's prompt. Success is the verdict's; a rollout that could not be
     scored has neither failed nor succeeded. No rollout that an earlier stage excluded is branched, nor one whose
     context is excluded from training: its branches would be too.
 

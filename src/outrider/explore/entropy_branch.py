@@ -34,7 +34,7 @@ class EntropyBranch(Stage):
 
     Boundaries are taken one by one, the first of all paths, then the second, branches included, as if all were written
     at the same time, until a problem has ``total`` rollouts. When no path reaches further, what is left is spent on
-    fresh rollouts from the prompt. So every problem ends with exactly ``total``, those of earlier stages counted (N of
+    new rollouts from the prompt. So every problem ends with exactly ``total``, those of earlier stages counted (N of
     the paper; a problem with more keeps them, one that an earlier stage excluded gets none). Paths that divide at one
     boundary compete for the last places in seeded order. On single-turn tasks ``segment: {delimiter: …}`` makes steps
     the turns.
@@ -48,11 +48,12 @@ class EntropyBranch(Stage):
     - Place: the code measures the turn before the tool's answer and divides behind the answer; here both are behind
       it, as the paper describes it.
     - Chance: the paper compares P with a threshold, the code with a uniform number, which is the default here.
-    - Filling up: the code adds one fresh rollout per turn, here they come at once.
+    - Filling up: the code adds one new rollout per turn, here they come at once.
 
-    Degenerate cases: an empty group gets ``total`` fresh rollouts; an empty response has no boundary.
+    Degenerate cases: an empty group gets ``total`` new rollouts; an empty response has no boundary.
 
-    Metrics: ``pivots``, ``branches``, ``fresh`` rollouts from the prompt; ``rise``, mean ΔH where paths divided.
+    Metrics: ``pivots``, ``branches``, ``from_prompt``, new rollouts from the prompt; ``rise``, mean ΔH where paths
+    divided.
 
     Raises:
         UserError: the sampler records no entropies.
@@ -118,7 +119,7 @@ class EntropyBranch(Stage):
         paths = [self._chain(rollout, by_id, view) for rollout in group.rollouts if trainable(rollout)]
         room = self.total - group.size
         if all(len(path.bounds) <= self._level for path in paths):
-            self._tally["fresh"] += room
+            self._tally["from_prompt"] += room
             return [SampleRequest(group.problem, n=room, stream=self.stream)]
         requests = []
         for path in sorted(paths, key=lambda path: identity_seed(view.seed, "entropy_branch", path.rollout.id)):
@@ -158,7 +159,7 @@ class EntropyBranch(Stage):
         return float(entropies.mean(dtype=np.float64))
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
-        counts = {key: float(self._tally[key]) for key in ("pivots", "branches", "fresh")}
+        counts = {key: float(self._tally[key]) for key in ("pivots", "branches", "from_prompt")}
         return counts | {"rise": mean(self._rises)}
 
 

@@ -1,4 +1,4 @@
-"""The explorer: stages in order, each asked again and again until it wants nothing more."""
+"""The explorer: stages in order, each called round after round until it requests nothing."""
 
 from __future__ import annotations
 

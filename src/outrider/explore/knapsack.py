@@ -1,4 +1,4 @@
-"""Allocation by value (Knapsack RL): each rollout goes where it is worth most for the next update."""
+"""Allocation by value (Knapsack RL): each rollout goes where its value for the next update is highest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outrider.record import Group, Problem
 
 
 def value(n: int, p: float) -> float:
-    """``V(n, p) = (1 - p^n - (1 - p)^n) p (1 - p)^2``, what a problem with pass rate ``p`` is worth at ``n`` rollouts.
+    """``V(n, p) = (1 - p^n - (1 - p)^n) p (1 - p)^2``, the value of ``n`` rollouts of a problem with pass rate ``p``.
 
     The chance of a group that is mixed, so that it has a gradient, times what a first-order step would add to ``p``.
     Concave in ``n``; 0 for one rollout, and where ``p`` is 0 or 1.
@@ -43,7 +43,7 @@ class Knapsack(Allocation):
     last ``window`` over its visits; it counts as known after ``known`` of them. New problems get ``n``, the others
     ``min_n``; the rest of ``n`` times the number of problems is spent exactly, and no problem gets more than ``max_n``:
 
-    1. problems with ``0 < p < 1`` get what is worth most, up to the sum of their :func:`enough`;
+    1. problems with ``0 < p < 1`` get the rollouts of highest value, up to the sum of their :func:`enough`;
     2. what that leaves goes evenly to the known unsolved ones (``p = 0``), or if there are none to the solved ones;
     3. where ``max_n`` keeps something back, to the solved ones, then by value again, then evenly to all.
 
@@ -56,7 +56,7 @@ class Knapsack(Allocation):
 
     Source: Li et al. 2025, "Knapsack RL", arXiv 2509.25849, as its released code has it (exploration_utils.py and
     rl_dataset.py); of the paper itself only summaries could be read. Differences: there a mixed problem that gets
-    nothing above ``min_n`` counts as worth 0 instead of ``V(min_n, p)``, which favours giving everybody one; new
+    nothing above ``min_n`` has value 0 instead of ``V(min_n, p)``, which favours one for each; new
     problems count as unsolved in step 2; steps 1 and 2 know no common cap; and a batch of nothing but mixed problems
     with something to spare stops it (a division by zero, and a sum that is short).
 
@@ -106,7 +106,7 @@ class Knapsack(Allocation):
         unsolved = [i for i, p in enumerate(rates) if p == 0]
         solved = [i for i, p in enumerate(rates) if p == 1]
 
-        def worth(i: int, n: int) -> float:
+        def gain_of(i: int, n: int) -> float:
             return value(n + 1, mixed[i]) - value(n, mixed[i])
 
         def evenly(i: int, n: int) -> float:
@@ -114,8 +114,8 @@ class Knapsack(Allocation):
 
         counts = [self.n if p is None else self.min_n for p in rates]
         first = min(total - sum(counts), sum(enough(p, self.chance, self.max_n) for p in mixed.values()))
-        counts = raised(counts, first, self.max_n, worth, ties, mixed)
-        for among, gain in ((unsolved, evenly), (solved, evenly), (mixed, worth), (range(len(rates)), evenly)):
+        counts = raised(counts, first, self.max_n, gain_of, ties, mixed)
+        for among, gain in ((unsolved, evenly), (solved, evenly), (mixed, gain_of), (range(len(rates)), evenly)):
             counts = raised(counts, total - sum(counts), self.max_n, gain, ties, among)
         return counts
 

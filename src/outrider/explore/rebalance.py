@@ -33,7 +33,7 @@ class Rebalance(Stage):
     seeded rollouts say nothing of the pass rate. The cap counts unscorable ones too: they were paid for. All counts
     are exact, by integer arithmetic.
 
-    Over training, the cap can move in a line from ``n_max`` to ``n_max_end``, rounded to the nearest integer:
+    Over training, the cap can change linearly from ``n_max`` to ``n_max_end``, rounded to the nearest integer:
 
         cap = floor(n_max + (n_max_end - n_max) progress + 1/2)
 

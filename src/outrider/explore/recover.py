@@ -1,4 +1,4 @@
-"""The recoverability of a failed prefix: how likely a fresh continuation of it succeeds."""
+"""The recoverability of a failed prefix: the probability that a new continuation of it succeeds."""
 
 from __future__ import annotations
 

@@ -100,5 +100,5 @@ class PlansAhead:
     """Promised by a stage that decides all of a step before a rollout of it is drawn, and from plain prompts.
 
     Credit that states a goal asks for it: with more rollouts where some failed, or without those that did, its estimate
-    is one of another goal. Loss streams are not told apart.
+    is one of another goal. Loss streams are not distinguished.
     """

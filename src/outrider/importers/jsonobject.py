@@ -14,7 +14,7 @@ class CutOffError(ValueError):
 
 
 def members(file: TextIO, each: str, limit: int | None = None) -> Iterator[tuple[str, Any]]:
-    """Keys and values of the object at the beginning of a file, in order; nothing behind it is read.
+    """Members of the object at the beginning of a file, in order; nothing behind it is read.
 
     Where the value of the key ``each`` is a list, its elements come one by one, each with the key; of an empty list,
     and of null, nothing comes.

@@ -51,9 +51,9 @@ class CarriedChain(NamedTuple):
         elif recipe is not None and chain is None:
             found = recipe if isinstance(recipe, Recipe) else load_recipe(str(recipe))
             refuse_other_values(found, args)
-            worth = frozenset(value for value in found.reward.model_dump().values() if value is not None)
+            rewards = frozenset(value for value in found.reward.model_dump().values() if value is not None)
             links = found.credit["main"]
-            carried = CarriedChain(links, _reads(links), (worth,), found.reward.correct, success_at)
+            carried = CarriedChain(links, _reads(links), (rewards,), found.reward.correct, success_at)
         else:
             raise UserError("CreditGRPOTrainer takes recipe= or chain=, one of the two")
         _refuse_args(links, args)

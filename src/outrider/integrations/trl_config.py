@@ -110,7 +110,7 @@ def _refuse_uncarried(recipe: Recipe) -> None:
         (objective.correction, "objective.correction: TRL has its own, for vLLM alone; objective.correction=null"),
         (
             objective.entropy.bonus or objective.entropy.target is not None,
-            "objective.entropy: TRL averages its bonus over a micro-batch; objective.entropy.bonus=0 and target=null",
+            "objective.entropy: TRL uses its mean over a micro-batch; objective.entropy.bonus=0 and target=null",
         ),
         (
             objective.kl.coef and type(objective.kl.estimator) is not K3,

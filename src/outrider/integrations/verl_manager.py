@@ -67,7 +67,9 @@ class ExploreManager:
         if verl.__version__.split(".")[:2] != VERL.split(".")[:2]:
             raise UserError(f"this is verl {verl.__version__}, and the manager was written and tested with {VERL}")
         manager = cls(config, llm_client)
-        ADV_ESTIMATOR_REGISTRY[RECIPE] = manager.step.handed.estimator  # a later manager takes the place of this one
+        ADV_ESTIMATOR_REGISTRY[RECIPE] = (
+            manager.step.advantages.estimator
+        )  # a later manager takes the place of this one
         manager.step.explorer.prepare()
         return manager
 

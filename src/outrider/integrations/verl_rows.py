@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from outrider.integrations.verl_handed import reward_of
+from outrider.integrations.verl_advantages import reward_of
 from outrider.record.row import WeightedRow
 
 

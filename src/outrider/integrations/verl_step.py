@@ -10,8 +10,8 @@ from outrider.credit.assign import assign
 from outrider.errors import UserError
 from outrider.explore.explorer import Explorer
 from outrider.explore.stream import ProblemStream
+from outrider.integrations.verl_advantages import RecipeAdvantages, advantages_for
 from outrider.integrations.verl_denominators import denominators_of, most_rows
-from outrider.integrations.verl_handed import HandedAdvantages, advantages_for
 from outrider.integrations.verl_sampler import VerlSampler
 from outrider.model.load import Policy
 from outrider.objective.policy_loss import PolicyLoss
@@ -42,13 +42,13 @@ class StepMaker:
     """The recipe's explorer, its verifier and its credit over one sampler.
 
     Attributes:
-        handed: what verl's trainer is handed as advantages.
+        advantages: the advantages that verl's trainer gets.
         tokens: generated so far, of training alone.
     """
 
     def __init__(self, recipe: Recipe, policy: Policy, sampler: VerlSampler) -> None:
         self.recipe, self.policy, self.sampler = recipe, policy, sampler
-        self.handed, self.tokens = HandedAdvantages(), 0
+        self.advantages, self.tokens = RecipeAdvantages(), 0
         parts = sampler, recipe.task, recipe.reward, Ranks(), Clock()
         self.collect = Collector(*parts, prompt_end=policy.prompt_end)
         limit = sampler.context - recipe.sample.max_tokens
@@ -73,7 +73,7 @@ class StepMaker:
         self._refuse_other_shape(rows, step)
         uids = [f"{row.group}#{i}" for i, row in enumerate(rows)]
         advantages = advantages_for(rows, recipe.objective, self._denominators, recipe.sample.max_tokens)
-        self.handed.put(uids, rows, advantages)
+        self.advantages.put(uids, rows, advantages)
         self.tokens += sum(group.generated_tokens for group in groups)
         return MadeStep(rows, uids, groups, step_metrics(groups, self.tokens) | planned)
 
@@ -95,7 +95,7 @@ class StepMaker:
             )
             for i in indices
         ]
-        drawn = self.collect.fresh()(requests)
+        drawn = self.collect.renewed()(requests)
         return [drawn[start : start + n] for start in range(0, len(drawn), n)]
 
     def state_dict(self) -> dict[str, Any]:

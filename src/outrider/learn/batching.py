@@ -14,7 +14,7 @@ _REPEATED = 4
 """Attention repeats a shared context for each row. Its queries, keys and values are at most this part of a token's
 activations: a quarter of them with SmolLM2-135M's widths, a seventh with Qwen2.5-1.5B's."""
 
-_WORTH = 0.1
+_MIN_GAIN = 0.1
 """Share of all tokens that sharing contexts has to save before rows are ordered for it."""
 
 Sized = TypeVar("Sized", bound=Packable)
@@ -68,7 +68,7 @@ def split_by_tokens(rows: Sequence[Sized], parts: int, shares: bool = True) -> l
 
 def _ordered(rows: Sequence[Sized], shares: bool) -> list[Sized]:
     """By length, which wastes little padding in attention, unless sharing contexts saves more than that would."""
-    if shares and sum(row.length for row in rows) - _load(rows) >= _WORTH * sum(row.length for row in rows):
+    if shares and sum(row.length for row in rows) - _load(rows) >= _MIN_GAIN * sum(row.length for row in rows):
         return _by_context(rows)
     return sorted(rows, key=lambda r: r.length)  # stable, so equal lengths keep their order
 

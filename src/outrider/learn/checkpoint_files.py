@@ -25,7 +25,7 @@ class Training(NamedTuple):
 
     Attributes:
         weights: that are trained, by name.
-        optimizer: whose averages are saved, or loaded into.
+        optimizer: whose state is saved, or loaded into.
         counts: plain numbers to be saved: steps, the state of the objective.
         reference: the same weights of the reference, where it is not the model that training began with; else empty.
     """

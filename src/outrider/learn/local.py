@@ -49,7 +49,7 @@ class LocalLearner:
         model: made ready for ``path`` (:func:`outrider.sample.ready.ready`).
         loss: the objective.
         ranks: this process among all.
-        dtype: of matrix products. Weights that are trained, gradients and averages are float32 all the same.
+        dtype: of matrix products. Weights that are trained, gradients and optimizer state stay float32.
         path: what computes log-probabilities.
         hold: how the model is held on the ranks.
     """
@@ -143,7 +143,7 @@ class LocalLearner:
 
     @torch.no_grad()
     def reset_reference(self) -> None:
-        """The policy becomes the reference, and the optimizer forgets its averages; a warm-up is not repeated.
+        """The policy becomes the reference, and the optimizer state is reset; a warm-up is not repeated.
 
         Source: ProRL, arXiv 2505.24864.
         """
@@ -167,7 +167,7 @@ class LocalLearner:
     def save(self, folder: Path) -> None:
         """Write what training goes on from into a folder; every rank has to call, unless ``held.whole``.
 
-        The weights that are trained, the averages of the optimizer, the counts, and the reference if it is reset at
+        The weights that are trained, the optimizer state, the counts, and the reference if it is reset at
         times: else it is the model that training began with.
 
         Raises:

@@ -99,7 +99,7 @@ class LearnOptions(Options):
 
 
 class SftOptions(Options):
-    """Fresh problems every step, so an epoch never ends. Stops by steps: competence follows steps, not seconds."""
+    """New problems every step, so an epoch never ends. Stops by steps: competence follows steps, not seconds."""
 
     steps: int = Field(6339, ge=1)
     problems: int = Field(24, ge=1, description="problems per step")
@@ -123,7 +123,8 @@ class LocalLearning(LearnerEngine):
 
 
 class Fsdp2(LearnerEngine):
-    """PyTorch's FSDP2: each process of the run, one for every GPU, has a share of weights, gradients and averages.
+    """PyTorch's FSDP2: parameters, gradients and optimizer state are sharded over the processes of the run, one per
+    GPU.
 
     The policy is whole nowhere, so rollouts come from a sampler with weights of its own.
     """

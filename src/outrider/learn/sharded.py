@@ -44,7 +44,7 @@ class ShardedModel:
     those of :class:`outrider.learn.held.WholeModel`, and
 
     Args:
-        offload: keep the shares, gradients and averages in the host's memory, and layers on the device while they
+        offload: keep shards, gradients and optimizer state in the host's memory, and layers on the device while they
             compute.
 
     Raises:

@@ -23,7 +23,7 @@ from outrider.record.disk import disk_refused, write_atomically
 
 COUNTS = "learner.json"
 _STEPS = "averaged_steps"
-_AVERAGES = ("exp_avg", "exp_avg_sq")
+_MOMENTS = ("exp_avg", "exp_avg_sq")
 _FILES = 32  # files of a rank; each is put together in memory before it is written
 
 
@@ -37,7 +37,7 @@ class ShardedFiles:
     def save(self, folder: Path, training: Training) -> None:
         tensors = _tensors(training)
         # AdamW counts its steps for each parameter, and they are the same for all
-        steps = next((int(averages["step"]) for averages in training.optimizer.state.values()), 0)
+        steps = next((int(moments["step"]) for moments in training.optimizer.state.values()), 0)
         writer = HuggingFaceStorageWriter(str(folder), _files(tensors), save_distributed=True)
         try:
             save(tensors, storage_writer=writer)
@@ -58,7 +58,7 @@ class ShardedFiles:
         for parameter in training.weights.values() if steps else ():
             training.optimizer.state[parameter] = {
                 "step": torch.tensor(float(steps), device=parameter.device),
-                **{name: torch.zeros_like(parameter) for name in _AVERAGES},
+                **{name: torch.zeros_like(parameter) for name in _MOMENTS},
             }
         reader = HuggingFaceStorageReader(str(folder))
         tensors, there = _tensors(training), reader.read_metadata().state_dict_metadata
@@ -72,10 +72,10 @@ class ShardedFiles:
 
 def _tensors(training: Training) -> dict[str, Tensor]:
     """Everything that is in a checkpoint, by name; no copies."""
-    trained, averages = training.weights, training.optimizer.state
+    trained, moments = training.weights, training.optimizer.state
     tensors = {f"weights.{name}": p.detach() for name, p in trained.items()}
-    for kind in _AVERAGES if averages else ():
-        tensors |= {f"{kind}.{name}": averages[p][kind] for name, p in trained.items()}
+    for kind in _MOMENTS if moments else ():
+        tensors |= {f"{kind}.{name}": moments[p][kind] for name, p in trained.items()}
     return tensors | {f"reference.{name}": tensor for name, tensor in training.reference.items()}
 
 

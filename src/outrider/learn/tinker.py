@@ -103,7 +103,7 @@ class TinkerLearner:
             raise disk_refused(folder, error) from error
 
     def save(self, folder: Path) -> None:
-        """Weights and averages stay with the service; what is written is where they are, and the counts."""
+        """Weights and optimizer state stay with the service; what is written is where they are, and the counts."""
         place = self.service.save(_new_name())
         counts = {"optimizer_steps": self.optimizer_steps, "steps": self.steps, "loss": self.loss.state_dict()}
         text = json.dumps({"service": self.service.address, "state": place, **counts}, indent=1)

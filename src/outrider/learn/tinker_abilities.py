@@ -55,22 +55,22 @@ def abilities_of(service: TinkerService) -> Abilities:
         UserError: its gradients agree with none of the known conventions.
         EngineLostError: it fails.
     """
-    trial = _Trial(service)
+    probe = _Probe(service)
     # a step that cannot move anything, unless epsilon is ignored
-    if abs(trial.moved(rate=1e-3)) > max(1e-6, 10 * trial.jitter):
+    if abs(probe.moved(rate=1e-3)) > max(1e-6, 10 * probe.jitter):
         return Abilities(row_mean=False, batch_mean=False, epsilon=False, clipping=False)
-    rate = trial.fitting_rate()
-    one = trial.moved(rate)
-    twice = trial.moved(rate, calls=2) / one
-    together = trial.moved(rate, rows=2) / one
+    rate = probe.fitting_rate()
+    one = probe.moved(rate)
+    twice = probe.moved(rate, calls=2) / one
+    together = probe.moved(rate, rows=2) / one
     if not abs(together / twice - 1) < 0.3:
         raise UserError(
             f"the Tinker service moves a token {twice:.2g} times as far for two rows in two requests, and "
             f"{together:.2g} times for two in one: what it divides by depends on how an update is cut, so nothing here "
             "can train there"
         )
-    longer = trial.moved(rate, length=2 * _LENGTH) / one
-    clipped = trial.moved(rate, clip=1e-6) / one
+    longer = probe.moved(rate, length=2 * _LENGTH) / one
+    clipped = probe.moved(rate, clip=1e-6) / one
     return Abilities(
         row_mean=_nearest("a longer row", longer, {1.0: False, (_LENGTH - 1) / (2 * _LENGTH - 1): True}),
         batch_mean=_nearest("two rows", twice, {2.0: False, 1.0: True}),
@@ -88,7 +88,7 @@ def _nearest(what: str, found: float, meaning: dict[float, bool]) -> bool:
     )
 
 
-class _Trial:
+class _Probe:
     """One token on an adapter of its own."""
 
     def __init__(self, service: TinkerService) -> None:
@@ -99,7 +99,7 @@ class _Trial:
         self._least = max(_LEAST, 20 * self.jitter)
         if self._least > _MOST / 2:
             raise UserError(
-                f"the Tinker service gives one token log-probabilities {self.jitter:.2g} apart when it is asked again: "
+                f"the Tinker service gives one token log-probabilities {self.jitter:.2g} apart in two calls: "
                 "what it does with gradients cannot be seen in them"
             )
         self._last = seen[-1]

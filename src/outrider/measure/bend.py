@@ -12,7 +12,7 @@ from outrider.arrays import Floats, Ints
 from outrider.measure.blocks import NONE, IntervalBounds, bounds, noise
 
 FEWEST = 12
-"""Points below which two slopes, their meeting point and the noise cannot be told apart."""
+"""Points below which two slopes, their meeting point and the noise cannot be distinguished."""
 
 _EDGE = 0.1  # the curve may not bend within the first and last tenth, where one point could be a segment
 _PLACES = 200  # candidates for the bend

@@ -80,7 +80,7 @@ def differences(pairs: Sequence[tuple[Tally, Tally]], k: int) -> Floats:
 def decisive_problems(changes_P: ArrayLike, resamples: int = 2000, seed: int = 0) -> int | None:
     """The smallest number of problems without which the interval of the mean change includes 0.
 
-    Those with the largest changes in the direction of the mean are taken out first, as each of them moves the mean
+    Those with the largest changes in the direction of the mean are removed first, as each of them moves the mean
     most. The interval is that of :func:`bootstrap_mean`; the count is looked for from where the interval of a normal
     distribution would include 0. A small number says that the difference rests on few problems, and would look
     otherwise on a slightly different set.

@@ -11,7 +11,7 @@ from outrider.arrays import Floats
 from outrider.measure.blocks import NONE, IntervalBounds, bounds, noise
 
 FEWEST = 8
-"""Points below which two parameters and the likeness of neighbouring residuals cannot be told apart."""
+"""Points below which two parameters and the likeness of neighbouring residuals cannot be distinguished."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -47,7 +47,7 @@ def squared_effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike
     not, and these are 0 in the mean where no token matters, which :math:`\hat I_n^2` is not. The root of a group's mean
     is its typical size of effect.
 
-    Degenerate cases: NaN for ``k = 1``, where noise and effect cannot be told apart; otherwise as :func:`effects`.
+    Degenerate cases: NaN for ``k = 1``, where noise and effect cannot be distinguished; otherwise as :func:`effects`.
 
     >>> squared_effects([0, 2], [4, 2], k=4).round(3).tolist()
     [1.0, -0.167]

@@ -52,7 +52,7 @@ def pass_power_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
 
 
 def powers_of_two(n: int) -> tuple[int, ...]:
-    """The k worth reporting for ``n`` samples: 1, 2, 4, … and ``n`` itself. Empty for no samples.
+    """The k to report for ``n`` samples: 1, 2, 4, … and ``n`` itself. Empty for no samples.
 
     >>> powers_of_two(8), powers_of_two(6), powers_of_two(0)
     ((1, 2, 4, 8), (1, 2, 4, 6), ())

@@ -134,7 +134,7 @@ def answers_marked(response: Response) -> float:
     return float(response.text.count(response.marker)) if response.marker else np.nan
 
 
-def cut_off(response: Response) -> float:
+def truncated(response: Response) -> float:
     """1 if a limit ended the response, else 0."""
     return np.nan if response.stop is None else float(StopReason(response.stop).truncates)
 
@@ -196,7 +196,7 @@ RULES: tuple[FaultRule, ...] = (
         "format",
         "1 if the response was truncated by a limit on tokens or context (unknown without a stop reason)",
         0,
-        cut_off,
+        truncated,
     ),
     FaultRule(
         "repeated words",

@@ -24,7 +24,7 @@ class ComputePath(NamedTuple):
         left_pads: on the plain path, whether contexts of several lengths are decoded together, padded on the left as
             ``generate`` does; False decodes contexts of one length at a time, which needs no mask and serves models
             that forget theirs.
-        keeps: whether the sampler goes on from keys and values that it has kept; False reads every turn anew.
+        keeps: whether the sampler reuses its KV cache between turns; False prefills every turn.
     """
 
     name: PathName

@@ -1,7 +1,7 @@
 """Which tokens a forward pass over several sequences computes: all of them end to end, a shared context once.
 
 The siblings of a group begin with the same prompt, and the branches of a pivot with the same prefix. What a causal
-model computes at a place depends on the tokens before it alone, so a context's hidden states, keys and values are the
+model computes at a place depends on the tokens before it alone, so a context's hidden states and KV cache are the
 same for every sequence that begins with it. Imports no torch.
 """
 

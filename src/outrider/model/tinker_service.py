@@ -1,7 +1,7 @@
 """A policy that a Tinker service holds: what is asked of the service, and what becomes of it if no answer comes.
 
 The protocol: requests are numbered and answered later, the weights are trained where they are, and a sampler has them
-as they were when they were last handed over. Losses are gradients of named functions, over rows of any length.
+as of the last weight sync. Losses are gradients of named functions, over rows of any length.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ class TinkerService:
     # ------------------------------------------------------------------------------------------------- keeping
 
     def save(self, name: str) -> str:
-        """Keep weights and averages of the optimizer there; returns the place."""
+        """Store weights and optimizer state there; returns the place."""
         return str(self.ask("to save", lambda: self._trainer.save_state(name).result()).path)
 
     def load(self, place: str) -> None:

@@ -19,7 +19,7 @@ class KlCov(Selection):
     :math:`\mathrm{coef}\, |\log\pi - \log\pi_\mathrm{old}|`, the estimator of the released code, on top of its policy
     gradient. The paper's surrogate is ``unclipped``. Only positive covariances are chosen: where all advantages are
     equal, none is. In the first update of a step the penalty and its gradient are 0, up to what a pass over another
-    batch differs by in rounding (:func:`outrider.objective.kl.moved`); with matrix products in bfloat16 that is too
+    batch differs by in rounding (:func:`outrider.objective.kl.moved`); with bfloat16 matmuls that is too
     little, and the signs of that noise are gradients, as in the released code.
 
     Source: arXiv 2505.22617, Eqs. 13 and 14 (share 2e-3 for 7B, 2e-4 for 32B, coefficient 1).

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Surrogate(Options):
-    """The function whose gradient is followed. Fields are the recipe's options.
+    """The policy loss, such as PPO's clipped objective. Fields are the recipe's options.
 
     On-policy, where every ratio is 1, the gradient of the gain is that of the policy gradient: the advantage of each
     token by its log-probability.

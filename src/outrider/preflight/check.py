@@ -35,7 +35,7 @@ class Wanted(NamedTuple):
 
 
 class Preflight(NamedTuple):
-    """One sentence for each reason that a run would end with an error, and what is only worth saying."""
+    """One sentence for each reason that a run would end with an error, and warnings."""
 
     refused: list[str]
     notices: list[str]

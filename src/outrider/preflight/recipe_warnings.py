@@ -23,7 +23,7 @@ def recipe_warnings(recipe: Recipe, heldout: int | None = None, cores: int | Non
     """One sentence for each warning.
 
     - No verdict can change an advantage: a problem has one rollout that is compared within it, say; or a wrong answer
-      is worth more than a right one.
+      has a higher reward than a correct one.
     - Credit states a goal, and a step is cut into several updates, which changes how problems count in it.
     - The run ends before its warm-up does, or before a component of credit begins to act.
     - There are more ranks than cores. ``cores`` are those of all ranks, where this process may be pinned to one.
@@ -48,8 +48,8 @@ def _without_a_limit(recipe: Recipe) -> Iterator[str]:
 def _no_signal(recipe: Recipe) -> Iterator[str]:
     reward = recipe.reward
     if reward.correct < reward.incorrect:
-        worth = f"reward.correct is {reward.correct:g}, less than reward.incorrect, {reward.incorrect:g}"
-        yield f"{worth}: errors are rewarded"
+        finding = f"reward.correct is {reward.correct:g}, less than reward.incorrect, {reward.incorrect:g}"
+        yield f"{finding}: errors are rewarded"
     n = _rollouts_of_a_problem(recipe)
     if n is None or n > MANY or _gives_signal(recipe, n):
         return

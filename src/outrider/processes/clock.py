@@ -10,7 +10,7 @@ NOT_WORK = frozenset({"evaluate", "record", "save"})
 
 
 def training_seconds(seconds: Mapping[str, float]) -> float:
-    """The seconds of training in a line of ``timing.jsonl``: no evaluating and nothing of the disk.
+    """The seconds of training in a row of ``timing.jsonl``: no evaluating and nothing of the disk.
 
     >>> training_seconds({"step": 3, "sample": 1.5, "learn": 0.5, "save": 9.0, "tokens_per_second": 800.0})
     2.0

@@ -136,10 +136,11 @@ def _said(folder: Path, rank: int) -> str:
         return ""
 
 
-def _start(processes: Sequence[BaseProcess], deaf: bool) -> None:
-    """Seconds, while the server that forks them imports; ``deaf``: without a server, which hands its deafness down."""
+def _start(processes: Sequence[BaseProcess], ignore_signals: bool) -> None:
+    """Seconds, while the server that forks them imports; ``ignore_signals``: without a server, whose children would
+    ignore signals too."""
     try:
-        with ignoring_interrupts() if deaf else nullcontext(), without_main():
+        with ignoring_interrupts() if ignore_signals else nullcontext(), without_main():
             for process in processes:
                 process.start()
     except EOFError as error:

@@ -101,7 +101,7 @@ def move(path: Path, into: Path) -> Path:
 
 
 def sweep(folder: Path) -> list[Path]:
-    """Remove, and return, the temporary files that cut-off calls of :func:`write_atomically` left in a folder."""
+    """Remove, and return, the temporary files that interrupted calls of :func:`write_atomically` left in a folder."""
     leftovers = sorted(folder.glob(".*.tmp"))
     for path in leftovers:
         path.unlink(missing_ok=True)

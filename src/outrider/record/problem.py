@@ -19,7 +19,7 @@ class Problem:
         prompt: the text that the policy continues, before any chat template; with messages the text of the last one.
         answer: what the verifier needs; plain JSON data.
         level: difficulty label used to group results; ``""`` where the task has none.
-        metadata: anything else worth keeping beside the rollouts; plain JSON data.
+        metadata: anything else to store beside the rollouts; plain JSON data.
         messages_before: the messages before the prompt, as a chat template takes them, where the prompt is the user's
             last message of a chat; None where it is plain text.
         tools: JSON schemas of what the policy may call, which a chat template shows it.

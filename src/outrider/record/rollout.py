@@ -87,7 +87,7 @@ class Rollout:
         stop: see :class:`StopReason`.
         text: own tokens decoded; special tokens excluded.
         prefix_text: ``prefix_ids`` decoded, so that a branch can be verified as a whole.
-        verdict, reward: the verdict, and its worth under the run's reward map.
+        verdict, reward: the verdict, and its reward under the run's reward map.
         advantage: the mean of its trainable tokens; None where credit assigned none.
         advantages_T: float32, one per own token, 0 for observed ones; None where all trainable tokens have the mean.
         predicted: the pass rate that a stage predicted of the problem before the step, from 0 to 1; None: none did.

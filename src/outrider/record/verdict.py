@@ -1,4 +1,4 @@
-"""A verdict: what the verifier found, before anyone decides what it is worth."""
+"""A verdict: what the verifier found, before a reward is assigned."""
 
 from __future__ import annotations
 

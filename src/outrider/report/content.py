@@ -127,7 +127,7 @@ class ExampleNode:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A group worth reading: its prompt and its forest, parents before children.
+    """A group to read: its prompt and its forest, parents before children.
 
     ``problem`` and ``step`` are those of the group, so that tables can lead here; "" and None where not known.
     """

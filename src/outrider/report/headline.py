@@ -25,7 +25,7 @@ def headline(examined: Examined, change: tuple[int, Interval] | None) -> str:
 
     Args:
         examined: the result of all checks.
-        change: the largest k of the evaluations, and the paired change of pass@k from the first to the last; None
+        change: the maximum k of the evaluations, and the paired change of pass@k from the first to the last; None
             without two evaluations of the same problems.
 
     Degenerate cases: a run of which no decisive check could be made and no change is known gets a sentence that begins

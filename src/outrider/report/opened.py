@@ -13,7 +13,7 @@ from outrider.runs.bench_folder import refuse_bench
 
 
 def open_any(path: Path, columns: Mapping[str, str] | None = None) -> RunData:
-    """The rollouts at ``path``, told apart by content: a run or plain rollouts lazily, a dump as a table in memory.
+    """The rollouts at ``path``, recognised by content: a run or plain rollouts lazily, a dump as a table in memory.
 
     The notes of an importer are in ``notices``.
 

@@ -197,16 +197,16 @@ def _leave_out_damaged(run: RunData) -> None:
     kind: Literal["run", "plain"] = "run" if run.has("traces") else "plain"
     whole = []
     for path in paths:
-        trial = _connect()
+        probe = _connect()
         try:
-            _create_views(trial, _Files(kind, [path]))
+            _create_views(probe, _Files(kind, [path]))
             # the cheapest query that reads every value: damage in the middle of a file shows only then
-            trial.execute("SELECT max(hash(row)) FROM rollouts_on_disk AS row").fetchall()
+            probe.execute("SELECT max(hash(row)) FROM rollouts_on_disk AS row").fetchall()
             whole.append(path)
         except duckdb.Error as error:
             run.notices.append(f"{path} was skipped: it is damaged ({str(error).splitlines()[0][:120]})")
         finally:
-            trial.close()
+            probe.close()
     if not whole:
         raise UserError(f"nothing of {run.name} can be read; {run.notices[-1]}")
     _create_views(run.db, _Files(kind, whole))

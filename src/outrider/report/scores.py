@@ -42,7 +42,7 @@ def parts_of(evaluation: Evaluation) -> list[EvaluationPart]:
 
 
 def largest_k(evaluation: Evaluation) -> int:
-    """The largest k of which pass@k is known; 0 where none is."""
+    """The maximum k of which pass@k is known; 0 where none is."""
     return max(defined(evaluation.overall.pass_at), default=0)
 
 

@@ -47,7 +47,7 @@ class RunFolder:
     ``superseded/<n>/``     the steps after its checkpoint, which the n-th resume set aside
     ======================  ==========================================================================
 
-    A step number counts finished optimizer rounds: the first round's metrics and rollouts say 1, and the evaluation
+    A step number counts finished training steps: the first step's metrics and rollouts say 1, and the evaluation
     before it says 0. So everything up to a checkpoint's step belongs to the checkpoint.
 
     ``RunFolder(path)`` only reads, takes no lock and may be used while the run is going on; :meth:`create` and
@@ -122,7 +122,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        """An existing run, to go on with: what cut-off writes left is removed, with a line in ``notices``.
+        """An existing run, to go on with: files of interrupted writes are removed, with a line in ``notices``.
 
         Raises:
             UserError: there is no run, or another process is writing it, or a file of it is damaged.
@@ -130,7 +130,9 @@ class RunFolder:
         run = cls.existing(path)
         run._take()
         leftovers = [file for part in ("", "evaluations", "rollouts") for file in sweep(run.path / part)]
-        run.notices += [f"removed {file.relative_to(run.path)}, which a cut-off write had left." for file in leftovers]
+        run.notices += [
+            f"removed {file.relative_to(run.path)}, which an interrupted write had left." for file in leftovers
+        ]
         run.notices += [notice for lines in run._lines for notice in lines.repair()]
         run.notices += changes_since(run.path / _ENVIRONMENT)
         return run

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 
-_RENAMED = re.compile(r"^(explore/.+/)told_(\d+_(?:rollouts|expected|variance|successes))$")
+_PATTERNS = {
+    re.compile(r"^(explore/.+/)told_(\d+_(?:rollouts|expected|variance|successes))$"): r"\1calibration_\2",
+    re.compile(r"^(explore/(?:\d+-)?entropy_branch/)fresh$"): r"\1from_prompt",
+}
 _OLD = {
     "sync/asked_again": "sync/retries",
     "unused/keep:_not_judged": "unused/keep:_unscorable",
@@ -23,4 +27,12 @@ def with_present_names(row: Mapping[str, float]) -> dict[str, float]:
     >>> with_present_names({"explore/choose/told_0_rollouts": 8.0})
     {'explore/choose/calibration_0_rollouts': 8.0}
     """
-    return {_RENAMED.sub(r"\1calibration_\2", _OLD.get(name, name)): value for name, value in row.items()}
+    return {present_name(name): value for name, value in row.items()}
+
+
+@cache  # every row of a run has the same names
+def present_name(name: str) -> str:
+    """The present name of a metric."""
+    for pattern, present in _PATTERNS.items():
+        name = pattern.sub(present, name)
+    return _OLD.get(name, name)

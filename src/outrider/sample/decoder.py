@@ -19,7 +19,7 @@ PREFILL_TOKENS = 8_192  # most padded tokens of one prefill pass
 
 
 class Cache(Protocol):
-    """Keys and values of rows: ``column`` columns are filled, of the ``columns`` that there is room for; the tokens of
+    """KV cache of rows: ``column`` columns are filled, of the ``columns`` that there is room for; the tokens of
     a row begin at its column in ``starts_B``."""
 
     column: int

@@ -1,4 +1,4 @@
-"""Keys and values of rollouts between two of their turns, so that the next one computes only what is new."""
+"""KV cache of rollouts between turns: the next turn prefills only its new tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Part = tuple[Tensor, int]
 
 
 class Standing:
-    """Where a rollout stands: the keys and values of ``ids`` lie in a row of a block, from column ``start`` on."""
+    """Where a rollout stands: the KV cache of ``ids`` lies in a row of a block, from column ``start`` on."""
 
     __slots__ = ("block", "ids", "row", "start")
 
@@ -81,7 +81,7 @@ class Kept:
     def find(self, rollouts: Iterable[str], context: Ids) -> Standing | None:
         """The longest kept beginning of a context, of the rollouts that continue it; its last token is never in it."""
         found = [self._standing[rollout] for rollout in rollouts if rollout in self._standing]
-        # a rollout that is not what its id says is read anew
+        # a rollout that is not what its id says is prefilled again
         right = [s for s in found if len(s.ids) < len(context) and np.array_equal(s.ids, context[: len(s.ids)])]
         return max(right, key=lambda standing: len(standing.ids), default=None)
 

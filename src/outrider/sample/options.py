@@ -103,7 +103,7 @@ MOST_RANK = _RANKS[-1]
 
 EXACT = {"TRITON_F32_DEFAULT": "ieee"}
 """For vLLM: in float32 its attention is Triton's, whose products on a GPU are else of 10 bits (TF32). On an H100
-a small model's log-probabilities were 1e-3 off without it, more than a hand-over may be, and within 1e-5 with it."""
+a small model's log-probabilities were 1e-3 off without it, more than a weight sync may be, and within 1e-5 with it."""
 
 
 def vllm_rank(rank: int) -> int | None:

@@ -42,7 +42,7 @@ class OwnCache:
         self.starts_B = self.starts_B[row_of_B]
 
     def parts(self) -> list[Part] | None:
-        """Where all layers keep all keys and values; not where one has a window, or a state."""
+        """Whether all layers keep their whole KV cache; not with a sliding window or a state."""
         layers: list[Any] = [
             layer for cache in self.arguments.values() if type(cache) is DynamicCache for layer in cache.layers
         ]
@@ -52,7 +52,7 @@ class OwnCache:
 
 
 class _Begun(DynamicLayer):
-    """A layer of a cache that begins with kept keys and values.
+    """A layer of a cache that begins with a kept KV cache.
 
     Args:
         new: columns that the next call computes.
@@ -75,7 +75,7 @@ class _Begun(DynamicLayer):
 class PlainDecoder:
     """Runs any causal LM of transformers, also with recurrent states, attention sinks, soft caps or its own cache.
 
-    Slower than the others: most caches copy all keys and values at every token, and weights that are not of ``dtype``
+    Slower than the others: most caches copy all of it at every token, and weights that are not of ``dtype``
     are cast at every token.
 
     Args:

@@ -33,8 +33,8 @@ class SelfCheckResult(NamedTuple):
     """The result of a comparison.
 
     Attributes:
-        gap, bound: the difference with products in float32, and its limit.
-        in_bfloat16: the mean difference with products in bfloat16, None where the policy uses float32. Rounding makes
+        gap, bound: the difference with float32 matmuls, and its limit.
+        in_bfloat16: the mean difference with bfloat16 matmuls, None where the policy uses float32. Rounding makes
             hundredths; more than 1/2 is an error of another kind.
     """
 
@@ -107,7 +107,7 @@ class SelfCheck:
 
     @torch.no_grad()
     def continues(self, policy: Policy) -> bool:
-        """Whether its decoder gives the model's numbers where it goes on from keys and values that were kept."""
+        """Whether its decoder gives the model's numbers where it reuses a kept KV cache."""
         exact = policy._replace(options=policy.options.model_copy(update={"dtype": "float32"}))
         try:
             apart = [

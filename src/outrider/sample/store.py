@@ -14,7 +14,7 @@ BLOCK = 32  # columns that a store grows by: unused ones cost memory traffic
 
 
 class Store:
-    """Keys and values of ``B`` rows, and attention over them. A plan of :mod:`outrider.model.attention`.
+    """KV cache of ``B`` rows, and attention over them. A plan of :mod:`outrider.model.attention`.
 
     Keys are stored transposed, ``[B, KV, D, S]``, values as ``[B, KV, S, D]``.
 
@@ -45,7 +45,7 @@ class Store:
         return (at[None] - self.starts_B[:, None]).clamp_min(0)
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
-        """Write the new keys and values, then attend: ``q [B, H, Q, D]`` to ``[B, Q, H, D]``.
+        """Append to the KV cache, then attend: ``q [B, H, Q, D]`` to ``[B, Q, H, D]``.
 
         The caller moves ``column`` on once all layers have seen the tokens.
         """

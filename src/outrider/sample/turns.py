@@ -91,7 +91,7 @@ class TurnSampler:
         answered: Sequence[tuple[Key, Reply | Failed]],
         kept: KeptRollouts | None,
     ) -> int:
-        """Draw the next turns where environments have answered; how many environments were asked again."""
+        """Draw the next turns where environments have answered; how many environments stepped."""
         acting: list[tuple[Key, Ids]] = []
         ready: dict[Key, Trajectory] = {}
         for key, answer in answered:

@@ -14,10 +14,10 @@ from outrider.model.load import Policy
 from outrider.model.lora import adapter_outputs, without_adapter, write_adapter
 from outrider.model.weights_file import write_weights
 from outrider.record import Rollout, SampleRequest
-from outrider.sample.handed_weights import MERGED, HandedWeights, OnMain
 from outrider.sample.options import SampleOptions, Vllm
 from outrider.sample.requests import SampledTokens
 from outrider.sample.sampler import Export
+from outrider.sample.synced_weights import MERGED, OnMain, SyncedWeights
 from outrider.sample.vllm_requests import Job, VllmRequests, sampled_tokens
 from outrider.sample.vllm_server import Holding, ServerLostError, VllmServer
 
@@ -77,9 +77,9 @@ class VllmSampler:
         self._lost = ""  # how the last lost server was lost
         self._counts: Counter[str] = Counter()
         self.version = 0
-        self._weights = HandedWeights(engine.folder, on_main)
+        self._weights = SyncedWeights(engine.folder, on_main)
         self.notices = [*self._requests.notices, *self._weights.notices]
-        self._beneath = HandedWeights(engine.folder, on_main)  # the adapter, for servers that are started anew
+        self._beneath = SyncedWeights(engine.folder, on_main)  # the adapter, for servers that are started anew
         self.takes_adapter = False
         try:
             if adapter_outputs(policy.model):
@@ -178,7 +178,7 @@ class VllmSampler:
         return self._requests.rollouts(requests, sampled, self.version)
 
     def close(self) -> None:
-        """End the threads, also where one waits for a server, and remove the weights that were handed over."""
+        """End the threads, also where one waits for a server, and remove the weights of the last sync."""
         for server in self._servers:
             server.close()
         self._pool.shutdown(cancel_futures=True)

@@ -23,9 +23,9 @@ from outrider.model.load import Policy, context_length
 from outrider.model.lora import adapter_outputs, without_adapter, write_adapter
 from outrider.model.options import PolicyOptions, TrainedPolicyOptions
 from outrider.model.weights_file import write_weights
-from outrider.sample.handed_weights import MERGED, HandedWeights
 from outrider.sample.options import EXACT, MOST_RANK, vllm_rank
 from outrider.sample.sampler import Export
+from outrider.sample.synced_weights import MERGED, SyncedWeights
 from outrider.sample.vllm_requests import Job
 
 _MODULE = "vllm"
@@ -43,7 +43,7 @@ class VllmEngine:
     what vLLM loads is what Outrider loaded.
 
     Args:
-        weights: where they are handed over.
+        weights: folder of weight syncs.
         memory: share of a GPU's memory; on a CPU of the machine's, which the ranks share.
         rank, size: of the processes of the run, each of which has an engine of its own.
 
@@ -56,7 +56,7 @@ class VllmEngine:
     """
 
     def __init__(
-        self, policy: Policy, weights: HandedWeights, memory: float = 0.5, rank: int = 0, size: int = 1
+        self, policy: Policy, weights: SyncedWeights, memory: float = 0.5, rank: int = 0, size: int = 1
     ) -> None:
         _refuse_absent()
         self._weights = weights
@@ -117,7 +117,7 @@ class VllmEngine:
             return list(self._llm.generate(prompts, asked, use_tqdm=False, lora_request=self._adapter))
 
     def reload(self, export: Export) -> None:
-        """Take the weights that ``export`` writes, and forget the keys and values of the old ones."""
+        """Take the weights that ``export`` writes, and drop the KV cache of the old ones."""
         folder = self._weights.write(export)
         with _lost_if_it_fails():  # all together above, each rank for itself here
             self._unload()
@@ -147,7 +147,7 @@ class VllmEngine:
             raise RuntimeError("vLLM could not forget its cache of prefixes")
 
     def close(self) -> None:
-        """Free the device, and remove the weights that were handed over."""
+        """Free the device, and remove the weights of the last sync."""
         self._llm.llm_engine.engine_core.shutdown()
         self._weights.remove()
 

@@ -26,7 +26,7 @@ class VllmInside:
         self.version = 0
 
     def take(self, version: int, export: Export) -> dict[str, int]:
-        """Have the engine read the weights, or the adapter, and forget the keys and values of the old ones.
+        """Have the engine read the weights, or the adapter, and drop the KV cache of the old ones.
 
         Returns counts of the requests since the last time: ``prompt_tokens``, and ``cached_tokens`` of them that came
         from the engine's cache.
@@ -48,5 +48,5 @@ class VllmInside:
         return self._requests.rollouts(requests, sampled, self.version)
 
     def close(self) -> None:
-        """End the engine, and remove the weights that were handed over."""
+        """End the engine, and remove the weights of the last sync."""
         self._engine.close()

@@ -91,7 +91,7 @@ class VllmServer:
         return answer
 
     def reload(self, folder: Path) -> None:
-        """Take the weights of a folder, and forget the keys and values of the old ones.
+        """Take the weights of a folder, and drop the KV cache of the old ones.
 
         Raises:
             ServerLostError: no answer.
@@ -105,7 +105,7 @@ class VllmServer:
         self.forget()
 
     def forget(self) -> None:
-        """Empty the cache of prefixes, which holds keys and values of the weights before.
+        """Empty the cache of prefixes, which holds the KV cache of the previous weights.
 
         Raises:
             ServerLostError: it is in use all the time.

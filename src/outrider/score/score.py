@@ -86,7 +86,7 @@ def _verified(
 ) -> list[Verdict]:
     """Verdicts in order; missing responses are errors, and counted."""
     there = [
-        (_asked(problem, row["prompt"]), row["text"], not _cut_off(row))
+        (_asked(problem, row["prompt"]), row["text"], not _truncated(row))
         for row, problem in taken
         if row["text"] is not None
     ]
@@ -150,7 +150,7 @@ def _disagreements(before: Sequence[str | None], verdicts: Sequence[Verdict]) ->
     ]
 
 
-def _cut_off(row: Mapping[str, Any]) -> bool:
+def _truncated(row: Mapping[str, Any]) -> bool:
     return row["stop"] is not None and StopReason(row["stop"]).truncates
 
 

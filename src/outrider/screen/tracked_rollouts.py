@@ -39,12 +39,12 @@ def _extremes(rollouts: Sequence[Rollout], n: int) -> Sequence[Rollout]:
     """``n`` rollouts of a group, in the order of its members."""
     if len(rollouts) <= n:
         return rollouts
-    ranked = sorted(rollouts, key=_worth, reverse=True)
+    ranked = sorted(rollouts, key=_interest, reverse=True)
     kept = [*ranked[: n - n // 2], *ranked[len(ranked) - n // 2 :]]
     return sorted(kept, key=lambda rollout: rollout.member)
 
 
-def _worth(rollout: Rollout) -> float:
+def _interest(rollout: Rollout) -> float:
     """The reward; one that is missing or unscorable is below all."""
     return -math.inf if rollout.reward is None or math.isnan(rollout.reward) else rollout.reward
 

@@ -38,7 +38,7 @@ def check_stage(
     :data:`outrider.testing.situations.SITUATIONS`. A stage that asks for nothing keeps them.
 
     Args:
-        make: makes a fresh stage, each time the same one: a lambda, or a class with defaults.
+        make: makes a new stage, each time the same one: a lambda, or a class with defaults.
         budget: from the sizes of the groups that the stage finds, the most rollouts that it asks for in a step. None:
             no limit is checked.
         first: it samples problems that have no rollouts, as ``uniform`` does. Any other stage finds groups.

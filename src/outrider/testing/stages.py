@@ -25,7 +25,7 @@ class StageClaims(NamedTuple):
     """A stage, and what its author says of it.
 
     Attributes:
-        make: makes a fresh one.
+        make: makes a new one.
         budget: the rollouts that it asks for in a step, from the sizes of the groups that it finds; the most that it
             may ask for, unless ``exact``. None: no limit is checked.
         first: it samples problems that have no rollouts. Any other stage finds groups that have some.
@@ -66,7 +66,7 @@ class Life:
             self.states.append(self.state(self.run))
 
     def begin(self, situation: Situation | None = None, **rest: Any) -> ScriptedRun:
-        """A new run of a fresh stage; of another situation where one is given."""
+        """A new run of a new stage; of another situation where one is given."""
         around = self.situation if situation is None else situation
         stages = [self.claims.make()] if self.claims.first else [around.before(), self.claims.make()]
         known = self._known if situation is None else {}
@@ -76,7 +76,7 @@ class Life:
         return run
 
     def again(self, after: int = 0, situation: Situation | None = None, **rest: Any) -> ScriptedRun:
-        """Another run of a fresh stage, killed and resumed after so many steps."""
+        """Another run of a new stage, killed and resumed after so many steps."""
         run = self.begin(situation, step=after, **rest)
         with breaks("resume"):
             run.explorer.load_state_dict(json.loads(self.states[after]))

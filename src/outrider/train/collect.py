@@ -59,7 +59,7 @@ class Collector:
         ]
 
     def _again(self, request: SampleRequest) -> Rollout:
-        """What an earlier step drew: its verdict stands, its worth is that of today."""
+        """Rollouts of an earlier step: the verdict stays, the reward is computed anew."""
         rollout = request.replayed()
         assert rollout.verdict is not None
         return rollout.verified(rollout.verdict, self.reward.of(rollout.verdict))
@@ -78,7 +78,7 @@ class Collector:
             seen[1] += len(parts[i])
         return rollouts if self._entropies is None else with_entropies(rollouts, self._entropies)
 
-    def fresh(self) -> Collector:
+    def renewed(self) -> Collector:
         """A collector of the same parts without statistics, so that its batches do not depend on earlier ones."""
         parts = self.sampler, self.task, self.reward, self.ranks, self.clock
         return Collector(*parts, prompt_end=self._prompt_end)

@@ -17,10 +17,10 @@ from outrider.model.device import placement
 from outrider.model.load import Policy, load_policy
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.processes.ranks import Ranks
-from outrider.sample.handed_weights import HandedWeights
 from outrider.sample.options import Vllm
 from outrider.sample.ready import on_path, ready
 from outrider.sample.sampler import Sampler
+from outrider.sample.synced_weights import SyncedWeights
 from outrider.train.turns import turn_options
 
 
@@ -111,7 +111,7 @@ def _vllm(engine: Vllm, recipe: Recipe, policy: Policy, ranks: Ranks) -> Sampler
     from outrider.sample.vllm_engine import VllmEngine
     from outrider.sample.vllm_inside import VllmInside
 
-    weights = HandedWeights(engine.folder, ranks.from_main)
+    weights = SyncedWeights(engine.folder, ranks.from_main)
     return VllmInside(policy, options, VllmEngine(policy, weights, engine.share, ranks.rank, ranks.size))
 
 

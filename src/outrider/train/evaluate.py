@@ -42,7 +42,7 @@ class Evaluator:
 
     def run(self) -> Evaluated:
         """Sample, verify and count."""
-        collect = self.collect.fresh()
+        collect = self.collect.renewed()
         greedy_params = replace(self.params, temperature=0.0, top_p=1.0, top_k=0)
         sampled: list[Rollout] = []
         greedy: list[Rollout] = []

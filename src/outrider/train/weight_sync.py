@@ -17,7 +17,7 @@ from outrider.record import Ids, Problem, Rollout, SampleRequest, SamplingParams
 from outrider.record.row import WeightedRow, row_of
 from outrider.sample.sampler import Sampler, takes_adapter
 
-_PARAMS = SamplingParams(max_tokens=8)  # each token after the first is drawn from keys and values that were kept
+_PARAMS = SamplingParams(max_tokens=8)  # each token after the first is sampled with the KV cache
 
 
 class ProbeBounds(NamedTuple):
@@ -60,7 +60,7 @@ class WeightSync:
 
     A probe draws a few tokens behind fixed prompts, with fixed seeds, from every copy of the weights, and compares the
     log-probabilities that come with them with the learner's for the same tokens. The prompts stay the same, so that
-    keys and values that an engine kept from the weights before show. Each copy is checked by itself, or one that is
+    a KV cache that an engine kept from the previous weights shows. Each copy is checked by itself, or one that is
     stale would hide in the mean of all. Refused are a difference beyond a bound, and a copy whose numbers stay to
     the last bit, or move by less than half as much, while those of the learner move: in the second case by more than
     four times what the two differed by before, since last bits may change on a GPU without new weights.

@@ -20,7 +20,7 @@ from typing import Any
 
 ProbeFacts = dict[str, Any]
 
-NOBODY = 65534
+UNPRIVILEGED = 65534
 SOCKET_KINDS = (1, 2, 3, 5)  # streams, datagrams, raw, sequences of packets
 FAMILIES = 64  # more than there are
 CAPABILITIES, NO_NEW_PRIVILEGES = 0x20080522, 39
@@ -68,8 +68,8 @@ def network(facts: ProbeFacts) -> str:
 
 
 def rights(facts: ProbeFacts) -> str:
-    """It is nobody, and can neither become somebody nor make namespaces of its own."""
-    if {*os.getresuid(), *os.getresgid()} != {NOBODY}:
+    """It is an unprivileged user, and can neither change the user nor create namespaces."""
+    if {*os.getresuid(), *os.getresgid()} != {UNPRIVILEGED}:
         return "it is a user of the machine"
     held = (ctypes.c_uint32 * 6)()
     _libc.capget((ctypes.c_uint32 * 2)(CAPABILITIES, 0), held)

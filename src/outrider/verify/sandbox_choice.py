@@ -23,7 +23,7 @@ from outrider.verify.sandbox import Limits, ProgramResult, Programs, Way, shown_
 
 WAYS: tuple[Way, ...] = ("bwrap", "namespaces")  # in the order in which they are tried
 MOST_HIDDEN = 100  # files of the user that are looked for
-TRIAL = Limits(seconds=20, processes=8, memory_gb=0.5, output_mb=1, scratch_mb=2, files=32)
+PROBE = Limits(seconds=20, processes=8, memory_gb=0.5, output_mb=1, scratch_mb=2, files=32)
 
 
 def run(
@@ -74,9 +74,9 @@ def why_not(way: Way) -> str:
         return "needs Linux"
     if way == "bwrap" and not shutil.which("bwrap"):
         return "not installed"
-    with outside(TRIAL) as facts:
+    with outside(PROBE) as facts:
         try:
-            with Programs(Path(probes.__file__).read_text("utf-8"), TRIAL, way) as sandbox:
+            with Programs(Path(probes.__file__).read_text("utf-8"), PROBE, way) as sandbox:
                 finished = sandbox.run(json.dumps(facts).encode())
         except (OSError, RuntimeError, TimeoutError) as error:
             return str(error) or type(error).__name__

@@ -54,11 +54,11 @@ class Watch:
         self._own = 0.0
         self._begun = self._looked = time.monotonic()
         self._used: dict[tuple[int, str], float] = {}  # CPU time of each process that was seen, by its start
-        self._cpu_before, self._fresh = 0.0, True
+        self._cpu_before, self._new = 0.0, True
 
     def asked(self) -> None:
         """Something new is asked of it: what it starts for that is young, and the CPU time before was for another."""
-        self._cpu_before, self._fresh = self._cpu(), True
+        self._cpu_before, self._new = self._cpu(), True
 
     def next_look(self, about: float) -> float:
         """Seconds until the next look: at random, so that a program cannot be awake just then."""
@@ -72,7 +72,7 @@ class Watch:
         if threads and not self._waits(threads):
             self._own += min(now - self._looked, most)
         self._cpu()  # a process that has ended before it is waited for is counted as it was seen last
-        self._looked, self._fresh = now, False
+        self._looked, self._new = now, False
 
     @property
     def own(self) -> str:
@@ -90,7 +90,7 @@ class Watch:
             return False
         usual = threads[0].priority
         then = _uptime() - (time.monotonic() - self._looked)
-        return any(one.priority == usual and (self._fresh or one.started <= then) for one in wanting)
+        return any(one.priority == usual and (self._new or one.started <= then) for one in wanting)
 
     def _cpu(self) -> float:
         """Seconds of CPU time of all its processes, those that have ended included."""

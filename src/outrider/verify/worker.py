@@ -1,6 +1,6 @@
 """The other side of :mod:`outrider.verify.pool`: ``python -m outrider.verify.worker CONTROL MEMORY_GB``.
 
-A fresh process, the *template*, imports the verifier once and forks the workers on request, so that a new worker starts
+A new process, the *template*, imports the verifier once and forks the workers on request, so that a new worker starts
 within milliseconds, whatever the verifier imports.
 """
 

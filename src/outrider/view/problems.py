@@ -93,6 +93,6 @@ def _gathered(run: OpenedRun) -> dict[str, list[str]]:
         found["use"].sort(key=[*USES].index)
     there = {row["kind"] for row in run.rows("SELECT DISTINCT kind FROM problems")}
     found.pop("kind", None)
-    if there != {"not verified"}:  # that no problem was lost is worth reading
+    if there != {"not verified"}:  # 'no problem was lost' is information
         found["kind"] = [kind for kind in KINDS if kind in there or kind != "not verified"]
     return {name: found[name] for name in FILTERS if name in found}

@@ -145,7 +145,7 @@ def page_of(asked: Mapping[str, str]) -> int:
 
 
 def _ends(name: str, value: str) -> tuple[float | None, float | None]:
-    """Both ends of a range, None for one that is open; a single number is both.
+    """Lower and upper bound of a range, None for an open one; a single number is both.
 
     >>> _ends("step", "3"), _ends("step", "3.."), _ends("step", "..0.5")
     ((3.0, 3.0), (3.0, None), (None, 0.5))

@@ -21,7 +21,7 @@ GROUP BY problem_id
 
 
 def names_of(runs: Sequence[OpenedRun]) -> list[str]:
-    """A name for each run; those of equal names are told apart by a number.
+    """A name for each run; equal names get a number.
 
     >>> from types import SimpleNamespace as Named
     >>> names_of([Named(name="a"), Named(name="b"), Named(name="a")])

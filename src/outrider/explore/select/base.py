@@ -14,7 +14,7 @@ from outrider.record import Rollout
 
 
 class Pivot(NamedTuple):
-    """A place to branch from: after ``rollout.response_ids[:at]``. At 0 it is the prompt, so a fresh rollout."""
+    """A place to branch from: after ``rollout.response_ids[:at]``. At 0 it is the prompt, so a new rollout."""
 
     rollout: Rollout
     at: int

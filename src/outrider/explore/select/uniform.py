@@ -38,10 +38,10 @@ class UniformCut(Selector):
 
 
 class Root(Selector):
-    """The prompt itself: as many fresh rollouts as branching would have cost, in the branch's stream.
+    """The prompt itself: as many new rollouts as branching would have cost, in the branch's stream.
 
     The utility of DEEP-GRPO as gamma goes to minus infinity (its appendix C.1, "Root Only"): the control for depth.
-    Fresh rollouts have no parent, so those of all failed chains of a problem are siblings of one another: a baseline of
+    New rollouts have no parent, so those of all failed chains of a problem are siblings of one another: a baseline of
     more members than a pivot's branches have.
     """
 

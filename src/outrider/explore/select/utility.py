@@ -24,7 +24,8 @@ class Utility(Selector):
 
     ``include_root`` adds the prompt, ``t = 0``, to the cuts, and counts it as one more segment in W alone:
     ``W(t) = ((t + s) / (T + s))^gamma`` with ``s`` the first segment's length, which for equal chunks is the released
-    code's ``(i + 1) / (segments + 1)``. A fresh rollout teaches R nothing; its siblings are as those of ``root``.
+    code's ``(i + 1) / (segments + 1)``. A new rollout from the prompt does not train R; its siblings are as those of
+    ``root``.
 
     R learns from the pivots in failed rollouts alone, those of other branching stages too: it is the chance of a
     recovery, and where ``which`` admits successful rollouts, their branches recover nothing.

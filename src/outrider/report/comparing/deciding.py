@@ -17,7 +17,7 @@ _TEXT = (
     "with 5 % false discoveries among those that are counted (Benjamini and Hochberg). Where there are few samples of "
     "each problem, hardly any can be.\n\n"
     "Decisive is the smallest number of problems without which the interval of the difference includes 0, where those "
-    "that favour the better run most are taken out first (Broderick, Giordano and Meager 2020). A small number says "
+    "that favour the better run most are removed first (Broderick, Giordano and Meager 2020). A small number says "
     "that the difference rests on few problems.\n\n"
     "Where the difference is undecided, needed says how many problems like these, or how many samples of each of "
     "these, would detect it with a power of 80 %, if the true difference is the one that was seen."

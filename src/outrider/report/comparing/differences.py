@@ -35,7 +35,7 @@ def section(first: ComparedRun, found: Sequence[PairedRuns], told: Sequence[str]
 
 
 def quantities(change: Change) -> Iterator[tuple[str, Interval]]:
-    """The quantities of a change: pass@1, pass@8 and that of the largest k, greedy, majority, entropy; those known."""
+    """The quantities of a change: pass@1, pass@8 and that of the maximum k, greedy, majority, entropy; those known."""
     known = [(f"pass@{k}", change.pass_at[k]) for k in shown_ks(change.pass_at)]
     known += [("greedy", change.greedy), ("majority", change.majority), ("entropy", change.entropy)]
     return ((name, interval) for name, interval in known if interval.value == interval.value)

@@ -110,7 +110,7 @@ def share(hits_C: ArrayLike, of_C: ArrayLike, problems_C: ArrayLike | None = Non
     alike as well): a problem is one cluster then.
 
     The variance of a ratio of sums over clusters, :math:`v = \frac{C}{C-1} \sum_c (k_c - p n_c)^2 / N^2`, says how many
-    independent things these are worth, :math:`p(1-p)/v`, at most :math:`N`; Wilson's interval is taken for as many.
+    independent observations these equal, :math:`p(1-p)/v`, at most :math:`N`; Wilson's interval is taken for as many.
 
     Degenerate cases: without things all is NaN. With one cluster, or a share of 0 or 1, the likeness within clusters is
     not known: then a cluster counts as one thing.

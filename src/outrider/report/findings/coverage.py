@@ -21,7 +21,7 @@ LOSS = 0.05
 
 
 def find(run: RunData) -> Finding | None:
-    """Paired differences of pass@1 and pass@k, at the largest k there is, between the first policy and the last.
+    """Paired differences of pass@1 and pass@k, at the maximum k there is, between the first policy and the last.
 
     From the first and last evaluation; without those, from the first and last visit of problems that training came
     back to, over rollouts of the first stage. There the problems are trained on, so success is better than on new ones;
@@ -49,7 +49,7 @@ def find(run: RunData) -> Finding | None:
             "falls_from_k": crossing if crossing else np.nan,
         },
         threshold="The paired 95 % interval over problems lies above 0 for pass@1 and below 0 for pass@k, at the "
-        f"largest k that both have; act from a loss of {percent(LOSS)} on. The interval covers the choice of "
+        f"maximum k that both have; act from a loss of {percent(LOSS)} on. The interval covers the choice of "
         "problems, not the seed of the run; what was lost before the first evaluation is not seen.",
         advice=[
             *for_training(

@@ -62,7 +62,7 @@ def find(run: RunData) -> Finding | None:
         "problems: what is learnt about others may go on, and ever harder problems look like a plateau.",
         advice=[
             "Spend where there is something to gain: harder problems. More rollouts for hard ones (recipe dars-hw) or "
-            "problems of which a token is worth most (choose-slope3) raise pass@k rather than pass@1.",
+            "problems with the highest value per token (choose-slope3) raise pass@k rather than pass@1.",
             "Raise entropy in the plateau: recipe position (a bonus on late tokens) or clip-higher.",
             "Reset the reference and go on: recipe prorl.",
             "Stop: the checkpoint at the bend costs less and is as good.",

@@ -19,19 +19,19 @@ function inSight() {
   return part && { id: part.id, top: part.getBoundingClientRect().top };
 }
 
-function takeOver(fresh) {
+function takeOver(latest) {
   const was = new Map(folds().map((one) => [one.dataset.key, one.open]));
   const seen = scrollY > 0 ? inSight() : null;
-  plots = JSON.parse(fresh.getElementById("plots").textContent);
+  plots = JSON.parse(latest.getElementById("plots").textContent);
   for (const old of drawn()) {
-    const place = fresh.querySelector(`.plot[data-figure="${CSS.escape(old.dataset.figure)}"]`);
+    const place = latest.querySelector(`.plot[data-figure="${CSS.escape(old.dataset.figure)}"]`);
     if (place) place.replaceWith(old);
   }
   for (const part of ["header.top h1", ".facts", "#contents", "#main"]) {
-    const next = fresh.querySelector(part);
+    const next = latest.querySelector(part);
     if (next) document.querySelector(part)?.replaceWith(next);
   }
-  document.title = fresh.title;
+  document.title = latest.title;
   folds().forEach((one) => (one.open = was.get(one.dataset.key) ?? one.open));
   preparePlots();
   prepareReading();
@@ -47,9 +47,9 @@ async function ask() {
   if (answer) {
     const news = await answer.json();
     if (String(news.version) !== version) {
-      const fresh = new DOMParser().parseFromString(await (await asked(".")).text(), "text/html");
-      version = fresh.documentElement.dataset.version;
-      takeOver(fresh);
+      const latest = new DOMParser().parseFromString(await (await asked(".")).text(), "text/html");
+      version = latest.documentElement.dataset.version;
+      takeOver(latest);
     }
     say(news.error ? `Not up to date: ${news.error}` : "Live", Boolean(news.error));
   } else if (answer === null) say("The watch has ended", true);

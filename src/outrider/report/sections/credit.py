@@ -11,7 +11,7 @@ from outrider.report.sections.seen import FIRST_STAGE, cell, in_percent, known, 
 
 _TEXT = (
     "The weight of a group is the sum of its absolute advantages. With one mean over equal groups it peaks where half "
-    "of the rollouts succeed and vanishes at both ends, so the hardest problems that are solved at all, which carry "
+    "of the rollouts succeed and vanishes at 0 and at 1, so the hardest problems that are solved at all, which carry "
     "pass@k, weigh least. Allocation and shaping change this curve: here it is as it was."
 )
 

@@ -1,4 +1,5 @@
-"""Faults of responses at both ends of training: format, repetition, garbling, mixed languages, by printed rules."""
+"""Faults of responses at the beginning and at the end of training: format, repetition, garbling, mixed languages, by
+printed rules."""
 
 from __future__ import annotations
 

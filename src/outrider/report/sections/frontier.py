@@ -74,7 +74,7 @@ def _plane(points: Mapping[int, Curve]) -> list[Figure]:
 
 
 def _along(points: Mapping[int, Curve]) -> list[Figure]:
-    """pass@1, the largest k and one between, over steps."""
+    """pass@1, the maximum k and one between, over steps."""
     if len(points) < 2:
         return []
     ks = list(points[max(points)])

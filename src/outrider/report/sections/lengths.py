@@ -20,8 +20,8 @@ _CHARACTERS = " These rollouts do not say how many tokens they have: lengths are
 
 
 def section(run: RunData) -> Section | None:
-    """Mean length by outcome, quantiles and truncation over time, its distribution, both ends of training, and whether
-    novelty sharpening prefers long responses.
+    """Mean length by outcome, quantiles and truncation over time, its distribution, beginning and end of training, and
+    whether novelty sharpening prefers long responses.
 
     In characters where tokens are not counted. None without rollouts.
     """
@@ -101,7 +101,7 @@ def _bars(run: RunData, unit: str) -> Figure:
 
 
 def _table(run: RunData, unit: str) -> TableBlock:
-    """Both ends of training by outcome, and how the mean moved between them."""
+    """Beginning and end of training by outcome, and the change of the mean."""
     data = query(
         run,
         "SELECT coalesce(phase, 'all') AS phase, outcome, size::DOUBLE AS size, "
@@ -115,7 +115,7 @@ def _table(run: RunData, unit: str) -> TableBlock:
         for row in lengths_by_outcome(data["size"][at], outcomes, data["cut"][at]) if outcomes else []:
             body.append([name, *map(cell, row)])
     columns = ["when", "outcome", "rollouts", "mean", "deviation", "10 %", "median", "90 %", "longest", "truncated"]
-    title = "Lengths at both ends of training" if split(run) == "train" else "Lengths"
+    title = "Lengths at the beginning and at the end of training" if split(run) == "train" else "Lengths"
     return TableBlock("lengths-table", title, columns, body, _drift(run, unit), in_percent("truncated"))
 
 

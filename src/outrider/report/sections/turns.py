@@ -11,7 +11,7 @@ _TEXT = (
     "it takes room in the context. Turns that rise without success ask for nothing new; errors are turns that asked "
     "for what cannot be had, such as a malformed call or an unknown name."
 )
-_MOST = 8  # numbers of turns that are told apart
+_MOST = 8  # numbers of turns with a class of their own
 
 
 def section(run: RunData) -> Section | None:

@@ -1,7 +1,7 @@
 """New namespaces through system calls alone, for root and for ordinary users. Linux 5.14 and later.
 
-The sandboxed process has user 65534 ("nobody") inside. Where root started it, it is user 65534 outside too, so that the
-limit of processes applies, from which the kernel exempts root.
+The sandboxed process is the unprivileged user 65534 inside. Where root started it, it is user 65534 outside too, so
+that the limit of processes applies, from which the kernel exempts root.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-NOBODY = 65534
+UNPRIVILEGED = 65534
 NEW_MOUNTS, NEW_HOST, NEW_IPC, NEW_USERS, NEW_PIDS, NEW_NET = 1 << 17, 1 << 26, 1 << 27, 1 << 28, 1 << 29, 1 << 30
 NOSUID, NODEV, BIND, RECURSIVE, PRIVATE = 2, 4, 1 << 12, 1 << 14, 1 << 18
 READ_ONLY, AT_RECURSIVE, HERE = 1, 0x8000, -100
@@ -125,7 +125,9 @@ def _map_users(pid: int, root: bool) -> None:
     if not root:
         _write(f"/proc/{pid}/setgroups", "deny")
     for kind, own in (("uid_map", os.getuid()), ("gid_map", os.getgid())):
-        _write(f"/proc/{pid}/{kind}", f"0 0 1\n{NOBODY} {NOBODY} 1\n" if root else f"{NOBODY} {own} 1\n")
+        _write(
+            f"/proc/{pid}/{kind}", f"0 0 1\n{UNPRIVILEGED} {UNPRIVILEGED} 1\n" if root else f"{UNPRIVILEGED} {own} 1\n"
+        )
 
 
 def _build_root(shown: Sequence[str], hidden: Sequence[str], scratch: int) -> None:
@@ -192,8 +194,8 @@ def _wait_outside(child: int) -> None:
 
 def _drop_rights() -> None:
     # the group first: with the user goes the right to change the group
-    os.setresgid(NOBODY, NOBODY, NOBODY)
-    os.setresuid(NOBODY, NOBODY, NOBODY)
+    os.setresgid(UNPRIVILEGED, UNPRIVILEGED, UNPRIVILEGED)
+    os.setresuid(UNPRIVILEGED, UNPRIVILEGED, UNPRIVILEGED)
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)  # version 3, this process
     _call("capset", header, (ctypes.c_uint32 * 6)())
     control(NO_NEW_PRIVILEGES, 1)

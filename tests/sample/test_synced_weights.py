@@ -19,7 +19,7 @@ from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 from outrider.errors import UserError
 from outrider.model.load import load_policy
 from outrider.model.weights_file import write_weights
-from outrider.sample.handed_weights import HandedWeights
+from outrider.sample.synced_weights import SyncedWeights
 
 
 def random_model(tie_word_embeddings: bool) -> PreTrainedModel:
@@ -29,14 +29,14 @@ def random_model(tie_word_embeddings: bool) -> PreTrainedModel:
     return Qwen2ForCausalLM(Qwen2Config(**sizes, **heads, tie_word_embeddings=tie_word_embeddings))
 
 
-def handed(parent: Path) -> HandedWeights:
-    return HandedWeights(str(parent), lambda make: make())
+def handed(parent: Path) -> SyncedWeights:
+    return SyncedWeights(str(parent), lambda make: make())
 
 
 def left_by_a_killed_run(parent: Path) -> Path:
     killed = (
-        "import os, sys; from outrider.sample.handed_weights import HandedWeights; "
-        "weights = HandedWeights(sys.argv[1], lambda make: make()); print(weights.write(lambda folder: None)); "
+        "import os, sys; from outrider.sample.synced_weights import SyncedWeights; "
+        "weights = SyncedWeights(sys.argv[1], lambda make: make()); print(weights.write(lambda folder: None)); "
         "sys.stdout.flush(); os.kill(os.getpid(), 9)"
     )
     run = subprocess.run([sys.executable, "-c", killed, str(parent)], capture_output=True, text=True, check=False)

@@ -21,10 +21,10 @@ OnMain = Callable[[Callable[[], Any]], Any]
 """Calls a function on one process of a run and gives its result to all."""
 
 _PREFIX, _LOCK = "outrider-weights-", "lock"
-MERGED = "the whole weights are handed over in each step, the adapter added"
+MERGED = "each weight sync sends the whole weights with the adapter merged"
 
 
-class HandedWeights:
+class SyncedWeights:
     """A new folder for each version of the weights, the same on every rank; the one before is removed.
 
     A killed run leaves its last one behind. The next run of the same machine that uses the same place removes it, which
@@ -78,7 +78,7 @@ class HandedWeights:
             self._lock = (folder / _LOCK).open("wb")  # the one before is closed, and its folder removed
         except OSError as error:
             raise UserError(
-                f"engine.sampler.vllm.folder: weights cannot be handed over in {self._parent} ({error.strerror})"
+                f"engine.sampler.vllm.folder: weights cannot be written to {self._parent} ({error.strerror})"
             ) from error
         self._lock.write(f"{os.getpid()} {' '.join(sys.argv)}\n".encode())  # names the owner for a person who looks
         self._lock.flush()

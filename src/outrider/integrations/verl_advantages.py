@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _PADDING = "pad"  # how the uid of a row begins that verl adds to fill up a batch; nothing of it is trained
 
 
-class HandedRow(NamedTuple):
+class AdvantageRow(NamedTuple):
     """What the trainer is told of a row, and what it must find there.
 
     Attributes:
@@ -40,16 +40,16 @@ class HandedRow(NamedTuple):
     reward: float
 
 
-class HandedAdvantages:
+class RecipeAdvantages:
     """The rows of one step by ``uid``, and the estimator that looks them up."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, HandedRow] = {}
+        self._rows: dict[str, AdvantageRow] = {}
 
     def put(self, uids: Sequence[str], rows: Sequence[WeightedRow], advantages: Sequence[Floats]) -> None:
         """The rows of a step; those of the step before are forgotten."""
-        handed = (HandedRow(a, reward_of(row)) for row, a in zip(rows, advantages, strict=True))
-        self._rows = dict(zip(uids, handed, strict=True))
+        given = (AdvantageRow(a, reward_of(row)) for row, a in zip(rows, advantages, strict=True))
+        self._rows = dict(zip(uids, given, strict=True))
 
     def estimator(
         self, token_level_rewards: Tensor, response_mask: Tensor, index: Any = None, **unused: Any
