@@ -15,6 +15,8 @@ from pathlib import Path
 
 import yaml
 
+from outrider.bench.cell import FINAL_TEST
+
 OF_BENCH = ("bench.yaml", "environment.json", "recipes")
 OF_RUN = ("config.yaml", "environment.json", "evaluations", "metrics.jsonl", "table.md", "timing.jsonl")
 
@@ -22,7 +24,7 @@ OF_RUN = ("config.yaml", "environment.json", "evaluations", "metrics.jsonl", "ta
 def pack(bench: Path, into: Path) -> int:
     """Put what is finished of a bench into a file, over what it held, and return how many runs that are.
 
-    A run that is compared has to have its measurement on the untouched problems too where the bench makes one, since
+    A run that is compared has to have its measurement on the final test set too where the bench makes one, since
     that takes its policy. Whose machine it was is excluded, but for the places that runs say of themselves.
 
     Raises:
@@ -66,11 +68,12 @@ def unpack(file: Path, bench: Path) -> None:
 
 def finished(bench: Path) -> Iterator[Path]:
     """Folders of runs that a bench need not run again."""
-    untouched = yaml.safe_load((bench / "bench.yaml").read_text("utf-8"))["untouched"] is not None
+    options = yaml.safe_load((bench / "bench.yaml").read_text("utf-8"))
+    final_test = options.get("final_test", options.get("untouched")) is not None  # "untouched" until 0.2
     for table in sorted(bench.glob("**/table.md")):
         run = table.parent
         if run == bench:
             continue
-        compared = run.relative_to(bench).parts[0] == "cells" and run.name != "untouched"
-        if not (compared and untouched) or (run / "untouched" / "table.md").is_file():
+        compared = run.relative_to(bench).parts[0] == "cells" and run.name != FINAL_TEST
+        if not (compared and final_test) or (run / FINAL_TEST / "table.md").is_file():
             yield run

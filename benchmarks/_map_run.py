@@ -52,7 +52,7 @@ def measured(setting: str, bench: Bench, tuned: Mapping[str, Any], kept: Path, r
     unpack(kept / FINISHED, out)
     words = ["--setting", setting, *overrides(setting, bench.order), "--tokens", TOKENS.get(setting, 3_600_000)]
     words += ["--points", 4, "--first-seed", bench.first_seed]
-    words += ["--untouched", bench.problems, "--untouched-skip", bench.skip]
+    words += ["--final-test", bench.problems, "--final-test-skip", bench.skip]
     begun = out / "bench.yaml"
     fewest = yaml.safe_load(begun.read_text("utf-8"))["seeds"] if begun.is_file() else 1  # a bench takes no fewer
     for seeds in range(fewest, bench.seeds + 1):

@@ -11,8 +11,8 @@ from typing import Any
 
 from outrider.bench.report import BenchReport
 from outrider.bench.results import Arm, Point
-from outrider.bench.spec import Bench
-from outrider.bench.tallies import COMPARED, UNTOUCHED, Count, TallyColumn, read_tallies
+from outrider.bench.spec import Bench, bench_of
+from outrider.bench.tallies import COMPARED, FINAL_TEST, Count, TallyColumn, read_tallies
 from outrider.errors import UserError
 from outrider.measure.bootstrap import Interval
 from outrider.measure.evaluation import Evaluation, Summary
@@ -54,6 +54,7 @@ def check(out: Path) -> int:
 def checked(bench: Path) -> tuple[int, list[str]]:
     """How many numbers of ``results.json`` follow from ``tallies.csv``, and a sentence for each that differs."""
     results = json.loads((bench / "results.json").read_bytes())
+    results["bench"] = bench_of(results["bench"]).model_dump(mode="json")  # with the present names of options
     again = report_of(bench, results).to_json()
     pairs = list(_pairs(results, again))
     wrong = [
@@ -67,12 +68,12 @@ def report_of(bench: Path, results: Mapping[str, Any]) -> BenchReport:
     tallies = read_tallies((bench / "tallies.csv").read_text("utf-8"))
     with (bench / "numbers.csv").open(encoding="utf-8", newline="") as file:
         spent = {(row["recipe"], int(row["seed"]), float(row["share"])): row for row in csv.DictReader(file)}
-    options = Bench.model_validate(results["bench"])
+    options = bench_of(results["bench"])
     whole = _report(options, tallies[COMPARED], spent)
-    if UNTOUCHED not in tallies:
+    if FINAL_TEST not in tallies:
         return whole
     return BenchReport(
-        options, whole.before, whole.again, whole.arms, {}, (), _report(options, tallies[UNTOUCHED], spent)
+        options, whole.before, whole.again, whole.arms, {}, (), _report(options, tallies[FINAL_TEST], spent)
     )
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from child_processes import begun, wait_until
-from outrider.bench.cell import Cell, cells_before, cells_of, tuning_cells, untouched_cells
+from outrider.bench.cell import Cell, cells_before, cells_of, final_test_cells, tuning_cells
 from outrider.bench.child import run_cell
 from outrider.bench.crossed import estimate
 from outrider.bench.results import Measured
@@ -34,7 +34,7 @@ WORDS = [
     "grpo",
     "dr-grpo",
     *("--seeds=2", "--tokens=300", "--points=2", "--at-once=2"),
-    *("--tune=learn.lr=1e-4,1e-3", "--tune-tokens=60", "--tune-problems=2", "--untouched=3"),
+    *("--tune=learn.lr=1e-4,1e-3", "--tune-tokens=60", "--tune-problems=2", "--final-test=3"),
     *("train={problems: 2, save_every: 1}", "explore.0.n=4", "sample.max_tokens=24", "task.countdown.sizes=[3]"),
     "evaluate={problems: 4, n: 2, bootstrap: 0}",
 ]
@@ -60,8 +60,8 @@ def cells(out: Path) -> dict[str, Cell]:
         chosen = json.loads((out / "results.json").read_bytes())["tuning"][name]["chosen"]
         trained[name] = cells_of(out, bench, name, chosen)
         found += trained[name]
-    assert bench.untouched is not None
-    before, last = untouched_cells(bench, bench.untouched, out, trained)
+    assert bench.final_test is not None
+    before, last = final_test_cells(bench, bench.final_test, out, trained)
     found += [before, *itertools.chain(*last.values())]
     return {str(cell.path.relative_to(out)): cell for cell in found}
 
@@ -177,7 +177,7 @@ def test_what_is_kept_back_may_be_asked_for_when_all_runs_are_done(whole: Path, 
     out = tmp_path / "bench"
     shutil.copytree(whole, out)
     spec = read_yaml((out / "bench.yaml").read_text(), "bench.yaml")
-    (out / "bench.yaml").write_text(dump_yaml(spec | {"untouched": None}))
+    (out / "bench.yaml").write_text(dump_yaml(spec | {"final_test": None}))
     shutil.rmtree(out / "cells/grpo/1/untouched")
     (out / "cells/grpo/0/untouched/table.md").unlink()
     finished = {path: path.stat().st_mtime_ns for path in out.glob("cells/*/*/table.md")}
@@ -211,7 +211,7 @@ def test_a_measurement_that_fails_twice_is_told_once(
         file.write_bytes(b"")
     assert bench(out) == 1
     page = (out / "page.md").read_text()
-    assert page.count("grpo, seed 1, untouched failed (status 2)") == 1
+    assert page.count("grpo, seed 1, final test failed (status 2)") == 1
     kept = json.loads((out / "results.json").read_bytes())["untouched"]["recipes"]
     assert [kept[name]["seeds"] for name in ("grpo", "dr-grpo")] == [[0], [0, 1]]
 

@@ -77,15 +77,15 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             'bench: tune.by is "pass@2", but should be \'p',
         ),
         ([*TWO, "--tune-seeds", "2"], "--tune-seeds is given, but --tune is not"),
-        ([*TWO, "--untouched-skip", "2"], "--untouched-skip is given, but --untouched is not"),
+        ([*TWO, "--final-test-skip", "2"], "--final-test-skip is given, but --final-test is not"),
         (
-            [*TWO, "--untouched", "9", "--untouched-skip", "299"],
-            "--untouched-skip 299 is too few: this bench itself measures on 300 problems",
+            [*TWO, "--final-test", "9", "--final-test-skip", "299"],
+            "--final-test-skip 299 is too few: this bench itself measures on 300 problems",
         ),
         (
-            [*TWO, f"task={TABLE}", "--untouched", "9"],
-            "task 'table' holds out 4 problems, but 300 are asked for (evaluate.problems) and 9 untouched ones behind "
-            "the first 300 (--untouched)",
+            [*TWO, f"task={TABLE}", "--final-test", "9"],
+            "task 'table' holds out 4 problems, but 300 are asked for (evaluate.problems) and 9 for the final test "
+            "set after the first 300 (--final-test)",
         ),
         (
             [*TWO, "--steps", "9", "--tune", "learn.lr=1,2"],
@@ -117,7 +117,7 @@ def test_two_budgets_do_not_parse(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_dry_run_counts_the_tokens_and_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--seeds", "3", "--tokens", "1_000_000", "--tune", "learn.lr=1e-4,2e-4", "--tune-seeds", "2", "--dry-run"]
-    assert main([*TWO, *words, "evaluate.problems=100", "--untouched", "50"]) == 0
+    assert main([*TWO, *words, "evaluate.problems=100", "--final-test", "50"]) == 0
     out = capsys.readouterr().out
     assert "training: 6 runs (grpo, dr-grpo; 3 seeds), 6 x 1,000,000 = 6,000,000 generated tokens" in out
     assert "tuning: 8 runs" in out
@@ -190,10 +190,10 @@ def test_a_bench_may_grow_and_not_shrink(tmp_path: Path) -> None:
 
     assert differences(seeds=5, recipes=["grpo", "dapo"], tune=tune | more(1e-4, 2e-4, 4e-4)) == []
     kept = {"problems": 9, "skip": None}
-    assert differences(untouched=kept) == []
-    began = Bench.model_validate(began.model_dump() | {"untouched": kept})
+    assert differences(final_test=kept) == []
+    began = Bench.model_validate(began.model_dump() | {"final_test": kept})
     for other in (None, kept | {"problems": 10}, kept | {"skip": 500}):
-        assert [line.split(":")[0] for line in differences(untouched=other)] == ["untouched"]
+        assert [line.split(":")[0] for line in differences(final_test=other)] == ["final_test"]
     assert differences(seeds=2) == ["seeds: 3 -> 2"]
     assert differences(first_seed=1) == ["first_seed: 0 -> 1"]
     assert differences(recipes=["dapo"], base="dapo") == ["base: grpo -> dapo", "without grpo"]

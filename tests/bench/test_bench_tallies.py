@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.bench.tallies import COMPARED, UNTOUCHED, Count, TallyColumn, read_tallies
+from outrider.bench.tallies import COMPARED, FINAL_TEST, Count, TallyColumn, read_tallies
 from outrider.cli import main
 from outrider.errors import UserError
 
@@ -20,7 +20,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("tallies") / "bench"
     few = ["train.problems=4", "evaluate.problems=6", "evaluate.n=4", "sample.max_tokens=40"]
-    words = ["bench", "grpo", "dars-hw", "--steps", "2", "--seeds", "2", "--points", "2", "--untouched", "5", *few]
+    words = ["bench", "grpo", "dars-hw", "--steps", "2", "--seeds", "2", "--points", "2", "--final-test", "5", *few]
     assert main([*words, "--out", str(out)]) == 0
     return out
 
@@ -36,7 +36,7 @@ def checked(monkeypatch: pytest.MonkeyPatch):
 
 def test_tallies_hold_the_counts_of_every_evaluation(bench: Path) -> None:
     tallies = read_tallies((bench / "tallies.csv").read_text())
-    assert {name: len(columns) for name, columns in tallies.items()} == {COMPARED: 2 + 2 * 2 * 2, UNTOUCHED: 2 + 2 * 2}
+    assert {name: len(columns) for name, columns in tallies.items()} == {COMPARED: 2 + 2 * 2 * 2, FINAL_TEST: 2 + 2 * 2}
     for column, share in ((TallyColumn("dars-hw", 1, 1.0), "00000002"), (TallyColumn("dars-hw", 1, 0.5), "00000001")):
         evaluation = json.loads((bench / f"cells/dars-hw/1/evaluations/step-{share}.json").read_text())
         counts = {t["problem"]: Count(t["successes"], t["scorable"]) for t in evaluation["tallies"]}
@@ -84,7 +84,7 @@ def test_the_check_of_the_map_fails_without_tallies(
 
 def test_a_response_that_could_not_be_verified_is_in_no_count() -> None:
     read = read_tallies("set,problem,level,samples,grpo/3@0.25\nuntouched,p,,8,2\nuntouched,q,,8,2/7\n")
-    assert read == {UNTOUCHED: {TallyColumn("grpo", 3, 0.25): {"p": Count(2, 8), "q": Count(2, 7)}}}
+    assert read == {FINAL_TEST: {TallyColumn("grpo", 3, 0.25): {"p": Count(2, 8), "q": Count(2, 7)}}}
 
 
 def test_another_table_is_refused() -> None:

@@ -111,7 +111,7 @@ def test_a_setting_runs_its_comparison_and_its_confirmations(
     monkeypatch.setattr(the_map, "draw", lambda out: None)
     the_map.main()
     last = {Path(after(words, "--out")).name: words for words in asked}
-    told = {name: (after(words, "--first-seed"), after(words, "--untouched-skip")) for name, words in last.items()}
+    told = {name: (after(words, "--first-seed"), after(words, "--final-test-skip")) for name, words in last.items()}
     assert told == {name: (str(seed), str(skip)) for name, (seed, skip) in benches.items()}
     for name, words in last.items():
         if name.startswith("confirm-"):

@@ -160,18 +160,18 @@ def test_a_papers_claim_stands_beside_the_change_of_its_recipe() -> None:
     start = before([0, 6, 20, 50], samples=64)
     bench = Bench(recipes=["grpo", "xrpo"], base="grpo", seeds=2, tokens=100, points=2)
 
-    def report(grpo: tuple[int, ...], xrpo: tuple[int, ...], untouched: BenchReport | None = None) -> BenchReport:
+    def report(grpo: tuple[int, ...], xrpo: tuple[int, ...], final_test: BenchReport | None = None) -> BenchReport:
         """By how many of 64 samples are right in both evaluations of a run."""
         arms = [
             arm(name, *([[wins] * 4] * 2 for wins in points), samples=64)
             for name, points in (("grpo", grpo), ("xrpo", xrpo))
         ]
-        return BenchReport(bench, start, start, tuple(arms), {}, (), untouched)
+        return BenchReport(bench, start, start, tuple(arms), {}, (), final_test)
 
     table_of = claims.claims
     found = {
         # from 19 in steps: GRPO has 32 at its last evaluation, XRPO at its first
-        "frontier": report((26, 32), (32, 48), untouched=report((32, 32), (40, 40))),
+        "frontier": report((26, 32), (32, 48), final_test=report((32, 32), (40, 40))),
         "sparse": report((26, 32), (20, 24)),  # without a final test set
         "prose": report((32, 32), (32, 32)),  # GRPO, too, has them at its first
         "countdown": report((16, 10), (16, 16)),  # GRPO fell, so every recipe has as much before any step

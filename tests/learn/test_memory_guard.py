@@ -85,12 +85,12 @@ def test_smaller_passes_are_kept_in_a_checkpoint(tmp_path: Path) -> None:
         folder.mkdir()
         learner.save(folder)
         learner._take(Passes(32_768, True))  # as large as before, recomputed
-    resumed, untouched, other = wide_learner(), wide_learner(), wide_learner(micro_tokens=300)
+    resumed, unlimited, other = wide_learner(), wide_learner(), wide_learner(micro_tokens=300)
     resumed.load(smaller)
-    untouched.load(whole)
+    unlimited.load(whole)
     other.load(smaller)
     assert resumed.passes == Passes(32_768, True)
-    assert untouched.passes == Passes(32_768, False)
+    assert unlimited.passes == Passes(32_768, False)
     assert other.passes == Passes(300, False)  # the options win
 
 

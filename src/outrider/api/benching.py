@@ -34,7 +34,7 @@ def bench(
     base: str | None = None,
     points: int | None = None,
     tune: Mapping[str, Any] | None = None,
-    untouched: Mapping[str, Any] | None = None,
+    final_test: Mapping[str, Any] | None = None,
     at_once: int | None = None,
 ) -> BenchResult:
     """Train recipes with the same budget and seeds, measure them on the same held-out problems, and compare them.
@@ -54,7 +54,7 @@ def bench(
             small. ``evaluate.problems`` and ``evaluate.n``, if ``config`` does not set them, are lowered likewise.
         tune: tune keys for each recipe first, as :class:`outrider.bench.spec.Tune`:
             ``{"values": {"learn.lr": [1e-4, 2e-4]}, "tokens": 400_000}``.
-        untouched: problems for the last policies alone, as :class:`outrider.bench.spec.Untouched`:
+        final_test: problems for the last policies alone, as :class:`outrider.bench.spec.FinalTest`:
             ``{"problems": 500}``.
         at_once: runs at a time; None: one for each core.
 
@@ -76,7 +76,7 @@ def bench(
         "steps": steps,
         "seconds": seconds,
     }
-    options |= {"tune": tune, "untouched": untouched}
+    options |= {"tune": tune, "final_test": final_test}
     options |= {key: value for key, value in {"base": base, "points": points}.items() if value is not None}
     named = [recipe if isinstance(recipe, Recipe) else str(recipe) for recipe in recipes]
     plan = planned(options, load_recipes(named, config or {}, setting), given_keys(named, config or {}))

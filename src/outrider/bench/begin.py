@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.bench.cell import recipe_file
-from outrider.bench.spec import Bench
+from outrider.bench.spec import Bench, bench_of
 from outrider.config import Recipe, dump_yaml, read_yaml, recipe_of_run
 from outrider.errors import UserError
 from outrider.record.disk import sweep, write_atomically
@@ -45,7 +45,7 @@ def refuse_another(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> No
         UserError: it does; what differs, or which file.
     """
     if (out / _SPEC).is_file():
-        began = Bench.model_validate(read_yaml((out / _SPEC).read_text("utf-8"), _SPEC))
+        began = bench_of(read_yaml((out / _SPEC).read_text("utf-8"), _SPEC))
         if differences := _differences(began, bench, recipes, out):
             sizes = _sizes_of(began, bench, recipes, out)
             same = f", or give the sizes that it began with: {' '.join(sizes)}" if sizes else ""
@@ -90,8 +90,8 @@ def _differences(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out:
     A finished run whose recipe now gets another value is refused when it comes to it (:mod:`outrider.bench.cell`).
     """
     old, new = began.model_dump(mode="json"), bench.model_dump(mode="json")
-    if began.untouched is None:  # it changes no run, and may be asked for when all are done
-        old["untouched"] = new["untouched"]
+    if began.final_test is None:  # it changes no run, and may be asked for when all are done
+        old["final_test"] = new["final_test"]
     if began.tune and bench.tune and all(values in bench.tune.candidates for values in began.tune.candidates):
         old["tune"]["values"] = new["tune"]["values"]
     may_grow = ("seeds", "recipes")

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from outrider.bench.begin import begin, refuse_another
-from outrider.bench.cell import cells_before, cells_of, in_turn, tuning_cells, untouched_cells
+from outrider.bench.cell import cells_before, cells_of, final_test_cells, in_turn, tuning_cells
 from outrider.bench.draw import draw, print_results
 from outrider.bench.dry import costs
 from outrider.bench.planned import Planned
@@ -74,7 +74,7 @@ def _compare(bench: Bench, out: Path, cores: Sequence[int]) -> BenchReport:
     before = cells_before(out, bench)
     names = chosen if bench.tune else bench.recipes
     trained = {name: cells_of(out, bench, name, chosen.get(name, {})) for name in names}
-    kept_before, kept = untouched_cells(bench, bench.untouched, out, trained) if bench.untouched else (None, {})
+    kept_before, kept = final_test_cells(bench, bench.final_test, out, trained) if bench.final_test else (None, {})
 
     # run
     failures += run_cells([*before, *in_turn(trained.values())], cores, "running", in_turn(kept.values()))
@@ -82,17 +82,17 @@ def _compare(bench: Bench, out: Path, cores: Sequence[int]) -> BenchReport:
         raise UserError(failures[-1].sentence())
     if kept_before:
         ready = [[cell for cell in cells if cell.ready] for cells in kept.values()]
-        failures += run_cells([kept_before, *in_turn(ready)], cores, "measuring on untouched problems")
+        failures += run_cells([kept_before, *in_turn(ready)], cores, "measuring on the final test set")
 
     # collect
-    compared, untouched = read_measurements(before, trained, bench.shares), None
+    compared, last_test = read_measurements(before, trained, bench.shares), None
     if kept_before and kept_before.finished:
-        untouched = read_measurements((kept_before, kept_before), kept, [0.0])
+        last_test = read_measurements((kept_before, kept_before), kept, [0.0])
 
     # compare
     last = {failure.cell.path: failure.sentence() for failure in failures}  # what measures a run is tried twice
     failed = [f"{name}: every value that was tried failed" for name in bench.recipes if name not in trained]
-    ends = untouched and BenchReport(bench, *untouched, {}, ())
+    ends = last_test and BenchReport(bench, *last_test, {}, ())
     report = BenchReport(bench, *compared, choices, (*last.values(), *failed), ends)
 
     # draw

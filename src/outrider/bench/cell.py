@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from outrider.bench.spec import FIRST_TUNING_SEED, Bench, Tune, Untouched
+from outrider.bench.spec import FIRST_TUNING_SEED, Bench, FinalTest, Tune
 from outrider.config import load_recipe, read_yaml, recipe_of_run
 from outrider.errors import UserError
 from outrider.processes.clock import training_seconds
 from outrider.runs.folder import RunFolder
+
+FINAL_TEST = "untouched"
+"""The folder of a measurement on the final test set, as the first version named it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +151,8 @@ def tuning_cells(out: Path, bench: Bench, tune: Tune, name: str, values: Mapping
     ]
 
 
-def untouched_cells(
-    bench: Bench, untouched: Untouched, out: Path, trained: Mapping[str, Sequence[Cell]]
+def final_test_cells(
+    bench: Bench, final_test: FinalTest, out: Path, trained: Mapping[str, Sequence[Cell]]
 ) -> tuple[Cell, dict[str, list[Cell]]]:
     """Measure, on problems that are kept back, the policy before training, and the last policies of each recipe's runs.
 
@@ -157,16 +160,16 @@ def untouched_cells(
     policy it measures, so that a run that is moved takes it along.
     """
     recipe = recipe_file(out, bench.base)
-    skip = bench.untouched_from(load_recipe(str(recipe)).evaluate.problems)
-    kept = (*MEASURE_ONLY, override("evaluate.problems", untouched.problems), override("evaluate.skip", skip))
+    skip = bench.final_test_from(load_recipe(str(recipe)).evaluate.problems)
+    kept = (*MEASURE_ONLY, override("evaluate.problems", final_test.problems), override("evaluate.skip", skip))
     last = {
         name: [
-            Cell(f"{run.label}, untouched", run.recipe, kept, run.path / "untouched", run.seed, measures=run)
+            Cell(f"{run.label}, final test", run.recipe, kept, run.path / FINAL_TEST, run.seed, measures=run)
             for run in runs
         ]
         for name, runs in trained.items()
     }
-    return Cell("before training, untouched", recipe, kept, out / "before" / "untouched", 0), last
+    return Cell("before training, final test", recipe, kept, out / "before" / FINAL_TEST, 0), last
 
 
 def _folder(values: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from outrider.bench.page import page, table
 from outrider.bench.picture import frontier_figure
 from outrider.bench.report import BenchReport
 from outrider.bench.results import Measurements
-from outrider.bench.tallies import COMPARED, UNTOUCHED, write_tallies
+from outrider.bench.tallies import COMPARED, FINAL_TEST, write_tallies
 from outrider.bench.verdict import verdict
 from outrider.record.disk import write_atomically
 from outrider.report.page import render
@@ -24,7 +24,7 @@ def draw(report: BenchReport, out: Path) -> None:
     """Write numbers, picture, table, and the page in Markdown and in HTML."""
     about = json.loads((out / ENVIRONMENT).read_bytes())
     results = report.to_json() | {"environment": about}
-    reports = {COMPARED: report, UNTOUCHED: report.untouched}
+    reports = {COMPARED: report, FINAL_TEST: report.final_test}
     sets = {name: Measurements(one.before, one.again, one.arms) for name, one in reports.items() if one is not None}
     write_atomically(out / "numbers.csv", report.to_csv().encode())
     write_atomically(out / "tallies.csv", write_tallies(sets).encode())

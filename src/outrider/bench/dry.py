@@ -44,8 +44,8 @@ def costs(planned: Planned) -> list[str]:
             f"{runs_before} x {tune.tokens:,} = {runs_before * tune.tokens:,} generated tokens",
             f"evaluation for it: once a run, {_evaluation(recipe, runs_before, tune.problems)}",
         ]
-    if (last := bench.untouched) is not None:
-        lines.append(f"evaluation on untouched problems: once a run, {_evaluation(recipe, runs + 1, last.problems)}")
+    if (last := bench.final_test) is not None:
+        lines.append(f"evaluation on the final test set: once a run, {_evaluation(recipe, runs + 1, last.problems)}")
     return lines + [notice] * bool(notice) + _out_of_proportion(bench, recipe)
 
 

@@ -22,7 +22,7 @@ from outrider.errors import UserError
 from outrider.record.json_data import json_data
 
 SCHEMA_VERSION = 4
-"""3 had no untouched problems, 2 no classes of pass rates; 1 had one tuned key, alone: `value` of what was tried, and
+"""3 had no final test set, 2 no classes of pass rates; 1 had one tuned key, alone: `value` of what was tried, and
 `chosen`."""
 _NOTHING = Estimate(math.nan, math.nan, math.nan, 0, 0)
 
@@ -47,7 +47,7 @@ class BenchReport:
         arms: the recipes that have finished runs, in the order of the bench.
         choices: the tuned values, by recipe.
         failures: one sentence for every run that did not finish.
-        untouched: the last policies on problems that nothing else was measured on, or None. Its ``again`` is its
+        final_test: the last policies on problems that nothing else was measured on, or None. Its ``again`` is its
             ``before``.
     """
 
@@ -57,7 +57,7 @@ class BenchReport:
     arms: tuple[Arm, ...]
     choices: Mapping[str, Choice]
     failures: tuple[str, ...]
-    untouched: BenchReport | None = None
+    final_test: BenchReport | None = None
 
     def __post_init__(self) -> None:
         expected = problems(self.before.end.evaluations[0])
@@ -173,7 +173,7 @@ class BenchReport:
             "recipes": {arm.name: self._of_arm(arm) for arm in self.arms},
             "tuning": {name: _of_choice(choice) for name, choice in self.choices.items()},
             "failures": self.failures,
-            "untouched": self.untouched and self.untouched._ends(),
+            "untouched": self.final_test and self.final_test._ends(),  # the key of the first version
         }
         return dict(json_data(results))
 

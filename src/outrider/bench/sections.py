@@ -21,7 +21,7 @@ def sections(report: BenchReport) -> list[Section]:
     parts: list[Section | None] = [results(report)]
     if report.base and len(report.arms) > 1:
         parts += [change(report), equal_spent(report), equal_pass1(report), reached(report), by_rate(report)]
-    parts += [untouched(report), turned(report), spending(report), from_before(report)]
+    parts += [final_test(report), turned(report), spending(report), from_before(report)]
     return [part for part in parts if part is not None]
 
 
@@ -114,19 +114,19 @@ def by_rate(report: BenchReport) -> Section:
     return Section("by-rate", title, _BY_RATE.format(samples=samples), [], [table, against])
 
 
-def untouched(report: BenchReport) -> Section | None:
+def final_test(report: BenchReport) -> Section | None:
     """The final test set: the last policies on problems that nothing was chosen by; None where there is none."""
-    kept = report.untouched
+    kept = report.final_test
     if kept is None:
         return None
     count, base = len(kept.before.end.evaluations[0].tallies), report.bench.base
-    skipped = report.bench.untouched_from(len(report.before.end.evaluations[0].tallies))
+    skipped = report.bench.final_test_from(len(report.before.end.evaluations[0].tallies))
     [table] = results(kept, kept.policy).tables
     tables = [table]
     if kept.base and len(kept.arms) > 1:
-        tables += [_changes("untouched-change", f"Change from {base}", kept, kept.against_base, _others(kept))]
-    text = _UNTOUCHED.format(count=count, first=skipped + 1, last=skipped + count)
-    return Section("untouched", "Final test set", text, [], tables)
+        tables += [_changes("final-test-change", f"Change from {base}", kept, kept.against_base, _others(kept))]
+    text = _FINAL_TEST.format(count=count, first=skipped + 1, last=skipped + count)
+    return Section("final-test", "Final test set", text, [], tables)
 
 
 def turned(report: BenchReport) -> Section:
@@ -235,7 +235,7 @@ _BY_RATE = (
     "eighth (seldom), up to a half (often), or more (mostly). The class of a problem is partly chance, so the policy "
     "before training is shown by a second draw. In brackets: problems."
 )
-_UNTOUCHED = (
+_FINAL_TEST = (
     "The last policies, measured once on {count} other held-out problems, {first} to {last} of the task. This bench "
     "has chosen no setting and watched no curve on them."
 )

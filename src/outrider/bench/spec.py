@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from outrider.config import Recipe, load_options, load_recipe, read_yaml
 from outrider.config.load import changes_of
+from outrider.config.renamed import with_present_keys
 from outrider.config.shipped import chain
 from outrider.errors import UserError, nearest
 from outrider.options import Options
@@ -27,7 +28,7 @@ _OWN = {  # keys that a bench sets, and the option for each, with that of Python
     "train.ranks": "--at-once (at_once=)",
     "evaluate.before": "--points (points=)",
     "evaluate.after": "--points (points=)",
-    "evaluate.skip": "--tune-problems or --untouched-skip (tune=, untouched=)",
+    "evaluate.skip": "--tune-problems or --final-test-skip (tune=, final_test=)",
 }
 
 
@@ -65,7 +66,7 @@ class Tune(Options):
         return [dict(zip(self.values, each, strict=True)) for each in itertools.product(*self.values.values())]
 
 
-class Untouched(Options):
+class FinalTest(Options):
     """Held-out problems on which the last policies are measured once, and nothing else of the bench is."""
 
     problems: int = Field(ge=1, description="problems in the final test set")
@@ -77,6 +78,8 @@ class Untouched(Options):
 class Bench(Options):
     """Recipes x seeds, each with the same budget: one of tokens, steps and seconds."""
 
+    old_keys: ClassVar[Mapping[str, str]] = {"untouched": "final_test"}
+
     recipes: list[str] = Field(min_length=1, description="names of the recipes, in the order of the table")
     base: str = Field(description="baseline recipe, with which all others are compared")
     seeds: int = Field(5, ge=1, le=FIRST_TUNING_SEED, description="number of seeds; each recipe runs once per seed")
@@ -86,7 +89,7 @@ class Bench(Options):
     seconds: float | None = Field(None, gt=0, description="training seconds per run")
     points: int = Field(4, ge=1, description="evaluations at equal shares of the budget, the last one at its end")
     tune: Tune | None = Field(None, description="hyperparameter search before the comparison; null: none")
-    untouched: Untouched | None = Field(
+    final_test: FinalTest | None = Field(
         None, description="final test set, measured once with the last policies; null: none"
     )
 
@@ -126,13 +129,22 @@ class Bench(Options):
         """How many held-out problems this bench measures on along the way: ``compared``, and those of tuning."""
         return compared + (self.tune.problems if self.tune else 0)
 
-    def untouched_from(self, compared: int) -> int:
-        """How many held-out problems stand before the untouched ones."""
-        asked = self.untouched.skip if self.untouched else None
+    def final_test_from(self, compared: int) -> int:
+        """The number of held-out problems before the final test set."""
+        asked = self.final_test.skip if self.final_test else None
         return self.looked_at(compared) if asked is None else asked
 
     def _limits(self) -> dict[str, float | None]:
         return {"tokens": self.tokens, "steps": self.steps, "seconds": self.seconds}
+
+
+def bench_of(data: Mapping[str, Any]) -> Bench:
+    """A bench from its ``bench.yaml`` or ``results.json``, also of an older version.
+
+    >>> bench_of({"recipes": ["grpo"], "base": "grpo", "tokens": 1, "untouched": {"problems": 3}}).final_test
+    FinalTest(problems=3, skip=None)
+    """
+    return Bench.model_validate(with_present_keys(Bench, dict(data))[0])
 
 
 def given_keys(names: Sequence[str | Recipe], overrides: Sequence[str] | Mapping[str, Any]) -> set[str]:
@@ -220,12 +232,12 @@ def refuse_too_few_problems(bench: Bench, recipe: Recipe) -> None:
     compared = recipe.evaluate.problems
     looked_at = wanted = bench.looked_at(compared)
     apart = f" and {looked_at - compared} others to tune on (--tune-problems)" if bench.tune else ""
-    if (last := bench.untouched) is not None:
-        first = bench.untouched_from(compared)
+    if (last := bench.final_test) is not None:
+        first = bench.final_test_from(compared)
         if first < looked_at:
-            raise UserError(f"--untouched-skip {first} is too few: this bench itself measures on {looked_at} problems")
+            raise UserError(f"--final-test-skip {first} is too few: this bench itself measures on {looked_at} problems")
         wanted = first + last.problems
-        apart += f" and {last.problems} untouched ones behind the first {first} (--untouched)"
+        apart += f" and {last.problems} for the final test set after the first {first} (--final-test)"
     try:
         held = len(recipe.task.heldout(wanted))
     finally:

@@ -12,7 +12,7 @@ from outrider.errors import UserError
 from outrider.measure.evaluation import Evaluation
 from outrider.measure.tally import Tally
 
-COMPARED, UNTOUCHED = "compared", "untouched"
+COMPARED, FINAL_TEST = "compared", "untouched"  # as the file names them since its first version
 
 
 class TallyColumn(NamedTuple):
@@ -45,7 +45,7 @@ class Count(NamedTuple):
 
 
 Tallies = dict[str, dict[TallyColumn, dict[str, Count]]]
-"""By set of problems (compared, untouched), evaluation and problem."""
+"""By set of problems (compared, final test), evaluation and problem."""
 
 
 def write_tallies(sets: Mapping[str, Measurements]) -> str:

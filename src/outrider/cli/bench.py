@@ -45,10 +45,10 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("--tune-problems", type=int, metavar="N", help="held-out problems reserved for tuning (200)")
     parser.add_argument("--tune-by", metavar="WHAT", help="selection metric: pass@1, pass@n or their mean (pass@1)")
     parser.add_argument(
-        "--untouched", type=int, metavar="N", help="size of a final test set, measured once with the last policies"
+        "--final-test", type=int, metavar="N", help="size of a final test set, measured once with the last policies"
     )
     parser.add_argument(
-        "--untouched-skip",
+        "--final-test-skip",
         type=int,
         metavar="N",
         help="held-out problems before the final test set (those that this bench uses)",
@@ -97,10 +97,10 @@ def _bench_options(arguments: argparse.Namespace) -> dict[str, Any]:
     if not given.keys() & {"tokens", "steps", "seconds"}:
         given["tokens"] = DEFAULT_TOKENS
     options: dict[str, Any] = {"base": arguments.base, **given} if arguments.base else given
-    if arguments.untouched is not None:
-        options["untouched"] = {"problems": arguments.untouched, "skip": arguments.untouched_skip}
-    elif arguments.untouched_skip is not None:
-        raise UserError("--untouched-skip is given, but --untouched is not")
+    if arguments.final_test is not None:
+        options["final_test"] = {"problems": arguments.final_test, "skip": arguments.final_test_skip}
+    elif arguments.final_test_skip is not None:
+        raise UserError("--final-test-skip is given, but --final-test is not")
     tune = {
         key: getattr(arguments, f"tune_{key}")
         for key in ("tokens", "seeds", "problems", "by")

@@ -142,7 +142,7 @@ class RolloutStore:
 
         Raises:
             UserError: the step is there already (rollouts are never overwritten), or the disk refuses, full or not
-                writable; earlier files are untouched.
+                writable; earlier files stay as they are.
             ValueError: a negative step or a name that is no file name.
         """
         if step < 0 or not _NAME.fullmatch(name):

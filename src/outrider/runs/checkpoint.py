@@ -63,7 +63,7 @@ class Checkpoints:
             once: where several processes save together, calls a function on one of them and gives all its result.
 
         Raises:
-            UserError: the disk refuses; earlier checkpoints are untouched.
+            UserError: the disk refuses; earlier checkpoints stay as they are.
         """
         part = Path(once(lambda: self._begin(step)))
         write(part)
