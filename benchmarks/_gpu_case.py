@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from _gpu_head import head
 from _gpu_measure import versions
-from _gpu_model import SIZES, Size, fresh, write_model
+from _gpu_model import SIZES, Size, new_model, write_model
 from _gpu_parts import learning, plain_learning, plain_sampling, sampling
 from _gpu_step import one_step
 
@@ -24,7 +24,7 @@ from outrider.model.device import placement
 def model(size: Size, folder: Path) -> dict[str, Any]:
     """Write the folder that the others read."""
     write_model(size, folder)
-    return {"parameters": sum(p.numel() for p in fresh(size).parameters()), **size._asdict()}
+    return {"parameters": sum(p.numel() for p in new_model(size).parameters()), **size._asdict()}
 
 
 KINDS: dict[str, Callable[..., dict[str, Any]]] = {

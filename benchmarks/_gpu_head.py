@@ -32,7 +32,7 @@ def head(size: Size, folder: Path, how: str) -> dict[str, Any]:
     device = placement().device
     gpu = device.type == "cuda"
     torch.manual_seed(0)
-    tokens = size.micro_rows * size.response
+    tokens = size.micro_batch * size.response
     hidden = torch.randn(tokens, size.width, device=device, dtype=torch.bfloat16 if gpu else None)
     weight = torch.randn(size.vocabulary, size.width, device=device) * 0.05
     targets, grads = torch.randint(size.vocabulary, (tokens,), device=device), torch.randn(tokens, device=device)

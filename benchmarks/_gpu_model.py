@@ -32,7 +32,7 @@ class Size(NamedTuple):
     samples: int
     prompt: int
     response: int
-    micro_rows: int
+    micro_batch: int
 
     @property
     def rows(self) -> int:
@@ -40,7 +40,7 @@ class Size(NamedTuple):
 
     @property
     def micro_tokens(self) -> int:
-        return self.micro_rows * (self.prompt + self.response)
+        return self.micro_batch * (self.prompt + self.response)
 
 
 SIZES = {
@@ -50,7 +50,7 @@ SIZES = {
 }
 
 
-def fresh(size: Size) -> PreTrainedModel:
+def new_model(size: Size) -> PreTrainedModel:
     """Random weights in float32, the same each time, on the GPU where there is one."""
     config = Qwen2Config(
         vocab_size=size.vocabulary,
@@ -87,7 +87,7 @@ def tokenizer(size: Size) -> Qwen2Tokenizer:
 
 def write_model(size: Size, folder: Path) -> None:
     """A folder to load it from, and prompts of ``size.prompt`` digits in ``train.jsonl`` and ``heldout.jsonl``."""
-    fresh(size).to(torch.bfloat16).save_pretrained(folder)
+    new_model(size).to(torch.bfloat16).save_pretrained(folder)
     tokenizer(size).save_pretrained(folder)
     draw = random.Random(0)
     for name, count in (("train", 4 * size.prompts), ("heldout", 4)):
@@ -96,7 +96,7 @@ def write_model(size: Size, folder: Path) -> None:
 
 
 def recipe_of(name: str, size: Size, folder: Path, engine: str) -> Recipe:
-    """A recipe on this model; without a KL, as TRL's default is, and with products in bfloat16 on a GPU."""
+    """A recipe on this model; without a KL, as TRL's default is, and with bfloat16 matmuls on a GPU."""
     task = {
         "train_data": str(folder / "train.jsonl"),
         "heldout_data": str(folder / "heldout.jsonl"),

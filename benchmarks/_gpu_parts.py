@@ -1,6 +1,6 @@
 r"""Sampling and learning by themselves, for ``gpu.py``: ours, vLLM's, and written plainly with transformers.
 
-Operations that the learning of :math:`R` rows is worth, of :math:`L` tokens each, of which :math:`T` are the response:
+Operations for learning :math:`R` rows, of :math:`L` tokens each, of which :math:`T` are the response:
 
 .. math:: 6R\,(B L + H T) + 6 R\, N D L^2
 
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 from _gpu_measure import device_peak, timed
-from _gpu_model import Size, fresh, recipe_of
+from _gpu_model import Size, new_model, recipe_of
 from torch.nn import functional as F
 
 from outrider.estimate.decoder_shape import shape_of
@@ -56,7 +56,7 @@ def sampling(size: Size, folder: Path, engine: str, path: str = "auto") -> dict[
 
 def plain_sampling(size: Size, folder: Path) -> dict[str, Any]:
     """``generate`` of transformers, in bfloat16."""
-    model = fresh(size).to(torch.bfloat16)
+    model = new_model(size).to(torch.bfloat16)
     ids = torch.from_numpy(contexts(size).astype(np.int64)).to(model.device)
 
     def work() -> int:
@@ -71,7 +71,7 @@ def plain_sampling(size: Size, folder: Path) -> dict[str, Any]:
 
 def learning(size: Size, folder: Path, recompute: bool, deterministic: bool = False) -> dict[str, Any]:
     """One optimizer step of our learner."""
-    model = fresh(size)
+    model = new_model(size)
     use_plans(model)
     loss = PolicyLoss(ObjectiveOptions(aggregate="token_mean", kl=0.0), size.response)
     options = LearnOptions(
@@ -103,7 +103,7 @@ def learning(size: Size, folder: Path, recompute: bool, deterministic: bool = Fa
 
 def plain_learning(size: Size, folder: Path, recompute: bool) -> dict[str, Any]:
     """One optimizer step of a clipped token mean, as a page of transformers and PyTorch has it."""
-    model = fresh(size)
+    model = new_model(size)
     if recompute:
         model.train()
         model.gradient_checkpointing_enable({"use_reentrant": False})
@@ -114,7 +114,7 @@ def plain_learning(size: Size, folder: Path, recompute: bool) -> dict[str, Any]:
 
     def work() -> int:
         optimizer.zero_grad()
-        for part, advantage in zip(ids.split(size.micro_rows), advantages.split(size.micro_rows), strict=True):
+        for part, advantage in zip(ids.split(size.micro_batch), advantages.split(size.micro_batch), strict=True):
             with torch.autocast(model.device.type, torch.bfloat16):
                 logits = model(part, use_cache=False, logits_to_keep=size.response + 1).logits[:, :-1].float()
             logprobs = -F.cross_entropy(logits.flatten(0, 1), part[:, size.prompt :].flatten(), reduction="none")

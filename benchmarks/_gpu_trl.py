@@ -1,7 +1,7 @@
 """A whole step of GRPO by TRL's trainer, for ``gpu.py``, with the same model, prompts, lengths and reward.
 
 ``PYTHON benchmarks/_gpu_trl.py ARGUMENTS``, a JSON object, by an interpreter that has trl; nothing of Outrider is
-imported. The last line that it prints is the result. As in ours: weights in float32 and products in bfloat16, one
+imported. The last line that it prints is the result. As in ours: weights in float32 and bfloat16 matmuls, one
 optimizer step on what was drawn, micro-batches of the same rows, activations kept, no KL, the mean over responses of
 the mean over tokens. By its default it corrects for vLLM's numerics too, with a learner's pass over all rollouts.
 """
@@ -45,7 +45,7 @@ class Steps(TrainerCallback):
 def main() -> None:
     asked = json.loads(sys.argv[1])
     there = torch.cuda.is_available()
-    passes = asked["rows"] // asked["micro_rows"]
+    passes = asked["rows"] // asked["micro_batch"]
     with open(f"{asked['folder']}/train.jsonl") as lines:
         prompts = [{"prompt": json.loads(line)["problem"]} for line in lines]
     steps = Steps()
@@ -53,7 +53,7 @@ def main() -> None:
         config = GRPOConfig(
             output_dir=out,
             max_steps=2,  # the first warms up
-            per_device_train_batch_size=asked["micro_rows"],
+            per_device_train_batch_size=asked["micro_batch"],
             gradient_accumulation_steps=passes,
             steps_per_generation=passes,
             num_generations=asked["samples"],

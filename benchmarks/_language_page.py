@@ -50,7 +50,7 @@ def _claims(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 def _verdict(claim: Claim, results: Mapping[str, Mapping[str, Any]]) -> tuple[str, str]:
     """The two values, and whether the claim shows: the intervals of the two do not overlap, which asks for more than a
-    significant difference. Without intervals nothing shows: the values are told apart in words alone."""
+    significant difference. Without intervals nothing shows: the page compares the values in words only."""
     pair = [results.get(name, {}).get(claim.quantity) for name in (claim.part, claim.against)]
     if any(value is None for value in pair):
         return "", "not measured"

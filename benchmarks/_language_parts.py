@@ -82,8 +82,8 @@ CLAIMS = [
 
 
 def chosen_rate(results: Mapping[str, Mapping[str, Any]]) -> float:
-    """The learning rate of the trials with the highest pass@1 after them; the middle one until all were run."""
-    trials = {rate: results[f"rate-{rate:g}"]["pass@1"] for rate in RATES if f"rate-{rate:g}" in results}
-    if len(trials) < len(RATES):
+    """The learning rate of the probes with the highest pass@1 after them; the middle one until all were run."""
+    probes = {rate: results[f"rate-{rate:g}"]["pass@1"] for rate in RATES if f"rate-{rate:g}" in results}
+    if len(probes) < len(RATES):
         return DEFAULT_RATE
-    return max(RATES, key=lambda rate: trials[rate]["before"] + trials[rate]["change"])
+    return max(RATES, key=lambda rate: probes[rate]["before"] + probes[rate]["change"])

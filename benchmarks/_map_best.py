@@ -9,7 +9,7 @@ from _map_rule import candidate
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-BASE, GRPO, BEST = "#999999", "#000000", "#D55E00"  # told apart by colour-blind readers too
+BASE, GRPO, BEST = "#999999", "#000000", "#D55E00"  # distinct for colour-blind readers too
 BARS = "#555555"
 KS = ("pass@1", "pass@8")  # and the largest
 

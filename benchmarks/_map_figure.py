@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from outrider.bench.crossed import Estimate
 from outrider.bench.rates import CLASSES
 
-COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999")  # told apart by all
+COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999")  # distinct for all
 MARKERS = "os^D"
 FEWEST = 10
 """Problems of a class that is drawn: intervals of fewer are wider than all that the picture shows."""

@@ -5,7 +5,7 @@ runs it. Responses are short, so that a step is half a minute; what a rollout co
 case has the length that the task needs, and takes the longest.
 ``peak_mb``: the largest resident size in a phase, with the freed memory that the C library keeps. ``held_mb``: what is
 still held once the step is over, freed memory given back, over the loaded process: groups and rollouts, the optimizer's
-averages, modules that were imported on the way. ``per_rollout``: bytes by which both grow from 384 to 3,072 problems.
+moments, modules that were imported on the way. ``per_rollout``: bytes by which both grow from 384 to 3,072 problems.
 
 Shows (2026-11-21): a rollout costs 4 kB once the step is over and 6 kB at the peak, so 3,072 problems take 0.83 GB with
 8 rollouts each and 1.08 GB with DARS's 28; 0.43 GB of both are Python, torch and the model, 0.1 to 0.3 a wave of rows.

@@ -100,9 +100,9 @@ def main() -> None:
             solved: dict[str, set[str]] = {name: set() for name in NAMES}
             for row in rows:
                 problem = Problem(row["id"], row["problem"], answer=verifier.reference(row, "answer"))
-                tries = list(rewritten(row["problem"]))
-                verdicts = pool.verify([(problem, rf"\boxed{{{text}}}", True) for _, text in tries])
-                for (name, text), verdict in zip(tries, verdicts, strict=True):
+                rewrites = list(rewritten(row["problem"]))
+                verdicts = pool.verify([(problem, rf"\boxed{{{text}}}", True) for _, text in rewrites])
+                for (name, text), verdict in zip(rewrites, verdicts, strict=True):
                     if verdict.success:
                         solved[name].add(row["id"])
                         if arguments.list:

@@ -88,7 +88,7 @@ def cases(size: str, folder: Path, trl: str | None, gpu: bool) -> Iterator[Case]
 
 def trl_command(size: str, folder: Path, trl: str, vllm: bool) -> list[str]:
     shape = SIZES[size]
-    sizes = {name: getattr(shape, name) for name in ("rows", "samples", "response", "micro_rows")}
+    sizes = {name: getattr(shape, name) for name in ("rows", "samples", "response", "micro_batch")}
     asked = {"folder": str(folder), **sizes, "vllm": vllm, "memory": VLLM_MEMORY}
     return [trl, str(HERE / "_gpu_trl.py"), json.dumps(asked)]
 

@@ -2,7 +2,7 @@
 
 ::
 
-    python benchmarks/language_models.py join PIECE ... --to MODEL.gguf
+    python benchmarks/language_models.py join PART ... --to MODEL.gguf
     python benchmarks/language_models.py run --model MODEL --data FOLDER --out RUNS [--minutes 8] [PART ...]
     python benchmarks/language_models.py page
 
@@ -39,12 +39,12 @@ from outrider.runs.folder import RunFolder
 GSM8K_TEST = 1319
 
 
-def join(pieces: Sequence[Path], to: Path) -> None:
-    """Write pieces one after the other; a machine may take files of a limited size alone."""
+def join(parts: Sequence[Path], to: Path) -> None:
+    """Write parts one after the other; a machine may take files of a limited size alone."""
     digest = hashlib.sha256()
     with to.open("wb") as whole:
-        for piece in pieces:
-            data = piece.read_bytes()
+        for part in parts:
+            data = part.read_bytes()
             digest.update(data)
             whole.write(data)
     print(f"{to}: {to.stat().st_size:,} bytes, sha256 {digest.hexdigest()}")
@@ -130,7 +130,7 @@ def measured(part: Part, asked: argparse.Namespace, rate: float) -> dict[str, An
 
 
 def rate_of(part: Part, asked: argparse.Namespace, results: dict[str, Any]) -> float:
-    """A part that was begun keeps its learning rate, also where trials have ended since."""
+    """A part that was begun keeps its learning rate, also where probes have ended since."""
     if (asked.out / part.name / "config.yaml").exists():
         return float(outrider.load_run(asked.out / part.name).config["learn"]["lr"])
     return float(part.config.get("learn.lr", chosen_rate(results)))
@@ -166,7 +166,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command")
     joined = commands.add_parser("join")
-    joined.add_argument("pieces", nargs="+", type=Path)
+    joined.add_argument("parts", nargs="+", type=Path)
     joined.add_argument("--to", type=Path, required=True)
     running = commands.add_parser("run")
     running.add_argument("parts", nargs="*", metavar="PART")
@@ -180,7 +180,7 @@ def main() -> int:
     commands.add_parser("page")
     asked = parser.parse_args()
     if asked.command == "join":
-        join(asked.pieces, asked.to)
+        join(asked.parts, asked.to)
     elif asked.command == "run":
         return run(asked)
     elif asked.command is None:

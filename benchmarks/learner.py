@@ -21,7 +21,7 @@ from outrider.objective.policy_loss import ImitationLoss
 from outrider.record.row import WeightedRow, imitation_row
 from outrider.tasks.countdown import Countdown
 
-ROWS, MICRO_ROWS = 512, 64
+ROWS, MICRO_BATCH = 512, 64
 
 
 def rows(policy: Policy) -> list[WeightedRow]:
@@ -49,8 +49,8 @@ def padded(policy: Policy, batch: list[WeightedRow]):
 
     def run() -> int:
         optimizer.zero_grad()
-        for start in range(0, len(batch), MICRO_ROWS):
-            part = batch[start : start + MICRO_ROWS]
+        for start in range(0, len(batch), MICRO_BATCH):
+            part = batch[start : start + MICRO_BATCH]
             width = max(row.length for row in part)
             ids = torch.zeros(len(part), width, dtype=torch.int64)
             mask, trained = torch.zeros_like(ids), torch.zeros(len(part), width - 1)

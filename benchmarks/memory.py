@@ -150,8 +150,8 @@ CASES = [
     Case(
         "adapter, bfloat16, recomputed layers, half a billion", "qwen2", HALF_BILLION, (LORA, LOW, RECOMPUTED), 1, 4, 4
     ),
-    Case("a wave of keys and values", "qwen2", SMALL, WAVE, 4, 64, 2),
-    Case("a wave of keys and values, bfloat16", "llama", SMALL, (LOW, *SHORT_WAVE), 4, 64, 2),
+    Case("a wave of KV cache", "qwen2", SMALL, WAVE, 4, 64, 2),
+    Case("a wave of KV cache, bfloat16", "llama", SMALL, (LOW, *SHORT_WAVE), 4, 64, 2),
     Case("learner alone", "qwen2", MEDIUM, (ALONE,)),
     Case(
         "learner alone, bfloat16, recomputed layers, half a billion",

@@ -32,7 +32,7 @@ PROJECTS = {
     "inspect_ai": "tests/scorer/test_math.py",
 }
 RIGHT, ANSWER, EXPECTED = {"gold", "target"}, {"pred", "answer", "output"}, {"expected", "result"}
-CHOICES = re.compile(r"abc|prose|string_extraction\b")  # tests of how an answer is found, not of what it is worth
+CHOICES = re.compile(r"abc|prose|string_extraction\b")  # tests of how an answer is found, not of its value
 INLINE = re.compile(r"\$\$?([^$]+)\$\$?|\\\[(.+)\\\]|\\\((.+)\\\)", re.DOTALL)
 WORD = re.compile(r"[A-Za-z]{2,}")
 

@@ -112,7 +112,7 @@ def _ragged(flat: np.ndarray, lengths: np.ndarray) -> pa.ListArray:
 
 
 def _texts(rng: np.random.Generator, pool: np.ndarray, lengths: np.ndarray) -> pa.Array:
-    """Pieces of the pool from anywhere, without a Python string per rollout."""
+    """Slices of the pool from anywhere, without a Python string per rollout."""
     starts = rng.integers(len(pool) - lengths.max(), size=len(lengths))
     data = np.concatenate([pool[s : s + n] for s, n in zip(starts, lengths, strict=True)])
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)

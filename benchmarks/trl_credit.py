@@ -26,7 +26,7 @@ from outrider.measure.evaluation import Evaluation
 
 RECIPES = ("grpo", "ppl")
 STEPS, ROWS, SEED = 30, 256, 1
-ENDS = 5  # steps whose rewards are averaged at both ends
+ENDS = 5  # steps whose rewards are averaged at the beginning and at the end
 
 
 def evaluated(model: str | Path) -> Evaluation:

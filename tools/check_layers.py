@@ -5,7 +5,7 @@ Usage: ``python tools/check_layers.py [folder that holds outrider/]``. Four chec
 1. by reading: every import of every module, inside functions too, against the tables ``LAYERS`` and ``PHASES``;
 2. by reading: no files import each other in a circle, by any way around, for types neither;
 3. by reading: a public class, or a name of a type, exists once in the whole package: one word for one thing;
-4. by running: the light layers in a fresh interpreter, which must not load torch and be quick to import.
+4. by running: the light layers in a new interpreter, which must not load torch and be quick to import.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ GROUND = {
 VOCABULARY = GROUND | {"record"}
 
 # A layer is a folder or file of the package, and the layers it may import. "*.options" are the options of a torch
-# layer: a recipe can be read, checked and printed where no torch is installed. Pieces of the objective are options
+# layer: a recipe can be read, checked and printed where no torch is installed. Components of the objective are options
 # with a formula, which imports torch when it is called. New folders get a row here first.
 LAYERS: dict[str, set[str]] = {
     "arrays": set(),
@@ -66,13 +66,13 @@ LAYERS: dict[str, set[str]] = {
     "learn": VOCABULARY | {"*.options", "credit", "model", "objective", "tasks"},  # tasks: worked solutions for SFT
     # rollouts of other frameworks, read as one plain table
     "importers": VOCABULARY,
-    # a recipe names pieces of all of the above, but runs none
+    # a recipe names components of all of the above, but runs none
     "config": VOCABULARY | {"*.options", "explore", "credit", "tasks"},
     # what a run leaves on disk, and what a person sees of it
     "runs": VOCABULARY | {"config"},
     "screen": VOCABULARY | {"config", "measure", "runs"},
 }
-# several processes that work as one, and what a configuration will need: for whoever starts runs
+# several processes that work as one, and what a configuration will need: for code that starts runs
 LAYERS["processes"] = VOCABULARY
 LAYERS["preflight"] = VOCABULARY | {"*.options", "config", "verify", "tasks", "model", "explore", "credit", "processes"}
 LAYERS["estimate"] = set(LAYERS)
@@ -263,7 +263,7 @@ def forbidden(layer: str | None, target: str) -> str | None:
 
 
 def run(code: str, root: Path) -> str:
-    """Output of ``code`` in a fresh interpreter that finds the package in ``root``.
+    """Output of ``code`` in a new interpreter that finds the package in ``root``.
 
     Bytecode is kept even where the environment forbids it: the second import is the one a user waits for every day.
     One thread: those that NumPy's linear algebra starts idle by spinning, which counts as processor time.

@@ -62,7 +62,7 @@ def carried() -> str:
 
 
 def _refused(carry: Try, name: str, words: list[str]) -> str:
-    """Why, without names of files and pieces that only this recipe has."""
+    """Why, without names of files and components that only this recipe has."""
     try:
         carry(name, words)
     except UserError as error:
@@ -83,7 +83,7 @@ def measured() -> str:
         "`num_samples` with a seed": "seed, seed + 1, …" if found["seeds_count_up"] else "of no order",
         "a rollout in another batch": "the same" if found["same_in_any_batch"] else "another",
         "sampler and trainer, largest difference of a log-probability": f"{found['sampler_and_trainer_apart']:.1e}",
-        "new weights in the sampler": "when they are handed over"
+        "new weights in the sampler": "after the weight sync"
         if found["weights_wait_for_a_hand_over"]
         else "at once: both have the same memory",
     }

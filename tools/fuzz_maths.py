@@ -44,7 +44,7 @@ GOLDS = [
     r"5\text{ cm}",
     r"2x+y=3",
 ]
-_PIECES = r"""
+_FRAGMENTS = r"""
 \boxed{ { } ( ) [ ] \{ \} \left( \right) , ; = < \le \in \cup \cap \setminus \pm \frac{ \frac \sqrt{ \sqrt[3]{
 ^ ^{ _ _{ ! ' " $ % \% ° ^\circ \text{ \mathrm{ \begin{pmatrix} \end{pmatrix} & \\ \sum_{ \int \lim \log \sin
 \arctan \binom{ \infty \pi e i x y n 0 1 2 7 10 99 1000 1e5 0.5 .3 3. 1,000 10^9 + - * / \cdot \times : |
@@ -55,12 +55,12 @@ percent apples \angle \begin{matrix} \end{matrix} 0.\overline{3} {,}
 pi sqrt( sin( exp( oo ** <= >= != abs( binomial( erf( theta log( _\odot _{\max} ^* \nabla\times \vec{a}\times\vec{b}
 1:2:3 12:05 (1-n)! \sum_{k=1}^{n^9} \text{Area}= \text{.} 个 答案:4 7元 dozen mW \begin{array}{cc} \end{array} \{x:
 """
-PIECES = [*_PIECES.split(), "\n", " ", "\0", "\ud800", "\u202e", "\u0663", "9" * 40]
+FRAGMENTS = [*_FRAGMENTS.split(), "\n", " ", "\0", "\ud800", "\u202e", "\u0663", "9" * 40]
 SHAPES = [r"\frac{%s}{%s}", "%s^{%s}", "%s_{%s}", "(%s,%s)", r"\{%s,%s\}", "%s=%s", "%s+%s", "%s%s!"]
 CHECKS = list(HealthCheck)
 
 fragments = st.recursive(
-    st.sampled_from(PIECES) | st.integers(-(10**6), 10**6).map(str) | st.text(max_size=3),
+    st.sampled_from(FRAGMENTS) | st.integers(-(10**6), 10**6).map(str) | st.text(max_size=3),
     lambda inner: st.one_of(
         st.lists(inner, max_size=6).map("".join),
         st.tuples(st.sampled_from(SHAPES), inner, inner).map(

@@ -165,7 +165,7 @@ SAYS_MORE = [
 
 @st.composite
 def formulas(draw: st.DrawFn, leaves: Sequence[Formula]) -> Formula:
-    """Up to three pieces, joined."""
+    """Up to three parts, joined."""
     found = draw(st.sampled_from(leaves))
     for _ in range(draw(st.integers(0, 2))):
         sign, other = draw(st.sampled_from(sorted(JOINS))), draw(st.sampled_from(leaves))

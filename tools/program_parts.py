@@ -136,7 +136,7 @@ MARKS = [
 ]
 OTHERS = ["text", "bash", "c++", "json", "{.bash}", "pycon", "output"]
 # What programs and responses consist of.
-PIECES = [
+FRAGMENTS = [
     *"()[]{}:=,.'\"\\#`~ \n\t\r\0",
     "```",
     "```python\n",
@@ -148,7 +148,7 @@ PIECES = [
     "def f(x):\n",
     "return 0",
 ]
-PIECES += [
+FRAGMENTS += [
     "- ",
     "1. ",
     "lambda: ",

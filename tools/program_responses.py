@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from program_parts import BODIES, HOSTILE, IN_VAIN, MAINS, MARKS, NOISE, OTHERS, PIECES, WAITING, WRONG_BODIES
+from program_parts import BODIES, FRAGMENTS, HOSTILE, IN_VAIN, MAINS, MARKS, NOISE, OTHERS, WAITING, WRONG_BODIES
 
 from outrider.record import Outcome, Problem, Verdict
 from outrider.verify.code import CodeVerifier, Stdio, UnitTests
@@ -174,7 +174,7 @@ def wrong(random: Random, one: Task) -> Case:
 
 
 def hostile(random: Random, one: Task) -> Case:
-    """It tries to get away without an answer."""
+    """It attempts to end without an answer."""
     before = random.choice(HOSTILE)
     code = program(random, one, "return 0", before)
     return Case(one.problem(), response(random, one, code), f"hostile, {before[:60]!r}", {WRONG}, one.mark)
@@ -229,13 +229,13 @@ def mutated(random: Random, one: Task) -> Case:
     text = list(response(random, one, program(random, one, random.choice(BODIES))))
     for _ in range(random.randrange(1, 12)):
         at = random.randrange(len(text))
-        text[at] = random.choice(["", text[at] * 2, random.choice(PIECES), chr(random.randrange(1, 0x3000))])
+        text[at] = random.choice(["", text[at] * 2, random.choice(FRAGMENTS), chr(random.randrange(1, 0x3000))])
     return Case(one.problem(), "".join(text), "mutated", {RIGHT, WRONG, NONE}, finished=random.random() < 0.8)
 
 
 def garbage(random: Random, one: Task) -> Case:
     """What programs and responses are made of, in no order; none of it knows the numbers."""
-    text = "".join(random.choice(PIECES) for _ in range(random.randrange(200)))
+    text = "".join(random.choice(FRAGMENTS) for _ in range(random.randrange(200)))
     return Case(one.problem(), text, "garbage", {WRONG, NONE}, finished=random.random() < 0.8)
 
 

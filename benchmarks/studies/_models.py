@@ -66,7 +66,7 @@ def suffix(setting: str) -> str:
 
 
 def longer_sft(runs: Path, steps: int = 3000, seed: int = 2, task: Countdown | None = None) -> Path:
-    """The base, trained on for half as many steps again as it had, at half its learning rate: on fresh problems of
+    """The base, trained on for half as many steps again as it had, at half its learning rate: on new problems of
     its own task, or on another one."""
     model = runs / "sft"
     if not model.exists():

@@ -24,14 +24,14 @@ class Prefixes(NamedTuple):
     Attributes:
         chain_N: the failed chain, any integers.
         depth_N: length of the prefix over that of the whole chain, between 0 and 1.
-        tries_N: continuations of the prefix that could be verified.
-        successes_N: those that succeeded. A prefix with one is *recoverable*, which more tries make likelier: compare
-            at equal ``tries_N``.
+        samples_N: continuations of the prefix that could be verified.
+        successes_N: those that succeeded. A prefix with one is *recoverable*, which more samples make likelier: compare
+            at equal ``samples_N``.
     """
 
     chain_N: Ints
     depth_N: Floats
-    tries_N: Ints
+    samples_N: Ints
     successes_N: Ints
 
     @property
@@ -85,7 +85,7 @@ def by_depth(prefixes: Prefixes, bins: int = BINS) -> list[Depth]:
         raise ValueError("relative depths lie between 0 and 1")
     edges = np.arange(bins + 1) / bins
     bin_N = np.maximum(np.searchsorted(edges, prefixes.depth_N, side="left") - 1, 0)
-    verified_N = prefixes.tries_N > 0
+    verified_N = prefixes.samples_N > 0
     return [_depth(float(edges[b]), float(edges[b + 1]), prefixes.of((bin_N == b) & verified_N)) for b in range(bins)]
 
 
@@ -106,7 +106,7 @@ def _depth(low: float, high: float, inside: Prefixes) -> Depth:
         float(wilson.low),
         float(wilson.high),
         float(np.sqrt((residues**2).sum()) / count),
-        float(inside.successes_N.sum() / inside.tries_N.sum()),
+        float(inside.successes_N.sum() / inside.samples_N.sum()),
     )
 
 
@@ -115,7 +115,7 @@ class Relation(NamedTuple):
 
     Attributes:
         spearman_of_bins: rank correlation of mean depth and share over the bins that hold at least ``LEAST`` (20)
-            prefixes. Averages hide the scatter: it is near 1 in absolute value for any steady trend.
+            prefixes. Means hide the scatter: it is near 1 in absolute value for any steady trend.
         spearman_of_prefixes: rank correlation of depth and successes over prefixes.
         w, b: logistic fit :math:`\sigma(w\,\text{depth} + b)` of recoverable or not.
         auc: chance that a recoverable prefix is the shallower one of a random pair of both kinds, ties half; below
@@ -144,7 +144,7 @@ def relation(prefixes: Prefixes, bins: int = BINS) -> Relation:
     >>> round(found.spearman_of_bins, 3), round(found.auc, 3), bool(found.w < 0)
     (-1.0, 0.738, True)
     """
-    verified = prefixes.of(prefixes.tries_N > 0)
+    verified = prefixes.of(prefixes.samples_N > 0)
     told = [row for row in by_depth(verified, bins) if row.prefixes >= LEAST]
     return Relation(
         _spearman([row.depth for row in told], [row.share for row in told]),

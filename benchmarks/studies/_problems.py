@@ -89,5 +89,5 @@ def tallies(found: Counts, n: int) -> list[Tally]:
 
 
 def ends(found: Any) -> Ends:
-    """Both ends of whatever has a low and a high."""
+    """Lower and upper bound of anything with a low and a high."""
     return float(found.low), float(found.high)

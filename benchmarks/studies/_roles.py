@@ -22,14 +22,14 @@ class Roles(NamedTuple):
     of: Callable[[Sequence[str]], list[int]]
 
 
-def in_countdown(pieces: Sequence[str]) -> list[int]:
+def in_countdown(texts: Sequence[str]) -> list[int]:
     """By place; every token is a character. A number may take several.
 
     >>> [COUNTDOWN.names[role] for role in in_countdown("9-8=1,2 1")[:4]]
     ['first operand', 'operator', 'second operand', 'second operand']
     """
     found, role = [], 0
-    for character in pieces:
+    for character in texts:
         if not character:
             found.append(-1)
         elif character in "+-*/":
@@ -41,20 +41,20 @@ def in_countdown(pieces: Sequence[str]) -> list[int]:
     return found
 
 
-def in_prose(pieces: Sequence[str]) -> list[int]:
+def in_prose(texts: Sequence[str]) -> list[int]:
     """By the word that a token begins or goes on with; a space belongs to what follows it.
 
     >>> [PROSE.names[role] for role in in_prose(["For", " Ben", " it", " is", " ", "4", "2", " plus", " 5", "."])]
     ['word', 'name', 'word', 'word', 'number', 'number', 'number', 'operation', 'number', 'mark']
     """
-    text = "".join(pieces)
+    text = "".join(texts)
     roles = [-1] * (len(text) + 1)
     for match in _WORD.finditer(text):
         roles[match.start() : match.end()] = [_role(match[1])] * len(match[0])
     found, at = [], 0
-    for piece in pieces:
-        found.append(roles[at] if piece else -1)
-        at += len(piece)
+    for text in texts:
+        found.append(roles[at] if text else -1)
+        at += len(text)
     return found
 
 

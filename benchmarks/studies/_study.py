@@ -22,7 +22,13 @@ from matplotlib.figure import Figure
 import outrider
 
 HERE = Path(__file__).parent
-BLUE, ORANGE, GREEN, GREY, RED = "#0072B2", "#E69F00", "#009E73", "#999999", "#D55E00"  # told apart by all eyes
+BLUE, ORANGE, GREEN, GREY, RED = (
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#999999",
+    "#D55E00",
+)  # distinct for colour-blind readers too
 PINK, SKY, BLACK = "#CC79A7", "#56B4E9", "#000000"
 
 

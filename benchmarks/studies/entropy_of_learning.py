@@ -81,8 +81,8 @@ def responses(run: Path, roles: Roles) -> Responses:
     table = RunFolder(run).rollouts.table(columns).combine_chunks()
     tokens, entropies = (table[name].combine_chunks() for name in ("token_ids", "entropies"))
     outcome = np.array(table["outcome"].to_pylist())
-    pieces = vocabulary(run)
-    kinds = [roles.of([pieces[token] for token in each]) for each in tokens.to_pylist()]
+    texts = vocabulary(run)
+    kinds = [roles.of([texts[token] for token in each]) for each in tokens.to_pylist()]
     return Responses(
         step=table["step"].to_numpy(),
         size=np.array(table["level"].to_pylist()).astype(np.int64),

@@ -1,10 +1,10 @@
-"""How often is an answer right by luck, where a response is verified by its last number alone?
+"""How often is an answer right by chance, where a response is verified by its last number alone?
 
-Claim (any report of pass@k on problems whose answers are small numbers): with many tries some are right by chance, so
+Claim (any report of pass@k on problems whose answers are small numbers): with many samples some are right by chance, so
 pass@k at large k measures luck too.
 
 Ours: the base of the setting ``prose``, 64 samples of each of the first 300 held-out problems of two to eight steps.
-*By luck*: the answers given to one problem, verified by the answer to another problem with as many steps; pass@k of
+*By chance*: the answers given to one problem, verified by the answer to another problem with as many steps; pass@k of
 each pair as of a problem. What a policy knows of a problem is in the first and not in the second, but for what answers
 of a level share; so where both agree, nothing more was known.
 
@@ -61,7 +61,7 @@ def by_level(problems: Sequence[Problem], answers: Mapping[str, Sequence[str]]) 
         others = [(answers[one.id], str(other.answer)) for one in members for other in members if one is not other]
         found[level] = {
             **{f"pass@{k}": pass_rates(own, k) for k in KS},
-            **{f"pass@{k} by luck": pass_rates(others, k) for k in KS},
+            **{f"pass@{k} by chance": pass_rates(others, k) for k in KS},
             "most common answer": Counter(str(problem.answer) for problem in members).most_common(1)[0][1]
             / len(members),
         }
@@ -74,12 +74,12 @@ def main() -> None:
     measured(out)
     answers: dict[str, list[str]] = defaultdict(list)
     for row in RunFolder(out).rollouts.table(["problem_id", "answer", "stop"], "evaluate").to_pylist():
-        cut_off = StopReason(row["stop"]).truncates  # and not right, whatever its last number is
-        answers[row["problem_id"]].append("" if cut_off else row["answer"] or "")
+        truncated = StopReason(row["stop"]).truncates  # and not right, whatever its last number is
+        answers[row["problem_id"]].append("" if truncated else row["answer"] or "")
     numbers: dict[str, Any] = by_level(RECIPE.task.heldout(PROBLEMS), answers)
     figure, axes = panels([f"pass@{k}" for k in KS], (13, 3.2))
     for k, each in zip(KS, axes, strict=True):
-        for name, colour in (("", BLUE), (" by luck", GREY)):
+        for name, colour in (("", BLUE), (" by chance", GREY)):
             label = name.strip() or "own answer"
             each.plot([*numbers], [row[f"pass@{k}{name}"] for row in numbers.values()], "o-", color=colour, label=label)
         each.set(xlabel="steps", ylim=(0, None))

@@ -10,15 +10,15 @@ What is measured of a step is the variance of the unbiased estimate of the mean 
 logits, as ``invest`` has it: the mean over problems of noise times p (1 - p) / (n - 1), by what pass rates and noises
 are. It is divided by that of the same number of rollouts for everybody at as many tokens as were spent, so 1 is
 uniform. The one who knows spends the same tokens, rollout by rollout where they take most off; everybody gets two at
-least. So ``invest`` is measured in a world that is as it believes: beta distributions, noises that do not depend on the
-end of a response. Counts of DARS and XRPO depend on how rollouts ended, and then an estimate from all rollouts of a
-problem together is biased: theirs is the variance at such counts, and they go for something else. Less is not more
+least. So ``invest`` is measured in an environment that matches its model: beta distributions, noises that do not depend
+on the end of a response. Counts of DARS and XRPO depend on how rollouts ended, and then an estimate from all rollouts
+of a problem together is biased: theirs is the variance at such counts, and they go for something else. Less is not more
 success: it is what a method that goes for the mean pass rate has to offer by allocation alone.
 
 Second row: how far such steps take the mean pass rate to first order, squared, per token, by what ``worth.py``
 measured; uniform's is 1. Rollouts weigh alike, but for ``invest``, whose credit has problems weigh alike. ``choose``
 decides which problems come up and allots nothing among them, so it is in this row alone, and beside it the same rule by
-what is so instead of by what is believed.
+what is so instead of by predictions.
 
 Command: ``python benchmarks/studies/regret.py``, seven minutes of a core. Seeds 0 to 2, of problems and draws. See
 ``README.md``.

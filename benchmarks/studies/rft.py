@@ -1,4 +1,4 @@
-"""Does rejection fine-tuning keep what RL narrows, and is what it keeps worth something to RL later?
+"""Does rejection fine-tuning keep what RL narrows, and does what it keeps help RL later?
 
 Claims (arXiv 2508.07534, section 4.4.1, Table 3; Qwen2.5-32B, iterations of 1,100 responses): imitating the policy's
 own right responses raises pass@1; 5 % of wrong ones, or choosing those of high entropy or rollout branching factor,
@@ -7,7 +7,7 @@ later. And its pipeline, SFT on new data before RL, raises what RL alone only sh
 
 Ours: the shipped base in two settings, today's Countdown and a frontier of wider numbers where most problems are not
 solved. *Table 3*: ``outrider bench`` of GRPO and the five recipes, equal tokens, learning rate tuned for each. *Later*:
-GRPO from each of their last policies, seed by seed, with as many tokens again, on other problems and with a fresh
+GRPO from each of their last policies, seed by seed, with as many tokens again, on other problems and with a new
 optimizer; GRPO from GRPO's is what it is compared with, and its learning rate is the one tuned from the base.
 *Pipeline* (frontier alone, of whose problems nine in ten are wider than any that the base saw): SFT on given solutions
 of frontier problems, RL from the base, RL from that SFT.

@@ -93,8 +93,8 @@ def changes(folder: Path, window: Window, roles: Roles) -> Changes:
     advantage = np.array([rollouts[key][1] or 0.0 for key in keys])
     lengths = table.filter(starts)["length"].to_numpy().astype(np.int64)
     texts = vocabulary(window.run)
-    pieces = [texts[token] for token in table["token_id"].to_pylist()]
-    kinds = [roles.of(pieces[end - length : end]) for end, length in zip(lengths.cumsum(), lengths, strict=True)]
+    texts = [texts[token] for token in table["token_id"].to_pylist()]
+    kinds = [roles.of(texts[end - length : end]) for end, length in zip(lengths.cumsum(), lengths, strict=True)]
     kept, kept_T = advantage != 0, np.repeat(advantage != 0, lengths)
 
     def column(name: str) -> NDArray[np.float64]:

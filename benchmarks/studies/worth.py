@@ -1,4 +1,4 @@
-r"""What is a rollout worth: how far does it move the policy towards the goal, and how far at random?
+r"""The value of a rollout: how far does it move the policy towards the goal, and how far at random?
 
 A step with estimates :math:`g_i` of the gradients of problems that had :math:`n_i` rollouts of :math:`c_i` tokens each,
 weighed by :math:`w_i`, adds :math:`\sum_i w_i C_i` to the goal :math:`J`, the mean pass rate, to first order. With
@@ -8,7 +8,7 @@ weighed by :math:`w_i`, adds :math:`\sum_i w_i C_i` to the goal :math:`J`, the m
 
 a step of given length gains :math:`\sum_i w_i C_i / (\sum_i w_i^2 N_i / n_i)^{1/2}` where noise is most of it. Under
 the best weights, :math:`w_i \propto n_i C_i / N_i`, the square of that is :math:`\sum_i n_i C_i^2 / N_i`. So a token of
-problem i is worth :math:`C_i^2 / (N_i c_i)`.
+the value of a token on problem i is :math:`C_i^2 / (N_i c_i)`.
 
 Measured on 240 training problems of the frontier, by the policy that is given: 64 responses say in which class a
 problem is, two times 64 its gradient (``_worth.py``), by leave-one-out, in the plain metric and in that of Adam. How C
@@ -143,7 +143,7 @@ def fitted(found: Measured, value_P: Floats) -> dict[str, list[float]]:
 
 
 def draw(numbers: Mapping[str, Any]) -> Any:
-    titles = ["towards the goal, by pass rate", "noise of a rollout, by pass rate", "worth of a token"]
+    titles = ["towards the goal, by pass rate", "noise of a rollout, by pass rate", "value of a token"]
     figure, (towards, noise, worth) = panels(titles, (14, 4.2))
     for shift, (policy, colour) in zip((-0.1, 0.1), zip(numbers, (GREY, BLUE), strict=False), strict=False):
         groups = numbers[policy]["plain"]["groups"]

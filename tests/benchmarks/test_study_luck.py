@@ -26,9 +26,9 @@ def test_a_policy_that_knows_nothing_is_as_good_by_luck_and_one_that_knows_is_no
         if problem.level == "2":
             blind[problem.id][:32] = [str(problem.answer)] * 32
     found = study.by_level(problems, blind)
-    assert found["3"]["pass@1"] == pytest.approx(found["3"]["pass@1 by luck"], abs=0.02)
-    assert found["3"]["pass@8 by luck"] == pytest.approx(1 - 0.9**8, abs=0.02)
+    assert found["3"]["pass@1"] == pytest.approx(found["3"]["pass@1 by chance"], abs=0.02)
+    assert found["3"]["pass@8 by chance"] == pytest.approx(1 - 0.9**8, abs=0.02)
     assert found["2"]["pass@1"] == pytest.approx(0.55, abs=0.02)
     # of 39 others three have the same answer, and to these what is known is right too
-    assert found["2"]["pass@1 by luck"] == pytest.approx(0.05 + 0.5 * 3 / 39, abs=0.01)
+    assert found["2"]["pass@1 by chance"] == pytest.approx(0.05 + 0.5 * 3 / 39, abs=0.01)
     assert found["2"]["most common answer"] == 0.1
