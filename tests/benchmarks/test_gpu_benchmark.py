@@ -41,7 +41,7 @@ def test_every_measurement_of_ours_runs(
         found[case.name] = json.loads(capsys.readouterr().out.splitlines()[-1])
     size = gpu.SIZES["tiny"]
     for name, result in found.items():
-        tokens = (size.micro_rows * TIMES if "/head/" in name else size.rows) * size.response
+        tokens = (size.micro_batch * TIMES if "/head/" in name else size.rows) * size.response
         if not name.endswith("/model"):
             assert result["tokens_per_second"] > 0
             assert 0.9 * tokens / 1.001 < result["tokens_per_second"] * result["seconds"] < 4 * tokens, name
@@ -63,7 +63,7 @@ def test_useful_operations_are_those_that_pytorch_counts(gpu: ModuleType) -> Non
     import _gpu_parts
 
     size = _gpu_model.SIZES["tiny"]
-    model = _gpu_model.fresh(size)
+    model = _gpu_model.new_model(size)
     model.set_attn_implementation("eager")
     length = size.prompt + size.response
     ids = torch.randint(3, size.vocabulary, (size.rows, length)).to(model.device)

@@ -32,7 +32,7 @@ def test_a_dry_run_says_it_in_comments(capsys: pytest.CaptureFixture[str], tmp_p
     shown = capsys.readouterr().out
     assert "# at most 4,608 rollouts and 3,538,944 generated tokens a step (64 problems, 768 tokens" in shown
     assert "GiB at its peak for 448,128 parameters: libraries 0.50, weights" in shown
-    assert "#   while it samples: keys and values" in shown
+    assert "#   while it samples: KV cache" in shown
     assert "#   while it learns: activations" in shown
     assert "GiB of this machine, with" in shown
     (tmp_path / "again.yaml").write_text(shown)
@@ -75,7 +75,7 @@ def test_servers_are_told_what_to_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     told = lines(monkeypatch, Devices(1, 80 << 30, "this machine", host=True), "train.ranks=2", servers)
     (said,) = (line for line in told if "vLLM" in line)
     assert said.startswith("each vLLM server, beside this: weights 0.00 in float32, and ")
-    assert said.endswith("for keys and values of the 60 rollouts that it is asked for at a time")
+    assert said.endswith("for the KV cache of the 60 rollouts that it is asked for at a time")
     assert not any("while it samples" in line for line in told)
     assert "of the 128 rollouts" in next(
         line for line in lines(monkeypatch, None, servers.replace("30", "640")) if "vLLM" in line

@@ -123,13 +123,13 @@ def test_the_samplers_copy_is_what_the_fused_decoder_holds(family: str, tied: bo
     assert memory(recipe, shape, family).held["sampler's copy"] == pytest.approx(copied, rel=0.02)
 
 
-def test_keys_and_values_are_those_of_a_wave() -> None:
+def test_kv_cache_of_a_wave() -> None:
     """All responses of a step in one wave, as long as the context allows; the prompts that they continue; and a layer
     twice, of the two that there are."""
     model = random_model("qwen3", hidden_size=32)
     use_plans(model)
     recipe = load_recipe("grpo", ["explore.0.n=2", "train.problems=3", "sample.max_tokens=900"])
-    told = memory(recipe, shape_of(model.config.to_dict()), "qwen3").phases["samples"]["keys and values"]
+    told = memory(recipe, shape_of(model.config.to_dict()), "qwen3").phases["samples"]["KV cache"]
     held = 0
     for rows in (3, 6, 6 // 2):
         store = Store(torch.zeros(rows, dtype=torch.int64), 128, 2)

@@ -324,7 +324,7 @@ def test_a_run_whose_first_stage_shows_hints_has_no_first_tries(share: float) ->
         f"(CASE WHEN hash(group_id) % 10 < {10 * share:.0f} THEN 'seeded' ELSE context END AS context) FROM rollouts"
     )
     run.db.execute("CREATE OR REPLACE TEMP VIEW rollouts AS SELECT * FROM hinted")
-    with pytest.raises(Lacking, match="0-uniform does not draw for all problems"):
+    with pytest.raises(Lacking, match="which the first stage 0-uniform does not sample"):
         by_step(run)
     assert examine(run).findings == []
 

@@ -218,5 +218,5 @@ def test_a_leftover_of_a_killed_write_is_removed_and_told(tmp_path: Path) -> Non
     (tmp_path / "run" / "rollouts" / ".train-00000002.parquet.tmp").write_bytes(b"PAR1 half of it")
     assert len(RunFolder(tmp_path / "run").rollouts.read()) == 1
     with RunFolder.open(tmp_path / "run") as run:
-        assert run.notices == ["removed rollouts/.train-00000002.parquet.tmp, which a cut-off write had left."]
+        assert run.notices == ["removed rollouts/.train-00000002.parquet.tmp, which an interrupted write had left."]
     assert len(list((tmp_path / "run" / "rollouts").iterdir())) == 1
