@@ -50,7 +50,7 @@ def bootstrap_mean(
 
     Degenerate cases: NaN values are left out, and ``problems`` counts the problems of the rest. No interval (NaN) for
     ``resamples = 0`` and for fewer than two problems. If all values are equal the interval has no width, which is too
-    good to be true; how often intervals hold the truth, in such and other cases, is simulated: docs/intervals.md.
+    good to be true; docs/intervals.md has the simulated coverage of this and other cases.
 
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13; of clusters, Davison and
     Hinkley, "Bootstrap Methods and their Application", 1997, section 3.8.
