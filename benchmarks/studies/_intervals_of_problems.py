@@ -214,6 +214,7 @@ def _same(value: dict[str, float]) -> Callable[[], dict[str, float]]:
 EVALUATION = "Used by tables of evaluations, the frontiers of reports and comparisons, and `score`."
 CHANGE = "Used by the demo's table, reports, comparisons and the finding *coverage narrowing*."
 GROUPS = "Used by the report's frontier if a run has no evaluation. Problems may have groups in several steps."
+DIVERSITY = "Used by the diversity of answers in a comparison."
 TOKENS = (
     "Means over tokens by position, outcome, entropy and category, used by reports, analyses and the branching factor."
 )
@@ -239,7 +240,7 @@ PROBLEMS = [
         partial(_visits, 30, VISITS["30 problems, 10 groups each"][1], False),
     ),
     *(
-        Case("answers and texts", "Used by the diversity of answers in a comparison.", f"{n} problems", _answers_truth, partial(_answers, n))
+        Case("answers and texts", DIVERSITY, f"{n} problems", _answers_truth, partial(_answers, n))
         for n in (100, 20)
     ),
     *(

@@ -137,8 +137,8 @@ RECIPES = [
         )
     ),
     *(
-        Case("bench", BENCH, f"{seeds} seeds, 300 problems, normal effects: {', '.join(map(str, sds))}", lambda: {"mean": 0.0},
-             partial(_normal, seeds, sds))
+        Case("bench", BENCH, f"{seeds} seeds, 300 problems, normal effects: {', '.join(map(str, sds))}",
+             lambda: {"mean": 0.0}, partial(_normal, seeds, sds))
         for sds in ((0.006, 0.1, 0.15), (0.015, 0.15, 0.35), (0.02, 0.05, 0.05))
         for seeds in (5, 3, 2)
     ),
