@@ -72,13 +72,13 @@ def page(numbers: Mapping[str, Any]) -> str:
         "",
         READING.strip(),
         "",
-        "**How to read the tables.** *coverage* is the share of intervals that contain the true value. Nominal "
-        "coverage is 0.95, or 0.997 for findings, which use three standard errors. *below* and *above* are the shares of "
-        "intervals entirely below and above the true value. *off by* is the median distance from the true value to "
-        "the nearer end of these intervals. *none* is the share of draws without an interval. **Bold** marks coverage "
-        "below 0.90, or below 0.98 for findings. Pass rates are drawn from Beta(0.6, 0.9) unless a row says "
-        "otherwise. "
-        "*Normal effects* gives the standard deviations of seed effects, problem effects and residuals.",
+        "**How to read the tables.** *coverage* is the share of intervals that contain the true value. "
+        "Nominal coverage is 0.95, or 0.997 for findings, which use three standard errors. *below* and "
+        "*above* are the shares of intervals entirely below and above the true value. *off by* is the median "
+        "distance from the true value to the nearer end of these intervals. *none* is the share of draws "
+        "without an interval. **Bold** marks coverage below 0.90, or below 0.98 for findings. Pass rates are "
+        "drawn from Beta(0.6, 0.9) unless a row says otherwise. *Normal effects* gives the standard "
+        "deviations of seed effects, problem effects and residuals.",
         "",
         f"**How it was measured.** [`{Path(__file__).name}`](../benchmarks/studies/{Path(__file__).name}) writes this "
         f"page: `{about['command']}`, Outrider {about['versions']['outrider']}, NumPy {about['versions']['numpy']}, "
