@@ -378,7 +378,7 @@ def test_a_key_into_another_piece_says_what_to_write_instead(write, override, pl
     """Not ``task.countdown.gym is not a key (known: cap, highest, pool, seed, sizes)``, which helps nobody."""
     path = write(RECIPE, "task: countdown", "task: countdown\nobjective: {surrogate: {clip: {}}}")
     [other] = [word for word in override.partition("=")[0].split(".") if word in whole][:1]
-    expected = f"{place} is {name!r}, which has no {other!r}; to put another in its place, write it as a whole: "
+    expected = f"{place} is {name!r}, which has no {other!r}; to replace it, write it as a whole: "
     assert sentence(path, [override]) == f"{override}: {expected}'{place}={whole}'"
 
 

@@ -151,7 +151,9 @@ def test_a_model_without_a_path_is_refused_with_its_class_and_figures() -> None:
     with pytest.raises(UserError) as refusal:
         ready(policy_of("Doge"))
     sentence = str(refusal.value)
-    assert sentence.startswith("DogeForCausalLM cannot be used here: no path reproduces the log-probabilities of its own")
+    assert sentence.startswith(
+        "DogeForCausalLM cannot be used here: no path reproduces the log-probabilities of its own"
+    )
     assert "the packed path differs by" in sentence
     assert "policy.check=false runs the model anyway" in sentence
 

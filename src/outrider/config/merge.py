@@ -94,7 +94,7 @@ def _refuse_other_component(place: Any, path: Path, rest: list[str], value: Any,
         value = {step: value}
     here = origin.prefix + dotted(path)
     raise UserError(
-        f"{origin.where}: {here} is {name!r}, which has no {rest[0]!r}; to put another in its place, write it as a "
+        f"{origin.where}: {here} is {name!r}, which has no {rest[0]!r}; to replace it, write it as a "
         f"whole: '{here}={flow(value)}'"
     )
 

@@ -21,7 +21,7 @@ OnMain = Callable[[Callable[[], Any]], Any]
 """Calls a function on one process of a run and gives its result to all."""
 
 _PREFIX, _LOCK = "outrider-weights-", "lock"
-MERGED = "the whole weights are handed over in each step, the adapter added"
+MERGED = "merged weights are sent in each step"
 
 
 class HandedWeights:
@@ -78,7 +78,7 @@ class HandedWeights:
             self._lock = (folder / _LOCK).open("wb")  # the one before is closed, and its folder removed
         except OSError as error:
             raise UserError(
-                f"engine.sampler.vllm.folder: weights cannot be handed over in {self._parent} ({error.strerror})"
+                f"engine.sampler.vllm.folder: weights cannot be written to {self._parent} ({error.strerror})"
             ) from error
         self._lock.write(f"{os.getpid()} {' '.join(sys.argv)}\n".encode())  # for whoever wonders whose it is
         self._lock.flush()
