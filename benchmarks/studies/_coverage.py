@@ -1,4 +1,4 @@
-"""Counting how often an interval holds the truth."""
+"""Empirical coverage of an interval."""
 
 from __future__ import annotations
 

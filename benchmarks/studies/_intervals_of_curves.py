@@ -35,8 +35,8 @@ def alike(rho: float, rng: Generator, n: int) -> Floats:
 
 NOISES: dict[str, Noise] = {
     "independent noise": independent,
-    "neighbours alike, 0.5": partial(alike, 0.5),
-    "neighbours alike, 0.9": partial(alike, 0.9),
+    "autocorrelation 0.5": partial(alike, 0.5),
+    "autocorrelation 0.9": partial(alike, 0.9),
 }
 
 
@@ -45,14 +45,14 @@ NOISES: dict[str, Noise] = {
 
 def _trend(steps: int, noise: Noise, rng: Generator) -> Drawn:
     values = 0.3 + 0.2 * np.arange(steps) / steps + 0.04 * noise(rng, steps)
-    return {"last less first quarter": ends(change(values)), "last quarter": ends(level(values))}
+    return {"last quarter minus first": ends(change(values)), "last quarter": ends(level(values))}
 
 
 def _trend_truth(steps: int) -> dict[str, float]:
     values = 0.3 + 0.2 * np.arange(steps) / steps
     m = max(3, steps // 4)
     before, after = float(values[:m].mean()), float(values[-m:].mean())
-    return {"last less first quarter": after - before, "last quarter": after}
+    return {"last quarter minus first": after - before, "last quarter": after}
 
 
 def _share(problems: int, rates: Callable[[Generator, int], Floats], visits: int, rng: Generator) -> Drawn:
@@ -68,7 +68,7 @@ def _share_truth(rates: Callable[[Generator, int], Floats]) -> dict[str, float]:
 def _left(steps: int, noise: Noise, rng: Generator) -> Drawn:
     fallen = np.where(np.arange(steps) < 2, 0.0, -1.6)
     low, high = ends(_from_the_first(fallen + 0.1 * noise(rng, steps)))
-    return {"share of entropy left": (math.exp(low), math.exp(high))}
+    return {"share of initial entropy": (math.exp(low), math.exp(high))}
 
 
 # ---- saturation
@@ -90,22 +90,22 @@ def _exchange(steps: int, noise: Noise, rng: Generator) -> Drawn:
     entropies = 0.3 + 0.7 * np.exp(-3 * np.arange(steps) / steps)
     rewards = 0.9 - 0.2 * np.exp(entropies) + 0.02 * noise(rng, steps)
     found = fit_exchange(entropies, rewards, resamples=500, seed=int(rng.integers(2**31)))
-    return {"a": ends(found.a), "success without entropy": ends(found.ceiling)}
+    return {"a": ends(found.a), "success at zero entropy": ends(found.ceiling)}
 
 
-SHARE = "Shares in findings: truncation, dead prompts, unjudged, duplicates."
-TREND = "Trends in findings: no rise, length drift, reward without success, stale sampler."
-SATURATION = "The finding *saturation*: where success bends, and its slopes before and after."
-EXCHANGE = "The law between entropy and success in a report, at most 100 points."
+SHARE = "Used by the findings on truncation, dead prompts, unverified responses and duplicates."
+TREND = "Used by the findings on missing rise, length drift, reward without success and stale sampler."
+SATURATION = "Used by the finding *saturation*: the step at which success levels off, and the slopes before and after."
+EXCHANGE = "Used by a report's fit of success against entropy, with at most 100 points."
 CURVES = [
     *(
         Case("share of a finding", SHARE, name, partial(_share_truth, rates), partial(_share, problems, rates, visits),
              nominal=round(LEVEL, 4))
         for name, problems, rates, visits in (
-            ("160 problems, once each", 160, spread, 1),
-            ("16 problems, in all of 10 steps", 16, spread, 10),
-            ("160 problems, once each, 5 % not 0", 160, few_solvable, 1),
-            ("16 problems, in all of 10 steps, 5 % not 0", 16, few_solvable, 10),
+            ("160 problems, 1 group each", 160, spread, 1),
+            ("16 problems, 10 groups each", 16, spread, 10),
+            ("160 problems, 1 group each, 5 % not 0", 160, few_solvable, 1),
+            ("16 problems, 10 groups each, 5 % not 0", 16, few_solvable, 10),
         )
     ),
     *(
@@ -115,9 +115,9 @@ CURVES = [
         for name, noise in NOISES.items()
     ),
     *(
-        Case("entropy left", "The finding *entropy collapse*: the end of a run against its first step.",
-             f"{steps} steps, {name}", lambda: {"share of entropy left": math.exp(-1.6)}, partial(_left, steps, noise),
-             nominal=round(LEVEL, 4))
+        Case("entropy left", "Used by the finding *entropy collapse*: the end of a run against its first step.",
+             f"{steps} steps, {name}", lambda: {"share of initial entropy": math.exp(-1.6)},
+             partial(_left, steps, noise), nominal=round(LEVEL, 4))
         for steps in (24, 200)
         for name, noise in NOISES.items()
     ),
@@ -129,7 +129,7 @@ CURVES = [
     ),
     *(
         Case("exchange of entropy", EXCHANGE, f"100 points, {name}",
-             lambda: {"a": 0.2, "success without entropy": 0.7}, partial(_exchange, 100, noise), 500)
+             lambda: {"a": 0.2, "success at zero entropy": 0.7}, partial(_exchange, 100, noise), 500)
         for name, noise in NOISES.items()
     ),
 ]  # fmt: skip

@@ -69,10 +69,10 @@ def _change(population: Population, rng: Generator) -> Drawn:
 
 
 VISITS = {
-    "30 problems, each in all of 10 steps": (30, lambda rng, p: np.full(len(p), 10)),
-    "60 problems, one to eight times": (60, lambda rng, p: 1 + rng.binomial(7, 0.4, len(p))),
-    "60 problems, hard ones more often": (60, lambda rng, p: 1 + rng.binomial(9, 1 - p)),
-    "200 problems, once each": (200, lambda rng, p: np.ones(len(p), int)),
+    "30 problems, 10 groups each": (30, lambda rng, p: np.full(len(p), 10)),
+    "60 problems, 1 to 8 groups each": (60, lambda rng, p: 1 + rng.binomial(7, 0.4, len(p))),
+    "60 problems, more groups for hard ones": (60, lambda rng, p: 1 + rng.binomial(9, 1 - p)),
+    "200 problems, 1 group each": (200, lambda rng, p: np.ones(len(p), int)),
 }
 
 
@@ -136,14 +136,14 @@ def _tokens(problems: int, rng: Generator) -> Drawn:
     profile = means_by_group(values, half, owners, ["first half", "second half"])
     profile = profile.over_problems(of, RESAMPLES, int(rng.integers(2**31)))
     change = profile.difference("first half", "second half")
-    return {"mean of the first half": ends(profile["first half"]), "second less first": ends(change)}
+    return {"mean of the first half": ends(profile["first half"]), "second half minus first": ends(change)}
 
 
 def _tokens_truth() -> dict[str, float]:
     _, length, first, second = _responses(np.random.default_rng(95), MANY, 1)
     early, late = length // 2, length - length // 2
     one, other = (first * early).sum() / early.sum(), (second * late).sum() / late.sum()
-    return {"mean of the first half": float(one), "second less first": float(other - one)}
+    return {"mean of the first half": float(one), "second half minus first": float(other - one)}
 
 
 def _changes(rng: Generator, problems: int) -> tuple[Floats, Floats, Floats]:
@@ -159,7 +159,7 @@ def _largest(problems: int, rng: Generator) -> Drawn:
     unsure = (rng.random(len(size)) < 0.2).astype(int)
     size = size * (1 + unsure)
     found = largest_by_group(size, lengths, unsure, ["sure", "unsure"])
-    return {"unsure tokens": ends(found.over_problems(of, RESAMPLES, int(rng.integers(2**31)))["unsure"])}
+    return {"uncertain tokens": ends(found.over_problems(of, RESAMPLES, int(rng.integers(2**31)))["unsure"])}
 
 
 def _largest_truth() -> dict[str, float]:
@@ -167,7 +167,7 @@ def _largest_truth() -> dict[str, float]:
     _, _, size = _changes(rng, MANY // 100)
     unsure = rng.random(len(size)) < 0.2
     size = size * (1 + unsure)
-    return {"unsure tokens": float((size[unsure] > np.quantile(size, 0.8)).mean())}
+    return {"uncertain tokens": float((size[unsure] > np.quantile(size, 0.8)).mean())}
 
 
 def _correlation(problems: int, rng: Generator) -> Drawn:
@@ -211,11 +211,14 @@ def _same(value: dict[str, float]) -> Callable[[], dict[str, float]]:
     return lambda: value
 
 
-EVALUATION = "Tables of evaluations on the screen and on pages, the report's and the comparison's frontiers, `score`."
-CHANGE = "Changes between two evaluations: the demo's table, reports, comparisons, the finding *coverage narrowing*."
-GROUPS = "The report's frontier where a run has no evaluation: groups of problems that come up in several steps."
-TOKENS = "Means over tokens by position, outcome, entropy and category: reports, analyses, branching factor."
-BOUND = "*Problems without any success* in a report, unsolved problems in a comparison: one-sided."
+EVALUATION = "Used by tables of evaluations, the frontiers of reports and comparisons, and `score`."
+CHANGE = "Used by the demo's table, reports, comparisons and the finding *coverage narrowing*."
+GROUPS = "Used by the report's frontier if a run has no evaluation. Problems may have groups in several steps."
+DIVERSITY = "Used by the diversity of answers in a comparison."
+TOKENS = (
+    "Means over tokens by position, outcome, entropy and category, used by reports, analyses and the branching factor."
+)
+BOUND = "One-sided. Used by *Problems without any success* in a report, and by unsolved problems in a comparison."
 PROBLEMS = [
     *(
         Case("evaluation", EVALUATION, name, partial(_evaluation_truth, of), partial(_evaluation, of))
@@ -232,12 +235,12 @@ PROBLEMS = [
     Case(
         "groups of training",
         GROUPS,
-        "30 problems in all of 10 steps, *groups resampled* (as it was)",
-        partial(_visits_truth, VISITS["30 problems, each in all of 10 steps"][1]),
-        partial(_visits, 30, VISITS["30 problems, each in all of 10 steps"][1], False),
+        "30 problems, 10 groups each, *groups resampled* (old method)",
+        partial(_visits_truth, VISITS["30 problems, 10 groups each"][1]),
+        partial(_visits, 30, VISITS["30 problems, 10 groups each"][1], False),
     ),
     *(
-        Case("answers and texts", "Diversity in a comparison.", f"{n} problems", _answers_truth, partial(_answers, n))
+        Case("answers and texts", DIVERSITY, f"{n} problems", _answers_truth, partial(_answers, n))
         for n in (100, 20)
     ),
     *(
@@ -245,27 +248,27 @@ PROBLEMS = [
         for n in (100, 12)
     ),
     *(
-        Case("tokens among the largest changes", "`outrider analyse shift`.", f"{n} problems, 4 responses each",
+        Case("tokens among the largest changes", "Used by `outrider analyse shift`.", f"{n} problems, 4 responses each",
              _largest_truth, partial(_largest, n), 400)
         for n in (100, 12)
     ),
     *(
-        Case("rank correlation", "`outrider analyse shift`, perplexity against change.",
+        Case("rank correlation", "Used by `outrider analyse shift`: perplexity against change.",
              f"{n} problems, 4 responses each", _same({"Spearman": 6 / math.pi * math.asin(0.4 / 2)}),
              partial(_correlation, n), 300)
         for n in (100, 12)
     ),
     *(
-        Case("bound on a pass rate", BOUND, f"unsolved by {N} samples, of {name}", _same({"pass rate": 0.0}),
+        Case("bound on a pass rate", BOUND, f"0 of {N} samples correct, {name}", _same({"pass rate": 0.0}),
              partial(_bound, of))
         for name, of in {
-            "pass rates all over": POPULATIONS["200 problems"],
-            "5 % that can be solved": POPULATIONS["100, of which 5 % can be solved"],
-            "problems that are all solved by one try in five": Population(64, lambda rng, n: np.full(n, 0.2)),
+            "spread pass rates": POPULATIONS["200 problems"],
+            "5 % solvable": POPULATIONS["100 problems, 5 % solvable"],
+            "every pass rate 0.2": Population(64, lambda rng, n: np.full(n, 0.2)),
         }.items()
     ),
     *(
-        Case("weight of a group", "*Where the signal falls* in a report: 1.96 standard errors.",
+        Case("weight of a group", "1.96 standard errors. Used by *Where the signal falls* in a report.",
              f"{n} problems, 3 groups each", _weights_truth, partial(_weights, n))
         for n in (200, 30)
     ),

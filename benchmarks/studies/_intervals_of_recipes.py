@@ -116,12 +116,12 @@ def _height(line: list[tuple[float, float]], level: float) -> float:
 
 
 LINES = {
-    "both rise to their ends, one farther": (Line((0.5, 1.0), (0.02, 0.04)), Line((0.4, 0.7), (0.0, 0.0))),
-    "the base's two points nearly as high": (Line((0.6, 0.95), (0.0, 0.1)), Line((0.6, 1.2), (0.02, 0.02))),
-    "the other's two points nearly as high": (Line((0.6, 1.2), (0.02, 0.02)), Line((0.6, 0.95), (0.0, 0.1))),
+    "both peak at the end, one higher": (Line((0.5, 1.0), (0.02, 0.04)), Line((0.4, 0.7), (0.0, 0.0))),
+    "the base has two nearly equal points": (Line((0.6, 0.95), (0.0, 0.1)), Line((0.6, 1.2), (0.02, 0.02))),
+    "the other has two nearly equal points": (Line((0.6, 1.2), (0.02, 0.02)), Line((0.6, 0.95), (0.0, 0.1))),
 }
-BENCH = "Tables and bars of `outrider bench`: the two-way layout of seeds and problems."
-EQUAL = "A bench's pass@k at equal pass@1."
+BENCH = "Used by tables and figures of `outrider bench`: the two-way layout of seeds and problems."
+EQUAL = "Used by a bench's pass@k at equal pass@1."
 RECIPES = [
     *(
         Case("bench", BENCH, f"{seeds}, {problems} problems{extra}", partial(_crossed_truth, rates, sd),
@@ -130,15 +130,15 @@ RECIPES = [
             ("5 seeds", 300, spread, "", 0.1),
             ("3 seeds", 300, spread, "", 0.1),
             ("2 seeds", 300, spread, "", 0.1),
-            ("1 seed", 300, spread, ", where seeds have no luck", 0.0),
-            ("1 seed", 300, spread, ", where seeds have luck", 0.1),
+            ("1 seed", 300, spread, ", no seed effect", 0.0),
+            ("1 seed", 300, spread, ", seed effect of SD 0.1", 0.1),
             ("5 seeds", 20, spread, "", 0.1),
-            ("5 seeds", 100, few_solvable, " of which 5 % can be solved", 0.1),
+            ("5 seeds", 100, few_solvable, ", 5 % solvable", 0.1),
         )
     ),
     *(
-        Case("bench", BENCH, f"{seeds} seeds, 300 problems, normal: {', '.join(map(str, sds))}", lambda: {"mean": 0.0},
-             partial(_normal, seeds, sds))
+        Case("bench", BENCH, f"{seeds} seeds, 300 problems, normal effects: {', '.join(map(str, sds))}",
+             lambda: {"mean": 0.0}, partial(_normal, seeds, sds))
         for sds in ((0.006, 0.1, 0.15), (0.015, 0.15, 0.35), (0.02, 0.05, 0.05))
         for seeds in (5, 3, 2)
     ),
@@ -147,7 +147,7 @@ RECIPES = [
              partial(_equal, *lines, 5, 300), 250)
         for name, lines in LINES.items()
     ),
-    Case("bench at equal pass@1", EQUAL, "3 seeds, 60 problems, both rise to their ends, one farther",
-         partial(_equal_truth, *LINES["both rise to their ends, one farther"]),
-         partial(_equal, *LINES["both rise to their ends, one farther"], 3, 60), 250),
+    Case("bench at equal pass@1", EQUAL, "3 seeds, 60 problems, both peak at the end, one higher",
+         partial(_equal_truth, *LINES["both peak at the end, one higher"]),
+         partial(_equal, *LINES["both peak at the end, one higher"], 3, 60), 250),
 ]  # fmt: skip

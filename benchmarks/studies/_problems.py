@@ -36,9 +36,9 @@ POPULATIONS = {
     "200 problems": Population(200, spread),
     "30 problems": Population(30, spread),
     "8 problems": Population(8, spread),
-    "100, of which 5 % can be solved": Population(100, few_solvable),
-    "100, of which 95 % are always solved": Population(100, lambda rng, n: 1 - few_solvable(rng, n)),
-    "30, of which 5 % can be solved": Population(30, few_solvable),
+    "100 problems, 5 % solvable": Population(100, few_solvable),
+    "100 problems, 95 % always solved": Population(100, lambda rng, n: 1 - few_solvable(rng, n)),
+    "30 problems, 5 % solvable": Population(30, few_solvable),
 }
 
 

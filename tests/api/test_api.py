@@ -131,7 +131,7 @@ def test_rows_are_kept_beside_the_run(run: outrider.Run) -> None:
 def test_a_run_goes_on(tmp_path: Path) -> None:
     whole = outrider.train(config=SMALL | {"train.steps": 3}, out="whole")
     short = outrider.train(config=SMALL | {"train.steps": 3, "evaluate.after": False}, out="cut")
-    with pytest.raises(UserError, match=r"was begun otherwise \(evaluate.after: false -> true"):
+    with pytest.raises(UserError, match=r"was started with other settings \(evaluate.after: false -> true"):
         short.resume({"evaluate.after": True})
     for step in (2, 3):  # as a kill after step 1 leaves it
         for folder in (short.path / "checkpoints").glob(f"*{step:08d}*"):
@@ -189,7 +189,9 @@ def test_a_run_whose_component_is_gone_goes_on_by_force_alone() -> None:
     outrider.train(config=config, out="a")
     Path("mine.py").rename("other.py")
     config["explore"] = ["uniform", "other.py:Idle"]
-    with pytest.raises(UserError, match=r"begun otherwise .*cannot be read: explore.1: stage 'mine.py:Idle'"):
+    with pytest.raises(
+        UserError, match=r"started with other settings .*cannot be read: explore.1: stage 'mine.py:Idle'"
+    ):
         outrider.train(config=config, out="a", resume=True)
     assert len(outrider.train(config=config | {"train.steps": 2}, out="a", resume=True, force=True).metrics) == 2
 
@@ -202,12 +204,12 @@ def test_a_run_whose_reward_function_changed_goes_on_by_force_alone() -> None:
     assert run.config["components"]["mine.py:reward"]["source"]
     assert len(outrider.train(config=config, out="a", resume=True, **given).metrics) == 1
     Path("mine.py").write_text("def reward(problem, completion):\n    return 0.0\n")
-    with pytest.raises(UserError, match=r"begun otherwise \(components.mine.py:reward.source: "):
+    with pytest.raises(UserError, match=r"started with other settings \(components.mine.py:reward.source: "):
         outrider.train(config=config, out="a", resume=True, **given)
     outrider.train(config=config, out="a", resume=True, force=True, **given)
 
     here = outrider.train(config=SMALL | {"train.steps": 1}, out="b", reward=lambda problem, completion: 1.0, **given)
-    with pytest.raises(UserError, match=r"begun otherwise \(components."):
+    with pytest.raises(UserError, match=r"started with other settings \(components."):
         here.resume(reward=lambda problem, completion: 0.0)
 
 

@@ -126,7 +126,7 @@ def test_cases_know_their_truths(study):
     for case in study.CASES:
         if (case.interval, case.population) in {
             ("evaluation", "200 problems"),
-            ("groups of training", "60 problems, hard ones more often"),
+            ("groups of training", "60 problems, more groups for hard ones"),
             ("tokens", "100 problems, 4 responses each"),
             ("bench", "5 seeds, 300 problems"),
             ("rank correlation", "100 problems, 4 responses each"),

@@ -208,12 +208,11 @@ def test_sft_starts_from_the_base_models_own_settings(called, capsys):
         ),
         (
             ["train", "grpo", "profile=gsm8k-0.5b"],
-            "profile=gsm8k-0.5b: a recipe's setting (once: its profile) is chosen by --setting gsm8k-0.5b (setting= in "
-            "Python)",
+            "profile=gsm8k-0.5b: profile is now called setting; use --setting gsm8k-0.5b (setting= in Python)",
         ),
         (
             ["validate", "grpo", "profile=null"],
-            "profile=null: a recipe's setting (once: its profile) is chosen by --setting paper (setting= in Python)",
+            "profile=null: profile is now called setting; use --setting paper (setting= in Python)",
         ),
         (
             ["validate", "countdown", "--setting", "paper"],

@@ -153,9 +153,12 @@ def test_a_model_goes_on_from_what_it_has_learnt(tmp_path: Path, capsys: pytest.
 @pytest.mark.parametrize(
     ("told", "sentence"),
     [
-        ([], r"^base=base:hops has learnt already: say learn\.lr=\.\.\. too; the default, 0\.002, is for new models$"),
-        (["learn.lr=1e-3", "model.layers=4"], "^model.layers is of a new model, and base=base:hops is none$"),
-        (["learn.lr=1e-3", "seed=0"], "^seed is of a new model, and base=base:hops is none$"),
+        ([], r"^base=base:hops is already trained: set learn\.lr=\.\.\. too; the default, 0\.002, is for new models$"),
+        (
+            ["learn.lr=1e-3", "model.layers=4"],
+            "^model.layers applies only to new models, and base=base:hops is trained$",
+        ),
+        (["learn.lr=1e-3", "seed=0"], "^seed applies only to new models, and base=base:hops is trained$"),
     ],
 )
 def test_what_is_of_new_models_is_not_said_of_others(told: list[str], sentence: str) -> None:

@@ -195,7 +195,7 @@ def sentence(*arguments, **options):
         (
             "explore.0.n: 2",
             "explore.1.n: 2",
-            "x.yaml: settings.small.explore has no member '1', it has 1, counted from 0",
+            "x.yaml: settings.small.explore.1 does not exist: settings.small.explore has 1 entry, numbered from 0",
         ),
         (
             "explore.0.n: 2",
@@ -254,8 +254,8 @@ def test_files_that_cannot_be_read(write, tmp_path):
     [
         ("explore.0.m=3", "explore.0.uniform.m is not a key (known: n)"),
         ("explore.0.uniform.n=-3", "explore.0.uniform.n is -3, but should be at least 1"),
-        ("explore.1.n=3", "explore has no member '1', it has 1, counted from 0"),
-        ("explore.first.n=3", "explore has no member 'first', it has 1, counted from 0"),
+        ("explore.1.n=3", "explore.1 does not exist: explore has 1 entry, numbered from 0"),
+        ("explore.first.n=3", "explore.first does not exist: explore has 1 entry, numbered from 0"),
         ("explore=uniform", 'explore is "uniform", but should be a list'),
         ("lr=1e-4", "lr is not a key (did you mean 'learn.lr'?)"),
         ("train.stepz=3", "train.stepz is not a key (did you mean 'steps'?)"),
@@ -378,7 +378,7 @@ def test_a_key_into_another_piece_says_what_to_write_instead(write, override, pl
     """Not ``task.countdown.gym is not a key (known: cap, highest, pool, seed, sizes)``, which helps nobody."""
     path = write(RECIPE, "task: countdown", "task: countdown\nobjective: {surrogate: {clip: {}}}")
     [other] = [word for word in override.partition("=")[0].split(".") if word in whole][:1]
-    expected = f"{place} is {name!r}, which has no {other!r}; to put another in its place, write it as a whole: "
+    expected = f"{place} is {name!r}, which has no {other!r}; to replace it, write it as a whole: "
     assert sentence(path, [override]) == f"{override}: {expected}'{place}={whole}'"
 
 

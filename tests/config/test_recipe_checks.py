@@ -9,7 +9,7 @@ from outrider.errors import UserError
 @pytest.mark.parametrize(
     ("recipe", "override", "expected"),
     [
-        ("dars-hw", "explore.1.n_max=4", "explore.1: rebalance.n_max comes to 4, below the 8 rollouts of the first"),
+        ("dars-hw", "explore.1.n_max=4", "explore.1: rebalance.n_max is 4, below the 8 rollouts of the first"),
         ("dars-hw", "explore=[rebalance]", "explore.0: rebalance adds to a first pass: put uniform before it"),
         ("xrpo-no-icl", "explore.1.total=128", "explore.1: prioritise.total is 128 rollouts a step, but the stages"),
         ("xrpo-no-icl", "train.problems=64", "explore.1: prioritise.total is 256 rollouts a step, but the stages"),
@@ -20,12 +20,12 @@ from outrider.errors import UserError
         (
             "remax",
             "sample.max_tokens=50",
-            "explore.1: takes responses to have at most 96 tokens, but sample.max_tokens is",
+            "explore.1: assumes responses of at most 96 tokens, but sample.max_tokens is",
         ),
         (
             "grpo",
             "credit.main=[{overlong: {max_tokens: 80, buffer: 9}}, group_mean]",
-            "credit.main.0 takes responses to have at most 80 tokens, but sample.max_tokens is 96",
+            "credit.main.0 assumes responses of at most 80 tokens, but sample.max_tokens is 96",
         ),
         ("grpo", "credit.main=[greedy]", "credit.main compares with the rollouts of a stage 'greedy', which explore"),
         ("tree-grpo", "explore.1.segment=turns", "explore.1: cuts rollouts at their turns, but in task 'countdown'"),
@@ -39,7 +39,7 @@ from outrider.errors import UserError
             "explore=[cures, {prioritise: {total: 256}}]",
             "explore.1: prioritise.total is 256 rollouts a step, but the stages before it draw 256 for 32",
         ),
-        ("dars-hw", "explore=[cures, {rebalance: {n_max: 31}}]", "rebalance.n_max comes to 31, below the 32 rollouts"),
+        ("dars-hw", "explore=[cures, {rebalance: {n_max: 31}}]", "rebalance.n_max is 31, below the 32 rollouts"),
         ("deep-grpo", "explore.1.segment={chunk: {tokens: 96}}", "explore.1: cuts responses every 96 tokens, but none"),
         (
             "grpo",

@@ -43,9 +43,9 @@ def test_methods_fit(recipe: str) -> None:
         ("grpo", "engine={sampler: tinker, learner: {tinker: {url: here}}}", "engine.learner.tinker.url"),
         ("grpo", "engine=tinkr", "engine"),
         ("grpo", "task=hops", "turns of task 'hops' end at texts"),
-        ("attnrl", "explore.0.n=8", "explore.1 measures the policy's attention, for which .* a Tinker service tells"),
-        ("forking-tokens", "explore.0.n=8", "a Tinker service tells no entropies"),
-        ("arpo", "explore.0.n=8", "a Tinker service tells no entropies"),
+        ("attnrl", "explore.0.n=8", "explore.1 needs the policy's attention, which a Tinker service cannot measure"),
+        ("forking-tokens", "explore.0.n=8", "a Tinker service returns no entropies"),
+        ("arpo", "explore.0.n=8", "a Tinker service returns no entropies"),
     ],
 )
 def test_what_does_not_fit_is_refused(recipe: str, override: str, said: str) -> None:

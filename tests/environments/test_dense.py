@@ -64,7 +64,7 @@ def test_an_index_is_kept_and_is_of_one_corpus_and_one_model(dense: Dense, tmp_p
     read = dense.index(PASSAGES, str(place))
     assert read.search("sea", 3) == made.search("sea", 3)
     for options, passages in ((dense.model_copy(update={"passage": "a "}), PASSAGES), (dense, PASSAGES[:2])):
-        with pytest.raises(UserError, match="is the index of another corpus, or was made with other options"):
+        with pytest.raises(UserError, match="is the index of another corpus, or was built with other options"):
             options.index(passages, str(place))
     saved(tmp_path / "model", turned=True)  # another model under the same name
     with pytest.raises(UserError, match=r"was made with another model than .*model is now; remove it"):

@@ -139,7 +139,7 @@ def _with_adapter(folder: Path) -> str:
         difference = adapted(folder)
     except UserError as refusal:
         return f"no: {_reason(str(refusal))}"
-    return "yes" if difference < 1e-3 else f"no: {difference:.1e} apart"
+    return "yes" if difference < 1e-3 else f"no: differs by {difference:.1e}"
 
 
 def _low(folder: Path) -> float:

@@ -367,7 +367,7 @@ def test_vespo_and_the_off_policy_mask_tell_the_tokens_of_a_completion_apart_by_
         (
             {"chain": [{"overlong": {"max_tokens": 96, "buffer": 9}}, "group_mean"]},
             {"max_completion_length": 64},
-            "max_completion_length is 64, but the chain takes responses to have at most 96 tokens",
+            "max_completion_length is 64, but the chain assumes responses of at most 96 tokens",
         ),
         ({"chain": ["stated_goal"]}, {}, "loss_type is 'dapo', whose denominator .* 'dr_grpo' keeps it"),
         ({"chain": ["group_mean"]}, {"loss_type": "vespo"}, "loss_type is 'vespo'"),

@@ -46,7 +46,7 @@ def test_a_step_of_the_most_rows_is_one_optimizer_batch(name, rows) -> None:
 @pytest.mark.parametrize(
     ("name", "override", "said"),
     [
-        ("attnrl", "", "measures the policy's attention"),
+        ("attnrl", "", "needs the policy's attention"),
         ("forking-tokens", "learn.minibatches=1", "objective.select"),
         ("entropy-shaping", "", "entropy of every token"),
         ("arpo", "", "entropy of every token"),

@@ -293,7 +293,7 @@ def test_records_begin_anew_go_on_or_are_anothers(grpo, tmp_path) -> None:
         assert RunFolder.existing(tmp_path / "run").rollouts.steps() == kept
     notices = (tmp_path / "run/notices.txt").read_text()
     assert "set aside what came after step -1" in notices
-    with pytest.raises(UserError, match=r"begun otherwise \(learn\.lr"):
+    with pytest.raises(UserError, match=r"started with other settings \(learn\.lr"):
         records(cases.small("grpo", "learn.lr=0.5")).begin(0)
     with pytest.raises(UserError, match="holds no run"):
         Records(tmp_path / "elsewhere", grpo.recipe).begin(3)

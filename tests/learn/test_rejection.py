@@ -303,7 +303,7 @@ def test_a_run_imitates_what_is_kept_and_counts_the_rest_by_reason(tmp_path) -> 
 @pytest.mark.parametrize("recipe", ["rft-rbf", "rft-noisy-rbf"])
 def test_who_cannot_measure_nucleus_sizes_says_so(recipe: str) -> None:
     for engine in ("engine={learner: fsdp2, sampler: {vllm: {servers: ['http://127.0.0.1:8000']}}}",):
-        with pytest.raises(UserError, match=r"explore.2 measures the policy's branching"):
+        with pytest.raises(UserError, match=r"explore.2 needs the policy's branching factors"):
             load_recipe(recipe, [engine])
 
 

@@ -520,7 +520,7 @@ def test_a_key_that_a_service_repeats_is_not_shown(model_folder: str, monkeypatc
 @pytest.mark.parametrize(
     ("ignored", "options", "said"),
     [
-        (("grad_clip_norm",), {"clip_norm": 1.0}, "ignores clipping .* learn.clip_norm=null"),
+        (("grad_clip_norm",), {"clip_norm": 1.0}, "ignores gradient clipping, .* learn.clip_norm=null"),
         (("eps",), {}, "ignores epsilon"),
     ],
 )
@@ -558,7 +558,7 @@ def test_bad_services_are_sentences(model_folder: str, monkeypatch: pytest.Monke
         opened(scripted.address, model_folder)
     monkeypatch.delenv("TINKER_API_KEY", raising=False)
     monkeypatch.delenv("TINKER_BASE_URL", raising=False)
-    with pytest.raises(UserError, match="wants a key, in the environment variable TINKER_API_KEY"):
+    with pytest.raises(UserError, match="needs a key in the environment variable TINKER_API_KEY"):
         TinkerService(model_folder, LoraOptions(), 0, Tinker())
 
 

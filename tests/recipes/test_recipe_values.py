@@ -62,7 +62,7 @@ def test_a_warm_up_counts_steps_or_updates(warmup, rates):
 
 @pytest.mark.parametrize("warmup", [20, "20", "20 step", "-1 steps", "two steps", None, True, 2.5])
 def test_a_warm_up_that_does_not_say_of_what_is_refused(warmup):
-    with pytest.raises(ValidationError, match="does not say of what: '20 steps' of the loop, or '320 updates'"):
+    with pytest.raises(ValidationError, match="has no unit: write '20 steps' of training, or '320 updates'"):
         LearnOptions(warmup=warmup)
 
 

@@ -119,7 +119,7 @@ def test_a_head_goes_over_under_its_own_name_though_it_is_the_embedding(
 
 @pytest.mark.parametrize(
     ("parent", "said"),
-    [("/proc", r"weights cannot be handed over in /proc \("), ("/nowhere/at/all", "/nowhere/at/all is no folder")],
+    [("/proc", r"weights cannot be written to /proc \("), ("/nowhere/at/all", "/nowhere/at/all is no folder")],
 )
 def test_a_place_that_cannot_be_written_is_a_sentence(parent: str, said: str) -> None:
     with pytest.raises(UserError, match=f"^engine.sampler.vllm.folder: {said}"):

@@ -284,7 +284,7 @@ def test_an_environment_that_answers_otherwise_refuses_the_branch(policy: Policy
         assert branch.verdict is not None
         assert branch.verdict.outcome is Outcome.ERROR
         assert math.isnan(branch.verdict.score)
-        assert "the same turns are answered otherwise after turn 1" in branch.verdict.detail
+        assert "not deterministic: the same turns got other replies after turn 1" in branch.verdict.detail
 
 
 class Failing(Counting):

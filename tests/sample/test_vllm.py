@@ -192,7 +192,8 @@ def test_servers_that_take_adapters_are_given_each_once_and_forget_the_one_befor
     assert drawn(sampler) == expected()
     [notice] = sampler.notices
     assert (
-        notice == f"the vLLM server {servers[1].address}: it was restarted; it is excluded until the next weights come"
+        notice
+        == f"the vLLM server {servers[1].address}: it was restarted; it gets no requests until the next weight sync"
     )
     assert sampler.take(4, lambda folder: None)["retries"] == 10
     assert drawn(sampler) == expected()
@@ -207,7 +208,7 @@ def test_where_one_server_takes_no_adapter_all_are_given_whole_weights_and_it_is
     sampler = opened(adapted(), servers, tmp_path)
     assert not sampler.takes_adapter
     [notice] = sampler.notices
-    assert re.match(r"the vLLM server \S+ takes no adapters of this policy \(.*Not Found\); the whole weights", notice)
+    assert re.match(r"the vLLM server \S+ takes no adapters of this policy \(.*Not Found\); merged weights", notice)
     assert servers[1].address in notice
     assert [len(server.folders) for server in servers] == [1, 1, 1]
     drawn(sampler)
@@ -264,7 +265,7 @@ def test_a_server_that_another_run_gave_weights_is_excluded(policy, servers, tmp
     other = opened(policy, servers[1:2], tmp_path)
     assert drawn(mine) == expected()
     [notice] = mine.notices
-    assert f"{servers[1].address}: another run gave it weights; it is excluded" in notice
+    assert f"{servers[1].address}: another run gave it weights; it gets no requests" in notice
     assert drawn(other) == expected()
     assert other.notices == []
     mine.take(2, lambda folder: None)  # takes it back
@@ -315,7 +316,7 @@ def test_a_server_that_hangs_is_lost_after_the_seconds_of_the_recipe(policy, ser
     sampler = opened(policy, servers[:2], tmp_path, seconds=0.5)
     servers[0].hangs.set()
     assert drawn(sampler) == expected()
-    assert "no answer in 0.5 s (engine.sampler.vllm.seconds); it is excluded" in sampler.notices[0]
+    assert "no answer in 0.5 s (engine.sampler.vllm.seconds); it gets no requests" in sampler.notices[0]
     servers[0].hangs.clear()
     sampler.close()
 
@@ -323,7 +324,7 @@ def test_a_server_that_hangs_is_lost_after_the_seconds_of_the_recipe(policy, ser
 def test_a_server_that_says_nothing_of_its_process_is_refused(policy, servers, tmp_path):
     """Several processes for the API: vLLM then tells of none when it began, and each knows its own adapters."""
     servers[0].began = None
-    with pytest.raises(UserError, match=r"a restart of it would not be noticed; .*--api-server-count 1"):
+    with pytest.raises(UserError, match=r"a restart would go unnoticed; .*--api-server-count 1"):
         opened(policy, servers, tmp_path)
 
 

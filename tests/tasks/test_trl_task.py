@@ -276,9 +276,9 @@ def test_the_tools_reach_the_prompt_as_the_template_writes_them(rows: Path) -> N
 @pytest.mark.parametrize(
     ("template", "said"),
     [
-        ("{% for m in messages %}{{ m.content }}{% endfor %}", "has no place for tools"),
-        (SHOWS_TOOLS.replace("tool_call>", "call>"), "writes calls of tools in a form of its own"),
-        (SHOWS_TOOLS.replace("tool_response>", "answer>"), "writes calls of tools in a form of its own"),
+        ("{% for m in messages %}{{ m.content }}{% endfor %}", "does not support tools"),
+        (SHOWS_TOOLS.replace("tool_call>", "call>"), "writes tool calls in an unknown format"),
+        (SHOWS_TOOLS.replace("tool_response>", "answer>"), "writes tool calls in an unknown format"),
     ],
 )
 def test_a_template_without_tools_is_a_sentence(rows: Path, template: str, said: str) -> None:

@@ -131,7 +131,7 @@ def test_killed_at_any_moment_and_resumed_ends_the_same(ranks: int, moments: lis
 def test_resuming_with_other_settings_is_refused_with_the_difference(finished: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     train_command(recipe("train.steps=2"), folder)
-    with pytest.raises(UserError, match=r"begun otherwise \(learn.lr: 0.0001 -> 0.001; .*--force"):
+    with pytest.raises(UserError, match=r"started with other settings \(learn.lr: 0.0001 -> 0.001; .*--force"):
         train_command(recipe("train.steps=4", "learn.lr=0.001"), folder, resume=True)
     with pytest.raises(UserError, match=r"task.countdown.seed: 0 -> 3"):
         train_command(recipe("train.steps=2", "task.countdown.seed=3"), folder, resume=True)

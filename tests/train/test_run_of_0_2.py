@@ -97,7 +97,7 @@ def test_it_goes_on_as_it_began(run: Path, capsys: pytest.CaptureFixture[str]) -
     evaluated = (run / "evaluations/step-00000000.json").read_bytes()
     old = [json.loads(line) for line in (OLD / "metrics.jsonl").read_text().splitlines()]
     assert main(["train", "guess.yaml", "--out", str(run), "--resume"]) == 0
-    assert "begun otherwise" not in capsys.readouterr().err
+    assert "started with other settings" not in capsys.readouterr().err
     assert (run / "evaluations/step-00000000.json").read_bytes() == evaluated, "what was there is not done again"
     new = RunFolder(run).metrics()
     assert [row["step"] for row in new] == [1, 2]

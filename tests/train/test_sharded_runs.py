@@ -91,12 +91,12 @@ def test_a_run_goes_on_on_another_number_of_processes_if_told_to(server: Samplin
 @pytest.mark.parametrize(
     ("recipe", "engine", "message"),
     [
-        ("grpo", {"learner": "fsdp2"}, "leaves no process with the whole policy"),
+        ("grpo", {"learner": "fsdp2"}, "shards the policy, and the local sampler needs all of it"),
         ("grpo", {"learner": "fdsp2"}, "'fdsp2' is not a learner .*fsdp2"),
         (
             "attnrl",
             {"learner": "fsdp2", "sampler": {"vllm": {"servers": ["http://a"]}}},
-            r"explore.\d measures the policy's attention",
+            r"explore.\d needs the policy's attention",
         ),
     ],
 )

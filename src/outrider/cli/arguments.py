@@ -95,6 +95,6 @@ def finish_dry_run(checked: Preflight, lacks: str | None = None) -> int:
     sys.stdout.writelines(f"# warning: {notice}\n" for notice in checked.notices)
     sys.stdout.flush()  # before a sentence on stderr
     if lacks:
-        raise UserError(f"{lacks}; --force trains all the same")
+        raise UserError(f"{lacks}; --force trains anyway")
     checked.refuse()
     return 0

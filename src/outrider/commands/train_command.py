@@ -69,7 +69,7 @@ def refuse_unfit(recipe: Recipe, force: bool) -> None:
     if missing := missing_trackers(recipe.train.trackers):
         raise UserError(missing[0])
     if not force and (lacks := lacking(recipe, local_config(recipe.model))):
-        raise UserError(f"{lacks}; --force (force=True in Python) trains all the same")
+        raise UserError(f"{lacks}; --force (force=True in Python) trains anyway")
 
 
 def _preflight(recipe: Recipe) -> Preflight:

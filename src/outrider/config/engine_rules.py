@@ -50,19 +50,19 @@ def refuse_engine(recipe: Carried) -> None:
 def _refuse_fsdp2(recipe: Carried) -> None:
     if "sampler" not in recipe.engine.names():
         raise ValueError(
-            "engine.learner=fsdp2 leaves no process with the whole policy, and the local sampler draws from that; "
-            "let a vLLM server draw, as in engine.sampler={vllm: {servers: [http://127.0.0.1:8000]}}"
+            "engine.learner=fsdp2 shards the policy, and the local sampler needs all of it; "
+            "sample with a vLLM server, as in engine.sampler={vllm: {servers: [http://127.0.0.1:8000]}}"
         )
-    _refuse_measured(recipe, "the local learner has the whole policy, and fsdp2 has not")
+    _refuse_measured(recipe, "engine.learner=fsdp2")
 
 
 def _refuse_tinker(recipe: Carried) -> None:
-    """What is refused here, a service would drop without a word, or cannot know."""
+    """Raise ValueError for options that a service would silently ignore, or cannot support."""
     objective, sample, learn, lora = recipe.objective, recipe.sample, recipe.learn, recipe.policy.lora
-    _refuse_measured(recipe, "the local learner has the whole policy, and a Tinker service tells no such thing")
+    _refuse_measured(recipe, "a Tinker service")
     if recipe.reads_entropies:
         raise ValueError(
-            "a Tinker service tells no entropies, which a stage, a credit component or the objective reads"
+            "a Tinker service returns no entropies, which a stage, a credit component or the objective reads"
         )
     if lora is None:
         raise ValueError("a Tinker service trains an adapter, not all weights: policy.lora={rank: 32}")
@@ -110,16 +110,16 @@ def _refuse_tinker(recipe: Carried) -> None:
         )
 
 
-def _refuse_measured(recipe: Carried, reason: str) -> None:
-    """What a stage measures by a forward pass of its own."""
+def _refuse_measured(recipe: Carried, engine: str) -> None:
+    """Raise ValueError if a stage needs a forward pass that ``engine`` does not offer."""
     for i, stage in enumerate(recipe.explore):
         if "branching" in stage.requires:
             raise ValueError(
-                f"explore.{i} measures the policy's branching, for which {reason}; keep responses in another way, for "
-                "example by entropy"
+                f"explore.{i} needs the policy's branching factors, which {engine} cannot measure; select responses by "
+                "another criterion, such as entropy"
             )
         if "attention" in stage.requires:
             raise ValueError(
-                f"explore.{i} measures the policy's attention, for which {reason}; select branches in another way, for "
-                "example by utility or surprisal"
+                f"explore.{i} needs the policy's attention, which {engine} cannot measure; select branches by another "
+                "criterion, such as utility or surprisal"
             )

@@ -130,9 +130,7 @@ def split_override(override: str) -> tuple[str, Any, str]:
         raise UserError(f"an override is written key=value, as in train.steps=200, not {override!r}")
     if key in ("profile", "setting"):
         chosen = "paper" if value == "null" else value
-        raise UserError(
-            f"{override}: a recipe's setting (once: its profile) is chosen by --setting {chosen} (setting= in Python)"
-        )
+        raise UserError(f"{override}: profile is now called setting; use --setting {chosen} (setting= in Python)")
     return key, read_yaml(value, override), override
 
 

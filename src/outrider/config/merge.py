@@ -94,7 +94,7 @@ def _refuse_other_component(place: Any, path: Path, rest: list[str], value: Any,
         value = {step: value}
     here = origin.prefix + dotted(path)
     raise UserError(
-        f"{origin.where}: {here} is {name!r}, which has no {rest[0]!r}; to put another in its place, write it as a "
+        f"{origin.where}: {here} is {name!r}, which has no {rest[0]!r}; to replace it, write it as a "
         f"whole: '{here}={flow(value)}'"
     )
 
@@ -122,7 +122,7 @@ def _through_name(place: Any, path: Path, step: str) -> tuple[Any, Path]:
 
 
 def _index(place: Any, path: Path, step: str, origin: Origin) -> str | int:
-    """``step`` as a key of ``place``: a mapping, or a list that has a member of that number."""
+    """``step`` as a key of ``place``: a mapping, or a list that has an entry of that number."""
     here = origin.prefix + dotted(path)
     match place:
         case {} if not place and step.isdecimal():
@@ -132,7 +132,8 @@ def _index(place: Any, path: Path, step: str, origin: Origin) -> str | int:
         case list() if step.isdecimal() and int(step) < len(place):
             return int(step)
         case list():
-            raise UserError(f"{origin.where}: {here} has no member {step!r}, it has {len(place)}, counted from 0")
+            entries = "1 entry" if len(place) == 1 else f"{len(place)} entries"
+            raise UserError(f"{origin.where}: {here}.{step} does not exist: {here} has {entries}, numbered from 0")
     if isinstance(place, BaseModel):
         raise UserError(
             f"{origin.where}: {here} is an instance of {type(place).__name__}; set {step!r} where it is made"

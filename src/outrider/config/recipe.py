@@ -183,7 +183,7 @@ class Recipe(Options):
             for i, link in enumerate(split(chain).before):
                 if link.response_limit not in (None, self.sample.max_tokens):
                     raise ValueError(
-                        f"credit.{stream}.{i} takes responses to have at most {link.response_limit} tokens, but "
+                        f"credit.{stream}.{i} assumes responses of at most {link.response_limit} tokens, but "
                         f"sample.max_tokens is {self.sample.max_tokens}"
                     )
         return self

@@ -47,7 +47,7 @@ def load_sft(task: Any, overrides: Sequence[str] | Mapping[str, Any] = ()) -> Sf
 def _refuse_what_is_of_new_ones(sft: Sft, keys: set[str]) -> None:
     if "learn.lr" not in keys:
         default = f"the default, {sft.learn.lr:g}, is for new models"
-        raise UserError(f"base={sft.base} has learnt already: say learn.lr=... too; {default}")
+        raise UserError(f"base={sft.base} is already trained: set learn.lr=... too; {default}")
     for key in sorted(keys):
         if key.partition(".")[0] in ("model", "seed"):
-            raise UserError(f"{key} is of a new model, and base={sft.base} is none")
+            raise UserError(f"{key} applies only to new models, and base={sft.base} is trained")

@@ -99,5 +99,6 @@ def _refuse_other(place: Path, fingerprint: str) -> None:
         raise UserError(f"{place} is there already, and is no index of passages; name another folder") from None
     if about["fingerprint"] != fingerprint:
         raise UserError(
-            f"{place} is the index of another corpus, or was made with other options; name another folder, or remove it"
+            f"{place} is the index of another corpus, or was built with other options; name another folder, or remove "
+            "it"
         )

@@ -72,7 +72,7 @@ class Rebalance(Stage):
         if not around.before:
             raise ValueError("rebalance adds to a first pass: put uniform before it")
         if least < n:
-            raise ValueError(f"rebalance.n_max comes to {least}, below the {n} rollouts of the first pass, which count")
+            raise ValueError(f"rebalance.n_max is {least}, below the {n} rollouts of the first pass, which count")
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         return before.more((max(self.n_max, self.n_max_end or 0) - before.first[0]) * problems)

@@ -41,7 +41,7 @@ class Surroundings(NamedTuple):
         """Raise ValueError where responses have another limit than the one that a stage goes by."""
         if max_tokens != self.max_tokens:
             raise ValueError(
-                f"takes responses to have at most {max_tokens} tokens, but sample.max_tokens is {self.max_tokens}"
+                f"assumes responses of at most {max_tokens} tokens, but sample.max_tokens is {self.max_tokens}"
             )
 
     def refuse_drawn(self) -> None:

@@ -113,7 +113,7 @@ def _refuse_args(links: Sequence[Link], args: Any) -> None:
     for found, sentence in (
         (
             limit not in (None, args.max_completion_length),
-            f"max_completion_length is {args.max_completion_length}, but the chain takes responses to have at most "
+            f"max_completion_length is {args.max_completion_length}, but the chain assumes responses of at most "
             f"{limit} tokens: set both to the same number",
         ),
         (

@@ -78,8 +78,11 @@ def _refuse_uncarried(recipe: Recipe) -> None:
     branching = [i for i, stage in enumerate(recipe.explore) if "branching" in stage.requires]
     warms_by_updates = learn.warmup.endswith("updates") and not learn.warmup.startswith("0 ")
     for found, sentence in (
-        (attention, f"explore.{attention[:1]} measures the policy's attention, and verl's servers give none"),
-        (branching, f"explore.{branching[:1]} measures the policy's branching, and verl's servers give none"),
+        (attention, f"explore.{attention[:1]} needs the policy's attention, which verl's servers do not return"),
+        (
+            branching,
+            f"explore.{branching[:1]} needs the policy's branching factors, which verl's servers do not return",
+        ),
         (objective.select, "objective.select chooses tokens over a whole batch, and verl shows a loss its parts"),
         (
             objective.surrogate.reads_top,
@@ -102,7 +105,7 @@ def _refuse_uncarried(recipe: Recipe) -> None:
         ),
         (learn.deterministic, "learn.deterministic: verl's own key was not tried; learn.deterministic=false"),
         (warms_by_updates and learn.epochs > 1, "learn.warmup counts updates, and verl's counts steps"),
-        (train.steps is None, "train.steps is null, and verl counts nothing else; train.steps=200, say"),
+        (train.steps is None, "train.steps is null, but verl needs it; set it, as in train.steps=200"),
         (train.tokens, "train.tokens is a limit that verl does not count; train.tokens=null"),
         (train.seconds, "train.seconds is a limit that verl does not count; train.seconds=null"),
         (train.evaluate_at, "train.evaluate_at: verl validates every so many steps; train.evaluate_at=[]"),

@@ -32,7 +32,7 @@ class Records:
             return
         self._folder = folder = RunFolder.open(self._path)
         if other := recipe_of_run(read_yaml(folder.config.read_text(), str(folder.config))).difference(self._recipe):
-            raise UserError(f"{self._path} holds a run that was begun otherwise ({'; '.join(other)})")
+            raise UserError(f"{self._path} holds a run that was started with other settings ({'; '.join(other)})")
         folder.rewind(step or -1)
         for notice in folder.notices:
             folder.note(notice)

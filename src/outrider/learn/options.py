@@ -65,9 +65,7 @@ class LearnOptions(Options):
     @classmethod
     def _says_its_unit(cls, warmup: Any) -> Any:
         if not (isinstance(warmup, str) and re.fullmatch(r"\d+ (steps|updates)", warmup)):
-            raise ValueError(
-                f"{warmup!r} does not say of what: '20 steps' of the loop, or '320 updates' of the optimizer"
-            )
+            raise ValueError(f"{warmup!r} has no unit: write '20 steps' of training, or '320 updates' of the optimizer")
         return warmup
 
     @property

@@ -64,11 +64,11 @@ class TinkerLearner:
         self.service, self.options, self.loss, self._named = service, options, loss, named
         self.steps = self.optimizer_steps = 0
         self.abilities = abilities_of(service)
-        ignores = f"the Tinker service {service.address} ignores"
+        ignores = f"the Tinker service {service.address} silently ignores"
         if not self.abilities.epsilon:
-            raise UserError(f"{ignores} epsilon without a word, and perhaps all of Adam's parameters but the rate")
+            raise UserError(f"{ignores} epsilon, and perhaps all of Adam's parameters but the rate")
         if options.clip_norm is not None and not self.abilities.clipping:
-            raise UserError(f"{ignores} clipping without a word, which learn.clip_norm asks for: learn.clip_norm=null")
+            raise UserError(f"{ignores} gradient clipping, which learn.clip_norm requests; set learn.clip_norm=null")
 
     def update(self, rows: Sequence[WeightedRow], progress: float = 0.0) -> Updated:
         updated = updates(rows, self.options, self.loss, self.logprobs, self._optimizer_step, progress)

@@ -50,7 +50,7 @@ def bootstrap_mean(
 
     Degenerate cases: NaN values are excluded, and ``problems`` counts the problems of the rest. No interval (NaN) for
     ``resamples = 0`` and for fewer than two problems. If all values are equal the interval has no width, which is too
-    good to be true; docs/intervals.md has simulated coverage in these and other cases.
+    good to be true; docs/intervals.md has the simulated coverage of this and other cases.
 
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13; of clusters, Davison and
     Hinkley, "Bootstrap Methods and their Application", 1997, section 3.8.

@@ -103,7 +103,7 @@ def refuse_other_calls(
         return str(tokenizer.apply_chat_template(asked, tokenize=False, **given))
 
     if written() == written(shown=True):
-        raise UserError("this model's chat template has no place for tools")
+        raise UserError("this model's chat template does not support tools")
     call = {"name": "f", "arguments": {"a": 1}}
     called = {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": call}]}
     answer = {"role": "tool", "name": "f", "content": _ANSWER}
@@ -111,7 +111,7 @@ def refuse_other_calls(
     text = written(called)
     if json.dumps(call) not in text.partition("<tool_call>")[2] or written(called, answer) != written(called, user):
         raise UserError(
-            "this model's chat template writes calls of tools in a form of its own; read are "
+            "this model's chat template writes tool calls in an unknown format; supported: "
             "<tool_call>{…}</tool_call>, answered by <tool_response>…</tool_response>, as Qwen2.5 and Qwen3 have them"
         )
     if hidden := [mark for mark in ("<tool_call>", "</tool_call>") if mark in tokenizer.all_special_tokens]:

@@ -271,8 +271,8 @@ def prompt_policy(name: str, options: PolicyOptions = PLAIN) -> tuple[Policy, in
 def context_length(model: PreTrainedModel) -> int:
     """The most tokens of prompt and response together.
 
-    A rotary embedding that is another one beyond the length of pre-training (longrope) would change under a response
-    that grows past it, and under the learner, which sees the whole; such a model is used up to that length.
+    A model whose rotary embedding changes beyond its pre-training length (longrope) is used up to that length: the
+    embedding would change in the middle of a response, and between sampler and learner.
     """
     return min(_lengths(model.config))
 
@@ -282,7 +282,7 @@ def unused_context(model: PreTrainedModel) -> str:
     stated, *shorter = _lengths(model.config)
     if min([stated, *shorter]) == stated:
         return ""
-    return f"{min(shorter):,} of {stated:,} tokens of context are used: beyond, its rotary embedding is another one"
+    return f"{min(shorter):,} of {stated:,} tokens of context are used: its rotary embedding changes beyond them"
 
 
 def _lengths(whole: PretrainedConfig) -> list[int]:

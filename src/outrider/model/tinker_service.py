@@ -83,7 +83,7 @@ class TinkerService:
         # the key of a service of one's own is never looked at, but the package wants one
         self._key = os.environ.get(_KEY, "").strip() or ("tml-none" if url else "")
         if not self._key:
-            raise UserError(f"the hosted Tinker service wants a key, in the environment variable {_KEY}")
+            raise UserError(f"the hosted Tinker service needs a key in the environment variable {_KEY}")
         self._client = self.ask("to be let in", lambda: self._sdk.ServiceClient(base_url=url, api_key=self._key))
         self._refuse_other_model()
         self._rank, self._seed = lora.rank, seed

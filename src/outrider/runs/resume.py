@@ -46,14 +46,14 @@ class Resumer:
         """The newest checkpoint up to which the record is whole. Nothing is changed on disk.
 
         Raises:
-            UserError: the run was begun otherwise, or there is no such checkpoint; and no ``force``.
+            UserError: the run was started with other settings, or there is no such checkpoint; and no ``force``.
         """
         newest, self._notices = self._checkpoints.load_last()
         differences = self._differences(newest.state)
         if differences and not force:
             raise UserError(
-                f"{self._out} was begun otherwise ({'; '.join(differences)}); resume it with the same settings, "
-                "or add --force (force=True in Python) to go on with the new ones"
+                f"{self._out} was started with other settings ({'; '.join(differences)}); resume it with the same "
+                "settings, or add --force (force=True in Python) to go on with the new ones"
             )
         checkpoint = self._whole(folder, newest, force)
         self._notices += differences

@@ -62,12 +62,12 @@ def ready(policy: Policy, choice: str = "auto", sampled: bool = True) -> tuple[P
                 if check and sampled:
                     path = path._replace(keeps=check.continues(policy._replace(path=path)))
                 return policy._replace(path=path), _sentence(model, path, check, result, failed)
-            failed.append(f"{path} is {result} apart")
+            failed.append(f"{path} differs by {result}")
     most = check.bound if check else 0.0
     raise UserError(
-        f"{type(model).__name__} cannot be used here: no path gives the log-probabilities of its own forward pass to "
-        f"within {most:g} ({'; '.join(failed)}). policy.check=false runs it all the same, and then what is sampled and "
-        "what is trained may be two policies"
+        f"{type(model).__name__} cannot be used here: no path reproduces the log-probabilities of its own forward pass "
+        f"to within {most:g} ({'; '.join(failed)}). policy.check=false runs the model anyway, but then sampler and "
+        "learner may compute two different policies"
     )
 
 

@@ -21,7 +21,7 @@ OnMain = Callable[[Callable[[], Any]], Any]
 """Calls a function on one process of a run and gives its result to all."""
 
 _PREFIX, _LOCK = "outrider-weights-", "lock"
-MERGED = "each weight sync sends the whole weights with the adapter merged"
+MERGED = "merged weights are sent in each step"
 
 
 class SyncedWeights:

@@ -161,7 +161,11 @@ class TurnSampler:
 
     def _compare(self, path: Trajectory, said: Ids, observed: Ids) -> None:
         if not np.array_equal(said, observed):
-            path.fail(Failed(f"the same turns are answered otherwise after turn {path.turns}: no branch can begin"))
+            path.fail(
+                Failed(
+                    f"not deterministic: the same turns got other replies after turn {path.turns}: no branch can begin"
+                )
+            )
 
     def _no_room(self, path: Trajectory, said: Ids) -> StopReason | None:
         """The limit that leaves no room for an observation and one token more; the observation is then excluded."""

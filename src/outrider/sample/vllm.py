@@ -232,7 +232,7 @@ class VllmSampler:
 
     def _say_lost(self, server: VllmServer, reason: str) -> None:
         self._lost = f"{server.address}: {reason}"
-        self.notices.append(f"the vLLM server {self._lost}; it is excluded until the next weights come")
+        self.notices.append(f"the vLLM server {self._lost}; it gets no requests until the next weight sync")
 
     def _refuse_none(self, given: dict[str, _Given]) -> None:
         if not given:

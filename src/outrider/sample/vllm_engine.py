@@ -85,7 +85,9 @@ class VllmEngine:
 
                 return LLM(str(folder), **options)
             except Exception as error:  # whatever a package of this size raises
-                raise UserError(f"engine.sampler: vLLM does not start here ({_first_line(error)})") from error
+                raise UserError(
+                    f"engine.sampler: vLLM does not start on this machine ({_first_line(error)})"
+                ) from error
 
     def _offer(self, model: PreTrainedModel, rank: int) -> None:
         """Load the policy's adapter as it is now, or say why not."""

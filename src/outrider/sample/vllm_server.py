@@ -148,7 +148,7 @@ class VllmServer:
         found = _STARTED.search(self._ask("GET", "/metrics", None).decode())
         if found is None:
             raise UserError(
-                f"engine.sampler: {self.address} says nothing of its process, so a restart of it would not be noticed; "
+                f"engine.sampler: {self.address} does not report its process, so a restart would go unnoticed; "
                 "start it with one API process (--api-server-count 1)"
             )
         try:

@@ -60,7 +60,7 @@ def find_way(isolation: Isolation = "required") -> Way:
         if not reasons[way]:
             return way
     raise UserError(
-        "this machine allows no sandbox, so programs that no person has read are not run ("
+        "this machine allows no sandbox, so untrusted programs are not run ("
         + "; ".join(f"{way}: {reason}" for way, reason in reasons.items())
         + "): install bubblewrap and allow user namespaces, or set sandbox: none to run them with the rights of "
         "this user"
