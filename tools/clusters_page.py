@@ -1,7 +1,7 @@
-"""The tables of docs/clusters.md and docs/tinker.md that follow from the code and from what was measured.
+"""The tables of docs/clusters.md and docs/tinker.md that follow from the code and from measurements.
 
-Usage: ``python tools/clusters_page.py``. Which recipes an engine carries is asked of the code that refuses the others;
-what a Tinker service does is read from ``benchmarks/results/tinker_service.json``.
+Usage: ``python tools/clusters_page.py``. The code that refuses recipes decides which ones an
+engine supports; the behaviour of a Tinker service is read from ``benchmarks/results/tinker_service.json``.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ ENGINES: dict[str, tuple[list[str], Try]] = {
 
 
 def carried() -> str:
-    """Which of the shipped recipes each engine carries on Countdown, and why not the others."""
+    """The shipped recipes that each engine supports on Countdown, and why it refuses the others."""
     names = [info.name for info in list_recipes()]
     lines = [
-        "| engine | recipes | as they are but for | with `objective.kl=0` too | not, and why |",
+        "| engine | recipes | options to add | with `objective.kl=0` too | refused recipes, with the reason |",
         "|---|---|---|---|---|",
     ]
     for engine, (words, carry) in ENGINES.items():
@@ -66,7 +66,7 @@ def _refused(carry: Try, name: str, words: list[str]) -> str:
     try:
         carry(name, words)
     except UserError as error:
-        sentence = str(error).removeprefix("verl cannot carry this recipe: ")
+        sentence = str(error).removeprefix("verl does not support this recipe: ")
         sentence = re.sub(r"^\S+\.yaml: ", "", sentence)
         return re.sub(r"explore\.\[?\d+\]?", "a stage", sentence).partition("; ")[0]
     return ""

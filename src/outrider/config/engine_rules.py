@@ -1,4 +1,4 @@
-"""What an engine cannot carry of a recipe: refused when the recipe is read, before anything is spent."""
+"""Recipes that an engine does not support are refused when the recipe is read, before anything is spent."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Carried(Protocol):
 
 
 def refuse_engine(recipe: Carried) -> None:
-    """Raise ValueError where the engines of a recipe cannot carry the rest of it."""
+    """Raise ValueError if the engines of a recipe do not support the rest of it."""
     if isinstance(recipe.engine.learner, Fsdp2):
         _refuse_fsdp2(recipe)
     if isinstance(recipe.engine.learner, Tinker):
@@ -53,16 +53,16 @@ def _refuse_fsdp2(recipe: Carried) -> None:
             "engine.learner=fsdp2 leaves no process with the whole policy, and the local sampler draws from that; "
             "let a vLLM server draw, as in engine.sampler={vllm: {servers: [http://127.0.0.1:8000]}}"
         )
-    _refuse_measured(recipe, "the local learner has the whole policy, and fsdp2 has not")
+    _refuse_measured(recipe, "which needs an unsharded policy: engine.learner=local has one, fsdp2 has not")
 
 
 def _refuse_tinker(recipe: Carried) -> None:
-    """What is refused here, a service would drop without a word, or cannot know."""
+    """Refuse options that a service would ignore silently or cannot apply."""
     objective, sample, learn, lora = recipe.objective, recipe.sample, recipe.learn, recipe.policy.lora
-    _refuse_measured(recipe, "the local learner has the whole policy, and a Tinker service tells no such thing")
+    _refuse_measured(recipe, "which engine.learner=local can do and a Tinker service cannot")
     if recipe.reads_entropies:
         raise ValueError(
-            "a Tinker service tells no entropies, which a stage, a credit component or the objective reads"
+            "a Tinker service returns no entropies, which a stage, a credit component or the objective reads"
         )
     if lora is None:
         raise ValueError("a Tinker service trains an adapter, not all weights: policy.lora={rank: 32}")
@@ -70,17 +70,18 @@ def _refuse_tinker(recipe: Carried) -> None:
     fixed = {"alpha": 32.0, "targets": "all-linear"}
     for key, value in fixed.items():
         if said[key] != value:
-            raise ValueError(f"policy.lora.{key} is {said[key]}, and a Tinker service takes {value} whatever is asked")
+            raise ValueError(f"policy.lora.{key} is {said[key]}, and a Tinker service always takes {value}")
     if objective.kl.coef > 0:
         raise ValueError(
             f"objective.kl is {objective.kl.coef}, and a Tinker service keeps no reference: objective.kl=0"
         )
     if objective.surrogate.reads_top > 0:
         raise ValueError(
-            "objective.surrogate reads the likeliest tokens at each place, and a Tinker service tells the sampled one"
+            "objective.surrogate reads the likeliest tokens at each place, and a Tinker service returns only the "
+            "sampled one"
         )
     if objective.entropy.bonus > 0:
-        raise ValueError("objective.entropy needs the entropy of every token, which a Tinker service does not tell")
+        raise ValueError("objective.entropy needs the entropy of every token, which a Tinker service does not return")
     if sample.temperature != 1:
         raise ValueError(
             f"sample.temperature is {sample.temperature}, and a Tinker service has its own for the likelihoods that "
@@ -101,9 +102,9 @@ def _refuse_tinker(recipe: Carried) -> None:
             "decays the adapters of all its users: learn.weight_decay=0"
         )
     if learn.recomputes:
-        raise ValueError("learn.gradient_checkpointing is the affair of the Tinker service: leave it false")
+        raise ValueError("learn.gradient_checkpointing is not supported with engine=tinker: leave it false")
     if learn.deterministic:
-        raise ValueError("learn.deterministic is the affair of the Tinker service: leave it false")
+        raise ValueError("learn.deterministic is not supported with engine=tinker: leave it false")
     if recipe.train.ranks > 1:
         raise ValueError(
             f"train.ranks is {recipe.train.ranks}, and one process talks to a Tinker service: train.ranks=1"
@@ -111,15 +112,15 @@ def _refuse_tinker(recipe: Carried) -> None:
 
 
 def _refuse_measured(recipe: Carried, reason: str) -> None:
-    """What a stage measures by a forward pass of its own."""
+    """Refuse stages that measure the policy with a forward pass of their own."""
     for i, stage in enumerate(recipe.explore):
         if "branching" in stage.requires:
             raise ValueError(
-                f"explore.{i} measures the policy's branching, for which {reason}; keep responses in another way, for "
+                f"explore.{i} measures the policy's branching, {reason}; keep responses in another way, for "
                 "example by entropy"
             )
         if "attention" in stage.requires:
             raise ValueError(
-                f"explore.{i} measures the policy's attention, for which {reason}; select branches in another way, for "
+                f"explore.{i} measures the policy's attention, {reason}; select branches in another way, for "
                 "example by utility or surprisal"
             )
