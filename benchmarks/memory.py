@@ -147,14 +147,12 @@ CASES = [
     Case("full, tied, small", "qwen2", SMALL),
     Case("adapter, KL", "llama", MEDIUM, (LORA, KL)),
     Case("adapter, bfloat16", "qwen2", MEDIUM, (LORA, LOW)),
+    Case("adapter, bfloat16, recomputed layers, 0.5B", "qwen2", HALF_BILLION, (LORA, LOW, RECOMPUTED), 1, 4, 4),
+    Case("KV cache of one batch", "qwen2", SMALL, WAVE, 4, 64, 2),
+    Case("KV cache of one batch, bfloat16", "llama", SMALL, (LOW, *SHORT_WAVE), 4, 64, 2),
+    Case("learner only", "qwen2", MEDIUM, (ALONE,)),
     Case(
-        "adapter, bfloat16, recomputed layers, half a billion", "qwen2", HALF_BILLION, (LORA, LOW, RECOMPUTED), 1, 4, 4
-    ),
-    Case("a wave of KV cache", "qwen2", SMALL, WAVE, 4, 64, 2),
-    Case("a wave of KV cache, bfloat16", "llama", SMALL, (LOW, *SHORT_WAVE), 4, 64, 2),
-    Case("learner alone", "qwen2", MEDIUM, (ALONE,)),
-    Case(
-        "learner alone, bfloat16, recomputed layers, half a billion",
+        "learner only, bfloat16, recomputed layers, 0.5B",
         "qwen2",
         HALF_BILLION,
         (ALONE, LOW, RECOMPUTED),
@@ -162,13 +160,19 @@ CASES = [
         4,
         4,
     ),
-    Case("two processes", "qwen2", SMALL, ("train.ranks=2",)),
-    Case("two shares", "qwen2", MEDIUM, (SHARED,)),
-    Case("two shares, bfloat16, recomputed layers, KL", "qwen3", MEDIUM, (SHARED, LOW, RECOMPUTED, KL)),
+    Case("two replicated ranks", "qwen2", SMALL, ("train.ranks=2",)),
+    Case("two sharded ranks", "qwen2", MEDIUM, (SHARED,)),
+    Case("two sharded ranks, bfloat16, recomputed layers, KL", "qwen3", MEDIUM, (SHARED, LOW, RECOMPUTED, KL)),
     Case(
-        "two shares, bfloat16, recomputed layers, large vocabulary", "qwen2", WIDE, (SHARED, LOW, RECOMPUTED), 1, 4, 4
+        "two sharded ranks, bfloat16, recomputed layers, large vocabulary",
+        "qwen2",
+        WIDE,
+        (SHARED, LOW, RECOMPUTED),
+        1,
+        4,
+        4,
     ),
-    Case("two shares of an adapter, bfloat16, KL", "llama", MEDIUM, (SHARED, LORA, LOW, KL)),
+    Case("two sharded ranks, adapter, bfloat16, KL", "llama", MEDIUM, (SHARED, LORA, LOW, KL)),
 ]
 AUTO = [
     Case(f"auto, {name}, {machine} GiB", kind, sizes, machine=machine)

@@ -1,7 +1,7 @@
-"""The tables of docs/clusters.md and docs/tinker.md that follow from the code and from what was measured.
+"""The tables of docs/clusters.md and docs/tinker.md that follow from the code and from measurements.
 
-Usage: ``python tools/clusters_page.py``. Which recipes an engine carries is asked of the code that refuses the others;
-what a Tinker service does is read from ``benchmarks/results/tinker_service.json``.
+Usage: ``python tools/clusters_page.py``. The code that refuses recipes decides which ones an
+engine supports; the behaviour of a Tinker service is read from ``benchmarks/results/tinker_service.json``.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ ENGINES: dict[str, tuple[list[str], Try]] = {
 
 
 def carried() -> str:
-    """Which of the shipped recipes each engine carries on Countdown, and why not the others."""
+    """The shipped recipes that each engine supports on Countdown, and why it refuses the others."""
     names = [info.name for info in list_recipes()]
     lines = [
-        "| engine | recipes | as they are but for | with `objective.kl=0` too | not, and why |",
+        "| engine | recipes | options to add | with `objective.kl=0` too | refused recipes, with the reason |",
         "|---|---|---|---|---|",
     ]
     for engine, (words, carry) in ENGINES.items():
@@ -66,35 +66,35 @@ def _refused(carry: Try, name: str, words: list[str]) -> str:
     try:
         carry(name, words)
     except UserError as error:
-        sentence = str(error).removeprefix("verl cannot carry this recipe: ")
+        sentence = str(error).removeprefix("verl does not support this recipe: ")
         sentence = re.sub(r"^\S+\.yaml: ", "", sentence)
         return re.sub(r"explore\.\[?\d+\]?", "a stage", sentence).partition("; ")[0]
     return ""
 
 
 def measured() -> str:
-    """What a service was found to do."""
+    """Behaviour that the benchmark found in a service."""
     found = json.loads(MEASURED.read_text())["SkyRL, JAX"]
     rows = {
-        "losses of a row's tokens": "their mean, the prompt counted" if found["row_mean"] else "their sum",
-        "losses of rows": "their mean" if found["batch_mean"] else "their sum",
+        "reduction over the tokens of a row": "mean, prompt tokens included" if found["row_mean"] else "sum",
+        "reduction over rows": "mean" if found["batch_mean"] else "sum",
         "Adam's epsilon": _does(found["epsilon"]),
-        "clipping of the gradient's norm": _does(found["clipping"]),
-        "`num_samples` with a seed": "seed, seed + 1, …" if found["seeds_count_up"] else "of no order",
-        "a rollout in another batch": "the same" if found["same_in_any_batch"] else "another",
-        "sampler and trainer, largest difference of a log-probability": f"{found['sampler_and_trainer_apart']:.1e}",
-        "new weights in the sampler": "after the weight sync"
+        "gradient clipping": _does(found["clipping"]),
+        "`num_samples` with a seed": "seed, seed + 1, …" if found["seeds_count_up"] else "no rule found",
+        "same seed in another batch": "same rollout" if found["same_in_any_batch"] else "other rollout",
+        "largest difference of a log-probability, sampler and trainer": f"{found['sampler_and_trainer_apart']:.1e}",
+        "new weights reach the sampler": "at the weight sync"
         if found["weights_wait_for_a_hand_over"]
-        else "at once: both have the same memory",
+        else "at once: both share memory",
     }
-    tried = {"losses of a row's tokens", "losses of rows", "Adam's epsilon", "clipping of the gradient's norm"}
-    rest = {what: "tried when a run begins" if what in tried else "not tried" for what in rows}
-    head = ["| | SkyRL 0.3.0, JAX on a CPU | others |", "|---|---|---|"]
+    probed = {"reduction over the tokens of a row", "reduction over rows", "Adam's epsilon", "gradient clipping"}
+    rest = {what: "probed before training" if what in probed else "unknown" for what in rows}
+    head = ["| behaviour | SkyRL 0.3.0, JAX on a CPU | other services |", "|---|---|---|"]
     return "\n".join([*head, *(f"| {what} | {does} | {rest[what]} |" for what, does in rows.items())])
 
 
-def _does(told: bool) -> str:
-    return "as told" if told else "ignored: `learn.clip_norm=null`"
+def _does(applied: bool) -> str:
+    return "applied" if applied else "ignored: `learn.clip_norm=null`"
 
 
 def page(text: str, tables: dict[str, Callable[[], str]]) -> str:

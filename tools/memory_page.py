@@ -1,4 +1,4 @@
-"""The tables of docs/memory.md: what the estimate says of Qwen2.5 in four sizes, and what was measured.
+"""The tables of docs/memory.md: estimates for Qwen2.5 in four sizes, and measurements.
 
 Usage: ``python tools/memory_page.py``. Nothing is loaded or downloaded: the sizes are those of the models' config.json
 on the hub.
@@ -49,8 +49,8 @@ AUTO_SETTING = ["sample.max_tokens=512", "train.problems=64", "explore.0.n=8", "
 MACHINES = {
     "a CPU, 8 GiB": Devices(1, 8 * GIB, "", host=True),
     "a CPU, 24 GiB": Devices(1, 24 * GIB, "", host=True),
-    "a card of 24 GiB": Devices(1, 24 * GIB, "", host=False),
-    "a card of 80 GiB": Devices(1, 80 * GIB, "", host=False),
+    "a GPU of 24 GiB": Devices(1, 24 * GIB, "", host=False),
+    "a GPU of 80 GiB": Devices(1, 80 * GIB, "", host=False),
 }
 
 
@@ -64,7 +64,7 @@ def config_of(name: str) -> dict[str, Any]:
 AUTO_MODELS = {
     "`base:countdown`, 0.4 M": local_config("base:countdown") or {},
     "`base:prose`, 1.5 M": local_config("base:prose") or {},
-    "half of its layers and width": config_of("30M") | {"model_type": "llama"},
+    "30M, half of SmolLM2's layers and width": config_of("30M") | {"model_type": "llama"},
     "SmolLM2-135M": config_of("135M") | {"model_type": "llama"},
     **{f"Qwen2.5 {name}": config_of(name) for name in ("0.5B", "1.5B", "3B", "7B")},
 }
@@ -78,7 +78,7 @@ def shape(name: str) -> DecoderShape:
 
 
 def cases() -> Iterator[tuple[str, str, str, list[str]]]:
-    """Model, what is trained, what is kept of the layers, and the options that say so."""
+    """Model, what is trained, whether activations are recomputed, and the options for it."""
     for name in PAGE_MODELS:
         for trained, chosen in (("all", []), ("adapter", [ADAPTER])):
             for layers, kept in (("kept", []), ("recomputed", [RECOMPUTED])):
@@ -86,7 +86,7 @@ def cases() -> Iterator[tuple[str, str, str, list[str]]]:
 
 
 def row(recipe: Recipe, sizes: DecoderShape, layout: Layout) -> list[str]:
-    """Gibibytes by part, all together, and the cards that they fit."""
+    """GiB by part, the peak, and the GPUs that it fits."""
     taken = memory(recipe, sizes, KIND, layout)
     learning = dict(taken.phases["learns"])
     sampling = taken.phases.get("samples")
@@ -100,10 +100,10 @@ def row(recipe: Recipe, sizes: DecoderShape, layout: Layout) -> list[str]:
 
 
 def table(layout: Layout) -> str:
-    """All cases on so many GPUs."""
-    more = ["copy", "while it samples"] if layout == ONE else []
+    """All cases with this layout."""
+    more = ["sampler's copy", "sampling"] if layout == ONE else []
     head = ["Qwen2.5", "trained", "layers", "weights, gradients, AdamW", *more, "activations", "head and others"]
-    rows = [[*head, "at the peak", "fits cards of"], ["---"] * (5 + len(more) + 3)]
+    rows = [[*head, "peak", "fits GPUs of"], ["---"] * (5 + len(more) + 3)]
     for name, trained, layers, options in cases():
         recipe = load_recipe("dr-grpo", options if layout == ONE else [*options, *SERVERS])
         rows.append([name, trained, layers, *row(recipe, shape(name), layout)])
@@ -111,7 +111,7 @@ def table(layout: Layout) -> str:
 
 
 def measured() -> str:
-    """Estimate and measurement, from the benchmark's results."""
+    """Estimates and measurements, from the results of the benchmark."""
     rows = [["case", "model", "estimated, MiB", "measured, MiB", "ratio"], ["---"] * 5]
     for case in json.loads(MEASURED.read_text())["cases"]:
         rows.append([str(case[key]) for key in ("case", "model", "estimated", "measured", "ratio")])
@@ -119,7 +119,7 @@ def measured() -> str:
 
 
 def chosen() -> str:
-    """What ``auto`` becomes: rows, tokens of a pass, whether layers are recomputed, and the GiB that are needed."""
+    """The values of ``auto``: rows, tokens of a micro-batch, whether layers are recomputed; and the GiB needed."""
     rows = [["model", *MACHINES], ["---"] * (len(MACHINES) + 1)]
     for name, config in AUTO_MODELS.items():
         rows.append([name, *(_chosen(config, devices) for devices in MACHINES.values())])

@@ -106,8 +106,8 @@ def unanimous(name: str, piece: Any, single: bool) -> Callable[[], tuple[float, 
     return compare
 
 
-RESIDUE = "the rounding of the mean in float32 over an epsilon of 1e-6 there, exactly 0 here"
-LONE = "a lone row of its group: its raw reward there, 0 here, since it is compared with nothing"
+RESIDUE = "verl: float32 rounding of the mean divided by an epsilon of 1e-6; Outrider: exactly 0"
+LONE = "row alone in its group: verl gives its raw reward, Outrider 0, since there is no row to compare with"
 
 ADVANTAGES = [
     Comparison("verl `grpo`", "`group_mean`", advantages("grpo", "group_mean")),
@@ -162,7 +162,7 @@ ADVANTAGES = [
         "verl `reinforce_plus_plus_baseline`, unanimous groups, float32",
         "`reinforce_pp: {weight: token}`",
         unanimous("reinforce_plus_plus_baseline", {"reinforce_pp": {"weight": "token", "epsilon": 1e-8}}, single=True),
-        "the rounding of the mean in float32 over the batch's standard deviation there, exactly 0 here",
+        "verl: float32 rounding of the mean divided by the batch's standard deviation; Outrider: exactly 0",
     ),
     Comparison(
         "verl `reinforce_plus_plus`, gamma 1",
@@ -184,8 +184,8 @@ ADVANTAGES = [
             lambda a, b: 4 * a,
             config={"norm_adv_by_std_in_grpo": False},
         ),
-        "best minus second best for the best row; PKPO with k = n is n times that, here as in all pieces "
-        "on the scale of a mean over rows",
+        "verl: best minus second best, for the best row; PKPO with k = n is n times this value, because every "
+        "component of Outrider is scaled for a mean over rows",
     ),
     Comparison(
         "verl `gpg`",
@@ -197,6 +197,6 @@ ADVANTAGES = [
             lambda a, b: a * np.count_nonzero(b.rewards) / len(b.rewards),
             graded=False,
         ),
-        "scaled there by rows over rows with a reward that is not 0, over the batch",
+        "verl multiplies by the rows of the batch divided by its rows with non-zero reward",
     ),
 ]

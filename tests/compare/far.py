@@ -18,10 +18,10 @@ class Bound(NamedTuple):
     why: str
 
 
-OURS = Bound(19.0, "log-ratios are not bounded there, and bounded to ±20 here, with no gradient beyond")
+OURS = Bound(19.0, "only Outrider bounds log-ratios, to ±20, with no gradient beyond")
 BOUNDS = {
     "verl `gspo`, `seq-mean-token-mean`": Bound(
-        9.0, "the mean log-ratio of a response is bounded by 10 from above there, each token's to ±20 here"
+        9.0, "verl bounds the mean log-ratio of a response by 10 from above, Outrider each token's to ±20"
     ),
     "verl `geo_mean`": OURS,
     "TRL `grpo`": OURS,
@@ -52,10 +52,10 @@ def far_kl(name: str, within: float, most: float) -> Callable[[], tuple[float, f
     return compare
 
 
-UNBOUNDED = "not bounded there; log-ratios are bounded to ±20 here, with no gradient beyond"
+UNBOUNDED = "only Outrider bounds log-ratios, to ±20, with no gradient beyond"
 K3 = (
-    "bounded to 10 there, with no gradient beyond, which begins where the reference finds a token 14 times as likely: "
-    "what has drifted farthest is not pulled back; here the bound is that of the log-ratio, ±20"
+    "verl bounds the estimate to 10, with no gradient beyond: a token that the reference finds more than 14 times as "
+    "likely is not pulled back; Outrider bounds the log-ratio, to ±20"
 )
 FAR = [
     *(

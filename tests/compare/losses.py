@@ -279,26 +279,26 @@ LOSSES = [
         losses(verl("gpg"), {"surrogate": "unclipped"}, value=False, shift=0.0),
     ),
     Comparison(
-        "verl `kl_cov`, all moved by 0.1",
+        "verl `kl_cov`, log-probabilities shifted by 0.1",
         "`unclipped`, `select: kl_cov`",
         losses(
             verl("kl_cov", kl_cov_ratio=0.1, ppo_kl_coef=0.5),
             {"surrogate": "unclipped", "select": {"kl_cov": {"share": 0.1, "coef": 0.5}}},
             shift=0.1,
         ),
-        "where tokens move by different amounts the two choose differently: by covariances of the current "
-        "log-probabilities, over a micro-batch, there; of those that sampled, over the optimizer batch, here",
+        "where tokens move by different amounts, the selections differ: verl takes covariances of the current "
+        "log-probabilities over a micro-batch, Outrider those of the sampling policy over the optimizer batch",
     ),
     Comparison(
-        "verl `clip_cov`, all of the range, all moved by 0.1",
+        "verl `clip_cov`, every token of the range, log-probabilities shifted by 0.1",
         "`clip`, `select: clip_cov`",
         losses(
             verl("clip_cov", clip_cov_ratio=1.0, clip_cov_lb=0.3, clip_cov_ub=2.0, **RANGE),
             {"surrogate": CLIP, "select": {"clip_cov": EVERY}},
             shift=0.1,
         ),
-        "with a smaller share both draw at random, there from the global generator and again for every micro-batch, "
-        "here by identity; tokens that the ratio's clip takes are not drawn there",
+        "with a smaller share both draw at random: verl from the global generator for every micro-batch, without "
+        "tokens whose ratio is clipped; Outrider with a seed from the token's identity",
     ),
     Comparison("verl `kl_penalty`: `kl`, `mse`, `low_var_kl`", "`k1`, `k2`, `k3`", estimators),
     Comparison(
@@ -334,7 +334,7 @@ LOSSES = [
         "TRL `cispo`, `epsilon_high=4`",
         "`cispo: [null, 3.0]`, `token_mean`",
         losses(trl(loss_type="cispo", epsilon_high=4.0), {"surrogate": {"cispo": [None, 3.0]}}),
-        "the bound is the weight itself there, and its distance from 1 here and in the paper",
+        "TRL: the option bounds the weight; Outrider and the paper: it bounds the weight's distance from 1",
     ),
     Comparison(
         "TRL `sapo`",
@@ -350,6 +350,7 @@ LOSSES = [
         "TRL `grpo`, `beta=0.1`, on-policy",
         "`kl: 0.1` (k3)",
         weighted_kl,
-        "its default weighs the KL by the ratio, which has a gradient of its own; here k3 has none",
+        "TRL's default multiplies the KL by the ratio, which has a gradient of its own; Outrider's k3 has "
+        "no such weight",
     ),
 ]

@@ -1,4 +1,4 @@
-"""What a Tinker service cannot carry is refused when the recipe is read, in one sentence that says what to write."""
+"""Options that a Tinker service does not support are refused when the recipe is read, in one sentence with advice."""
 
 from __future__ import annotations
 
@@ -28,15 +28,19 @@ def test_methods_fit(recipe: str) -> None:
     ("recipe", "override", "said"),
     [
         ("grpo", "policy.lora=null", r"trains an adapter, not all weights: policy.lora=\{rank: 32\}"),
-        ("grpo", "policy.lora={rank: 8, alpha: 16}", "policy.lora.alpha is 16.0, and a Tinker service takes 32.0"),
+        ("grpo", "policy.lora={rank: 8, alpha: 16}", "lora.alpha is 16.0, and a Tinker service always takes 32.0"),
         ("grpo", "policy.lora={rank: 8, targets: [q_proj]}", r"policy.lora.targets is \['q_proj'\]"),
         ("grpo", "objective.kl=0.04", "objective.kl is 0.04, and a Tinker service keeps no reference"),
         ("grpo", "objective.entropy.bonus=0.01", "objective.entropy needs the entropy of every token"),
         ("grpo", "sample.temperature=0.6", "sample.temperature is 0.6, and a Tinker service has its own"),
         ("grpo", "sample.stop=[x]", "sample.stop names texts"),
         ("grpo", "learn.weight_decay=0.1", "decays the adapters of all its users"),
-        ("grpo", "learn.gradient_checkpointing=true", "the affair of the Tinker service"),
-        ("grpo", "learn.deterministic=true", "learn.deterministic is the affair of the Tinker service"),
+        (
+            "grpo",
+            "learn.gradient_checkpointing=true",
+            "learn.gradient_checkpointing is not supported with engine=tinker",
+        ),
+        ("grpo", "learn.deterministic=true", "learn.deterministic is not supported with engine=tinker"),
         ("grpo", "train.ranks=2", "one process talks to a Tinker service"),
         ("grpo", "engine={sampler: tinker}", "sampler and learner are both tinker"),
         ("grpo", "engine={learner: tinker}", "sampler and learner are both tinker"),

@@ -45,7 +45,7 @@ def test_the_recipe_of_the_page_takes_the_stage_of_its_file(tmp_path, monkeypatc
 
 
 def test_the_recipes_of_the_page_take_the_shaper_and_the_loss_of_its_file(tmp_path, monkeypatch) -> None:
-    text = (PAGE.parent / "add-a-piece.md").read_text()
+    text = (PAGE.parent / "add-a-component.md").read_text()
     shaper, loss = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_methods.py").write_text(shaper + loss.replace("from __future__ import annotations\n", ""))
@@ -57,7 +57,7 @@ def test_the_recipes_of_the_page_take_the_shaper_and_the_loss_of_its_file(tmp_pa
 
 
 def test_the_shaper_and_the_surrogate_of_the_page_keep_every_rule() -> None:
-    text = (PAGE.parent / "add-a-piece.md").read_text()
+    text = (PAGE.parent / "add-a-component.md").read_text()
     names: dict = {"Case": credit_cases.Case, "Slopes": test_objective_matrix.Slopes, "cases": {}}
     for block in re.findall(r"^ *```python\n(.*?)```", text, re.DOTALL | re.MULTILINE):
         code = textwrap.dedent(block)
@@ -86,7 +86,7 @@ def test_the_stage_of_the_page_keeps_every_law(case, situation) -> None:
     ("page", "names"),
     [
         ("add-a-stage.md", View.__dataclass_fields__),
-        ("add-a-piece.md", Members.__dataclass_fields__),
+        ("add-a-component.md", Members.__dataclass_fields__),
         ("testing.md", CreditClaims._fields[1:]),
     ],
 )

@@ -28,7 +28,7 @@ from outrider.verify.function import Function
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # pages whose Python other tests run
-ELSEWHERE = {"environments.md", "add-a-piece.md", "add-a-stage.md", "bring-your-own.md", "use-outside.md"}
+ELSEWHERE = {"environments.md", "add-a-component.md", "add-a-stage.md", "bring-your-own.md", "use-outside.md"}
 ELSEWHERE |= {"README.md", "python.md"}  # tests/api
 HERE = {"analyse.md", "import.md", "run-folder.md", "testing.md", "verifiers.md"}
 

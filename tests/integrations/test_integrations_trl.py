@@ -250,16 +250,16 @@ def test_lengths_temperature_and_passes_are_those_of_the_recipe():
         ("gspo", [], "learn.minibatches=1"),
         ("grpo", ["objective.aggregate={token_mean: {denominator: with_signal}}"], "objective.aggregate is token_mean"),
         ("dr-grpo", ["objective.aggregate={constant: {length: 7}}"], "objective.aggregate is constant: {length: 7}"),
-        ("grpo", ["objective.surrogate={clip: {ratio: sequence_token}}"], "carried are clip and unclipped"),
+        ("grpo", ["objective.surrogate={clip: {ratio: sequence_token}}"], "supported are clip and unclipped"),
         ("grpo", ["objective.surrogate={clip: {dual: 1.1}}"], r"clip: {dual: 1.1}, below 1 \+ high"),
-        ("cispo", ["learn.minibatches=1", "objective.aggregate=constant"], "cispo with aggregate constant; carried"),
+        ("cispo", ["learn.minibatches=1", "objective.aggregate=constant"], "cispo with aggregate constant; supported"),
         ("cispo", ["learn.minibatches=1", "objective.surrogate={cispo: [0.5, 4.0]}"], "cispo without low"),
         ("sapo", ["learn.minibatches=1", "objective.aggregate=token_mean"], "sapo with sequence_mean"),
         ("simko", [], "objective.surrogate is simko"),
     ],
 )
-def test_what_trl_cannot_carry_is_refused_by_its_key(recipe, overrides, sentence):
-    with pytest.raises(UserError, match=f"TRL cannot carry recipe '{recipe}': .*{sentence}") as raised:
+def test_unsupported_recipe_is_refused_by_its_key(recipe, overrides, sentence):
+    with pytest.raises(UserError, match=f"TRL does not support recipe '{recipe}': .*{sentence}") as raised:
         grpo_config(load_recipe(recipe, overrides))
     assert "\n" not in str(raised.value)
     assert ". " not in str(raised.value)

@@ -79,7 +79,7 @@ def test_what_verl_does_not_pass_on_is_refused_before_a_run() -> None:
         estimator(["group_mean"])(**(batch() | {"index": None}))
     with pytest.raises(UserError, match="surrogate: 'sapi' is not a surrogate"):
         policy_loss("sapi")
-    with pytest.raises(UserError, match="verl tells a loss the sampled one"):
+    with pytest.raises(UserError, match="verl gives a loss only the sampled one"):
         policy_loss("simko")
 
 

@@ -48,9 +48,9 @@ def test_a_step_of_the_most_rows_is_one_optimizer_batch(name, rows) -> None:
     [
         ("attnrl", "", "needs the policy's attention"),
         ("forking-tokens", "learn.minibatches=1", "objective.select"),
-        ("entropy-shaping", "", "entropy of every token"),
-        ("arpo", "", "entropy of every token"),
-        ("dapo", "", "no bound on the rollouts of a step"),
+        ("entropy-shaping", "", "entropy of every sampled token"),
+        ("arpo", "", "entropy of every sampled token"),
+        ("dapo", "", "no maximum of rollouts per step"),
         ("grpo", "objective.entropy.target=0.5", "objective.entropy.target"),
         ("grpo", "policy.lora={rank: 8}", "policy.lora=null"),
         ("grpo", "objective.kl={coef: 0.1, mask_without_signal: true}", "mask_without_signal"),
@@ -71,13 +71,13 @@ def test_a_step_of_the_most_rows_is_one_optimizer_batch(name, rows) -> None:
         ("grpo", "objective.correction={mask: {level: token}}", "mask.low is 0"),
     ],
 )
-def test_what_verl_cannot_carry_is_refused_in_one_sentence(name, override, said) -> None:
+def test_unsupported_recipe_is_refused_in_one_sentence(name, override, said) -> None:
     overrides = override.split(" train") if override.startswith("train") else [override] if override else []
     if len(overrides) == 2:
         overrides[1] = "train" + overrides[1]
     with pytest.raises(UserError, match=said) as refused:
         verl_settings(recipe(name, *overrides))
-    assert str(refused.value).startswith("verl cannot carry this recipe: ")
+    assert str(refused.value).startswith("verl does not support this recipe: ")
     assert "\n" not in str(refused.value)
 
 
@@ -92,7 +92,7 @@ def test_every_shipped_recipe_is_carried_or_refused() -> None:
         return ""
 
     said = {shipped.name: refusal(shipped.name) for shipped in list_recipes()}
-    assert all(sentence.startswith("verl cannot carry this recipe: ") for sentence in said.values() if sentence)
+    assert all(sentence.startswith("verl does not support this recipe: ") for sentence in said.values() if sentence)
     carried = {name for name, sentence in said.items() if not sentence}
     assert {"grpo", "dars-hw", "deep-grpo", "dars-pivots", "xrpo", "xrpo-deep", "treerl", "gspo"} <= carried
     assert not {"dapo", "greso", "attnrl", "forking-tokens", "clip-cov", "kl-cov"} & carried

@@ -1,4 +1,4 @@
-"""What an engine cannot carry of a recipe: refused when the recipe is read, before anything is spent."""
+"""Recipes that an engine does not support are refused when the recipe is read, before anything is spent."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Carried(Protocol):
 
 
 def refuse_engine(recipe: Carried) -> None:
-    """Raise ValueError where the engines of a recipe cannot carry the rest of it."""
+    """Raise ValueError if the engines of a recipe do not support the rest of it."""
     if isinstance(recipe.engine.learner, Fsdp2):
         _refuse_fsdp2(recipe)
     if isinstance(recipe.engine.learner, Tinker):
@@ -70,17 +70,18 @@ def _refuse_tinker(recipe: Carried) -> None:
     fixed = {"alpha": 32.0, "targets": "all-linear"}
     for key, value in fixed.items():
         if said[key] != value:
-            raise ValueError(f"policy.lora.{key} is {said[key]}, and a Tinker service takes {value} whatever is asked")
+            raise ValueError(f"policy.lora.{key} is {said[key]}, and a Tinker service always takes {value}")
     if objective.kl.coef > 0:
         raise ValueError(
             f"objective.kl is {objective.kl.coef}, and a Tinker service keeps no reference: objective.kl=0"
         )
     if objective.surrogate.reads_top > 0:
         raise ValueError(
-            "objective.surrogate reads the likeliest tokens at each place, and a Tinker service tells the sampled one"
+            "objective.surrogate reads the likeliest tokens at each place, and a Tinker service returns only the "
+            "sampled one"
         )
     if objective.entropy.bonus > 0:
-        raise ValueError("objective.entropy needs the entropy of every token, which a Tinker service does not tell")
+        raise ValueError("objective.entropy needs the entropy of every token, which a Tinker service does not return")
     if sample.temperature != 1:
         raise ValueError(
             f"sample.temperature is {sample.temperature}, and a Tinker service has its own for the likelihoods that "
@@ -101,9 +102,9 @@ def _refuse_tinker(recipe: Carried) -> None:
             "decays the adapters of all its users: learn.weight_decay=0"
         )
     if learn.recomputes:
-        raise ValueError("learn.gradient_checkpointing is the affair of the Tinker service: leave it false")
+        raise ValueError("learn.gradient_checkpointing is not supported with engine=tinker: leave it false")
     if learn.deterministic:
-        raise ValueError("learn.deterministic is the affair of the Tinker service: leave it false")
+        raise ValueError("learn.deterministic is not supported with engine=tinker: leave it false")
     if recipe.train.ranks > 1:
         raise ValueError(
             f"train.ranks is {recipe.train.ranks}, and one process talks to a Tinker service: train.ranks=1"

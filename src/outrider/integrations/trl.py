@@ -60,7 +60,7 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
             of the recipe's ``reward``, or for a chain 0 and 1, or -1 and 1.
 
     Raises:
-        UserError: TRL is missing or another one, or cannot carry the recipe or the chain with these ``args``; while
+        UserError: TRL is missing or another one, or does not support the recipe or the chain with these ``args``; while
             training, a reward is infinite, or no verdict's without ``success_at``.
 
     Example::

@@ -43,7 +43,7 @@ class CarriedChain(NamedTuple):
         """The chain of a recipe, whose method has to be that of ``args`` (a ``GRPOConfig``), or the given one.
 
         Raises:
-            UserError: neither or both are given, or TRL cannot carry it.
+            UserError: neither or both are given, or TRL does not support it.
         """
         if recipe is None and chain is not None:
             links = chain_of(chain)
@@ -87,7 +87,7 @@ def _reads(links: Sequence[Link]) -> tuple[str, ...]:
     """
     if stage := stage_of(split(links).baseline):
         raise UserError(
-            f"TRL cannot carry this chain: it compares with the rollouts of a stage {stage!r}, which TRL does not "
+            f"TRL does not support this chain: it compares with the rollouts of a stage {stage!r}, which TRL does not "
             "draw; leave_one_out needs no such rollouts"
         )
     members = worked_group().members
@@ -103,7 +103,7 @@ def _reads(links: Sequence[Link]) -> tuple[str, ...]:
             reason = error
         else:
             return reads
-    raise UserError(f"TRL cannot carry this chain: {reason}")
+    raise UserError(f"TRL does not support this chain: {reason}")
 
 
 def _refuse_args(links: Sequence[Link], args: Any) -> None:

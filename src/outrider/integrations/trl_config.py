@@ -56,7 +56,7 @@ def grpo_config(recipe: Recipe) -> dict[str, Any]:
     ``epochs`` and ``minibatches``.
 
     Raises:
-        UserError: TRL cannot carry the recipe; one sentence says which key, and what would go.
+        UserError: TRL does not support the recipe; one sentence says which key, and what would go.
 
     >>> from outrider.config import load_recipe
     >>> found = grpo_config(load_recipe("ppl"))
@@ -122,7 +122,7 @@ def _refuse_uncarried(recipe: Recipe) -> None:
         (learn.minibatches > 1, "learn.minibatches: TRL cuts a step by rows, through groups; learn.minibatches=1"),
     ):
         if found:
-            raise UserError(f"TRL cannot carry recipe {recipe.name!r}: {sentence}")
+            raise UserError(f"TRL does not support recipe {recipe.name!r}: {sentence}")
 
 
 def _loss(recipe: Recipe) -> dict[str, Any]:
@@ -151,9 +151,9 @@ def _loss(recipe: Recipe) -> dict[str, Any]:
 
 def _refused(recipe: Recipe, key: str, value: str) -> UserError:
     return UserError(
-        f"TRL cannot carry recipe {recipe.name!r}: objective.{key} is {value}; carried are clip and unclipped (ratio: "
-        "token or sequence) with every aggregate over all rows, cispo without low with token_mean, and sapo with "
-        "sequence_mean"
+        f"TRL does not support recipe {recipe.name!r}: objective.{key} is {value}; supported are clip and unclipped "
+        "(ratio: token or sequence) with every aggregate over all rows, cispo without low with token_mean, "
+        "and sapo with sequence_mean"
     )
 
 

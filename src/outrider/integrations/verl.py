@@ -110,7 +110,7 @@ def policy_loss(surrogate: Surrogate | str | Mapping[str, Any]) -> Callable[...,
         raise UserError(f"surrogate: {error.errors()[0]['msg']}") from None
     if options.reads_top:
         raise UserError(
-            "this surrogate reads the likeliest tokens at each place, and verl tells a loss the sampled one"
+            "this surrogate reads the likeliest tokens at each place, and verl gives a loss only the sampled one"
         )
     import torch
 

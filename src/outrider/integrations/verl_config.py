@@ -1,4 +1,4 @@
-"""A recipe as a configuration of verl's V1 trainer, with refusals of what verl cannot carry. Experimental.
+"""A recipe as a configuration of verl's V1 trainer, with refusals of what verl does not support. Experimental.
 
 The method's keys decide numbers: the manager of rollouts (:mod:`outrider.integrations.verl_manager`) refuses a run in
 which one of them has another value. The others say how long and on what verl runs, and may be changed.
@@ -44,7 +44,7 @@ def verl_settings(recipe: Recipe) -> VerlSettings:
     """What verl has to be told to train with a recipe.
 
     Raises:
-        UserError: verl cannot carry it; one sentence says what, and what would go.
+        UserError: verl does not support it; one sentence says what, and what would go.
     """
     _refuse_uncarried(recipe)
     method = _trainer(recipe) | _data(recipe) | _rollouts(recipe) | _loss(recipe) | _optimizer(recipe)
@@ -83,21 +83,21 @@ def _refuse_uncarried(recipe: Recipe) -> None:
             branching,
             f"explore.{branching[:1]} needs the policy's branching factors, which verl's servers do not return",
         ),
-        (objective.select, "objective.select chooses tokens over a whole batch, and verl shows a loss its parts"),
+        (objective.select, "objective.select chooses tokens over a whole batch, and verl's loss sees one micro-batch"),
         (
             objective.surrogate.reads_top,
-            "objective.surrogate reads the likeliest tokens, and verl tells the sampled one",
+            "objective.surrogate reads the likeliest tokens, and verl returns only the sampled one",
         ),
         (objective.entropy.target, "objective.entropy.target steers a bonus, and verl's stays as it is"),
-        (recipe.reads_entropies, "it reads the entropy of every token as it was drawn, and verl's servers give none"),
+        (recipe.reads_entropies, "it reads the entropy of every sampled token, and verl's servers return none"),
         (
             isinstance(recipe.task, TurnTask),
-            f"rollouts of task {recipe.task.name!r} have turns, and this manager draws single ones",
+            f"rollouts of task {recipe.task.name!r} have turns, and the manager for verl samples single responses",
         ),
         (recipe.policy.lora, "policy.lora is an adapter, for which no keys of verl were tried; policy.lora=null"),
         (objective.kl.mask_without_signal, "objective.kl.mask_without_signal: verl's KL pulls on every row"),
         (objective.kl.reset_every, "objective.kl.reset_every: verl keeps its reference"),
-        (learn.minibatches > 1, "learn.minibatches: verl cuts a step by rows, through groups; learn.minibatches=1"),
+        (learn.minibatches > 1, "learn.minibatches: verl splits a step by rows, not by groups; learn.minibatches=1"),
         (learn.schedule != "constant", "learn.schedule: only a constant one is the same in verl"),
         (
             learn.weight_decay and learn.decay != "all",
@@ -111,7 +111,7 @@ def _refuse_uncarried(recipe: Recipe) -> None:
         (train.evaluate_at, "train.evaluate_at: verl validates every so many steps; train.evaluate_at=[]"),
     ):
         if found:
-            raise UserError(f"verl cannot carry this recipe: {sentence}")
+            raise UserError(f"verl does not support this recipe: {sentence}")
 
 
 def _trainer(recipe: Recipe) -> dict[str, Any]:
@@ -170,13 +170,16 @@ def _correction(correction: Correction | None) -> dict[str, Any]:
     elif isinstance(correction, Mask):
         if correction.low == 0:
             raise UserError(
-                "verl cannot carry this recipe: objective.correction.mask.low is 0, and verl's bound has to be above it"
+                "verl does not support this recipe: objective.correction.mask.low is 0, and verl's bound "
+                "has to be above it"
             )
         level, threshold = correction.level, f"{correction.low}_{correction.high}"  # type: ignore[assignment]
     elif not isinstance(correction, (Recompute, type(None))):
-        raise UserError(f"verl cannot carry this recipe: it has no correction such as {type(correction).__name__}")
+        raise UserError(f"verl does not support this recipe: it has no correction such as {type(correction).__name__}")
     if level == "geometric":
-        raise UserError("verl cannot carry this recipe: its weights are of tokens or sequences, not geometric means")
+        raise UserError(
+            "verl does not support this recipe: its weights are of tokens or sequences, not geometric means"
+        )
     return {
         "algorithm.rollout_correction.bypass_mode": correction is None,
         "algorithm.rollout_correction.rollout_is": level,
@@ -191,7 +194,7 @@ def _loss(recipe: Recipe) -> dict[str, Any]:
     surrogate = json.dumps(recipe.resolved()["objective"]["surrogate"])
     kind = type(objective.kl.estimator)
     if objective.kl.coef and kind not in _KL:
-        raise UserError(f"verl cannot carry this recipe: it has no KL estimator such as {kind.__name__}")
+        raise UserError(f"verl does not support this recipe: it has no KL estimator such as {kind.__name__}")
     return {
         f"{_ACTOR}.policy_loss.loss_mode": RECIPE,
         f"ray_kwargs.ray_init.runtime_env.env_vars.{SURROGATE}": surrogate,

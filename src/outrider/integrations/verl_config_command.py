@@ -22,7 +22,7 @@ def verl_config_command(name: str, overrides: Sequence[str], setting: str | None
     """The whole of ``outrider verl-config``: print the file, or write it where none is.
 
     Raises:
-        UserError: there is no such recipe, verl cannot carry it, or there is such a file.
+        UserError: there is no such recipe, verl does not support it, or there is such a file.
     """
     text = verl_yaml(load_for_verl(name, overrides, setting))
     if out is None:
@@ -53,7 +53,7 @@ def verl_yaml(recipe: Recipe) -> str:
     """The text of the file.
 
     Raises:
-        UserError: verl cannot carry the recipe.
+        UserError: verl does not support the recipe.
     """
     settings = verl_settings(recipe)
     setting = f" in {recipe.from_setting}" if recipe.from_setting else ""

@@ -45,8 +45,8 @@ def most_rows(recipe: Recipe) -> int:
     most = bounds_after(recipe.explore, recipe.train.problems).most
     if most is None:
         raise UserError(
-            "verl cannot carry this recipe: its explore has no bound on the rollouts of a step, and verl cuts its "
-            "optimizer batches to a size that it has to know"
+            "verl does not support this recipe: explore has no maximum of rollouts per step, and "
+            "verl needs a fixed size of optimizer batches"
         )
     return most
 
@@ -64,8 +64,8 @@ def denominators_of(recipe: Recipe) -> Denominators:
     if own is None:
         key = "objective.kl.coef=0" if term == "KL" else "objective.entropy.bonus=0"
         raise UserError(
-            f"verl cannot carry this recipe: it divides its {term} over all rows alike, which are not the denominators "
-            f"of this recipe's streams and aggregate; without it, it would go ({key})"
+            f"verl does not support this recipe: verl has one denominator of the {term} over all rows, "
+            f"which is not that of this recipe's streams and aggregate; turn the {term} off ({key})"
         )
     return own
 
