@@ -32,7 +32,7 @@ LONG = [
     *("test_signals.py", "test_run.py", "test_stages.py", "test_agent_recipes.py", "test_kept_turns.py"),
     *("test_learner_contract.py", "test_tinker_contract.py", "test_bench_run.py", "test_trl_task.py"),
     *("test_tinker_runs.py", "test_models_page.py", "test_memory.py", "test_turns.py", "test_credit_turns.py"),
-    *("test_sharded_runs.py", "test_gpu_benchmark.py", "test_verify_deeds.py", "test_turn_runs.py"),
+    *("test_sharded_runs.py", "test_gpu_benchmark.py", "test_verify_escapes.py", "test_turn_runs.py"),
     *("test_lost_ranks.py", "test_findings.py", "test_verify_pool.py", "test_python_tool.py"),
 ]
 

@@ -1,7 +1,7 @@
 """The language of the project: the field's terms, short sentences in pages, options described by noun phrases.
 
 Usage: ``python tools/check_language.py [folder]``. ``words.yaml`` has the terms and their exceptions. Dated entries of
-docs/log.md and released versions of the changelog stay as they were written.
+docs/log.md stay as they were written, and the changelog names what was renamed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import yaml
 LONGEST = 35
 """Words of a sentence in a page."""
 TEXTS = (
-    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**/*.md"),
+    *("README.md", "CONTRIBUTING.md", "docs/**/*.md"),
     *("src/**/*.py", "src/**/*.yaml", "src/**/*.html", "src/**/*.js", "tests/**/*.py"),
     *("benchmarks/*.py", "benchmarks/studies/*.py", "tools/*.py", "examples/*.py"),
 )
@@ -46,7 +46,7 @@ class Rule(NamedTuple):
 def rules(file: Path) -> list[Rule]:
     """The rules of a file like ``words.yaml``."""
     return [
-        # a name ends a word at `_` and at a capital: asked_again, HandOver
+        # a name ends a word at `_` and at a capital
         Rule(
             re.compile(rf"(?<![A-Za-z])(?i:{rule['word'].replace(' ', '[ _-]')})(?![a-z])"),
             rule["say"],
@@ -60,16 +60,10 @@ def words(root: Path, found: list[Rule]) -> Iterator[str]:
     """Every use of a word to avoid."""
     for path in files(root, TEXTS):
         name = path.relative_to(root).as_posix()
-        lines = unreleased(path.read_text("utf-8")) if name == "CHANGELOG.md" else path.read_text("utf-8").split("\n")
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(path.read_text("utf-8").split("\n"), 1):
             for rule in found:
                 if name not in rule.exceptions and (hit := rule.pattern.search(line)):
                     yield f"{name}:{number}: {hit[0]!r}; say: {rule.say}"
-
-
-def unreleased(text: str) -> list[str]:
-    """The lines of a changelog before its first released version."""
-    return re.split(r"^## \[?\d", text, maxsplit=1, flags=re.MULTILINE)[0].split("\n")
 
 
 def long_sentences(root: Path) -> Iterator[str]:
@@ -87,12 +81,14 @@ def sentences(text: str) -> Iterator[str]:
     ['One CODE two.', 'Three four.', 'Five.']
     """
     text = re.sub(r"\A---\n.*?\n---\n|```.*?```|<!--.*?-->", "", text, flags=re.DOTALL)
-    for block in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )|\n(?=#)", text):
+    # a block ends at an empty line, a list item, a heading, a line of a quotation, and at two spaces before a line's
+    # end
+    for block in re.split(r"\n\s*\n|  \n|\n(?=\s*(?:[-*]|\d+\.) |#|>)", text):
         if not block.strip() or block.strip().startswith(("|", "#", "![")) or block.startswith("    "):
             continue
         plain = re.sub(r"^\s*(?:[-*]|\d+\.) ", "", block.strip())
         plain = re.sub(r"`[^`]*`", "CODE", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", plain))
-        yield from re.split(r"(?<=[.!?])\)?\*{0,2} (?=[A-Z*(`\[0-9])", " ".join(plain.split()))
+        yield from re.split(r"(?<=[.!?])\)?\*{0,2} ", " ".join(plain.split()))
 
 
 def undescribed(root: Path) -> Iterator[str]:

@@ -3,7 +3,7 @@
 Batches of responses of which it is known what they deserve (:mod:`program_responses`) go through a pool, while its
 processes are killed now and then. A finding is a verdict that is not the known one, that shows another response's
 program, or that took too long; the whole fuzzer ends with a traceback of where it is where the pool hangs. Findings go,
-one a file, to tests/corpus/programs, which tests/verify/test_verify_deeds.py replays. The last line says what was
+one a file, to tests/corpus/programs, which tests/verify/test_verify_escapes.py replays. The last line says what was
 done; the exit status is 1 where something was found.
 """
 

@@ -115,8 +115,8 @@ def variance(spreads_P: Column, counts_P: Column) -> float:
 def gain(rates_P: Column, noises_P: Column, prices_P: Column, counts_P: Column, weights_P: Column) -> float:
     r"""How far a step of given length takes the mean pass rate, squared, per token, where noise is most of the step.
 
-    A rollout moves towards the goal by about :math:`p (1 - p)`, and at random by noise times that (``worth.py``), times
-    its weight.
+    A rollout moves towards the goal by about :math:`p (1 - p)`, and at random by noise times that (study ``worth``),
+    times its weight.
 
     >>> one = np.ones(1)
     >>> [gain(p * one, 2 * one, 10 * one, 8 * one, one) for p in (0.5, 0.0)]

@@ -15,7 +15,7 @@ on the end of a response. Counts of DARS and XRPO depend on how rollouts ended, 
 of a problem together is biased: theirs is the variance at such counts, and they go for something else. Less is not more
 success: it is what a method that goes for the mean pass rate has to offer by allocation alone.
 
-Second row: how far such steps take the mean pass rate to first order, squared, per token, by what ``worth.py``
+Second row: how far such steps take the mean pass rate to first order, squared, per token, by what study ``worth``
 measured; uniform's is 1. Rollouts weigh alike, but for ``invest``, whose credit has problems weigh alike. ``choose``
 decides which problems come up and allots nothing among them, so it is in this row alone, and beside it the same rule by
 what is so instead of by predictions.

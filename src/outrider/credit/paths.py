@@ -29,9 +29,9 @@ the group stays context.
 What to expect. If where a branch starts does not depend on how its parent ends, every path is by itself a draw from the
 policy. Then, with constant denominators and a baseline that does not depend on the group, the expected gradient under
 ``repeat`` is that of as many independent rollouts. ``mask`` and ``count_once`` have another expectation, both the same:
-each *sampled* token counts once, so that decisions after a branching point weigh more than those before it. (What
-``count_once`` averages out is the luck of the owner's own continuation.) Branches of failed rollouts alone start where
-things went wrong, under any policy.
+each *sampled* token counts once, so that decisions after a branching point weigh more than those before it.
+(``count_once`` removes the noise of the owner's own continuation.) Branches of failed rollouts alone start where things
+went wrong, under any policy.
 """
 
 from __future__ import annotations
