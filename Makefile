@@ -28,11 +28,12 @@ test: .venv/installed ## the whole test suite, doctests included
 test-all: .venv/installed ## the same with the slow cases: every moment of a kill or a signal
 	@$(MAKE) --no-print-directory test PYTEST="-m '' $(PYTEST)"
 
-check: .venv/installed ## linter, formatter, type checker, file budgets, import rules
+check: .venv/installed ## linter, formatter, type checker, file budgets, import rules, words
 	@echo "== ruff" && $(BIN)/ruff check . && $(BIN)/ruff format --check .
 	@echo "== mypy" && $(BIN)/mypy
 	@echo "== budgets of files and functions" && $(BIN)/python tools/check_budgets.py
 	@echo "== layers" && $(BIN)/python tools/check_layers.py
+	@echo "== language" && $(BIN)/python tools/check_language.py
 
 engines: .venv/installed .engines/vllm/installed .engines/skyrl/installed ## the contract suites of the optional engines, in environments of their own
 	@$(BIN)/python benchmarks/engines.py .engines/vllm/bin/python .engines/skyrl/bin/python

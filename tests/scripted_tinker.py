@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 
 class _Adapter:
-    """A model with an adapter, and its optimizer's averages."""
+    """A model with an adapter, and its optimizer's moments."""
 
     def __init__(self, folder: str, rank: int, seed: int) -> None:
         torch.manual_seed(seed)
@@ -33,14 +33,14 @@ class _Adapter:
         self.rank, self.rows, self.steps = rank, 0, 0
         self.weights = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
         self.gradients = {n: torch.zeros_like(p) for n, p in self.weights.items()}
-        self.averages = {n: (torch.zeros_like(p), torch.zeros_like(p)) for n, p in self.weights.items()}
+        self.moments = {n: (torch.zeros_like(p), torch.zeros_like(p)) for n, p in self.weights.items()}
 
     def logprobs(self, ids: list[int], targets: list[int]) -> Tensor:
         logits = self.model(input_ids=torch.tensor([ids])).logits[0]
         return logits.log_softmax(-1).gather(1, torch.tensor(targets)[:, None])[:, 0]
 
     def state(self) -> Any:
-        copies = {n: (p.detach().clone(), *(a.clone() for a in self.averages[n])) for n, p in self.weights.items()}
+        copies = {n: (p.detach().clone(), *(a.clone() for a in self.moments[n])) for n, p in self.weights.items()}
         return self.rank, self.steps, copies
 
     @torch.no_grad()
@@ -48,7 +48,7 @@ class _Adapter:
         _, self.steps, copies = state
         for name, (weight, first, second) in copies.items():
             self.weights[name].copy_(weight)
-            self.averages[name] = (first.clone(), second.clone())
+            self.moments[name] = (first.clone(), second.clone())
 
 
 class ScriptedTinker:
@@ -184,7 +184,7 @@ class ScriptedTinker:
             time.sleep(0.001)
         lora = body["lora_config"]
         if lora["train_unembed"]:
-            raise ValueError("no layer of the vocabulary here: an adapter on it could not be handed over everywhere")
+            raise ValueError("no layer of the vocabulary here: an adapter on it could not be synced everywhere")
         self.adapters[body["model_id"]] = _Adapter(self.folder, lora["rank"], lora.get("seed") or 0)
         return {"model_id": body["model_id"], "base_model": self.folder, "lora_config": lora}
 
@@ -225,7 +225,7 @@ class ScriptedTinker:
         adapter.steps += 1
         for name, weight in adapter.weights.items():
             gradient = adapter.gradients[name] * share
-            first, second = adapter.averages[name]
+            first, second = adapter.moments[name]
             first.lerp_(gradient, 1 - adam["beta1"])
             second.lerp_(gradient.square(), 1 - adam["beta2"])
             a, b = (1 - adam[beta] ** adapter.steps for beta in ("beta1", "beta2"))
@@ -243,11 +243,11 @@ class ScriptedTinker:
 
     def do_load_weights(self, body: Json) -> Json:
         adapter = self.adapters[body["model_id"]]
-        fresh = adapter.state()
+        new = adapter.state()
         adapter.restore(self.kept[body["path"]])
         if not body.get("optimizer"):
-            _, adapter.steps, begun = fresh
-            adapter.averages = {name: (first, second) for name, (_, first, second) in begun.items()}
+            _, adapter.steps, begun = new
+            adapter.moments = {name: (first, second) for name, (_, first, second) in begun.items()}
         return {"type": "load_weights"}
 
     def do_save_weights_for_sampler(self, body: Json) -> Json:

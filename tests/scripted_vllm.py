@@ -179,7 +179,7 @@ class ScriptedVllm:
 class SamplingVllm(ScriptedVllm):
     """One that draws from the shipped base with the weights that it was given last, whatever waits all at once.
 
-    What it is asked again with the same weights it answers as before: which rows are drawn together depends on when
+    What it is retried with the same weights it answers as before: which rows are drawn together depends on when
     they arrive, and on that the last bits of their log-probabilities.
     """
 

@@ -35,7 +35,7 @@ def save_large(ranks: Ranks, sharded: bool, out: Path) -> int:
     size = {"hidden_size": 512, "intermediate_size": 2048, "num_hidden_layers": 8}
     learner = learner_of(Trial(kl=0.0), ranks, sharded, size)
     learner.update(rows_of(Trial(), 0))
-    own = 3 * sum(local(parameter).nbytes for parameter in learner.parameters)  # with AdamW's two averages
+    own = 3 * sum(local(parameter).nbytes for parameter in learner.parameters)  # with AdamW's two moments
     if ranks.main:
         out.mkdir()
     ranks.from_main(lambda: None)
@@ -74,7 +74,7 @@ def _storages() -> dict[int, int]:
 
 
 def hold_and_gather(ranks: Ranks, out: Path) -> int:
-    """Beside an adapter, with a reference: bytes of all storages by kind, and what an adapter's hand-over gathers."""
+    """Beside an adapter, with a reference: bytes of all storages by kind, and what an adapter's weight sync gathers."""
     # rank 0 is the tests' own process; in a new one there are none, and torch 2.9 may crash on tensors that the
     # collector lists
     of_others = {} if ranks.rank else _storages()

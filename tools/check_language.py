@@ -35,12 +35,19 @@ class Rule(NamedTuple):
     Attributes:
         pattern: the word, also as a part of a name.
         say: the field's term.
+        places: folders and files that the rule holds for; empty for all.
         exceptions: reasons by file.
     """
 
     pattern: re.Pattern[str]
     say: str
+    places: list[str]
     exceptions: dict[str, str]
+
+    def holds_for(self, name: str) -> bool:
+        """Whether a file, by its path in the project, must follow the rule."""
+        inside = not self.places or any(name == place or name.startswith(f"{place}/") for place in self.places)
+        return inside and name not in self.exceptions
 
 
 def rules(file: Path) -> list[Rule]:
@@ -50,7 +57,8 @@ def rules(file: Path) -> list[Rule]:
         Rule(
             re.compile(rf"(?<![A-Za-z])(?i:{rule['word'].replace(' ', '[ _-]')})(?![a-z])"),
             rule["say"],
-            rule.get("except", {}),
+            rule.get("in", []),
+            rule.get("except") or {},
         )
         for rule in yaml.safe_load(file.read_text("utf-8"))
     ]
@@ -62,7 +70,7 @@ def words(root: Path, found: list[Rule]) -> Iterator[str]:
         name = path.relative_to(root).as_posix()
         for number, line in enumerate(path.read_text("utf-8").split("\n"), 1):
             for rule in found:
-                if name not in rule.exceptions and (hit := rule.pattern.search(line)):
+                if rule.holds_for(name) and (hit := rule.pattern.search(line)):
                     yield f"{name}:{number}: {hit[0]!r}; say: {rule.say}"
 
 
@@ -86,7 +94,7 @@ def sentences(text: str) -> Iterator[str]:
     for block in re.split(r"\n\s*\n|  \n|\n(?=\s*(?:[-*]|\d+\.) |#|>)", text):
         if not block.strip() or block.strip().startswith(("|", "#", "![")) or block.startswith("    "):
             continue
-        plain = re.sub(r"^\s*(?:[-*]|\d+\.) ", "", block.strip())
+        plain = re.sub(r"^\s*(?:[-*>]|\d+\.) ", "", block.strip())
         plain = re.sub(r"`[^`]*`", "CODE", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", plain))
         yield from re.split(r"(?<=[.!?])\)?\*{0,2} ", " ".join(plain.split()))
 

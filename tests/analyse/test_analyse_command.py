@@ -111,7 +111,7 @@ def test_interrupted_and_taken_up_again_leaves_the_same_files(
     assert 0 < sum(file.startswith("parts/") for file in done) < len(parts)
     with pytest.raises(UserError, match="is not finished"):
         AnalysisFolder(again).table()
-    (again / "parts" / ".train-cut-off.parquet.tmp").write_bytes(b"half")
+    (again / "parts" / ".train-truncated.parquet.tmp").write_bytes(b"half")
     before = {p: p.stat().st_mtime_ns for p in (again / "parts").glob("*.parquet")}
     assert main([*command, str(again)]) == 0
     assert capsys.readouterr().out.replace(str(again), str(tmp_path / "whole")) == said

@@ -110,7 +110,7 @@ def test_problems_that_change_sides_are_counted_beside_those_that_do_by_chance()
     )
 
 
-def test_problems_are_told_apart_by_their_pass_rate_before_training() -> None:
+def test_problems_are_distinguished_by_their_pass_rate_before_training() -> None:
     """Before: never, never, often (its upper end), mostly, and one that could not be verified."""
     start, again = before([0, 0, 2, 3, 0], scorable=[4, 4, 4, 4, 0]), before([1, 0, 4, 3, 4])
     base, other = arm("a", [[0, 2, 2, 4, 4]]), arm("b", [[1, 4, 4, 3, 0]])
@@ -304,7 +304,7 @@ def test_the_picture_draws_every_recipe(tmp_path: Path) -> None:
     plane, *panels = frontier_figure(found).axes
     assert plane.get_legend_handles_labels()[1] == [*names, "before training"]
     ends = {(line.get_color(), line.get_marker()) for line in plane.lines if line.get_markersize() == 10}
-    assert len(ends) == 9  # told apart by colour and shape
+    assert len(ends) == 9  # distinguished by colour and shape
     for axes in panels:
         assert len(axes.lines) == 9 * 3  # the mean and two seeds
         labels = [axes.xaxis.get_major_formatter()(tokens, 0) for tokens in (50.0, 150.0)]

@@ -251,7 +251,7 @@ def test_sigterm_ends_a_bench_and_its_runs_with_a_sentence_each(tmp_path: Path) 
     assert any("outrider: ended by SIGTERM; `outrider train … --resume` goes on after step" in log for log in logs)
 
 
-def _deaf(log: Path) -> None:
+def _ignoring_signals(log: Path) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     run_cell(0, 1, "grpo", ("train.steps=1", "train.tokens=null", *WORDS[-5:]), str(log.with_suffix("")), str(log))
 
@@ -259,7 +259,7 @@ def _deaf(log: Path) -> None:
 def test_a_run_hears_sigterm_though_it_is_forked_from_a_process_that_does_not(tmp_path: Path) -> None:
     """As after a run of several ranks in the same Python session."""
     log = tmp_path / "run.log"
-    process = multiprocessing.get_context("forkserver").Process(target=_deaf, args=(log,))
+    process = multiprocessing.get_context("forkserver").Process(target=_ignoring_signals, args=(log,))
     process.start()
     wait_until(log.exists)
     process.terminate()

@@ -47,7 +47,7 @@ def asked(data: Path, out: Path, *parts: str, minutes: float = 5) -> Namespace:
 
 
 @pytest.mark.parametrize("parts", [pytest.param(FEW, id="few"), pytest.param([], id="all", marks=pytest.mark.slow)])
-def test_parts_go_on_where_they_were_cut_off_and_are_run_once(
+def test_parts_go_on_where_they_were_interrupted_and_are_run_once(
     script, data: Path, tmp_path: Path, parts, capsys
 ) -> None:
     first = parts[0] if parts else script.PARTS[0].name
@@ -80,11 +80,11 @@ def test_an_unknown_part_is_refused(script, data: Path, tmp_path: Path, capsys) 
     assert "no such part: grpo-9" in capsys.readouterr().out
 
 
-def test_pieces_of_a_model_are_joined_in_order(script, tmp_path: Path, capsys) -> None:
-    pieces = [tmp_path / name for name in ("a", "b")]
-    for piece, text in zip(pieces, (b"one ", b"two"), strict=True):
-        piece.write_bytes(text)
-    script.join(pieces, tmp_path / "whole")
+def test_parts_of_a_model_are_joined_in_order(script, tmp_path: Path, capsys) -> None:
+    parts = [tmp_path / name for name in ("a", "b")]
+    for part, text in zip(parts, (b"one ", b"two"), strict=True):
+        part.write_bytes(text)
+    script.join(parts, tmp_path / "whole")
     assert (tmp_path / "whole").read_bytes() == b"one two"
     assert "7 bytes" in capsys.readouterr().out
 

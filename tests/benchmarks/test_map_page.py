@@ -185,7 +185,7 @@ def test_a_papers_claim_stands_beside_the_change_of_its_recipe() -> None:
     assert rows[3][3:] == ["2.0 times", "not reached", "1.0 times", "—"]
 
 
-def test_the_claims_of_deep_grpo_are_greedy_and_of_the_largest_k() -> None:
+def test_the_claims_of_deep_grpo_are_greedy_and_of_the_maximum_k() -> None:
     """DEEP-GRPO solves four problems in 64 samples where GRPO solves three; greedily both solve none."""
     start = before([0, 6, 20, 50], samples=64)
     bench = Bench(recipes=["grpo", "deep-grpo"], base="grpo", seeds=2, tokens=100, points=1)

@@ -230,8 +230,8 @@ def test_what_a_token_writes_is_read_from_its_word(study):
     roles = study("_roles")
     letters = {"number": "d", "operation": "o", "name": "n", "word": "w", "mark": "m"}
 
-    def told(*pieces):
-        return "".join(letters[roles.PROSE.names[role]] if role >= 0 else "-" for role in roles.PROSE.of(pieces))
+    def told(*parts):
+        return "".join(letters[roles.PROSE.names[role]] if role >= 0 else "-" for role in roles.PROSE.of(parts))
 
     assert told("Ben", " has", " ", "6", " ti", "mes", " ", "1", "2", ".", "") == "nwddooddd" + "m-"
     assert told(" 3", "4", " *", " 5", " =", " 170", ",", " so", " Vera") == "ddodod" + "mwn"
@@ -250,7 +250,7 @@ def test_a_law_that_goes_on_is_missed_by_nothing_and_one_that_stops_by_the_step(
 
 
 @pytest.mark.parametrize("steps", [[65, 70, 74], [60, 65, 70]])
-def test_what_learning_rests_on_is_asked_of_five_updates_at_both_ends(study, tmp_path, steps):
+def test_what_learning_rests_on_is_asked_of_five_updates_at_beginning_and_end(study, tmp_path, steps):
     learning = study("what_learning_rests_on")
     for step in steps:
         (tmp_path / "grpo-0" / "checkpoints" / f"step-{step:08d}").mkdir(parents=True)

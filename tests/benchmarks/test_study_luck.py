@@ -13,10 +13,10 @@ from outrider.record import Problem
 STUDIES = Path(__file__).parents[2] / "benchmarks" / "studies"
 
 
-def test_a_policy_that_knows_nothing_is_as_good_by_luck_and_one_that_knows_is_not(
+def test_a_policy_that_knows_nothing_is_as_good_by_chance_and_one_that_knows_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Answers are one of ten, so 64 blind tries find one with 1 - 0.9^64; one policy of a level knows half."""
+    """Answers are one of ten, so 64 blind samples find one with 1 - 0.9^64; one policy of a level knows half."""
     monkeypatch.syspath_prepend(str(STUDIES))
     study = importlib.import_module("luck")
     draw = np.random.default_rng(0)

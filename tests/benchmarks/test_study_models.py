@@ -10,7 +10,7 @@ from study_code import STUDIES
 
 
 @pytest.mark.parametrize(("override", "last"), [("evaluate.after=true", "table.md"), ("evaluate.after=false", "model")])
-def test_a_run_that_was_cut_off_goes_on_and_a_finished_one_is_read(
+def test_a_run_that_was_interrupted_goes_on_and_a_finished_one_is_read(
     override: str, last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(STUDIES)

@@ -22,7 +22,7 @@ def study(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("settings")
 
 
-def test_problems_are_told_apart_by_what_groups_of_eight_see_of_them(study: ModuleType) -> None:
+def test_problems_are_distinguished_by_what_groups_of_eight_see_of_them(study: ModuleType) -> None:
     """One of sixteen is no longer rare, and fifteen are not yet easy."""
     found = study.spread(evaluation([0, 0, 3, 4, 32, 60, 61, 64], samples=64))
     assert found == {"out of reach": 2 / 8, "rare": 1 / 8, "mixed": 3 / 8, "easy": 2 / 8}

@@ -36,7 +36,7 @@ def ids_of(text: str) -> np.ndarray:
     return np.array(TOKENIZER.encode(text, add_special_tokens=False).ids, np.int32)
 
 
-def test_what_was_observed_is_told_apart_also_before_a_branch() -> None:
+def test_what_was_observed_is_distinguished_also_before_a_branch() -> None:
     """Of a branch the tokens before it are dim, and its parent knows which of them were observed."""
     parent = replace(rollout(0), text="1+2=3", observations=(Observation(2, 2, 2, 4), Observation(5, 0, 5, 5)))
     branch = replace(

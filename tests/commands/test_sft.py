@@ -83,7 +83,7 @@ def test_a_problem_without_a_solution_among_others_is_named(tmp_path: Path) -> N
     assert not (tmp_path / "m").exists()
 
 
-def test_what_was_cut_off_goes_on_as_if_it_had_never_stopped(
+def test_what_was_interrupted_goes_on_as_if_it_had_never_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Interrupted in the middle between two saves; warm-up and cosine, which depend on the step, go on too."""
@@ -92,12 +92,12 @@ def test_what_was_cut_off_goes_on_as_if_it_had_never_stopped(
     assert sft_command(sft, tmp_path / "whole") == 0
     advance, steps = Progress.advance, iter(range(100))
 
-    def cut_off(progress: Progress, amount: int) -> None:
+    def interrupted(progress: Progress, amount: int) -> None:
         if next(steps) == 5:  # the first call says where it begins
             raise KeyboardInterrupt
         advance(progress, amount)
 
-    monkeypatch.setattr(Progress, "advance", cut_off)
+    monkeypatch.setattr(Progress, "advance", interrupted)
     with pytest.raises(KeyboardInterrupt):
         sft_command(sft, tmp_path / "m")
     monkeypatch.setattr(Progress, "advance", advance)

@@ -31,8 +31,8 @@ class Batch(NamedTuple):
     def alone(self) -> np.ndarray:
         return np.array([(self.uid == uid).sum() == 1 for uid in self.uid])
 
-    def ours(self, piece: Any) -> np.ndarray:
-        return advantages_from_arrays([piece], self.uid, self.rewards, self.mask, success=self.rewards > 0.5)
+    def ours(self, component: Any) -> np.ndarray:
+        return advantages_from_arrays([component], self.uid, self.rewards, self.mask, success=self.rewards > 0.5)
 
     def theirs(self, name: str, **rest: Any) -> np.ndarray:
         from verl.trainer.ppo import core_algos
@@ -48,10 +48,12 @@ class Batch(NamedTuple):
 MIXED, LONELY, FOURS = [2, 3, 5, 8, 4], [1, 3, 1, 5], [4, 4, 4]
 
 
-def advantages(name: str, piece: Any, sizes: Sequence[int] = MIXED, **rest: Any) -> Callable[[], tuple[float, float]]:
+def advantages(
+    name: str, component: Any, sizes: Sequence[int] = MIXED, **rest: Any
+) -> Callable[[], tuple[float, float]]:
     def compare() -> tuple[float, float]:
         batches = [Batch.of(sizes), *(Batch.of(sizes, graded=True, seed=seed) for seed in range(3))]
-        difference = max(largest(batch.theirs(name, **rest), batch.ours(piece)) for batch in batches)
+        difference = max(largest(batch.theirs(name, **rest), batch.ours(component)) for batch in batches)
         return difference, difference
 
     return compare
@@ -59,7 +61,7 @@ def advantages(name: str, piece: Any, sizes: Sequence[int] = MIXED, **rest: Any)
 
 def but_for(
     name: str,
-    piece: Any,
+    component: Any,
     sizes: Sequence[int],
     account: Callable[..., np.ndarray],
     graded: bool = True,
@@ -69,7 +71,7 @@ def but_for(
 
     def compare() -> tuple[float, float]:
         batch = Batch.of(sizes, graded)
-        theirs, ours = batch.theirs(name, **rest), batch.ours(piece)
+        theirs, ours = batch.theirs(name, **rest), batch.ours(component)
         return largest(theirs, ours), largest(account(theirs, batch), ours)
 
     return compare
@@ -92,14 +94,14 @@ def greedy() -> tuple[float, float]:
     return difference, difference
 
 
-def unanimous(name: str, piece: Any, single: bool) -> Callable[[], tuple[float, float]]:
+def unanimous(name: str, component: Any, single: bool) -> Callable[[], tuple[float, float]]:
     """Rewards that all rows of a group share, in the precision of a training run (``single``) or in float64."""
 
     def compare() -> tuple[float, float]:
         batch = Batch.of(MIXED)
         rewards = np.array([0.1, 0.3, 0.7, 0.9, 1.1])[batch.uid.astype(int)]
         batch = batch._replace(rewards=rewards.astype(np.float32 if single else np.float64))
-        theirs, ours = batch.theirs(name), batch.ours(piece)
+        theirs, ours = batch.theirs(name), batch.ours(component)
         assert not ours.any()
         return largest(theirs, ours), 0.0
 

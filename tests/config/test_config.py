@@ -339,7 +339,7 @@ def test_a_mapping_is_merged_a_list_replaced_and_a_name_means_defaults(write):
     }
 
 
-def test_a_piece_written_as_a_whole_replaces_one_of_the_same_name(write):
+def test_a_component_written_as_a_whole_replaces_one_of_the_same_name(write):
     """Whoever writes ``task={table: …}`` cannot see the options of the recipe's own table, and means none of them."""
     path = write(old="task: countdown", new="task: {countdown: {highest: 9, cap: 49}}")
 
@@ -374,7 +374,7 @@ def test_a_piece_written_as_a_whole_replaces_one_of_the_same_name(write):
         ("objective.surrogate.sapo.positive=0.1", "objective.surrogate", "clip", "{sapo: {positive: 0.1}}"),
     ],
 )
-def test_a_key_into_another_piece_says_what_to_write_instead(write, override, place, name, whole):
+def test_a_key_into_another_component_says_what_to_write_instead(write, override, place, name, whole):
     """Not ``task.countdown.gym is not a key (known: cap, highest, pool, seed, sizes)``, which helps nobody."""
     path = write(RECIPE, "task: countdown", "task: countdown\nobjective: {surrogate: {clip: {}}}")
     [other] = [word for word in override.partition("=")[0].split(".") if word in whole][:1]

@@ -1,4 +1,4 @@
-"""The parts of configuration by themselves: pieces, chains, YAML, and what importing them takes along."""
+"""The parts of configuration by themselves: components, chains, YAML, and what importing them takes along."""
 
 import json
 import math
@@ -27,13 +27,13 @@ class Small(Options):
 
 
 class Nested(Options):
-    inner: Annotated[Small, ComponentOf({"small": Small}, "inner piece")] = Small()
+    inner: Annotated[Small, ComponentOf({"small": Small}, "inner component")] = Small()
 
 
 OUTER = TypeAdapter(list[Annotated[Options, ComponentOf({"small": Small, "nested": Nested}, "thing")]])
 
 
-def test_a_piece_is_a_name_or_one_name_with_options():
+def test_a_component_is_a_name_or_one_name_with_options():
     parsed = OUTER.validate_python(
         [
             "small",
@@ -50,7 +50,7 @@ def test_a_piece_is_a_name_or_one_name_with_options():
     assert OUTER.validate_python(data) == parsed
 
 
-def test_the_place_of_a_mistake_inside_pieces_carries_their_names():
+def test_the_place_of_a_mistake_inside_components_carries_their_names():
     with pytest.raises(ValueError, match=r"0\.nested\.inner\.small\.size"):
         OUTER.validate_python([{"nested": {"inner": {"small": {"size": 0}}}}])
 
@@ -69,8 +69,10 @@ def test_a_chain_has_its_links_in_order():
         _in_order([Twice(), GroupMean()])
 
 
-@pytest.mark.parametrize("options", [piece for table in TABLES for piece in table.values()] + [ObjectiveOptions])
-def test_no_piece_has_more_than_eight_options(options):
+@pytest.mark.parametrize(
+    "options", [component for table in TABLES for component in table.values()] + [ObjectiveOptions]
+)
+def test_no_component_has_more_than_eight_options(options):
     places = (
         {"question", "answer", "solution", "id", "level"} if options is Table else set()
     )  # where data are, not what to do

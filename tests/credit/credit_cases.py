@@ -1,5 +1,5 @@
-"""Every piece of credit: an example that was worked by hand, and the laws that it keeps. The laws are in
-``outrider.testing``, and ``test_credit_matrix.py`` holds every piece to them.
+"""Every component of credit: an example that was worked by hand, and the laws that it keeps. The laws are in
+``outrider.testing``, and ``test_credit_matrix.py`` holds every component to them.
 
 Unless ``on`` says otherwise, an example is of the group ``ROOTS`` (``credit_groups.py``). Verdict and reward disagree
 in it, since a failure earns the most:
@@ -70,7 +70,7 @@ from outrider.testing.credit import STEP, CreditClaims
 
 
 class Case(NamedTuple):
-    """A piece, an example of it, and the laws that its chain keeps beside the rules that all keep.
+    """A component, an example of it, and the laws that its chain keeps beside the rules that all keep.
 
     Attributes:
         by_hand: for each member of the example one number, or one per token where they differ. Of a baseline, the
@@ -80,14 +80,14 @@ class Case(NamedTuple):
             ``TREE`` gives ``credit_by_hand.SEGMENTS``).
         shift: a constant added to all rewards changes nothing.
         scale: the power of s in A(s r) = s^power A(r) for s > 0; None: no such law, an epsilon is in the way.
-        still: equal rewards leave exactly 0. Not so where a piece finds something else to compare, such as lengths.
+        still: equal rewards leave exactly 0. Not so where a component finds something else to compare, such as lengths.
         ordered: of members without branches, a better reward never has the lower advantage.
         dissent: a lone success and a lone failure have the largest advantage of their group.
         compares: a reward means something only beside others.
         lengths: a member's advantage is another where the others are longer.
     """
 
-    piece: Link
+    component: Link
     by_hand: Sequence[float | Sequence[float]]
     on: Sequence[Members] = (ROOTS,)
     after: Baseline = GroupMean(std=False)
@@ -103,7 +103,7 @@ class Case(NamedTuple):
     def claims(self) -> CreditClaims:
         """What the laws of ``outrider.testing`` need."""
         keeps = {"still": self.still, "compares": self.compares, "ordered": self.ordered, "dissent": self.dissent}
-        return CreditClaims(self.piece, self.shift, self.scale, **keeps, alike=not self.lengths)
+        return CreditClaims(self.component, self.shift, self.scale, **keeps, alike=not self.lengths)
 
 
 CASES = {
@@ -332,8 +332,8 @@ CASES = {
         on=[hand.OUTLIER],
         scale=1,
     ),
-    # with k = 3, u(c) of n is 3 (n - c + 1) (n - c + 2) / ((n + 2) (n + 3)): 2 of 6 is worth 30 / 42 of 1 of 6, and
-    # 2 of 2 is worth 0.3, less than 0.11 of 3
+    # with k = 3, u(c) of n is 3 (n - c + 1) (n - c + 2) / ((n + 2) (n + 3)): 2 of 6 has 30 / 42 of the value of 1 of 6,
+    # and 2 of 2 has value 0.3, less than 0.11 of 3
     "boundary_gate": Case(
         BoundaryGate(k=3, threshold=0.11),
         [*hand.times(30 / 42, hand.LESS_MEAN), 1.5, -1.5, 0, 0],

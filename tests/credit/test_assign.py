@@ -114,8 +114,8 @@ def test_of_a_path_that_is_trained_as_a_whole_a_rollout_keeps_its_own_end() -> N
 
 
 def test_a_row_says_what_its_rollout_came_to() -> None:
-    """For pieces of the objective that ask: a KL on failures alone, say."""
-    right = named("a", 0, 0.0).verified(correct(), 0.5)  # success is the verdict, whatever it is worth
+    """For components of the objective that ask: a KL on failures alone, say."""
+    right = named("a", 0, 0.0).verified(correct(), 0.5)  # success is the verdict, whatever its score
     rows = assigned([group("a", [right, named("a", 1, 0.75)])]).rows
     assert [(row.success, row.reward) for row in rows] == [(True, 0.5), (False, 0.75)]
 

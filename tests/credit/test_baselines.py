@@ -150,11 +150,11 @@ def test_a_lone_member_is_compared_with_the_batch_only_without_group_means() -> 
 @settings(max_examples=40)
 @given(groups=GROUPS, shift=st.integers(-8, 8), scale=st.sampled_from([0.25, 8.0]), data=st.data())
 def test_the_whole_batch_may_be_shifted_scaled_and_shuffled(group_mean, weight, groups, shift, scale, data) -> None:
-    piece = ReinforcePP(group_mean=group_mean, weight=weight, epsilon=0)
+    component = ReinforcePP(group_mean=group_mean, weight=weight, epsilon=0)
     order = data.draw(st.permutations(range(len(groups))))
     changed = [group(scale * (groups[i].rewards_G + shift), tokens=groups[i].tokens_G) for i in order]
-    found = piece.of_batch(groups)
-    for i, a_G in zip(order, piece.of_batch(changed), strict=True):
+    found = component.of_batch(groups)
+    for i, a_G in zip(order, component.of_batch(changed), strict=True):
         np.testing.assert_allclose(a_G, found[i], rtol=1e-9, atol=1e-9)
 
 
@@ -168,7 +168,7 @@ def test_with_group_means_each_group_may_be_shifted_by_itself(groups, shifts) ->
 @pytest.mark.parametrize("weight", ["sequence", "token"])
 @pytest.mark.parametrize("group_mean", [False, True])
 def test_members_that_are_not_valid_count_in_no_statistic_of_the_batch(group_mean, weight) -> None:
-    piece = ReinforcePP(group_mean=group_mean, weight=weight)
+    component = ReinforcePP(group_mean=group_mean, weight=weight)
     clean = [group([1, 0, 0], tokens=[1, 2, 3]), group([1, 1, 0], tokens=[2, 2, 2])]
     mixed = [
         group([1, np.nan, 0, 0], tokens=[1, 5, 2, 3]),
@@ -176,7 +176,7 @@ def test_members_that_are_not_valid_count_in_no_statistic_of_the_batch(group_mea
         group([np.nan]),
         group([]),
     ]
-    expected, found = piece.of_batch(clean), piece.of_batch(mixed)
+    expected, found = component.of_batch(clean), component.of_batch(mixed)
     assert found[0].tolist() == [expected[0][0], 0.0, *expected[0][1:]]
     assert found[1].tolist() == [0.0, *expected[1]]
     assert [a.tolist() for a in found[2:]] == [[0.0], []]
@@ -184,11 +184,11 @@ def test_members_that_are_not_valid_count_in_no_statistic_of_the_batch(group_mea
 
 def test_a_chain_gives_a_batch_baseline_all_groups_of_the_step() -> None:
     groups = [group([1, 0], tokens=[2, 1]), group([1, 1], tokens=[1, 2])]
-    piece = ReinforcePP(group_mean=False)
-    per_member = piece.of_batch(groups)
-    found = advantages_of([piece], groups)
+    component = ReinforcePP(group_mean=False)
+    per_member = component.of_batch(groups)
+    found = advantages_of([component], groups)
     for a_GT, a_G, m in zip(found, per_member, groups, strict=True):
         assert [a.tolist() for a in a_GT] == [[a] * t for a, t in zip(a_G.tolist(), m.tokens_G, strict=True)]
-    alone = list(itertools.chain.from_iterable(advantages_of([piece], [m])[0] for m in groups))
+    alone = list(itertools.chain.from_iterable(advantages_of([component], [m])[0] for m in groups))
     assert alone[2].tolist() == [0.0]  # by itself, the second group has no difference
     assert found[1][0][0] > 0

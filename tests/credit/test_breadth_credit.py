@@ -169,7 +169,7 @@ def test_equal_shares_follow_their_objective() -> None:
 
 
 @pytest.mark.parametrize(("n", "k"), [(1, 2), (4, 3), (8, 16), (16, 64)])
-def test_what_a_gain_is_worth_is_the_mean_slope_of_passk(n: int, k: int) -> None:
+def test_the_value_of_a_gain_is_the_mean_slope_of_passk(n: int, k: int) -> None:
     """Integrated over the posterior of a flat prior, numerically."""
     p = (np.arange(200_000) + 0.5) / 200_000
     for c in range(n + 1):
@@ -201,8 +201,8 @@ def test_only_problems_near_the_boundary_teach_and_those_without_success_most() 
 
 
 def test_every_k_has_its_share_of_the_steps() -> None:
-    piece = AnnealedPassK(first=6, last=2, steps=100)
-    ks = [piece.at(step) for step in range(1, 131)]
+    component = AnnealedPassK(first=6, last=2, steps=100)
+    ks = [component.at(step) for step in range(1, 131)]
     assert ks == sorted(ks, reverse=True)
     assert [ks[:100].count(k) for k in (6, 5, 4, 3, 2)] == [20] * 5
     assert set(ks[100:]) == {2}

@@ -1,4 +1,4 @@
-"""Hand numbers of the group mean, and chains. The rules that every piece keeps are in ``test_credit_matrix.py``."""
+"""Hand numbers of the group mean, and chains. The rules that every component keeps are in ``test_credit_matrix.py``."""
 
 from collections.abc import Sequence
 

@@ -1,9 +1,9 @@
-"""The rules that every piece of credit keeps, as one matrix of pieces and rules.
+"""The rules that every component of credit keeps, as one matrix of components and rules.
 
-A new piece joins by a line or two in ``CASES`` of ``credit_cases.py``: an example that was worked by hand, and the laws
-that it keeps. A piece without one fails ``test_every_piece_is_in_the_matrix``. A piece is tested in a chain, so that
-all have the same input and output. The laws are in ``outrider.testing.credit``, and ``test_credit_mutations.py``
-breaks pieces on purpose.
+A new component joins by a line or two in ``CASES`` of ``credit_cases.py``: an example that was worked by hand, and the
+laws that it keeps. A component without one fails ``test_every_component_is_in_the_matrix``. A component is tested in a
+chain, so that all have the same input and output. The laws are in ``outrider.testing.credit``, and
+``test_credit_mutations.py`` breaks components on purpose.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from outrider.testing.credit import CREDIT_LAWS, CreditClaims, run
 from outrider.testing.credit_claims import CLAIMED_LAWS
 from outrider.testing.credit_groups import FLAT, FORESTS, GROUPS
 
-PIECES: dict[str, type[Link]] = {**REWARD_SHAPERS, **BASELINES, **SHAPERS}
+COMPONENTS: dict[str, type[Link]] = {**REWARD_SHAPERS, **BASELINES, **SHAPERS}
 
 
 def its_example_is_as_it_was_worked_by_hand(case: Case) -> None:
-    if isinstance(case.piece, RewardShaper):
-        found = [case.piece.rewards(group, STEP) for group in case.on]
+    if isinstance(case.component, RewardShaper):
+        found = [case.component.rewards(group, STEP) for group in case.on]
     else:
-        found = run([case.after, case.piece] if isinstance(case.piece, Shaper) else [case.piece], case.on)
-    assert len(case.on) > 1 or not isinstance(case.piece, BatchBaseline), "a batch has several groups"
+        found = run([case.after, case.component] if isinstance(case.component, Shaper) else [case.component], case.on)
+    assert len(case.on) > 1 or not isinstance(case.component, BatchBaseline), "a batch has several groups"
     of_members = list(itertools.chain.from_iterable(found))
     assert len(of_members) == len(case.by_hand)
     for member, (a, by_hand) in enumerate(zip(of_members, case.by_hand, strict=True)):
@@ -57,13 +57,13 @@ RULES: dict[str, Callable[[Case], None]] = {
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_the_rules_that_every_piece_keeps(case: Case, rule: Callable[[Case], None]) -> None:
+def test_the_rules_that_every_component_keeps(case: Case, rule: Callable[[Case], None]) -> None:
     rule(case)
 
 
-def test_every_piece_is_in_the_matrix() -> None:
-    seen = {type(case.piece) for case in CASES.values()}
-    missing = [name for name, piece in PIECES.items() if piece not in seen]
+def test_every_component_is_in_the_matrix() -> None:
+    seen = {type(case.component) for case in CASES.values()}
+    missing = [name for name, component in COMPONENTS.items() if component not in seen]
     assert not missing, (
         f"{', '.join(missing)}: named in credit/__init__.py, but without a line in CASES of credit_cases.py; "
         "write one, with an example by hand and the laws that it keeps"
@@ -75,11 +75,11 @@ def test_an_example_by_hand_is_required() -> None:
         Case(GroupMean())  # type: ignore[call-arg]
 
 
-@pytest.mark.parametrize("piece", PIECES.values(), ids=PIECES)
-def test_every_option_is_set_in_an_example(piece: type[Link]) -> None:
+@pytest.mark.parametrize("component", COMPONENTS.values(), ids=COMPONENTS)
+def test_every_option_is_set_in_an_example(component: type[Link]) -> None:
     """To something else than its default, and every one of named values: or nobody would see that it does nothing."""
-    examples = [case.piece for case in CASES.values() if type(case.piece) is piece]
-    for name, field in piece.model_fields.items():
+    examples = [case.component for case in CASES.values() if type(case.component) is component]
+    for name, field in component.model_fields.items():
         given = [getattr(example, name) for example in examples]
         assert any(value != field.default for value in given), f"no example in credit_cases.py sets {name}"
         named = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()

@@ -1,4 +1,4 @@
-"""Deliberately wrong pieces of credit: the rules of the matrix catch each, without a test of its own."""
+"""Deliberately wrong components of credit: the rules of the matrix catch each, without a test of its own."""
 
 from __future__ import annotations
 
@@ -265,7 +265,7 @@ class OverNLessOne(Perplexity):
 
 
 class GateByTheWeight(BoundaryGate):
-    """The threshold is of the weight, and not of what a gain is worth."""
+    """The threshold is of the weight, and not of the value of a gain."""
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
         n, c = int(members.valid_G.sum()), int((members.success_G & members.valid_G).sum())
@@ -456,10 +456,10 @@ WRONG: list[tuple[str, type[Link]]] = [
 
 @pytest.mark.parametrize(("name", "wrong"), WRONG, ids=[wrong.__name__ for _, wrong in WRONG])
 def test_the_matrix_catches_what_is_wrong(name: str, wrong: type[Link]) -> None:
-    """The right version passes: that is ``test_the_rules_that_every_piece_keeps``."""
+    """The right version passes: that is ``test_the_rules_that_every_component_keeps``."""
     case = CASES[name]
-    assert type(case.piece) is wrong.__mro__[1]
-    mutated = case._replace(piece=wrong(**case.piece.model_dump()))
+    assert type(case.component) is wrong.__mro__[1]
+    mutated = case._replace(component=wrong(**case.component.model_dump()))
     assert any(catches(rule, mutated) for rule in RULES.values())
 
 
@@ -479,12 +479,12 @@ class NoChangeOfRewards(RewardShaper):
 
 
 @pytest.mark.parametrize(
-    ("pieces", "idle"),
+    ("components", "idle"),
     [(BASELINES, NoAdvantages()), (SHAPERS, NoChange()), (REWARD_SHAPERS, NoChangeOfRewards())],
     ids=["baselines", "shapers", "reward shapers"],
 )
-def test_examples_show_their_pieces_at_work(pieces: dict[str, type[Link]], idle: Link) -> None:
-    """Each piece has one that a piece which does nothing would not give."""
-    for piece in pieces.values():
-        examples = [case._replace(piece=idle) for case in CASES.values() if type(case.piece) is piece]
-        assert any(catches(its_example_is_as_it_was_worked_by_hand, case) for case in examples), piece
+def test_examples_show_their_components_at_work(components: dict[str, type[Link]], idle: Link) -> None:
+    """Each component has one that a component which does nothing would not give."""
+    for component in components.values():
+        examples = [case._replace(component=idle) for case in CASES.values() if type(case.component) is component]
+        assert any(catches(its_example_is_as_it_was_worked_by_hand, case) for case in examples), component

@@ -1,8 +1,8 @@
 """Credit where rollouts have turns: what an environment said changes no credit, wherever it stands.
 
-A metamorphic rule for every piece of the matrix: observed tokens are put into the groups of ``outrider.testing``, and
-all sampled tokens keep their advantages, and their weights under every denominator. No piece is excepted: also the
-formulas that count positions or lengths count sampled tokens.
+A metamorphic rule for every component of the matrix: observed tokens are put into the groups of ``outrider.testing``,
+and all sampled tokens keep their advantages, and their weights under every denominator. No component is excepted: also
+the formulas that count positions or lengths count sampled tokens.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def test_a_group_says_the_same_whatever_was_observed(way: Gaps, stream: str) -> 
 @pytest.mark.parametrize("prefix", ["mask", "count_once", "repeat"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_what_was_observed_changes_no_credit(case: Case, prefix: PrefixPolicy) -> None:
-    for chain, stream in itertools.product(chains(case.piece), ("main", "branch")):
+    for chain, stream in itertools.product(chains(case.component), ("main", "branch")):
         groups = drawn(stream)
         expected = assigned(chain, groups, prefix)
         for way in WAYS.values():

@@ -1,4 +1,4 @@
-"""A chain explains itself: link by link, on a group that shows what each piece is about."""
+"""A chain explains itself: link by link, on a group that shows what each component is about."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_step_reaches_every_link() -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("longest", [1, 7, 96, 16384])
-def test_worked_groups_hold_what_pieces_look_at(shape, longest) -> None:
+def test_worked_groups_hold_what_components_look_at(shape, longest) -> None:
     names, members = worked_group(shape, right=1.0, wrong=-1.0, longest=longest)
     assert len(names) == members.size
     assert 0 < members.success_G.sum() < members.valid_G.sum()
@@ -97,7 +97,7 @@ def test_every_link_of_every_recipe_is_seen_at_work(name) -> None:
     recipe = load_recipe(name)
     for stream in recipe.credit:
         header, *rows = shown(name, stream).values()
-        links = [link for piece in recipe.resolved()["credit"][stream] for link in piece]
+        links = [link for component in recipe.resolved()["credit"][stream] for link in component]
         assert header == ["tokens", "log p", "reward", *links]
         columns = list(zip(*rows, strict=True))[2:]
         for before, after in itertools.pairwise(columns):

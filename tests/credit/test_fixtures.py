@@ -49,13 +49,13 @@ def test_seven_equal_float32_rewards_and_another_are_bounded() -> None:
 
 def test_doing_nothing_is_not_rewarded_beside_minus_one() -> None:
     """trl#6427: a rollout without a verdict had reward 0, the best of its group where the others had -1."""
-    worth = RewardOptions(correct=1.0, incorrect=-1.0, unparseable=-1.0)
+    value = RewardOptions(correct=1.0, incorrect=-1.0, unparseable=-1.0)
     failed = Verdict(Outcome.ERROR, float("nan"), 0.1)
-    rewards = [worth.of(verdict) for verdict in (incorrect(), incorrect(), failed)]
+    rewards = [value.of(verdict) for verdict in (incorrect(), incorrect(), failed)]
     assert rewards[:2] == [-1.0, -1.0]
     assert np.isnan(rewards[2])
     assert GroupMean().advantages(members(rewards)).tolist() == [0.0, 0.0, 0.0]
-    with_success = GroupMean(std=False).advantages(members([worth.of(correct()), *rewards]))
+    with_success = GroupMean(std=False).advantages(members([value.of(correct()), *rewards]))
     np.testing.assert_allclose(with_success, [4 / 3, -2 / 3, -2 / 3, 0.0], atol=1e-15)
 
 

@@ -89,7 +89,7 @@ def test_training_has_the_published_form_for_rewards_of_0_and_1(n, data) -> None
 
 
 @pytest.mark.parametrize(
-    ("piece", "members", "expected"),
+    ("component", "members", "expected"),
     [
         # One of four, pairs: three of six hold the success, M = 1/2, deviation 1/2; one of a failure's three does
         (PassK(k=2, epsilon=0), successes(1, 4), [1, -1 / 3, -1 / 3, -1 / 3]),
@@ -106,8 +106,8 @@ def test_training_has_the_published_form_for_rewards_of_0_and_1(n, data) -> None
         (PassK(k=2, variant="pkpo"), group([1, np.nan, 1, 0, 9, 0], [3, 3, 3, 3, 0, 3]), [4 / 3, 0, 4 / 3, 0, 0, 0]),
     ],
 )
-def test_hand_numbers(piece, members, expected) -> None:
-    np.testing.assert_allclose(piece.advantages(members), expected, rtol=1e-12, atol=1e-12)
+def test_hand_numbers(component, members, expected) -> None:
+    np.testing.assert_allclose(component.advantages(members), expected, rtol=1e-12, atol=1e-12)
 
 
 def test_two_of_four_in_pairs_is_a_twelfth_as_a_sum() -> None:
@@ -172,9 +172,9 @@ def test_no_difference_is_exactly_nothing(variant, k, rewards) -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_group_smaller_than_k_gets_nothing_also_where_invalid_members_make_it_so(variant) -> None:
-    piece = PassK(k=4, variant=variant)
-    assert (piece.advantages(successes(1, 3)) == 0).all()
-    assert (piece.advantages(group([1, 0, 0, np.nan, 1], [3, 3, 3, 3, 0])) == 0).all()
+    component = PassK(k=4, variant=variant)
+    assert (component.advantages(successes(1, 3)) == 0).all()
+    assert (component.advantages(group([1, 0, 0, np.nan, 1], [3, 3, 3, 3, 0])) == 0).all()
     assert PassK(k=3, variant="pkpo").advantages(successes(1, 3)).any()
 
 

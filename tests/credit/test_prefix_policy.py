@@ -192,7 +192,7 @@ def test_with_a_baseline_from_outside_repeat_is_as_many_independent_rollouts(
 @pytest.mark.parametrize(
     ("policy", "before"),
     [
-        # a prefix shared by k of n paths sees k/n of its own worth in the baseline: 1 - 2/3 and 1 - 1/3
+        # a prefix shared by k of n paths sees k/n of its own value in the baseline: 1 - 2/3 and 1 - 1/3
         ("mask", (1 - 2 / 3) + (1 - 1 / 3)),
         ("count_once", (1 - 2 / 3) + (1 - 1 / 3)),
         ("repeat", 2 * (1 - 2 / 3) + (1 - 1 / 3)),
@@ -267,14 +267,14 @@ def whose(r: Rollout, paths: dict, policy: str) -> list[tuple[int, int]]:
 def told(token: tuple, r: Rollout, drawn: list[Rollout], paths: dict, policy: str, sampled: set) -> float:
     """The advantage of a token in the row of ``r``: whole paths are valid members where credit sees whole paths."""
 
-    def worth(other: Rollout) -> float | None:
+    def value(other: Rollout) -> float | None:
         seen = [t for t in (paths[other.id] if policy != "mask" else whose(other, paths, policy)) if t in sampled]
         return other.reward - 0.3 if seen and not np.isnan(other.reward) else None
 
     if policy != "count_once":
-        return worth(r) or 0.0
-    worths = [w for other in drawn if token in paths[other.id] and (w := worth(other)) is not None]
-    return float(np.mean(worths)) if worths else 0.0
+        return value(r) or 0.0
+    values = [w for other in drawn if token in paths[other.id] and (w := value(other)) is not None]
+    return float(np.mean(values)) if values else 0.0
 
 
 # Edges

@@ -1,7 +1,7 @@
 """Shapers of the advantage: against plain loops straight from the papers' formulas.
 
-What all pieces share (purity, permutations, members that are not valid) is in ``test_credit_matrix``, examples by hand
-in ``credit_cases``.
+What all components share (purity, permutations, members that are not valid) is in ``test_credit_matrix``, examples by
+hand in ``credit_cases``.
 """
 
 import math
@@ -275,15 +275,17 @@ def test_covariance_is_equation_10_ranked(drawn, share) -> None:
 
 
 @pytest.mark.parametrize(
-    ("piece", "what"),
+    ("component", "what"),
     [("perplexity", "log-probability"), ("covariance", "log-probability"), ("entropy_advantage", "entropy")],
 )
-def test_what_is_not_recorded_is_named(piece, what) -> None:
+def test_what_is_not_recorded_is_named(component, what) -> None:
     group = members([1, 0], [2, 0])
-    with pytest.raises(UserError, match=f"credit component {piece} needs the {what} of every token, .* records none"):
-        SHAPERS[piece]().shape(flat(group, [1.0, 0.0]), group, 1)
+    with pytest.raises(
+        UserError, match=f"credit component {component} needs the {what} of every token, .* records none"
+    ):
+        SHAPERS[component]().shape(flat(group, [1.0, 0.0]), group, 1)
     empty = members([1, 0], [0, 0])
-    assert [len(a) for a in SHAPERS[piece]().shape(flat(empty, [0.0, 0.0]), empty, 1)] == [0, 0]
+    assert [len(a) for a in SHAPERS[component]().shape(flat(empty, [0.0, 0.0]), empty, 1)] == [0, 0]
 
 
 def test_a_record_of_another_length_is_no_record() -> None:

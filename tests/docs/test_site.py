@@ -123,8 +123,8 @@ def test_the_reference_has_every_key_of_a_resolved_recipe(site):
     resolved = load_recipe("prorl").resolved() | {
         "policy": load_recipe("prorl", ["policy.lora={}"]).resolved()["policy"]
     }
-    pieces = r"task\.|credit\.|objective\.(surrogate|aggregate|select|correction|streams)\."
-    wanted = [key for key in keys(resolved) if not re.match(pieces, key)]
+    components = r"task\.|credit\.|objective\.(surrogate|aggregate|select|correction|streams)\."
+    wanted = [key for key in keys(resolved) if not re.match(components, key)]
     assert len(wanted) > 60
     assert [key for key in wanted if key not in documented] == []
     for page, found in (
@@ -132,8 +132,8 @@ def test_the_reference_has_every_key_of_a_resolved_recipe(site):
         ("credit", resolved["credit"]["main"]),
         ("task", [resolved["task"]]),
     ):
-        for piece in found:
-            [(name, options)] = piece.items()
+        for component in found:
+            [(name, options)] = component.items()
             section = re.search(
                 rf"^### `{name}` .*?(?=^##)", pages[f"reference/{page}.md"] + "\n## ", re.MULTILINE | re.DOTALL
             )

@@ -45,7 +45,7 @@ class Case(NamedTuple):
     """A stage and its promise.
 
     Attributes:
-        stage: makes a fresh one.
+        stage: makes a new one.
         budget: the rollouts it asks for in a step, from the sizes of the groups that it finds; the most it may ask
             for, unless ``exact``.
         by_hand: steps that were worked by hand, at least one.
@@ -144,7 +144,7 @@ CASES = {
     ),
     # Of 40 successes 12 are left when the last comes: 14 B(14.5, 1.5) = 0.219. The third of the four rollouts above
     # the floor of 2 goes to b for 0.219 / sqrt(2 3) = 0.0894, before a for 0.393 / sqrt(4 5) = 0.0878. With all 41 of
-    # them b would be worth 0.133, and would get none of the four.
+    # them b would have value 0.133, and would get none of the four.
     "cures that forgets": Case(
         lambda: Cures(n=4, memory=0.3),
         lambda sizes: 4 * len(sizes),

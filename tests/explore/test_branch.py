@@ -323,7 +323,7 @@ def test_outcomes_are_those_of_the_pivots():
         branch_of(other, 5, 6),  # a success that was branched in vain
         branch_of(child, 6, 7),  # 6 of the 8 tokens of a branch
         branch_of(root, 9, 8, success=None),  # nothing known
-        rollout(9, success=True),  # a fresh root
+        rollout(9, success=True),  # a new root
     ]  # fmt: skip
     expected = [(0.4, True, True), (0.8, False, True), (0.5, False, False), (0.75, False, True)]
     assert [tuple(o) for o in outcomes([group(*members)])] == expected
@@ -361,12 +361,12 @@ def test_one_estimator_learns_from_step_to_step_and_goes_on_after_a_kill():
     run.steps(2)
     state = json.loads(json.dumps(run.explorer.state_dict()))
     assert run.metrics["explore/1-branch/w"] < -1
-    fresh = ScriptedRun(stages(), _situation(ending=ending), step=2)
-    fresh.explorer.load_state_dict(state)
+    new = ScriptedRun(stages(), _situation(ending=ending), step=2)
+    new.explorer.load_state_dict(state)
     run.steps(3)
-    fresh.steps(3)
-    assert fresh.plans == run.plans[2:]
-    assert fresh.explorer.state_dict() == run.explorer.state_dict()
+    new.steps(3)
+    assert new.plans == run.plans[2:]
+    assert new.explorer.state_dict() == run.explorer.state_dict()
     front = [len(branch[1]) <= 3 for plan in run.plans[3:] for _, _, _, branch, *_ in plan]
     before = [len(branch[1]) <= 3 for _, _, _, branch, *_ in run.plans[0]]
     assert np.mean(front) > np.mean(before) + 0.1  # it has moved to where recovery is possible

@@ -36,7 +36,7 @@ def reasons(groups: Sequence[Group]) -> list[str]:
 
 
 @given(st.text("01e", min_size=1, max_size=20), st.integers(0, 8), st.integers(0, 8))
-def test_a_pilot_within_the_band_both_ends_included_is_committed_to(endings, low, width):
+def test_a_pilot_within_the_band_beginning_and_end_included_is_committed_to(endings, low, width):
     high = min(8, low + width)
     stage = Commit(n=5, low=low / 8, high=high / 8)
     [found] = [group(endings)]

@@ -50,7 +50,7 @@ def test_hand_weights():
     assert seen("11").weight("p0") == pytest.approx(15 * np.pi / 128)
 
 
-def test_half_solved_problems_weigh_most_and_both_ends_weigh_the_same():
+def test_half_solved_problems_weigh_most_and_beginning_and_end_weigh_the_same():
     stage = seen(*("1" * k + "0" * (16 - k) for k in range(17)))
     weights = [stage.weight(POOL[k].id) for k in range(17)]
     assert weights[8] == max(weights)

@@ -57,14 +57,14 @@ def test_an_answer_depends_on_its_query_and_the_texts_alone(embedder):
     """To the last bit: whether the texts came all at once or one by one, and whoever asks besides."""
     task = Countdown()
     corpus, queries = ([task.train(i).prompt for i in range(a, b)] for a, b in ((0, 40), (40, 50)))
-    fresh = embedder.model_copy(deep=True)
+    new = embedder.model_copy(deep=True)
     for n in range(1, len(corpus), 7):
         embedder.cosines(queries[:2], corpus[:n])
     together = embedder.cosines(queries, corpus)
     for i, query in enumerate(queries):
-        assert (fresh.cosines([query], corpus)[0] == together[i]).all()
+        assert (new.cosines([query], corpus)[0] == together[i]).all()
     assert (embedder.cosines(queries[::-1], corpus)[::-1] == together).all()
-    assert (embedder.cosines(queries, corpus[1:]) == fresh.cosines(queries, corpus[1:])).all()  # one text less
+    assert (embedder.cosines(queries, corpus[1:]) == new.cosines(queries, corpus[1:])).all()  # one text less
 
 
 def test_a_problem_is_most_like_itself_and_then_like_one_that_shares_its_numbers():
@@ -83,13 +83,15 @@ def test_random_likeness_is_even_and_repeatable():
     assert (Random(seed=2).cosines(queries, corpus) != numbers).any()
 
 
-def test_embedders_are_pieces():
-    piece = TypeAdapter(Annotated[Embedder, ComponentOf(EMBEDDERS, "embedder", Embedder)])
-    assert piece.validate_python({"tfidf": {"ngrams": 3}}) == Tfidf(ngrams=3)
-    assert piece.validate_python("random") == Random()
-    assert piece.dump_python(piece.validate_python({"transformer": {"model": "m"}})) == {"transformer": {"model": "m"}}
+def test_embedders_are_components():
+    component = TypeAdapter(Annotated[Embedder, ComponentOf(EMBEDDERS, "embedder", Embedder)])
+    assert component.validate_python({"tfidf": {"ngrams": 3}}) == Tfidf(ngrams=3)
+    assert component.validate_python("random") == Random()
+    assert component.dump_python(component.validate_python({"transformer": {"model": "m"}})) == {
+        "transformer": {"model": "m"}
+    }
     with pytest.raises(ValidationError, match="did you mean 'tfidf'"):
-        piece.validate_python("tf-idf")
+        component.validate_python("tf-idf")
 
 
 def test_a_missing_package_is_one_sentence(monkeypatch):

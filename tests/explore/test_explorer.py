@@ -210,10 +210,10 @@ def test_split_learns_what_a_level_costs() -> None:
     dear, cheap = [PROBLEMS[1]], [PROBLEMS[2]] * 10  # ten tokens a rollout against one
     parts = made.split([SampleRequest(p, n=4) for p in dear + cheap])
     assert parts == [[0], list(range(1, 11))]
-    fresh = collector()
-    fresh.load_state_dict(made.state_dict())
-    assert fresh.state_dict() == made.state_dict()
-    assert made.fresh().state_dict() == {"lengths": {}}
+    new = collector()
+    new.load_state_dict(made.state_dict())
+    assert new.state_dict() == made.state_dict()
+    assert made.renewed().state_dict() == {"lengths": {}}
 
 
 def group(*successes: bool, **rest: object) -> Group:

@@ -95,10 +95,10 @@ def test_predictions_with_a_history_are_calibrated() -> None:
     true = np.array([rng.beta(*POPULATIONS[problem.level]) for problem in problems])
     seen = []
     for i, (problem, rate) in enumerate(zip(problems, true, strict=True)):
-        tries = i % 3 * 4
-        won = int(rng.binomial(tries, rate))
-        rollouts = members("1" * won + "0" * (tries - won), problem, 2)
-        seen += [Group(problem, f"train:2:{problem.id}", tuple(rollouts))] if tries else []
+        samples = i % 3 * 4
+        won = int(rng.binomial(samples, rate))
+        rollouts = members("1" * won + "0" * (samples - won), problem, 2)
+        seen += [Group(problem, f"train:2:{problem.id}", tuple(rollouts))] if samples else []
     model.learn(seen)
     predicted = np.array([model.predict(problem).rate.mean for problem in problems])
     for part in np.array_split(np.argsort(predicted), 10):

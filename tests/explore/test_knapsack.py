@@ -1,4 +1,4 @@
-"""Knapsack RL: what a rollout is worth, the allocation of the largest sum, and which outcomes a pass rate is from."""
+"""Knapsack RL: the value of a rollout, the allocation of the largest sum, and which outcomes a pass rate is from."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def mixed(p: float) -> bool:
     return 0 < p < 1
 
 
-# What a rollout is worth
+# The value of a rollout
 
 
 @pytest.mark.parametrize("p", [0.0, 0.1, 1 / 3, 0.5, 0.9, 1.0])
@@ -42,7 +42,7 @@ def test_what_an_update_gains_is_largest_at_a_third():
 
 
 @given(st.floats(0.001, 0.999), st.integers(1, 100))
-def test_the_next_rollout_is_worth_less_than_the_last(p, n):
+def test_the_next_rollout_has_less_value_than_the_last(p, n):
     """What makes the largest gain first an optimum."""
     assert value(n + 1, p) - value(n, p) <= value(n, p) - value(n - 1, p) + 1e-12
 
@@ -68,11 +68,11 @@ def test_one_after_another_to_the_largest_gain_is_the_best_of_all_allocations(fi
     room = sum(r[-1] - r[0] for r in ranges)
     possible = [c for c in itertools.product(*ranges) if sum(c) == sum(starts) + min(total, room)]
 
-    def worth(counts):
+    def gained(counts):
         return sum(sum(g[s:n]) for g, s, n in zip(gains, starts, counts, strict=True))
 
     assert tuple(found) in possible
-    assert worth(found) == max(map(worth, possible))
+    assert gained(found) == max(map(gained, possible))
 
 
 @given(st.lists(RATES.filter(lambda p: p is not None and mixed(p)), min_size=1, max_size=4), st.integers(2, 4))

@@ -345,17 +345,17 @@ def test_a_resumed_run_plans_as_the_uninterrupted_one():
     def succeeds(request: SampleRequest, member: int) -> bool:
         return (int(request.problem.id[1:]) * 7 + member) % 5 == 0
 
-    def fresh() -> Run:
+    def new() -> Run:
         return Run(Prioritise(total=60, bonus=1.0, seed=Seed(k=3)), succeeds, problems=PROBLEMS[:30])
 
     def plans(run: Run) -> list[tuple[object, ...]]:
         return [(r.problem.id, r.n, r.context) for requests in run.rounds for r in requests]
 
-    whole = fresh()
+    whole = new()
     for step in range(1, 5):
         whole.step(step, 8)
     state = whole.explorer.state_dict()
-    resumed = fresh()
+    resumed = new()
     resumed.explorer.load_state_dict(state)
     for step in range(5, 8):
         whole.step(step, 8)

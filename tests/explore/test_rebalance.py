@@ -107,7 +107,7 @@ def test_advantages_of_the_union_sum_to_what_the_schedules_assume(problem):
 # The cap
 
 
-def test_the_cap_moves_in_a_line():
+def test_the_cap_moves_linearly():
     falling = Rebalance(n_max=32, n_max_end=8)
     assert [falling.cap(p) for p in (0.0, 0.25, 0.5, 0.99, 1.0)] == [32, 26, 20, 8, 8]
     # 32 - 24 * 0.02 = 31.52, to the nearest; 32 - 24 * 0.0625 = 30.5, up

@@ -117,7 +117,7 @@ def test_it_grows_older_until_it_is_too_old():
     np.testing.assert_equal(ages, [(1, 1), (1, 2), (1, 3), (0, np.nan), (0, np.nan)])
 
 
-def test_what_a_world_has_spoken_in_is_not_kept():
+def test_rollouts_with_observations_are_not_kept():
     """A state has no room for what was said; also where that was nothing, and every token was sampled."""
     [spoken] = members("1", POOL[0], 1, observations=(Observation(3, 0, 3, 3),))
     stage = Replay()

@@ -322,7 +322,7 @@ def test_a_branch_is_kept_from_its_first_token():
 
 
 def test_a_reward_is_no_success():
-    """The failed rollouts of this file are worth 1.0."""
+    """The failed rollouts of this file have score 1.0."""
     seed = Seed()
     assert seed.observe([solved(A, "3+4=8", success=False)])["corpus"] == 0
 

@@ -77,7 +77,7 @@ def rollouts_of(situation: Situation) -> dict[tuple[Any, ...], Rollout]:
     return {}
 
 
-# The stages as pieces of a recipe
+# The stages as components of a recipe
 
 
 def test_every_stage_is_in_the_matrix():
@@ -100,7 +100,7 @@ def test_a_stage_does_what_was_worked_by_hand(case):
 
 
 @pytest.mark.parametrize("name", STAGES)
-def test_a_stage_is_a_piece_with_few_options_that_say_what_they_are(name):
+def test_a_stage_is_a_component_with_few_options_that_say_what_they_are(name):
     options = STAGES[name].model_fields
     assert len(options) <= 8
     assert [key for key, option in options.items() if not option.description] == []
@@ -138,7 +138,7 @@ def test_a_stage_keeps_every_law(case, situation):
 
 
 @pytest.mark.parametrize("name", ["uniform", "branch"])
-def test_the_world_of_turns_holds_every_kind_of_rollout(name):
+def test_the_situation_with_turns_holds_every_kind_of_rollout(name):
     """Observed tokens at each end and in between, one turn, many turns, and nothing but observed ones."""
     stages = [Ragged(), Branch(which="all", segment=EVERY, branches=2)] if name == "branch" else [Ragged()]
     drawn = [r for groups in ScriptedRun(stages, SITUATIONS["turns"]).steps(STEPS) for g in groups for r in g.rollouts]
@@ -377,7 +377,7 @@ MISTAKES = {
         "outrider.explore.invest.spread",
         lambda rate, n, k: (rate.a * rate.b) ** 0.5 / (rate.a + rate.b) * n / (n - 1),
     ),
-    "invest: the goal of one try": (
+    "invest: the goal of one sample": (
         "invest, the best of two",
         "outrider.explore.invest.spread",
         lambda rate, n, k: rate.moment(1, 1) * n / (n - 1),

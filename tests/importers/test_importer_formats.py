@@ -225,7 +225,7 @@ def test_results_of_vf_eval_of_two_environments_and_runs_are_kept_apart(tmp_path
     for folder in ("gsm--one/5f3a", "gsm--one/77b0", "aime--one/11aa"):
         dumps.lines(tmp_path / f"{folder}/results.jsonl", [dumps.vf_result(0, 1.0)] * 2)
     found = rows(tmp_path)
-    # the two runs of one environment are told apart; the other environment has one run only
+    # the two runs of one environment are distinguished; the other environment has one run only
     assert Counter(column(found, "model", "test_set")) == {
         ("(none)", "aime"): 2,
         ("5f3a", "gsm"): 2,
@@ -532,7 +532,7 @@ def test_inspect_logs_of_one_model_and_task_are_kept_apart(tmp_path):
     assert column(rows(tmp_path), "problem_id", "model") == [("again/sums/1", "again"), ("first/sums/1", "first")]
 
 
-def test_inspect_logs_that_are_cut_off_chunked_or_damaged(tmp_path):
+def test_inspect_logs_that_are_truncated_chunked_or_damaged(tmp_path):
     samples = [dumps.inspect_sample(i, 1, {"match": "C"}) for i in range(3)]
     path = dumps.inspect_json(tmp_path / "a.json", samples)
     text = path.read_text()

@@ -120,7 +120,7 @@ def test_a_stream_without_its_annotations_says_first_what_is_not_known(run: Path
     assert {row[0] for row in column(found, "unused")} == {""}
 
 
-def test_a_sealed_chunk_that_is_cut_off_is_one_sentence(run: Path) -> None:
+def test_a_sealed_chunk_that_is_truncated_is_one_sentence(run: Path) -> None:
     chunk = run / "monitors/file/traces/stream/00000.jsonl.zst"
     chunk.write_bytes(chunk.read_bytes()[:-40])
     with pytest.raises(UserError, match=r"00000.jsonl.zst cannot be read to its end"):

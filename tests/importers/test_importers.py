@@ -184,7 +184,7 @@ def test_rollouts_without_a_problem_are_counted(tmp_path):
 # damage and hostile values
 
 
-def test_a_last_line_that_is_cut_off_is_counted_and_one_before_is_an_error(tmp_path):
+def test_a_last_line_that_is_truncated_is_counted_and_one_before_is_an_error(tmp_path):
     good = dumps.verl(1, "p", "o", 1.0)
     cut = json.dumps(good)[:-9]
     found = read(dumps.lines(tmp_path / "1.jsonl", [good, "", cut], end=""))

@@ -112,7 +112,7 @@ class Scripted(CreditGRPOTrainer):
         model, tokenizer = random_model("qwen2"), character_tokenizer()
         dataset = rows_to_read([{"prompt": f"{i}>"} for i in range(64)])
         options = {"rollout_func": self._next, "processing_class": tokenizer, **options}
-        super().__init__(model, worth, args, dataset, **options)
+        super().__init__(model, value, args, dataset, **options)
 
     @staticmethod
     def _next(prompts: list[str], trainer: Scripted) -> dict[str, Any]:
@@ -136,7 +136,7 @@ class Scripted(CreditGRPOTrainer):
         return super()._compute_loss(model, inputs)
 
 
-def worth(reward: list[float | None], **rest: Any) -> list[float | None]:
+def value(reward: list[float | None], **rest: Any) -> list[float | None]:
     return reward
 
 

@@ -96,7 +96,7 @@ def bound(name: str) -> float:
     return 1e-4 if name.endswith("k_proj.bias") else 1e-6
 
 
-def test_products_in_bfloat16_of_weights_in_float32(tmp_path: Path) -> None:
+def test_bfloat16_matmuls_of_weights_in_float32(tmp_path: Path) -> None:
     """Shares are gathered in bfloat16, so weights of norms are rounded too; what is kept is float32 as ever."""
     exact, low = Trial("qwen3"), Trial("qwen3", dtype=torch.bfloat16)
     want, one = (trained(t, 1, False, tmp_path / str(t.dtype), 1).untrained for t in (exact, low))
@@ -144,12 +144,12 @@ def test_a_folder_that_one_process_does_not_see_is_a_sentence_on_all(tmp_path: P
 
 
 def test_beside_an_adapter_frozen_weights_are_held_once_and_stay_where_they_are(tmp_path: Path) -> None:
-    """Also with a reference, and where the adapter is handed over."""
+    """Also with a reference, and where the adapter is synced."""
     assert launched(2, sharded_mains.hold_and_gather, tmp_path) == 0
     for rank in range(2):
         numbers = json.loads((tmp_path / f"{rank}.json").read_text())
         frozen = numbers["model"] - numbers["trained"]
-        # weights, reference, gradients, two averages of what is trained; less than a second copy of what is frozen
+        # weights, reference, gradients, two moments of what is trained; less than a second copy of what is frozen
         assert numbers["held"] < frozen + 5 * numbers["trained"] + 0.7 * frozen, numbers
         assert numbers["gathered"] == pytest.approx(2 * numbers["trained"], rel=0.2), numbers
     assert (tmp_path / "0" / "adapter_model.safetensors").is_file()

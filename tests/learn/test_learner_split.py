@@ -120,7 +120,7 @@ def test_every_combination_has_one_gradient_however_it_is_split(surrogate: str, 
         assert correction not in ("truncate", "mask") or 0 < split.metrics["weight_clamped"] < 1
 
 
-# The terms that are not in the product above, and every piece once more, through a transformer.
+# The terms that are not in the product above, and every component once more, through a transformer.
 OBJECTIVES: list[dict[str, Any]] = [
     {},
     {"aggregate": "sequence_mean", "kl": 0.3},

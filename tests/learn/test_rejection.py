@@ -201,11 +201,11 @@ def test_credit_ends_with_the_token_that_closes_the_first_box(sizes: list[int], 
     box = r"\boxed{\frac{1}{2} \boxed{7}}" if nested else r"\boxed{4}"
     text = f"so {box}, that is \\boxed{{5}} and no more"
     cuts = [0, *itertools.accumulate(sizes)]
-    pieces = [text[a:b] for a, b in itertools.pairwise(cuts) if text[a:b]]
-    pieces.append(text[len("".join(pieces)) :])
-    members = Members(np.ones(1), np.ones(1, bool), np.array([len(pieces)]), token_texts_GT=[np.array(pieces)])
+    parts = [text[a:b] for a, b in itertools.pairwise(cuts) if text[a:b]]
+    parts.append(text[len("".join(parts)) :])
+    members = Members(np.ones(1), np.ones(1, bool), np.array([len(parts)]), token_texts_GT=[np.array(parts)])
     [credit] = advantages([Imitation(), UntilBox()], members)
-    kept = [piece for piece, a in zip(pieces, credit, strict=True) if a]
+    kept = [part for part, a in zip(parts, credit, strict=True) if a]
     assert credit.tolist() == sorted(credit.tolist(), reverse=True), "a beginning of the response"
     assert box in "".join(kept)
     assert box not in "".join(kept[:-1])

@@ -47,7 +47,7 @@ def test_of_several_epochs_the_last_counts() -> None:
         assert (one is None) == (early is None)
         if one is not None:
             assert one == pytest.approx(later, abs=1e-5)
-            assert np.abs(one - early).max() > 1e-3, "or nothing is told apart"
+            assert np.abs(one - early).max() > 1e-3, "or nothing is distinguished"
 
 
 class Added:

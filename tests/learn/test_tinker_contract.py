@@ -57,7 +57,7 @@ def skyrl(model_folder: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     server.kill()
 
 
-# "means" has the factors that "sums" has none of, and both are told apart below
+# "means" has the factors that "sums" has none of, and both are distinguished below
 @pytest.fixture(
     params=[pytest.param("sums", marks=pytest.mark.slow), "means", pytest.param("skyrl", marks=needs_skyrl)]
 )
@@ -176,7 +176,7 @@ MARKED = [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) fo
 
 @pytest.mark.parametrize("name", MARKED)
 def test_a_step_is_the_local_learners(service: TinkerService, model_folder: str, tmp_path: Path, name: str) -> None:
-    """Two updates: the second from averages. A step of AdamW is as large as the learning rate, fifty bounds; where a
+    """Two updates: the second with moments. A step of AdamW is as large as the learning rate, fifty bounds; where a
     gradient is of the size of its rounding, a step may be any share of that."""
     named, objective = OBJECTIVES[name]
     there = learner_at(service, objective, lr=5e-3)
@@ -271,7 +271,7 @@ def test_a_loss_that_is_not_finite_changes_nothing(model_folder: str, tmp_path: 
 
 @needs_skyrl
 def test_a_restarted_server_goes_on_as_the_other(model_folder: str, tmp_path: Path) -> None:
-    """The averages of the optimizer and its count of steps too; the same two updates, with and without a kill."""
+    """The moments of the optimizer and its count of steps too; the same two updates, with and without a kill."""
     server = SkyrlServer(model_folder, tmp_path / "server", adapters=8).wait()
     try:
         first = opened(server.address, model_folder)

@@ -79,7 +79,7 @@ def test_a_rise_and_a_plateau_are_found_in_drifting_noise(sign):
     assert found.p_value < 0.01
 
 
-def test_other_shapes_are_told_apart():
+def test_other_shapes_are_distinguished():
     x, generator = np.arange(100.0), np.random.default_rng(2)
     wobble = generator.normal(0, 0.5, 100)
     assert find_bend(x, 0.1 * x + wobble).shape == "steady"
@@ -125,7 +125,7 @@ def test_degenerate_curves_are_named():
 # exchange
 
 
-def test_the_law_is_found_and_its_intervals_hold_the_truth():
+def test_the_law_is_found_and_its_intervals_cover_the_truth():
     """R = 0.9 - 0.2 exp(H) with drifting noise: ceiling 0.7, extrapolated 0.15 nats below what was seen."""
     generator, hits = np.random.default_rng(0), np.zeros(4)
     for seed in range(60):

@@ -50,9 +50,9 @@ def test_context_decides_what_a_word_or_sign_is():
     assert kinds("underdo no-one")["underdo"] == UNMATCHED
 
 
-def test_a_word_in_pieces_gives_all_its_tokens_the_category():
-    pieces = ["There", "fore", " we", " l", "et", " us", " ", "chec", "k", "", " 1", "2"]
-    names = [BUILT_IN.names[k] for k in BUILT_IN.categorise_token_texts(pieces)]
+def test_a_word_in_parts_gives_all_its_tokens_the_category():
+    parts = ["There", "fore", " we", " l", "et", " us", " ", "chec", "k", "", " 1", "2"]
+    names = [BUILT_IN.names[k] for k in BUILT_IN.categorise_token_texts(parts)]
     assert names == (
         ["logical_structuring"] * 2 + ["semantic_support"] + ["metacognitive"] * 3 + [UNMATCHED]
         + ["metacognitive"] * 2 + [UNMATCHED] + ["formal_reasoning"] * 2

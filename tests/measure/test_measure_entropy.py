@@ -180,7 +180,7 @@ def test_arrays_that_do_not_belong_together_are_refused():
 
 
 def test_the_mean_surprisal_is_the_entropy():
-    """A coin of 0.9: the surprisal of 40,000 draws averages to the entropy, 0.3251, within 4 standard errors."""
+    """A coin of 0.9: the surprisal of 40,000 draws has the entropy as mean, 0.3251, within 4 standard errors."""
     p = np.array([0.9, 0.1])
     drawn = np.random.default_rng(0).choice(2, size=40_000, p=p)
     found = by_relative_position(-np.log(p[drawn]), [40_000], bins=1)

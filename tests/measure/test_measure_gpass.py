@@ -77,13 +77,13 @@ def test_its_ends_are_pass_at_k_and_pass_power_k_and_it_never_rises_with_tau(pro
 @given(st.integers(1, 12), st.floats(0, 1), st.data())
 @settings(deadline=None)
 def test_is_unbiased(n, p, data):
-    """Averaged over c ~ Binomial(n, p) it is the chance that i of k fresh tries succeed, whatever n >= k."""
+    """Averaged over c ~ Binomial(n, p) it is the chance that i of k new samples succeed, whatever n >= k."""
     k = data.draw(st.integers(1, n))
     i = data.draw(st.integers(1, k))
     c = np.arange(n + 1)
     weights = np.array([comb(n, int(x)) * p**x * (1 - p) ** (n - x) for x in c])
-    fresh = sum(comb(k, j) * p**j * (1 - p) ** (k - j) for j in range(i, k + 1))
-    assert weights @ g_pass_at_k(n, c, k, i / k) == pytest.approx(fresh, abs=1e-12)
+    new = sum(comb(k, j) * p**j * (1 - p) ** (k - j) for j in range(i, k + 1))
+    assert weights @ g_pass_at_k(n, c, k, i / k) == pytest.approx(new, abs=1e-12)
 
 
 def test_too_few_samples_say_nothing_and_problems_may_differ_in_number():

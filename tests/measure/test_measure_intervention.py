@@ -47,13 +47,13 @@ def test_impossible_counts_are_refused(replaced, kept, k):
 
 
 def play(seed, responses=60, positions=10, k=8):
-    """A hand-made policy: early tokens are worth 0.4 in half of the responses and nothing in the other half."""
+    """A hand-made policy: early tokens change success by 0.4 in half of the responses and nothing in the other half."""
     generator = np.random.default_rng(seed)
     relative = np.tile((np.arange(positions) + 0.5) / positions, responses)
     owner = np.repeat(np.arange(responses), positions)
     fragile = generator.random(responses) < 0.5
-    worth = np.where(relative < 0.2, 0.4 * fragile[owner], 0.0)
-    kept, replaced = generator.binomial(k, 0.6, len(owner)), generator.binomial(k, 0.6 - worth)
+    value = np.where(relative < 0.2, 0.4 * fragile[owner], 0.0)
+    kept, replaced = generator.binomial(k, 0.6, len(owner)), generator.binomial(k, 0.6 - value)
     return effects(replaced, kept, k), relative, owner
 
 

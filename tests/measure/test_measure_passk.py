@@ -57,7 +57,7 @@ def test_is_unbiased(n, p, data):
     assert weights @ pass_power_k(n, c, k) == pytest.approx(p**k, abs=1e-12)
 
 
-def test_one_success_among_n_is_found_by_n_tries():
+def test_one_success_among_n_is_found_by_n_samples():
     """Resampling with replacement would report 1 - (3/4)^4 = 0.684 for the first of these."""
     for n in (4, 64, 1024):
         assert pass_at_k(n, 1, n) == 1.0

@@ -84,7 +84,7 @@ def test_what_was_not_measured_is_a_dash_not_a_zero():
 
 
 def spans(table):
-    """Text and style of every piece of the table's cells."""
+    """Text and style of every part of the table's cells."""
     cells = [cell for column in table.columns for cell in column.cells]
     return {(cell.plain[s.start : s.end], s.style) for cell in cells for s in cell.spans}
 

@@ -1,7 +1,7 @@
-"""The rules that every piece of the objective keeps, as one matrix of pieces and rules.
+"""The rules that every component of the objective keeps, as one matrix of components and rules.
 
-A new piece joins by a line in its table: options, and an example that was worked by hand. A piece without one fails
-``test_every_piece_is_in_the_matrix``. ``test_the_matrix_catches_what_is_wrong`` breaks pieces on purpose.
+A new component joins by a line in its table: options, and an example that was worked by hand. A component without one
+fails ``test_every_component_is_in_the_matrix``. ``test_the_matrix_catches_what_is_wrong`` breaks components on purpose.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Slopes(NamedTuple):
         stops_gradient: a factor of the gain is detached.
     """
 
-    piece: Surrogate
+    component: Surrogate
     good: tuple[float, ...]
     bad: tuple[float, ...]
     marks: dict[str, list[float]]
@@ -167,7 +167,7 @@ SURROGATE_CASES = {
 def check_slopes_by_hand(case: Slopes) -> None:
     for sign, expected, first in ((1.0, case.good, 0), (-1.0, case.bad, len(RATIOS))):
         for place, (ratio, by_hand) in enumerate(zip(RATIOS, expected, strict=True)):
-            _, marks, slopes = slope(case.piece, [ratio], [sign], [1])
+            _, marks, slopes = slope(case.component, [ratio], [sign], [1])
             assert slopes.item() == pytest.approx(by_hand), (ratio, sign)
             assert {name: float(mark) for name, mark in marks.items()} == pytest.approx(
                 {name: marked[first + place] for name, marked in case.marks.items()}
@@ -175,13 +175,15 @@ def check_slopes_by_hand(case: Slopes) -> None:
 
 
 def check_a_response_by_hand(case: Slopes) -> None:
-    assert case.response is not None or not case.piece.per_response
+    assert case.response is not None or not case.component.per_response
     if case.response is not None:
-        assert slope(case.piece, [2.0, 0.5, 0.5], [1.0, 0.0, -1.0], [3]).gain.tolist() == pytest.approx(case.response)
+        assert slope(case.component, [2.0, 0.5, 0.5], [1.0, 0.0, -1.0], [3]).gain.tolist() == pytest.approx(
+            case.response
+        )
 
 
 def keeps(law: Callable[[LossClaims], None]) -> Callable[[Slopes], None]:
-    return lambda case: law(LossClaims(case.piece, case.stops_gradient))
+    return lambda case: law(LossClaims(case.component, case.stops_gradient))
 
 
 SURROGATE_RULES: dict[str, Callable[[Slopes], None]] = {
@@ -206,7 +208,7 @@ class Choice(NamedTuple):
             the trainable ones they may be, each of which comes up at times.
     """
 
-    piece: Selection
+    component: Selection
     keeps: list[list[bool]] | None = None
     penalties: list[list[float]] | None = None
     draws: tuple[int, set[int]] | None = None
@@ -256,7 +258,7 @@ def as_lists(found: list[Selected], name: str) -> list[list[float]] | None:
 
 
 def check_choice_by_hand(case: Choice) -> None:
-    found = selected(case.piece, rows_of_three())
+    found = selected(case.component, rows_of_three())
     assert case.draws is not None or as_lists(found, "keeps_N") == case.keeps
     assert as_lists(found, "penalties_N") == case.penalties
 
@@ -268,7 +270,7 @@ def check_what_a_lot_decides(case: Choice) -> None:
     trainable = np.concatenate([row.trainable_N for row in rows])
     drawn = set()
     for run in range(50):
-        found = selected(case.piece, rows_of_three(3 * run))
+        found = selected(case.component, rows_of_three(3 * run))
         lost = np.flatnonzero(~np.concatenate([one.keeps_N for one in found])[trainable])
         assert len(lost) == number
         drawn |= {int(place) for place in lost}
@@ -276,23 +278,23 @@ def check_what_a_lot_decides(case: Choice) -> None:
 
 
 def check_it_says_what_it_declares(case: Choice) -> None:
-    assert case.piece.leaves_out == (case.keeps is not None or case.draws is not None)
-    assert case.piece.penalises == (case.penalties is not None)
+    assert case.component.leaves_out == (case.keeps is not None or case.draws is not None)
+    assert case.component.penalises == (case.penalties is not None)
 
 
 def check_the_order_of_rows_is_nothing(case: Choice) -> None:
     rows = rows_of_three()
-    straight = selected(case.piece, rows)
+    straight = selected(case.component, rows)
     for order in itertools.permutations(range(3)):
-        found = selected(case.piece, [rows[place] for place in order])
+        found = selected(case.component, [rows[place] for place in order])
         for name in ("keeps_N", "penalties_N"):
             assert as_lists(found, name) == as_lists([straight[place] for place in order], name)
 
 
 def check_without_a_trainable_token_it_says_nothing(case: Choice) -> None:
     observed = [replace(row, trainable_N=np.zeros_like(row.trainable_N)) for row in rows_of_three()]
-    assert selected(case.piece, observed) == [Selected()] * 3
-    assert selected(case.piece, []) == []
+    assert selected(case.component, observed) == [Selected()] * 3
+    assert selected(case.component, []) == []
 
 
 SELECTION_RULES = [
@@ -315,7 +317,7 @@ class Cut(NamedTuple):
         response: what the tokens of a response become whose own weights are 0.5, 1.5 and 6.
     """
 
-    piece: Correction
+    component: Correction
     importance: list[float]
     cut: list[bool]
     response: list[float]
@@ -338,7 +340,7 @@ CORRECTION_CASES = {
 
 
 def check_cut_by_hand(case: Cut) -> None:
-    importance, cut = case.piece.importance(WEIGHTS)
+    importance, cut = case.component.importance(WEIGHTS)
     assert importance.tolist() == case.importance
     assert cut.tolist() == case.cut
 
@@ -346,27 +348,27 @@ def check_cut_by_hand(case: Cut) -> None:
 def check_a_corrected_response_by_hand(case: Cut) -> None:
     sampled = np.full(4, -2.0)
     row = WeightedRow(np.zeros(1, np.int32), np.zeros(4, np.int32), sampled, np.ones(4), np.arange(4) < 3)
-    [corrected], _ = correct(case.piece, [row], [sampled + np.log([0.5, 1.5, 6, 90])])  # the last was observed
+    [corrected], _ = correct(case.component, [row], [sampled + np.log([0.5, 1.5, 6, 90])])  # the last was observed
     assert corrected.importance_N is not None
     assert corrected.importance_N.tolist() == pytest.approx([*case.response, 0])
 
 
 def check_equal_engines_are_not_corrected(case: Cut) -> None:
-    importance, cut = case.piece.importance(np.ones(3))
+    importance, cut = case.component.importance(np.ones(3))
     assert importance.tolist() == [1, 1, 1]
     assert not cut.any()
 
 
 def check_leaving_out_needs_the_level_of_tokens(case: Cut) -> None:
     zero = 0 in case.importance
-    assert case.piece.leaves_out == (zero and case.piece.weight_level == "token")
+    assert case.component.leaves_out == (zero and case.component.weight_level == "token")
 
 
 class Weighed(NamedTuple):
     """An aggregate, and the weight of each token in rows of 2, 0 and 6, and of 4 without an advantage, where a response
     has 10 at most."""
 
-    piece: Aggregate
+    component: Aggregate
     weights: tuple[float, float, float, float]
 
 
@@ -387,7 +389,7 @@ def check_weights_by_hand(case: Weighed) -> None:
         )
         for n, trained, advantage in ((2, 2, 1.0), (3, 0, 0.0), (7, 6, 1.0), (4, 4, 0.0))
     ]
-    options = ObjectiveOptions(aggregate=case.piece)
+    options = ObjectiveOptions(aggregate=case.component)
     assert token_weights(rows, options, 10).tolist() == pytest.approx(case.weights)
     assert token_weights(rows[::-1], options, 10).tolist() == pytest.approx(case.weights[::-1])
 
@@ -395,7 +397,7 @@ def check_weights_by_hand(case: Weighed) -> None:
 class Pull(NamedTuple):
     """A KL estimator, and its values where the reference is less likely by e, as likely, and likelier by e^2."""
 
-    piece: KlEstimator
+    component: KlEstimator
     values: tuple[float, float, float]
 
 
@@ -407,14 +409,14 @@ KL_CASES = {
 
 
 def check_values_by_hand(case: Pull) -> None:
-    assert case.piece.value(torch.tensor([-1.0, 0.0, 2.0])).tolist() == pytest.approx(case.values)
+    assert case.component.value(torch.tensor([-1.0, 0.0, 2.0])).tolist() == pytest.approx(case.values)
 
 
 def check_it_says_of_each_row_whether_it_acts(case: Pull) -> None:
     rows = rows_of_three()
-    straight = case.piece.acts_on(rows)
+    straight = case.component.acts_on(rows)
     assert len(straight) == 3
-    assert case.piece.acts_on(rows[::-1]) == straight[::-1]
+    assert case.component.acts_on(rows[::-1]) == straight[::-1]
 
 
 def by_name(rules: dict[str, Callable] | list[Callable]) -> dict[str, Callable]:
@@ -446,36 +448,36 @@ EVERY = [
 
 
 @pytest.mark.parametrize(("kind", "name", "rule"), EVERY, ids=[f"{name}-{rule}" for _, name, (rule, _) in EVERY])
-def test_every_piece_keeps_every_rule(kind, name, rule) -> None:
+def test_every_component_keeps_every_rule(kind, name, rule) -> None:
     rule[1](MATRIX[kind][1][name])
 
 
 @pytest.mark.parametrize("kind", MATRIX)
-def test_every_piece_is_in_the_matrix(kind: str) -> None:
+def test_every_component_is_in_the_matrix(kind: str) -> None:
     table, cases, _ = MATRIX[kind]
-    seen = {type(case.piece) for case in cases.values()}
-    missing = [name for name, piece in table.items() if piece not in seen]
+    seen = {type(case.component) for case in cases.values()}
+    missing = [name for name, component in table.items() if component not in seen]
     assert not missing, (
         f"{', '.join(missing)}: named in objective/__init__.py, but without an example by hand in "
         "test_objective_matrix.py"
     )
 
 
-PIECES = [(kind, name) for kind, (table, _, _) in MATRIX.items() for name in table]
+COMPONENTS = [(kind, name) for kind, (table, _, _) in MATRIX.items() for name in table]
 
 
-@pytest.mark.parametrize(("kind", "name"), PIECES)
-def test_a_piece_says_what_it_and_its_options_are(kind: str, name: str) -> None:
-    piece = MATRIX[kind][0][name]
-    assert piece.__doc__
-    assert [key for key, option in piece.model_fields.items() if not option.description] == []
+@pytest.mark.parametrize(("kind", "name"), COMPONENTS)
+def test_a_component_says_what_it_and_its_options_are(kind: str, name: str) -> None:
+    component = MATRIX[kind][0][name]
+    assert component.__doc__
+    assert [key for key, option in component.model_fields.items() if not option.description] == []
 
 
-@pytest.mark.parametrize(("kind", "name"), PIECES)
+@pytest.mark.parametrize(("kind", "name"), COMPONENTS)
 def test_every_option_is_set_in_an_example(kind: str, name: str) -> None:
     """To something else than its default, and every one of named values: or nobody would see that it does nothing."""
     table, cases, _ = MATRIX[kind]
-    examples = [case.piece for case in cases.values() if type(case.piece) is table[name]]
+    examples = [case.component for case in cases.values() if type(case.component) is table[name]]
     for key, option in table[name].model_fields.items():
         given = [getattr(example, key) for example in examples]
         assert any(value != option.default for value in given), f"no example of {name} sets {key}"
@@ -555,7 +557,7 @@ WRONG = {
 
 @pytest.mark.parametrize("what", WRONG)
 def test_the_matrix_catches_what_is_wrong(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By its rules alone: no test of the piece itself is asked."""
+    """By its rules alone: no test of the component itself is asked."""
     name, owner, attribute, mutated = WRONG[what]
     monkeypatch.setattr(owner, attribute, mutated)
     [(_, cases, rules)] = [entry for entry in MATRIX.values() if name in entry[1]]

@@ -79,7 +79,7 @@ def test_cispo_bounds_the_weight_and_keeps_the_gradient() -> None:
     assert gain({"cispo": [0.2, 0.5]}, [2.0], [-1.0])[1] == pytest.approx([-1.5])  # whatever the sign
 
 
-def test_gmpo_clips_each_token_and_averages_logarithms() -> None:
+def test_gmpo_clips_each_token_and_takes_the_mean_logarithm() -> None:
     """Ratios 2 and 1, A = 1: log 2 = 0.69 is cut at 0.4, the mean of 0.4 and 0 is 0.2; the cut token has no slope."""
     up, down = math.exp(0.2), math.exp(-0.2)
     assert gain("gmpo", [2.0, 1.0], [1.0, 1.0]) == (pytest.approx(2 * up), pytest.approx([0.0, up]))

@@ -26,18 +26,18 @@ def logits(seed: int) -> Tensor:
     return torch.randn(len(SAMPLED), 5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def gain(piece: Simko, now: Tensor, old: Tensor, live: Tensor) -> Tensor:
-    """What the piece makes of what a learner tells."""
+def gain(component: Simko, now: Tensor, old: Tensor, live: Tensor) -> Tensor:
+    """What the component makes of what a learner tells."""
     sampled = torch.tensor(SAMPLED)
-    logprobs, entropies, top = logit_statistics(now, sampled, top=piece.reads_top)
+    logprobs, entropies, top = logit_statistics(now, sampled, top=component.reads_top)
     before, _, _ = logit_statistics(old, sampled)
     log_ratio = torch.where(live, logprobs - before.detach(), 0.0)
     advantages = torch.where(live, torch.tensor(ADVANTAGES, dtype=torch.float64), 0.0)
-    found, _ = piece.gain(TokenRatios(log_ratio, logprobs, advantages, live, LENGTHS, entropies, top))
+    found, _ = component.gain(TokenRatios(log_ratio, logprobs, advantages, live, LENGTHS, entropies, top))
     return torch.where(live, found, 0.0)
 
 
-def by_formula(piece: Simko, now: Tensor, old: Tensor, live: Tensor) -> Tensor:
+def by_formula(component: Simko, now: Tensor, old: Tensor, live: Tensor) -> Tensor:
     """Token by token over the whole distributions, with the ratio of each of the likeliest tokens written out."""
     gains, start = [], 0
     new_V, old_V = now.log_softmax(-1), old.log_softmax(-1).detach()
@@ -46,20 +46,20 @@ def by_formula(piece: Simko, now: Tensor, old: Tensor, live: Tensor) -> Tensor:
         places = range(start, start + length)
         start += length
         of_row = [float(entropies[t]) for t in places if live[t]]
-        bound = np.quantile(of_row, piece.quantile) if of_row else math.nan
+        bound = np.quantile(of_row, component.quantile) if of_row else math.nan
         for t in places:
             if not live[t]:
                 gains.append(now.new_zeros(()))
                 continue
             advantage, ratio = ADVANTAGES[t], (new_V[t, SAMPLED[t]] - old_V[t, SAMPLED[t]]).exp()
-            likeliest = sorted(range(5), key=lambda v: -float(new_V[t, v].detach()))[: piece.top]
+            likeliest = sorted(range(5), key=lambda v: -float(new_V[t, v].detach()))[: component.top]
             if float(entropies[t]) > bound and advantage > 0:
                 each = [(new_V[t, v] - old_V[t, v]).exp() for v in likeliest]
                 shared = torch.stack([(ratio / one).detach() * one for one in each]).mean()
-                ratio = (1 - piece.share) * ratio + piece.share * shared
+                ratio = (1 - component.share) * ratio + component.share * shared
             if float(entropies[t]) > bound and advantage < 0 and SAMPLED[t] == likeliest[0]:
-                advantage = piece.penalty * advantage
-            clipped = ratio.clamp(1 - piece.low, 1 + piece.high)
+                advantage = component.penalty * advantage
+            clipped = ratio.clamp(1 - component.low, 1 + component.high)
             gains.append(torch.minimum(ratio * advantage, clipped * advantage))
     return torch.stack(gains)
 
@@ -69,11 +69,11 @@ def by_formula(piece: Simko, now: Tensor, old: Tensor, live: Tensor) -> Tensor:
 @pytest.mark.parametrize("quantile", [0.0, 0.3, 0.8])
 def test_value_and_gradient_are_those_of_the_formula(seed: int, top: int, quantile: float) -> None:
     """Also with an observed token, off-policy, and with more likeliest tokens than there are."""
-    piece = Simko(low=0.2, high=0.3, quantile=quantile, top=top, share=0.4, penalty=1.7)
+    component = Simko(low=0.2, high=0.3, quantile=quantile, top=top, share=0.4, penalty=1.7)
     live = torch.ones(len(SAMPLED), dtype=torch.bool)
     live[2] = False
     old, now = logits(seed), (logits(seed) + 0.3 * logits(seed + 100)).requires_grad_()
-    found, expected = gain(piece, now, old, live), by_formula(piece, now, old, live)
+    found, expected = gain(component, now, old, live), by_formula(component, now, old, live)
     torch.testing.assert_close(found, expected)
     mix = torch.randn(len(SAMPLED), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     [slopes], [wanted] = (torch.autograd.grad((mix * each).sum(), now) for each in (found, expected))

@@ -202,7 +202,7 @@ def test_the_gradient_of_every_outcome_is_the_definition(trained: str, kind: str
 
 
 def test_the_outcomes_meet_every_bound_from_both_sides() -> None:
-    """So that the definitions above are told apart."""
+    """So that the definitions above are distinguished."""
     of_tokens = np.concatenate([ratios(y) for y in RESPONSES])
     of_responses = np.array([ratios(y).prod() for y in RESPONSES])
     for values in (of_tokens, of_responses):

@@ -27,7 +27,7 @@ TOKENS, LAST, OPENING = 4, 3, 2
 
 
 class Way(NamedTuple):
-    """A rollout: its tokens, which of them were sampled, and what it is worth."""
+    """A rollout: its tokens, which of them were sampled, and its advantage."""
 
     ids: tuple[int, ...]
     sampled: tuple[bool, ...]

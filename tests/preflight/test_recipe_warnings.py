@@ -82,14 +82,14 @@ def test_a_run_says_it_and_it_is_true(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_what_learns_later_on_is_not_said_to_learn_nothing() -> None:
-    """Of nine tries of which the best counts, eight rollouts say nothing; k falls to 1."""
+    """Of nine samples of which the best counts, eight rollouts say nothing; k falls to 1."""
     assert said("passk-annealed", "credit.main.0.annealed_passk.first=9") == [
         "every advantage will be 0 in the first steps, whatever the verdicts: explore.0 gives a problem 8 rollouts, "
         "which credit.main cannot compare then"
     ]
     assert said("passk-annealed", "credit.main.0.annealed_passk.first=8") != []
-    cut_off = ("credit.main.0.annealed_passk={first: 9, steps: 1000}", "train.steps=10", FEW)
-    assert said("passk-annealed", *cut_off)[0].startswith(f"{ZERO}the policy is never updated")
+    truncated = ("credit.main.0.annealed_passk={first: 9, steps: 1000}", "train.steps=10", FEW)
+    assert said("passk-annealed", *truncated)[0].startswith(f"{ZERO}the policy is never updated")
     assert said("passk-annealed", "credit.main.0.annealed_passk.first=7") == []
 
 

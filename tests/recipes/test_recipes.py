@@ -39,12 +39,12 @@ def test_a_resolved_recipe_shows_every_field_of_every_part(name, setting):
 
     def check(part, data):
         if isinstance(part, BaseModel):
-            if isinstance(data, str):  # a piece without options
+            if isinstance(data, str):  # a component without options
                 assert not type(part).model_fields
                 return
             shown = [key for key in type(part).model_fields if key != "components"]  # of outside, and shipped has none
             if list(data) != shown:
-                [(_, data)] = data.items()  # a piece, under its name
+                [(_, data)] = data.items()  # a component, under its name
             assert list(data) == shown
             for key, value in data.items():
                 check(getattr(part, key), value)

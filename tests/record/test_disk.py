@@ -43,7 +43,7 @@ def test_a_refused_write_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: 
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
-def test_what_cut_off_writes_left_is_swept_and_nothing_else(tmp_path: Path) -> None:
+def test_what_truncated_writes_left_is_swept_and_nothing_else(tmp_path: Path) -> None:
     for name in (".b.tmp", ".a.tmp", "a", "a.tmp", ".lock"):
         (tmp_path / name).write_text("")
     assert [p.name for p in sweep(tmp_path)] == [".a.tmp", ".b.tmp"]

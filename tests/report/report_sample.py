@@ -229,7 +229,7 @@ def examples() -> Section:
         ExampleNode(f"h/{m}", None, f"{60 + m} tokens", "correct" if m % 2 else "incorrect", "x = 3\n\n" * (m + 1))
         for m in range(8)
     ]
-    title, text = "Rollouts worth reading", "Groups with their prompt; a branch stands below what it continues."
+    title, text = "Rollouts value reading", "Groups with their prompt; a branch stands below what it continues."
     return Section(
         "examples", title, text, [], [places()], [tree(), Example("A mixed group of step 12", "Solve 2x = 6.", flat)]
     )

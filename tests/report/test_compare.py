@@ -43,7 +43,7 @@ def sampled(problem: str, right: bool, nats: float = 0.5, tokens: int = 2) -> Ro
 
 
 def evaluated(rates: dict[str, int], n: int = 4, nats: float = 0.5) -> Evaluation:
-    """So many of ``n`` tries right, by problem."""
+    """So many of ``n`` samples right, by problem."""
     problems = [Problem(p, "", level=p[0]) for p in rates]
     return evaluate(problems, [sampled(p, i < c, nats) for p, c in rates.items() for i in range(n)])
 

@@ -202,7 +202,7 @@ def test_one_dump_of_several_models_is_a_comparison(tmp_path, capsys):
     assert "a comparison needs at least two runs" in capsys.readouterr().err
 
 
-def test_equal_names_of_models_in_two_dumps_are_told_apart(tmp_path, capsys):
+def test_equal_names_of_models_in_two_dumps_are_distinguished(tmp_path, capsys):
     old, new = (lm_eval(tmp_path / name, {"base": right, "rl": 4}) for name, right in (("old", 2), ("new", 3)))
     assert main(["compare", str(old), str(new), "--out", str(tmp_path / "there")]) == 0
     told = json.loads((tmp_path / "there" / "compare.json").read_text())

@@ -27,8 +27,8 @@ NAMES = ("grpo", "deep-grpo", "dars", "xrpo", "nsr")
 LETTERS = ["7", "9", "12", ""]
 
 
-def tries(name: str, seed: int, problems: int = 24, n: int = 5) -> RunData:
-    """Verified tries at the same problems, some of them of no use: timeouts, missing problems, missing tries."""
+def samples(name: str, seed: int, problems: int = 24, n: int = 5) -> RunData:
+    """Verified samples at the same problems, some of them of no use: timeouts, missing problems, missing samples."""
     rng = np.random.default_rng(seed)
     rows = []
     for p in range(problems):
@@ -45,7 +45,7 @@ def tries(name: str, seed: int, problems: int = 24, n: int = 5) -> RunData:
 
 
 def verified(run: RunData, k: int) -> dict[str, list[tuple[bool, str, str]]]:
-    """The first ``k`` verified tries at each problem."""
+    """The first ``k`` verified samples at each problem."""
     found: dict[str, list[tuple[bool, str, str]]] = {}
     rows = run.query("SELECT problem_id, outcome, answer, text FROM rollouts ORDER BY member")
     for problem, outcome, *rest in zip(*rows.values(), strict=True):
@@ -56,7 +56,7 @@ def verified(run: RunData, k: int) -> dict[str, list[tuple[bool, str, str]]]:
 
 @pytest.mark.parametrize("count", [3, 4, 5])
 def test_unsolved_sets_are_those_of_asking_problem_by_problem(count):
-    runs = [tries(name, seed) for seed, name in enumerate(NAMES[:count])]
+    runs = [samples(name, seed) for seed, name in enumerate(NAMES[:count])]
     section = unsolved.section(cut_at_equal_tokens(runs)[1])
     k = int(section.title.split()[2])
     first = {run.name: verified(run, k) for run in runs}
@@ -85,8 +85,8 @@ def test_unsolved_sets_are_those_of_asking_problem_by_problem(count):
                 assert {y for y in drawn.values() if not math.isnan(y)} == {float(expected)}
 
 
-def test_more_tries_of_one_run_give_it_no_advantage():
-    """A success beyond the tries that all have does not make a problem solved: the others had no such chance."""
+def test_more_samples_of_one_run_give_it_no_advantage():
+    """A success beyond the samples that all have does not make a problem solved: the others had no such chance."""
     few = [row(split="evaluate", step=0, problem_id=p, member=m) for p in "ab" for m in range(2)]
     many = [
         row(split="evaluate", step=0, problem_id=p, member=m, outcome="correct" if (p, m) == ("a", 3) else "incorrect")
@@ -99,8 +99,8 @@ def test_more_tries_of_one_run_give_it_no_advantage():
     assert "at most 0.776" in section.text  # 1 - sqrt(0.05)
 
 
-def test_answers_are_compared_at_equal_numbers_of_tries():
-    runs = [tries(name, seed) for seed, name in enumerate(NAMES[:2])]
+def test_answers_are_compared_at_equal_numbers_of_samples():
+    runs = [samples(name, seed) for seed, name in enumerate(NAMES[:2])]
     section = answers.section(cut_at_equal_tokens(runs)[1])
     both = sorted(set(verified(runs[0], 4)) & set(verified(runs[1], 4)))
     k = 4  # a tenth of the problems have fewer than 5
@@ -118,7 +118,7 @@ def test_answers_are_compared_at_equal_numbers_of_tries():
 
 
 def test_one_run_alone_with_rollouts_has_nothing_to_be_compared_with():
-    _, compared = cut_at_equal_tokens([tries("a", 0), replace(run_of_rows([row(step=1), row(step=2)]), name="b")])
+    _, compared = cut_at_equal_tokens([samples("a", 0), replace(run_of_rows([row(step=1), row(step=2)]), name="b")])
     assert unsolved.section(compared) is None
     assert answers.section(compared) is None
 
@@ -183,7 +183,7 @@ def sets(count: int) -> Figure:
 
 @pytest.fixture(scope="module")
 def tab(tmp_path_factory):
-    report, _ = comparison([tries(name, seed) for seed, name in enumerate(NAMES[:2])])
+    report, _ = comparison([samples(name, seed) for seed, name in enumerate(NAMES[:2])])
     json.dumps(report.to_json(), allow_nan=False)
     pictures = Section("pictures", "Pictures", "", [sets(3), sets(4)])
     place = tmp_path_factory.mktemp("page") / "compare.html"
@@ -231,7 +231,7 @@ def test_four_sets_are_bars_above_dots_that_fit_on_a_phone(tab):
     tab.until("document.documentElement.scrollWidth <= 360")
 
 
-def test_a_set_that_is_taken_out_leaves_the_regions_of_the_others(tab):
+def test_a_set_that_is_removed_leaves_the_regions_of_the_others(tab):
     tab.page.locator("#pictures-sets-3 .legend button").nth(2).click()
     tab.until("document.querySelector('#pictures-sets-3 .plot').layout.shapes.length === 2")
     assert drawn(tab, "pictures-sets-3", "plot.data[0].text.map(Number)") == [10 + 14, 11 + 15, 13 + 16]

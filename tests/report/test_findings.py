@@ -221,7 +221,7 @@ def test_coverage_counts_only_problems_that_both_evaluations_have() -> None:
     assert finding.numbers["pass_at_1"] == pytest.approx(np.mean([last[p] - first[p] for p in last]))
 
 
-def test_hopeless_problems_carry_the_bound_of_their_tries() -> None:
+def test_hopeless_problems_carry_the_bound_of_their_samples() -> None:
     """Never solved in 4 visits of 8: below 1 - 0.05^(1/32) = 8.9 %."""
     finding = examined(pathologies.hopeless, 0).findings[0]
     assert finding.numbers["never_solved_pass_rate_below"] == pytest.approx(1 - 0.05 ** (1 / 32), abs=0.003)
@@ -303,7 +303,7 @@ def test_a_reward_that_success_does_not_earn_is_found() -> None:
     assert finding.severity == "act"
 
 
-def test_first_tries_leave_out_what_later_stages_chose() -> None:
+def test_first_samples_leave_out_what_later_stages_chose() -> None:
     d = draft(0)
     run = finish(d)
     run.db.execute("CREATE TEMP TABLE everything AS SELECT * FROM rollouts")
@@ -316,8 +316,8 @@ def test_first_tries_leave_out_what_later_stages_chose() -> None:
 
 
 @pytest.mark.parametrize("share", [0.5, 1.0])
-def test_a_run_whose_first_stage_shows_hints_has_no_first_tries(share: float) -> None:
-    """Which problems have none is a choice, and changes with the run; checks that need no first tries are made."""
+def test_a_run_whose_first_stage_shows_hints_has_no_first_samples(share: float) -> None:
+    """Which problems have none is a choice, and changes with the run; checks that need no first samples are made."""
     run = finish(draft(0))
     run.db.execute(
         "CREATE TEMP TABLE hinted AS SELECT * REPLACE "
@@ -364,7 +364,7 @@ def test_wilson_ends_are_where_the_share_is_just_z_errors_away() -> None:
 
 
 def test_a_share_of_clusters_is_as_sure_as_their_number() -> None:
-    """Whole groups that agree are worth one thing each; independent rollouts are worth themselves."""
+    """A group that agrees counts as one observation; independent rollouts count one each."""
     alike = share([8, 0] * 50, [8] * 100)
     assert (alike.low, alike.high) == pytest.approx(wilson(0.5, 99))
     rng = np.random.default_rng(0)
@@ -379,7 +379,7 @@ def test_shares_cover_the_truth_under_clustering() -> None:
 
 
 def test_groups_of_one_problem_are_one_cluster() -> None:
-    """Its groups in several steps fail and succeed together: they are worth one group each time more often asked."""
+    """Its groups in several steps fail and succeed together: they count as one group."""
     rng = np.random.default_rng(1)
     hits, problems = rng.binomial(8, rng.beta(0.5, 0.5, 40)), np.arange(40)
     once = share(hits, [8] * 40)

@@ -230,8 +230,8 @@ def test_prompts_are_decoded_where_the_run_has_its_tokenizer_and_seeds_do_not_sh
     run = open_run(folder)
     assert run.prompts(["p"]) == {}
     (folder / "model").mkdir()
-    Tokenizer(WordLevel({"world": 0, "hello": 1}, "world")).save(str(folder / "model/tokenizer.json"))
-    assert run.prompts(["p", "unknown"]) == {"p": "hello world"}
+    Tokenizer(WordLevel({"there": 0, "hello": 1}, "there")).save(str(folder / "model/tokenizer.json"))
+    assert run.prompts(["p", "unknown"]) == {"p": "hello there"}
     assert run.prompts([]) == {}
 
 
@@ -243,8 +243,8 @@ def test_beginnings_of_rollouts_are_decoded_by_the_same_tokenizer(tmp_path):
     places = [(2, "train:2:p/1", 2), (2, "train:2:p/1", 0), (2, "train:2:p/7", 1), (1, "train:2:p/0", 1)]
     assert run.beginnings(places) == {}
     (folder / "model").mkdir()
-    Tokenizer(WordLevel({"world": 0, "hello": 1}, "world")).save(str(folder / "model/tokenizer.json"))
-    assert run.beginnings(places) == {places[0]: "hello world", places[1]: "", places[3]: "hello"}  # no member 7
+    Tokenizer(WordLevel({"there": 0, "hello": 1}, "there")).save(str(folder / "model/tokenizer.json"))
+    assert run.beginnings(places) == {places[0]: "hello there", places[1]: "", places[3]: "hello"}  # no member 7
     assert run.beginnings([]) == {}
 
 

@@ -75,7 +75,7 @@ def test_a_dump_of_evaluations_is_reported_as_one(tmp_path, capsys):
     assert "training" not in " ".join([section["text"] for section in report["sections"]]).lower()
 
 
-def test_an_evaluation_that_tells_no_tries_apart_is_given_no_recipe(tmp_path, capsys):
+def test_an_evaluation_that_tells_no_samples_apart_is_given_no_recipe(tmp_path, capsys):
     rows = [{"q": f"p{p}", "ok": p < 4} for p in range(40) for _ in range(8)]
     file = dumps.lines(tmp_path / "gen.jsonl", rows)
     assert main(["report", str(file), "--column=problem=q", "--column=success=ok"]) == 0

@@ -60,9 +60,9 @@ def values(block: TableBlock) -> dict[str, dict[str, float]]:
 
 
 def mean_over_subsets(counts: list[int], k: int, solved) -> float:
-    """Over all subsets of k of the 4 tries at a problem, and over problems."""
-    tries = [[True] * c + [False] * (4 - c) for c in counts]
-    return float(np.mean([np.mean([solved(sum(s)) for s in combinations(t, k)]) for t in tries]))
+    """Over all subsets of k of the 4 samples at a problem, and over problems."""
+    samples = [[True] * c + [False] * (4 - c) for c in counts]
+    return float(np.mean([np.mean([solved(sum(s)) for s in combinations(t, k)]) for t in samples]))
 
 
 def test_test_sets_and_levels_have_their_rows_each_counted_by_hand():
@@ -78,7 +78,7 @@ def test_test_sets_and_levels_have_their_rows_each_counted_by_hand():
         assert found[name]["problems"] == len(counts)
         assert found[name]["pass@1"] == pytest.approx(np.mean(counts) / 4)
         assert found[name]["pass@4"] == pytest.approx(mean_over_subsets(counts, 4, lambda s: s > 0))
-        # of all four tries, 3 are more than half: half of the shares from 0.5 to 1 ask for 3, half for 4
+        # of all four samples, 3 are more than half: half of the shares from 0.5 to 1 ask for 3, half for 4
         reliable = [mean_over_subsets(counts, 4, lambda s, least=least: s >= least) for least in (3, 4)]
         assert found[name]["mG-Pass@4"] == pytest.approx(np.mean(reliable))
     # "right" is named most often with 2 of 4, as wrong answers differ; one of four answers is one of four winners
@@ -192,8 +192,8 @@ def test_the_names_of_models_are_escaped(models):
 def test_an_inspect_log_of_two_models_and_tasks_is_one_page_and_one_comparison(tmp_path, capsys):
     for model, more in (("m/one", 0), ("m/two", 3)):
         for task in ("sums", "products"):
-            tries = [(i, m, "C" if m <= i % 3 + more else "I") for i in range(12) for m in range(1, 7)]
-            samples = [dumps.inspect_sample(i, m, {"match": score}) for i, m, score in tries]
+            samples = [(i, m, "C" if m <= i % 3 + more else "I") for i in range(12) for m in range(1, 7)]
+            samples = [dumps.inspect_sample(i, m, {"match": score}) for i, m, score in samples]
             dumps.inspect_eval(tmp_path / f"{model[2:]}-{task}.eval", samples, model=model, task=task)
     assert main(["report", str(tmp_path), "--out", str(tmp_path / "there")]) == 0
     printed = " ".join(capsys.readouterr().out.split())

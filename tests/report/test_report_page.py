@@ -136,7 +136,7 @@ def test_a_forest_is_nested_with_its_branches_in_order_of_their_pivots():
     assert names(forest(Example("", "", nodes))) == [("a", [(3, [c]), (7, [b, e])]), ("orphan", []), ("own", [])]
 
 
-def test_what_was_observed_is_told_apart():
+def test_what_was_observed_is_distinguished():
     told = [Observed(0, 2, False), Observed(5, 9, True), Observed(9, 10, False), Observed(10, 10, True)]
     nodes = [ExampleNode("a", None, "", "", "0123456789", observed=told)]
     nodes.append(ExampleNode("b", "a", "", "", "", at=3, cut=7))

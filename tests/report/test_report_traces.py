@@ -45,7 +45,7 @@ def lines(section: Section | None, figure: str) -> dict[str, list[float]]:
     return {series.name: series.y for series in found.series}
 
 
-def test_the_u_shape_is_drawn_from_the_tokens_of_both_ends(tmp_path):
+def test_the_u_shape_is_drawn_from_the_tokens_of_beginning_and_end(tmp_path):
     run = run_with(tmp_path / "run", {s: [rollout(s, entropies=U_SHAPE * s) for m in range(1)] for s in range(1, 21)})
     found = lines(entropy.section(run), "entropy-position")
     assert found["first steps"] == pytest.approx((U_SHAPE * 2.5).tolist())  # steps 1 to 4
@@ -64,7 +64,7 @@ def test_the_greedy_rollouts_of_a_baseline_have_no_positions_and_no_faults(tmp_p
     assert lines(faults.section(run), "faults-shares")["all responses"][5] == 0.0
 
 
-def test_faults_are_shares_of_the_responses_of_both_ends_with_their_rules():
+def test_faults_are_shares_of_the_responses_of_beginning_and_end_with_their_rules():
     late = [BOXED, "\ufffd" * 9, "no idea", r"\boxed{1} or \boxed{2}"]
     rows = [
         row(step=s, member=m, outcome=("incorrect", "correct")[m == 0], text=late[m] if s > 16 else BOXED)

@@ -89,7 +89,7 @@ def test_numbers_are_those_of_the_rollouts(tmp_path: Path) -> None:
     assert [r[:3] for r in section.tables[0].rows] == [["0", 1, 0.0], ["1", 1, 0.0], ["2", 2, 0.5], ["3", 2, 0.5]]
 
 
-def test_one_that_its_environment_ended_was_not_cut_off(tmp_path: Path) -> None:
+def test_one_that_its_environment_ended_was_not_truncated(tmp_path: Path) -> None:
     run = opened(tmp_path / "run")
     gather(run)
     assert line(lengths.section(run), "lengths-truncated", "all") == pytest.approx([1 / 3, 1 / 3])

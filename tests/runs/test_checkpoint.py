@@ -67,7 +67,7 @@ def test_nothing_to_resume_from(tmp_path: Path) -> None:
         Checkpoints(tmp_path, keep=2).load_last()
 
 
-def test_a_cut_off_save_is_no_checkpoint(tmp_path: Path) -> None:
+def test_a_interrupted_save_is_no_checkpoint(tmp_path: Path) -> None:
     """What a kill leaves: a part folder without its last files."""
     checkpoints = Checkpoints(tmp_path, keep=2)
     save(checkpoints, 3)

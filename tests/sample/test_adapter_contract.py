@@ -116,7 +116,7 @@ def test_an_adapter_that_arrives_passes_the_probe(open_: Open, policy: Policy) -
             move(policy, SIZE)
 
 
-def test_what_is_handed_over_is_the_adapter_alone(open_: Open, policy: Policy, monkeypatch) -> None:
+def test_what_is_synced_is_the_adapter_alone(open_: Open, policy: Policy, monkeypatch) -> None:
     sampler = open_(policy)
     written: list[dict[str, object]] = []
     take = sampler.take

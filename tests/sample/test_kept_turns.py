@@ -269,7 +269,7 @@ def test_a_slow_environment_makes_only_its_own_rollout_wait(tmp_path: Path) -> N
 
 
 def test_keys_that_give_other_numbers_are_not_gone_on_from(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check of a loaded model finds it, and every turn is read anew."""
+    """The check of a loaded model finds it, and every turn is prefilled again."""
     right = Store.window
 
     def one_later(store: Store, first: int, end: int, column: int, there_BQ: torch.Tensor | None) -> Store:
@@ -291,7 +291,7 @@ def test_keys_that_give_other_numbers_are_not_gone_on_from(monkeypatch: pytest.M
     assert not all(same(one, other) for one, other in zip(drawn, want, strict=True)), "the check has a reason"
 
 
-def test_a_rollout_in_another_state_than_its_id_says_is_read_anew() -> None:
+def test_a_rollout_in_another_state_than_its_id_says_is_prefilled_again() -> None:
     """Two requests of one id, which nobody should make: right numbers, and no token of the one in the other."""
     policy = policy_on("packed")
     sampler = Watched(policy)

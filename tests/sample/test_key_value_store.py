@@ -1,4 +1,4 @@
-"""Keys and values while rows end and the store grows, and the sampler's copy while it is renewed: held once."""
+"""KV cache while rows end and the store grows, and the sampler's copy while it is renewed: held once."""
 
 from __future__ import annotations
 

@@ -195,8 +195,8 @@ def test_new_weights_are_seen_when_they_are_taken() -> None:
     policy.model.load_state_dict(other.state_dict())
     engine.take(7, lambda folder: None)
     after = engine.sample([request("p", PROMPTS[0], n=8)])
-    fresh = sampler(Policy(other, policy.tokenizer)).sample([request("p", PROMPTS[0], n=8)])
-    assert [r.token_ids.tolist() for r in after] == [r.token_ids.tolist() for r in fresh]
+    new = sampler(Policy(other, policy.tokenizer)).sample([request("p", PROMPTS[0], n=8)])
+    assert [r.token_ids.tolist() for r in after] == [r.token_ids.tolist() for r in new]
     assert [r.token_ids.tolist() for r in after] != [r.token_ids.tolist() for r in before]
     assert {r.policy_version for r in after} == {7}
 

@@ -207,7 +207,7 @@ def test_what_cannot_be_drawn_is_a_sentence(sampler_of: Open) -> None:
         sampler.sample([request("p", [1, 32])])
 
 
-# The probe after each hand-over
+# The probe after each weight sync
 
 
 def test_a_weight_sync_that_arrives_passes(sampler_of: Open, policy: Policy) -> None:

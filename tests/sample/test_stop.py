@@ -128,12 +128,12 @@ def test_the_bytes_of_tokens_make_up_the_text() -> None:
     """Byte-level vocabularies cut characters anywhere; special tokens and unknown ids add nothing."""
     for family in ("qwen2", "llama"):
         tokenizer = make_tokenizer(family)
-        pieces = token_bytes(tokenizer, len(tokenizer) + 7)
+        parts = token_bytes(tokenizer, len(tokenizer) + 7)
         text = "Σχέση: 3 + 4 = 7 → \\boxed{7}\n\n Łódź 🙂"
         ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-        assert b"".join(pieces[i] for i in ids).decode() == text
-        assert {pieces[i] for i in tokenizer.all_special_ids} == {b""}
-        assert pieces[-1] == b""
+        assert b"".join(parts[i] for i in ids).decode() == text
+        assert {parts[i] for i in tokenizer.all_special_ids} == {b""}
+        assert parts[-1] == b""
 
 
 def test_the_bytes_of_a_sentencepiece_vocabulary() -> None:
@@ -148,10 +148,10 @@ def test_the_bytes_of_a_sentencepiece_vocabulary() -> None:
     st.lists(st.text("ab", min_size=1, max_size=4), min_size=1, max_size=3), st.lists(st.integers(0, 5), max_size=12)
 )
 def test_the_automaton_finds_what_a_search_finds(stops: list[str], ids: list[int]) -> None:
-    pieces = [b"a", b"b", b"ab", b"bba", b"", b"abab"]
-    table = StopTable(stops, pieces)
+    parts = [b"a", b"b", b"ab", b"bba", b"", b"abab"]
+    table = StopTable(stops, parts)
     state, text = 0, ""
     for token in ids:
         state = int(table.next_SV[state, token])
-        text += pieces[token].decode()
+        text += parts[token].decode()
         assert (state == table.matched) == any(stop in text for stop in stops)

@@ -369,8 +369,8 @@ def test_what_was_observed_is_on_record_with_its_place(policy: Policy, make: typ
         assert rollout.turns == sum(mine for mine, _ in parts)
         assert sorted(one.at for one in rollout.observations) == [one.at for one in rollout.observations]
         heard = rollout.observations[1:]  # the first is what an environment says before any turn
-        cut_off = rollout.stop in (StopReason.LENGTH, StopReason.CONTEXT)
-        limited = cut_off and not (heard and heard[-1].at == len(flags_T))
+        truncated = rollout.stop in (StopReason.LENGTH, StopReason.CONTEXT)
+        limited = truncated and not (heard and heard[-1].at == len(flags_T))
         assert len(heard) == rollout.turns - limited, "one for each turn that was answered"
 
 

@@ -84,7 +84,7 @@ def test_what_a_dead_server_owes_is_asked_of_the_others_and_nothing_is_counted_t
     servers[1].dies_after = after
     assert drawn(sampler) == expected()
     assert 30 <= sum(server.served for server in servers) <= 30 + after
-    assert drawn(sampler) == expected(), "and it is not asked again"
+    assert drawn(sampler) == expected(), "and it is not retried"
     assert servers[1].served == after
     servers[1].dies_after = None  # it is back, with the weights of whoever started it
     numbers = sampler.take(2, lambda folder: None)
@@ -366,7 +366,7 @@ def test_servers_that_fail_at_the_weights_beneath_an_adapter_are_lost(servers, t
         opened(adapted(), servers, tmp_path)
 
 
-def test_vllm_is_asked_for_exact_products_in_float32_unless_the_user_asks_otherwise(monkeypatch):
+def test_vllm_is_asked_for_exact_float32_matmuls_unless_the_user_asks_otherwise(monkeypatch):
     """Triton's own variable, for its attention on a GPU."""
     assert server_environment()["TRITON_F32_DEFAULT"] == "ieee"
     for said, used in ((None, "ieee"), ("tf32x3", "tf32x3")):

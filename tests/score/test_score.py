@@ -98,7 +98,7 @@ def test_models_that_a_file_keeps_apart_are_scored_apart(task, tmp_path):
     assert any("scored apart" in note for note in found.notes)
 
 
-def test_a_response_that_was_cut_off_is_verified_as_unfinished(task, tmp_path):
+def test_a_response_that_was_truncated_is_verified_as_unfinished(task, tmp_path):
     whys = ("stop", "text", "length", "context")  # a stop text ends a response as the policy's own end does
     rows = [{"question": "What is 1 and 1?", "response": "so 2", "why": why} for why in whys]
     run = open_any(dump(tmp_path / "gen.jsonl", rows), {**COLUMNS, "stop": "why"})

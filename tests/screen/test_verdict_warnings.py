@@ -38,7 +38,7 @@ def test_each_share_has_its_threshold_which_has_to_be_passed():
     assert told.startswith("unparseable: 6 of 10 responses that ended (unparseable 4); ")
 
 
-def test_a_response_that_was_cut_off_has_no_answer_to_be_read():
+def test_a_response_that_was_truncated_has_no_answer_to_be_read():
     assert VerdictWatch().warnings(groups(StopReason.LENGTH, unparseable=10)) == []
     cut, ended = groups(StopReason.LENGTH, unparseable=90), groups(incorrect=1, unparseable=9)
     (told,) = VerdictWatch().warnings(cut + ended)

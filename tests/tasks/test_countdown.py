@@ -85,7 +85,7 @@ def test_verdicts(text: str, outcome: Outcome, detail: str) -> None:
     assert (verdict.outcome, verdict.detail) == (outcome, detail)
 
 
-def test_a_right_answer_that_was_cut_off_is_no_success() -> None:
+def test_a_gold_answer_that_was_truncated_is_no_success() -> None:
     verdict = TASK.verify(PROBLEM, "11-6=5,8 9 5;5+9=14,8 14;8+14=22", finished=False)
     assert (verdict.outcome, verdict.detail) == (Outcome.INCORRECT, "truncated")
 

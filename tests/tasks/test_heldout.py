@@ -107,7 +107,7 @@ def test_the_order_drawn_is_that_of_0_2(name: str) -> None:
 
 
 def test_a_rare_problem_is_as_often_early_as_late() -> None:
-    """Over many seeds, in a world of nine common problems and one that is drawn once in a hundred."""
+    """Over many seeds, with nine common problems and one that is drawn once in a hundred."""
 
     def places(order: Callable[[int], list[int]]) -> float:
         return float(np.mean([found.index(9) for seed in range(300) if 9 in (found := order(seed))]))

@@ -1,4 +1,4 @@
-"""Questions of several hops: what a demonstration is worth, careless or not."""
+"""Questions of several hops: the success of demonstrations, careless or not."""
 
 from __future__ import annotations
 

@@ -74,11 +74,11 @@ def test_sampled_it_solves_as_much_as_the_card_says() -> None:
     ]
     table = measured()
     assert np.mean(solved) == pytest.approx((table["2"][0] + table["3"][0]) / 2, abs=0.2)
-    assert np.mean(solved) > 0.1  # by luck it would be 0.02
+    assert np.mean(solved) > 0.1  # by chance it would be 0.02
 
 
 def test_its_pass_rates_are_spread_as_those_of_hard_problems_are() -> None:
-    """What it is for: what takes more steps is solved less, and of what one try misses many tries find much."""
+    """What it is for: what takes more steps is solved less, and of what one sample misses many samples find much."""
     table = measured()
     assert table["2"][0] > 1.5 * table["4"][0] > 1.5 * 1.5 * table["8"][0]
     assert table["all"][0] < 0.5 < table["all"][2]
@@ -91,7 +91,7 @@ def test_the_setting_has_the_short_ones() -> None:
     assert {problem.level for problem in task.heldout(30)} == {"2", "3", "4"}
 
 
-class _Pieces(ScriptedEngine):
+class _Parts(ScriptedEngine):
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
 
@@ -121,7 +121,7 @@ def test_those_that_cut_at_steps_cut_behind_sentences_and_never_behind_the_answe
     for problem in TASK.heldout(40):
         response = _response(policy, problem)
         text = problem.metadata["solution"]
-        cuts = recipe.explore[-1].segment.chain(response, {}, _Pieces(policy)).candidates
+        cuts = recipe.explore[-1].segment.chain(response, {}, _Parts(policy)).candidates
         assert len(cuts) == text.count(".") - 1
         for cut in cuts:
             before = policy.tokenizer.decode(response.token_ids[:cut])

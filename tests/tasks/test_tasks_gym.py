@@ -149,7 +149,7 @@ def scorer(dataset: str = "chain_sum", answer: str = "tag"):
 
 @installed
 @pytest.mark.parametrize("dataset", ["chain_sum", "knights_knaves", "rearc"])
-def test_the_right_answer_is_right_and_another_is_not(gym, dataset):
+def test_the_gold_answer_is_right_and_another_is_not(gym, dataset):
     verifier = scorer(dataset)
     for problem in gym(dataset, heldout_size=3).heldout(3):
         right = problem.answer["answer"]

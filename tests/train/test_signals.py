@@ -78,12 +78,12 @@ def spent(process: Started) -> float:
 
 
 def test_ctrl_c_while_a_recipe_becomes_plain_data_stays_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The serializer calls Python for every piece, where a signal may arrive, and wraps what is raised there."""
+    """The serializer calls Python for every component, where a signal may arrive, and wraps what is raised there."""
     recipe, name_of = load_recipe("grpo"), ComponentOf._name
 
-    def interrupted(self: ComponentOf, piece: BaseModel) -> str:
+    def interrupted(self: ComponentOf, component: BaseModel) -> str:
         signal.raise_signal(signal.SIGINT)
-        return name_of(self, piece)
+        return name_of(self, component)
 
     monkeypatch.setattr(ComponentOf, "_name", interrupted)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a shell put into the background
@@ -197,7 +197,7 @@ def test_a_rank_that_is_killed_is_named_and_the_resumed_run_is_the_undisturbed_o
 
 
 def test_ctrl_c_is_heard_while_the_other_ranks_get_ready(tmp_path: Path) -> None:
-    """Their imports take seconds, in which nobody may be deaf but they."""
+    """Their imports take seconds, in which nobody may be ignore signals but they."""
     process = begun_by_the_interpreter(words_of(tmp_path / "run", "train.ranks=2"), tmp_path / "errors.txt")
     process.wait_for(lambda: [pid for pid in servers(process.pid) if has_torch(pid)])
     os.killpg(process.pid, signal.SIGINT)

@@ -51,7 +51,7 @@ def run(servers: list[SamplingVllm], out: Path, *more: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(
-    "completions", [pytest.param(0, id="hand-over"), pytest.param(1, id="probe", marks=pytest.mark.slow)]
+    "completions", [pytest.param(0, id="weight sync"), pytest.param(1, id="probe", marks=pytest.mark.slow)]
 )
 def test_a_last_server_that_is_lost_when_it_takes_weights_costs_no_step(
     completions: int, servers: list[SamplingVllm], tmp_path: Path

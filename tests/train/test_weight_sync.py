@@ -1,4 +1,4 @@
-"""The probe after a hand-over: each copy of the weights is verified by itself, in float32 and in bfloat16."""
+"""The probe after a weight sync: each copy of the weights is verified by itself, in float32 and in bfloat16."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class Copies:
     gives_entropies = False
 
     def __init__(
-        self, fresh: Policy, stale: Sequence[bool], noise: float = 0.0, jitter: float = 0.0, lost_at: int = -1
+        self, new: Policy, stale: Sequence[bool], noise: float = 0.0, jitter: float = 0.0, lost_at: int = -1
     ) -> None:
-        self._copies = [LocalSampler(policy() if old else fresh, OPTIONS) for old in stale]
+        self._copies = [LocalSampler(policy() if old else new, OPTIONS) for old in stale]
         self._stale, self._noise, self._jitter, self._lost_at = list(stale), noise, jitter, lost_at
         self.engines = len(stale)
         self.notices: list[str] = []

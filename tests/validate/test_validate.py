@@ -192,7 +192,7 @@ def test_the_share_that_may_be_rejected_decides(report):
         assert report._replace(options=report.options.model_copy(update={"rejected": share})).passes == passes
 
 
-def test_a_task_without_right_answers_says_so(files):
+def test_a_task_without_gold_answers_says_so(files):
     found = check(Validate(task=table(files, {"function": {"function": f"{files['own']}:f"}})))
     assert found.passes
     assert "**No gold answers to verify.**" in as_markdown(found)

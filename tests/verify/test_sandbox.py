@@ -1,4 +1,4 @@
-"""The sandbox: whatever a program tries, it stays in, it ends, and nothing of it is left."""
+"""The sandbox: whatever a program samples, it stays in, it ends, and nothing of it is left."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from outrider.verify.inside import seccomp
 from outrider.verify.inside.plain import dumps, loads
 from outrider.verify.probes import PROBES
 from outrider.verify.sandbox import Limits, ProgramFaultError, ProgramResult, Programs
-from outrider.verify.sandbox_choice import TRIAL, WAYS, outside, why_not
+from outrider.verify.sandbox_choice import PROBE, WAYS, outside, why_not
 
 REASONS = {way: why_not(way) for way in WAYS}
 WORKING = [way for way in WAYS if not REASONS[way]]
@@ -331,8 +331,8 @@ def test_a_sandbox_of_the_kernels_calls_that_can_be_made_breaks_no_promise():
 def test_each_promise_is_kept_and_its_probe_would_find_it_broken(promise, way):
     """Inside, the probe finds nothing; started as an ordinary program it gets through."""
     source = Path(probes.__file__).read_text()
-    with outside(TRIAL, [promise]) as facts:
-        with Programs(source, TRIAL, way) as made:
+    with outside(PROBE, [promise]) as facts:
+        with Programs(source, PROBE, way) as made:
             assert made.run(json.dumps(facts).encode()).stdout == b"kept\n"
         plain = subprocess.run([sys.executable, "-c", source], input=json.dumps(facts), capture_output=True, text=True)
     assert plain.stdout.startswith(f"its promise is broken ({promise}): "), plain

@@ -60,12 +60,12 @@ def test_box_then_marker_then_last_number(text, answer):
 
 
 @pytest.mark.parametrize("text", ["so it is 1", "#### 1", r"\boxed{1"])
-def test_a_response_that_was_cut_off_may_end_in_half_a_number(text):
+def test_a_response_that_was_truncated_may_end_in_half_a_number(text):
     assert extract(text, finished=False) is None
     assert verify_text("1", text, finished=False, match="number").outcome is Outcome.UNPARSEABLE
 
 
-def test_a_closed_box_is_an_answer_even_where_the_rest_is_cut_off():
+def test_a_closed_box_is_an_answer_even_where_the_rest_is_truncated():
     assert verify_text("1", r"\boxed{1} as can be seen fr", finished=False).success
 
 
@@ -158,7 +158,7 @@ def test_each_outcome():
     assert verify_text("7", "", match="number").score == 0.0
 
 
-def test_a_right_answer_that_is_no_number_is_a_mistake_of_the_caller():
+def test_a_gold_answer_that_is_no_number_is_a_mistake_of_the_caller():
     with pytest.raises(ValueError, match="'p - q' is not a number"):
         verify_text("p - q", "7", match="number")
 
@@ -168,8 +168,8 @@ def test_mentioning_the_answer_does_not_pay():
     assert not verify_text("42", "42 is wrong, #### 41", match="number").success
 
 
-# Text made of the pieces that the patterns look for is where they would break or slow down.
-PIECES = [
+# Text made of the parts that the patterns look for is where they would break or slow down.
+PARTS = [
     "\\boxed",
     "{",
     "}",
@@ -189,7 +189,7 @@ PIECES = [
     "\ud800",
     "\0",
 ]
-texts = st.text(st.characters(exclude_categories=[])) | st.lists(st.sampled_from(PIECES)).map("".join)
+texts = st.text(st.characters(exclude_categories=[])) | st.lists(st.sampled_from(PARTS)).map("".join)
 
 
 @given(texts, st.booleans(), st.sampled_from(["exact", "number"]))
@@ -209,14 +209,14 @@ def test_an_answer_equals_itself_in_a_box(answer):
 
 
 @pytest.mark.parametrize(
-    "piece", ["\\boxed{", "\\boxed ", "{", "}", "1", "1,", "1,111,", "1e", "1/", "####", " ", "$", "\\", "-", ".1 "]
+    "part", ["\\boxed{", "\\boxed ", "{", "}", "1", "1,", "1,111,", "1e", "1/", "####", " ", "$", "\\", "-", ".1 "]
 )
-def test_time_grows_with_the_length_and_not_with_its_square(piece):
+def test_time_grows_with_the_length_and_not_with_its_square(part):
     def work(text: str) -> None:
         verify_text("7", text, match="number")
         verify_text("7", rf"\boxed{{{text}}}")
 
-    check_time_grows_with_length(work, piece, 10_000)
+    check_time_grows_with_length(work, part, 10_000)
 
 
 @pytest.mark.parametrize("answer", ["10**10**10", "9" * 10**6, "1e" + "9" * 50, "1/" + "9" * 10**6, "-" * 10**6])

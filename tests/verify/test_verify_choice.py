@@ -267,7 +267,7 @@ def test_numbered_options_are_read_by_their_numbers():
     assert not verifier.verify(problem, "Answer: 1", True).success
 
 
-def test_options_of_two_equal_texts_are_told_apart_by_letters_alone():
+def test_options_of_two_equal_texts_are_distinguished_by_letters_alone():
     assert options_of({"o": ["x", "x", "y"]}, "o") == {"A": "x", "B": "x", "C": "y"}
     assert (
         not MultipleChoice()
@@ -352,7 +352,7 @@ def test_of_a_truncated_response_the_line_does_not_win():
     assert Maths(no_box="answer_line").verify(Problem("p", "", "42"), "\\boxed{42}\nAnswer: 4", False).success
 
 
-PIECES = [
+PARTS = [
     "A",
     "B",
     "(",
@@ -373,7 +373,7 @@ PIECES = [
 ]
 
 
-@given(st.lists(st.sampled_from(PIECES) | st.text(max_size=2)).map("".join), st.sampled_from([None, OPTIONS]))
+@given(st.lists(st.sampled_from(PARTS) | st.text(max_size=2)).map("".join), st.sampled_from([None, OPTIONS]))
 def test_any_response_is_verified(text, options):
     found = verdict(text, options)
     assert found.outcome in (Outcome.CORRECT, Outcome.INCORRECT, Outcome.UNPARSEABLE)
@@ -381,12 +381,12 @@ def test_any_response_is_verified(text, options):
 
 
 @pytest.mark.parametrize(
-    "piece",
+    "part",
     ["answer is ", "the ", "final ", "(A) ", "B or ", "\\boxed{", "option A is ", "Answer: \n", "A is correct "],
 )
-def test_time_grows_with_the_length_of_a_hostile_text(piece):
+def test_time_grows_with_the_length_of_a_hostile_text(part):
     def work(text: str) -> None:
         verdict(text)
         read_choice(text[:1000])
 
-    check_time_grows_with_length(work, piece, 20_000, 2e-3)
+    check_time_grows_with_length(work, part, 20_000, 2e-3)

@@ -145,7 +145,7 @@ def test_negated_constants_are_read_on_every_side(constant, shape):
     ],
 )
 @pytest.mark.parametrize("prompt", ["", r"Is it $-\pi$, $-e$ or $-i$?"])
-def test_a_right_answer_with_a_negated_constant_is_correct(prompt, gold, answer):
+def test_a_gold_answer_with_a_negated_constant_is_correct(prompt, gold, answer):
     assert verified(prompt, gold, answer) is Outcome.CORRECT
 
 

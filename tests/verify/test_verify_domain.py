@@ -166,7 +166,7 @@ def pairs(table: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("gold", "answer"), pairs(SAME))
-def test_a_right_answer_may_lack_single_points_or_be_of_integers(gold, answer):
+def test_a_gold_answer_may_lack_single_points_or_be_of_integers(gold, answer):
     assert compare(gold, answer) == (Outcome.CORRECT, "")
 
 
@@ -176,12 +176,12 @@ def test_a_domain_cut_to_few_points_is_not_correct(gold, answer):
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_no_right_answer_accepts_a_function_of_a_few_points(cut):
+def test_no_gold_answer_accepts_a_function_of_a_few_points(cut):
     accepted = [gold for gold in GOLDS if compare(gold, cut)[0] is Outcome.CORRECT]
     assert accepted == []
 
 
 @pytest.mark.parametrize(("gold", "cut"), list(product(GOLDS, CUTS[:2])))
-def test_a_right_answer_cut_to_a_few_points_is_not_correct(gold, cut):
+def test_a_gold_answer_cut_to_a_few_points_is_not_correct(gold, cut):
     """The gold answer itself, times one where the cut has a value."""
     assert compare(gold, rf"({gold})\frac{{{cut}}}{{{cut}}}")[0] is not Outcome.CORRECT

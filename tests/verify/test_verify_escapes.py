@@ -24,7 +24,7 @@ CORPUS = Path(__file__).parents[1] / "corpus" / "programs"
 
 # What a program does to itself, or to what verifies it: it fails, whatever it does. Those of the second table wait.
 KILL = "import os\nos.kill(os.getpid(), 9)"
-DEEDS = {
+ESCAPES = {
     "kills itself": (KILL, "ended with status -9"),
     "kills itself when called": (f"def add(a, b):\n    {KILL.replace(chr(10), '; ')}", "ended with status -9"),
     "lowers its limit and is killed": (
@@ -74,9 +74,9 @@ NESTED = {"test_list": ["assert add(add(2, 3), 4) == 9", "assert add(2, 3) == 5"
 SUMMED = {"test_list": ["assert sum(add(2, 3)) == 5"], "answer": None}
 
 
-@pytest.mark.parametrize("name", DEEDS)
+@pytest.mark.parametrize("name", ESCAPES)
 def test_what_a_program_does_to_itself_is_its_failure(name):
-    code, detail = DEEDS[name]
+    code, detail = ESCAPES[name]
     found = verdict(MBPP, SUMMED if name == "a value without an end" else NESTED, fenced(code))
     assert (found.outcome, found.score) == (Outcome.INCORRECT, 0), found.detail
     assert found.detail.startswith(detail) or f": {detail}" in found.detail

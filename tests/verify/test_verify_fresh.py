@@ -32,7 +32,7 @@ def verifier_named(name: str) -> Verifier:
 def check(name: str, gold: str, response: str, right: bool, prompt: str = "") -> None:
     """The verdict is the right one, and none without knowledge."""
     verifier = verifier_named(name)
-    problem = Problem("fresh", prompt, verifier.reference({"answer": gold}, "answer"))
+    problem = Problem("new", prompt, verifier.reference({"answer": gold}, "answer"))
     verdict = verifier.verify(problem, response, True)
     assert verdict.outcome not in (Outcome.TIMEOUT, Outcome.ERROR), verdict
     assert verdict.success is right, verdict
@@ -384,5 +384,5 @@ def test_the_stated_answer_decides(name: str, gold: str, response: str, right: b
 @pytest.mark.parametrize(("gold", "response", "right"), TEXTS)
 def test_an_option_is_named_by_letter_or_text(gold: str, response: str, right: bool) -> None:
     verifier = MultipleChoice(options="choices")
-    problem = Problem("fresh", "", verifier.reference({"answer": gold, "choices": OPTIONS}, "answer"))
+    problem = Problem("new", "", verifier.reference({"answer": gold, "choices": OPTIONS}, "answer"))
     assert verifier.verify(problem, response, True).success is right

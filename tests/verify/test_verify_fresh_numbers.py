@@ -215,6 +215,6 @@ NUMBERS = [
 @pytest.mark.parametrize(("gold", "response", "right"), NUMBERS)
 def test_a_number_is_read_whole(gold: str, response: str, right: bool) -> None:
     verifier = Number()
-    verdict = verifier.verify(Problem("fresh", "", verifier.reference({"answer": gold}, "answer")), response, True)
+    verdict = verifier.verify(Problem("new", "", verifier.reference({"answer": gold}, "answer")), response, True)
     assert verdict.outcome not in (Outcome.TIMEOUT, Outcome.ERROR), verdict
     assert verdict.success is right, verdict

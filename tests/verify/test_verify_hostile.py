@@ -59,7 +59,7 @@ PARSED = {
     "another's attribute": r"\text{__class__}",
 }
 
-# Each was worth a NaN once: it made its own verifier hang, run out of stack, or grow.
+# Each had score NaN once: it made its own verifier hang, run out of stack, or grow.
 OWN_DOING = {
     "binomial": r"\binom{99999}{50000}",
     "percent signs": "1" + "%" * 990,
@@ -132,7 +132,7 @@ def test_what_hostile_answers_become(pool):
 
 
 @pytest.mark.parametrize("gold", ["x^2+1", "x>3", r"(-\infty,3)\cup(5,\infty)"])
-def test_what_an_answer_does_to_its_verifier_is_worth_zero_and_not_nan(pool, gold):
+def test_an_answer_that_breaks_its_verifier_scores_zero_and_not_nan(pool, gold):
     verdicts = dict(zip(OWN_DOING, pool.verify([item(text, gold) for text in OWN_DOING.values()]), strict=True))
     assert {name: v.detail for name, v in verdicts.items() if v.score != 0} == {}
     assert [name for name, v in verdicts.items() if v.seconds > 20] == [], "the limit of a recipe is 5 s of a free core"

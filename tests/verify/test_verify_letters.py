@@ -160,7 +160,7 @@ def test_what_is_nowhere_defined_is_nothing(answer):
 @given(PAIRS.pairs())
 @settings(max_examples=150)
 def test_what_is_known_of_a_pair_is_what_is_found(pair):
-    """A sample of what ``tools/fuzz_maths.py`` tries: floor, gcd and abs, lists, units, typography, copies."""
+    """A sample of what ``tools/fuzz_maths.py`` samples: floor, gcd and abs, lists, units, typography, copies."""
     verdict = Maths().verify(Problem("p", pair.prompt, answer=pair.gold), rf"\boxed{{{pair.answer}}}", True)
     assert pair.expected is None or verdict.success is pair.expected
 
@@ -175,7 +175,7 @@ def test_formulas_that_differ_anywhere_small_are_not_accepted(pair):
 
 @pytest.mark.skipif(not DATA.exists(), reason="no data beside the checkout")
 @pytest.mark.parametrize("name", ["olympiadbench/test.jsonl", "math/test.jsonl.gz"])
-def test_no_changed_digit_of_a_right_answer_is_accepted(name):
+def test_no_changed_digit_of_a_gold_answer_is_accepted(name):
     """A sample, and all that hold letters and a function of integers: ``tools/mutate_golds.py`` has the whole."""
     tool = tool_of("mutate_golds")
     every = tool.golds(DATA / name)

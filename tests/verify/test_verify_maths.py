@@ -193,7 +193,7 @@ def test_a_formula_of_the_question_is_no_answer_to_it(prompt, gold, answer, outc
     assert Maths().verify(Problem("p", prompt, answer=gold), rf"\boxed{{{answer}}}", True).outcome is outcome
 
 
-def test_of_a_response_that_was_cut_off_only_a_closed_box_counts():
+def test_of_a_response_that_was_truncated_only_a_closed_box_counts():
     assert verified("42", r"\boxed{42} and fur", finished=False) is Outcome.CORRECT
     assert verified("4", "Answer: 4", finished=False, no_box="answer_line") is Outcome.UNPARSEABLE
 
@@ -213,7 +213,7 @@ def test_decimals_are_exact_unless_a_tolerance_is_given():
     assert verified("100", r"\boxed{101}", tolerance=0.05) is Outcome.INCORRECT, "the gold answer is no decimal"
 
 
-def test_a_list_of_right_answers_names_alternatives():
+def test_a_list_of_gold_answers_names_alternatives():
     gold = Maths().reference({"answer": ["6630.65\n", "6630\n", "6630"]}, "answer")
     assert gold == ["6630.65", "6630"]
     assert verified(gold, r"\boxed{6630}") is Outcome.CORRECT
@@ -224,7 +224,7 @@ def test_a_list_of_right_answers_names_alternatives():
     ("value", "gold"),
     [(r"So \boxed{\frac12}.", r"\frac12"), ("3 + 4 = 7\n#### 7", "7"), (7, "7"), (0.5, "0.5"), ("$x$", "$x$")],
 )
-def test_right_answers_as_data_sets_have_them(value, gold):
+def test_gold_answers_as_data_sets_have_them(value, gold):
     assert Maths().reference({"answer": value}, "answer") == gold
 
 
@@ -232,7 +232,7 @@ def test_right_answers_as_data_sets_have_them(value, gold):
     ("value", "reason"),
     [("", "no answer"), ([], "empty list"), ("1" * 2000, "beyond"), (r"\boxed{}", "no answer"), (None, "null")],
 )
-def test_right_answers_that_nothing_can_be_compared_with(value, reason):
+def test_gold_answers_that_nothing_can_be_compared_with(value, reason):
     with pytest.raises(ValueError, match=reason):
         Maths().reference({"answer": value}, "answer")
 
@@ -245,7 +245,7 @@ def test_without_the_package_one_sentence_says_so(monkeypatch):
 
 @pytest.mark.skipif(not DATA.exists(), reason="no data beside the checkout")
 @pytest.mark.parametrize("name", ["math/test.jsonl.gz", "olympiadbench/test.jsonl"])
-def test_right_answers_of_real_sets_are_right_in_a_box_and_wrong_for_the_next(name):
+def test_gold_answers_of_real_sets_are_right_in_a_box_and_wrong_for_the_next(name):
     verifier = Maths()
     with (gzip.open if name.endswith("gz") else open)(DATA / name, "rt") as lines:
         golds = [verifier.reference(json.loads(line), "answer") for line in lines]

@@ -110,7 +110,7 @@ ab | ba
 abc(a+b+c) | (a+b+c)abc
 AB+CD | CD+AB
 ABCD | ABCD
-7 | 7 pieces
+7 | 7 parts
 \text{spin} | spin
 pin | pin
 x = 2 or x = -3 | 2, -3
@@ -233,9 +233,9 @@ cost | \cos t
 \cos t | tocs
 theta | ateht
 2*base | 2*abse
-7\pi | 7 pieces
+7\pi | 7 parts
 7\pi | 7 spin
-\text{pieces} | \pi eces
+\text{parts} | \pi eces
 \text{spin} | s\pi n
 pin | \pi n
 pie | \pi e
@@ -297,7 +297,7 @@ def test_a_name_is_no_product_of_its_letters(gold, answer):
 @pytest.mark.parametrize(
     "gold", ["erf(x)", "2*foo(3)", "besselj(0, x)", "Integral(x, x)", "x + det(A)", "trace(A)", "sgn(x)"]
 )
-def test_a_right_answer_with_a_name_that_cannot_be_read_is_refused_aloud(gold):
+def test_a_gold_answer_with_a_name_that_cannot_be_read_is_refused_aloud(gold):
     with pytest.raises(ValueError, match=r"no function that can be read"):
         Maths().reference({"answer": gold}, "answer")
 
@@ -324,7 +324,7 @@ def test_what_may_be_read_is_not_refused(gold):
 
 
 @pytest.mark.parametrize(
-    "text", ["even", "no solution", "pieces", "spin", "cost", "sine wave", "pin", r"\text{pi}", "mgh", "ab"]
+    "text", ["even", "no solution", "parts", "spin", "cost", "sine wave", "pin", r"\text{pi}", "mgh", "ab"]
 )
 def test_words_and_products_stay_as_they_are(text):
     assert names.latex(text) == text

@@ -209,7 +209,7 @@ def test_only_the_culprit_loses_its_verdict(pool, text, outcome, detail):
 
 
 def test_time_limits_are_per_verdict_not_per_batch(misbehaviour):
-    """Nine waits of 0.2 s, handed over as five, two, one and one, and each is well within the limit of 0.9 s."""
+    """Nine waits of 0.2 s, synced as five, two, one and one, and each is well within the limit of 0.9 s."""
     with VerifierPool(misbehaviour.obey, workers=1, seconds=0.9) as pool:
         verdicts = pool.verify(items(*["sleep 0.2"] * 9))
     assert [v.outcome for v in verdicts] == [Outcome.CORRECT] * 9

@@ -144,7 +144,7 @@ def table(folder: Path, *rows: dict, **options) -> Table:
     return Table(train_data=str(path), heldout_data=str(path), prompt="{question}", verifier={"qa": options})
 
 
-def test_right_answers_come_from_a_text_a_list_and_the_aliases():
+def test_gold_answers_come_from_a_text_a_list_and_the_aliases():
     rows = [{"answer": ["a b", "c\n d"], "more": ["a b", "e", ""]}, {"answer": 7, "more": None}]
     verifier = QuestionAnswering(aliases="more")
     assert [verifier.reference(row, "answer") for row in rows] == [["a b", "c d", "e"], ["7"]]
@@ -177,7 +177,7 @@ SETS = [
 @pytest.mark.skipif(not DATA.is_dir(), reason="the shared data sets are not here")
 @pytest.mark.parametrize("take", ["tag", "last_line", "whole"])
 @pytest.mark.parametrize(("name", "aliases"), SETS)
-def test_every_right_answer_and_alias_of_the_public_sets_is_accepted(name, aliases, take):
+def test_every_gold_answer_and_alias_of_the_public_sets_is_accepted(name, aliases, take):
     verifier = QuestionAnswering(aliases=aliases, take=take)
     for line in (DATA / name).read_text().splitlines():
         row = json.loads(line)

@@ -284,7 +284,7 @@ def pairs(table: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("gold", "answer"), pairs(SAME))
-def test_a_right_answer_in_the_writing_of_a_model(gold, answer):
+def test_a_gold_answer_in_the_writing_of_a_model(gold, answer):
     assert compare(gold, answer) == (Outcome.CORRECT, "")
 
 

@@ -239,7 +239,7 @@ def test_which_of_several_boxes_count(boxes, gold, text, outcome):
     assert Maths(boxes=boxes).verify(Problem("p", "", answer=gold), text, True).outcome is outcome
 
 
-def test_the_right_answer_of_a_worked_solution_is_read_like_a_response():
+def test_the_gold_answer_of_a_worked_solution_is_read_like_a_response():
     verifier = Maths()
     assert verifier.reference({"answer": r"so $\boxed{1}$ and $\boxed{-2}$."}, "answer") == "1, -2"
     for one in (verifier, Exact()):

@@ -90,7 +90,7 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     assert OpenedRun(plain_run(tmp_path)).count() > 0
 
 
-def test_a_file_that_a_resume_wrote_anew_is_read_anew(copied: Path) -> None:
+def test_a_file_that_a_resume_wrote_anew_is_prefilled_again(copied: Path) -> None:
     run = OpenedRun(copied)
     first, *_, last = sorted((copied / "rollouts").glob("train-*.parquet"))
     version = run.version

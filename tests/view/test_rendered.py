@@ -65,7 +65,7 @@ def test_nothing_can_run_or_load(text: str) -> None:
     assert safe(str(rendered(text)))
 
 
-PIECES = st.sampled_from(
+PARTS = st.sampled_from(
     [
         *("<script>", "</script>", "$", "$$", r"\(", r"\)", "[x](y)", "![x](y)", "`", "```", "\n", "\n\n", *"*_|-"),
         *("#", r"\frac{1}{2}", r"\href{a}{b}", *"{}^&\"'<>=a \\", "on", "javascript:"),
@@ -73,9 +73,9 @@ PIECES = st.sampled_from(
 )
 
 
-@given(pieces=st.lists(PIECES, max_size=40))
-def test_no_mixture_of_marks_can(pieces: list[str]) -> None:
-    assert safe(str(rendered("".join(pieces))))
+@given(parts=st.lists(PARTS, max_size=40))
+def test_no_mixture_of_marks_can(parts: list[str]) -> None:
+    assert safe(str(rendered("".join(parts))))
 
 
 @pytest.mark.parametrize(

@@ -20,19 +20,19 @@ def bytes_alone() -> Tokenizer:
 
 
 @given(text=st.text(max_size=30))
-def test_the_pieces_are_the_text(bytes_alone: Tokenizer, text: str) -> None:
+def test_the_parts_are_the_text(bytes_alone: Tokenizer, text: str) -> None:
     ids = bytes_alone.encode(text).ids
-    pieces = texts_of(bytes_alone, ids)
-    assert len(pieces) == len(ids)
-    assert "".join(pieces) == text
+    parts = texts_of(bytes_alone, ids)
+    assert len(parts) == len(ids)
+    assert "".join(parts) == text
 
 
 @given(ids=st.lists(st.integers(0, 255), max_size=40))
 def test_bytes_that_are_no_text_are_shown_as_such(bytes_alone: Tokenizer, ids: list[int]) -> None:
-    pieces = texts_of(bytes_alone, ids)
-    assert len(pieces) == len(ids)
+    parts = texts_of(bytes_alone, ids)
+    assert len(parts) == len(ids)
     whole = bytes_alone.decode(ids, skip_special_tokens=False)
-    assert ("\ufffd" in "".join(pieces)) == ("\ufffd" in whole)
+    assert ("\ufffd" in "".join(parts)) == ("\ufffd" in whole)
 
 
 def member(number: int, parent: str | None = None) -> dict[str, Any]:

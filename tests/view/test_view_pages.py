@@ -342,7 +342,7 @@ def test_before_and_after_of_a_dump_are_counted_from_its_rollouts(tmp_path: Path
     assert list(of) == ["pass@1", "pass@2", "pass@4", "pass@8"]
 
 
-def test_models_of_one_dump_are_told_apart_and_are_no_before_and_after(tmp_path: Path) -> None:
+def test_models_of_one_dump_are_distinguished_and_are_no_before_and_after(tmp_path: Path) -> None:
     rows = [
         row(split="evaluate", step=0, problem_id=f"{model}/p{p}", member=m, model=model, test_set=f"set{p % 2}")
         | {"outcome": "correct" if m < c else "incorrect"}
