@@ -1,11 +1,11 @@
 # Everything a newcomer needs: `make demo` and `make test` do all the set-up on a machine with Python >= 3.11, pip and make.
-# Knobs: PYTHON=/path/to/python3 picks the interpreter of .venv; DEMO='train …' what the demo runs; PYTEST='-k …' adds arguments.
+# Knobs: PYTHON=/path/to/python3 picks the interpreter of .venv; DEMO='bench …' what the demo runs; PYTEST='-k …' adds arguments.
 
 BIN := .venv/bin
 PYTHON ?=
 # 3.11 first: the versions in constraints.txt are tested with it.
 PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3.13 python3.14 python3)
-DEMO ?= train grpo train.tokens=1200000
+DEMO ?= bench grpo passk-training --seeds 1 --tokens 900000 --points 1
 PYTEST ?=
 BENCHMARKS ?= $(sort $(wildcard benchmarks/[a-z]*.py))
 
@@ -15,7 +15,7 @@ BENCHMARKS ?= $(sort $(wildcard benchmarks/[a-z]*.py))
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
 
-demo: .venv/installed ## train the shipped base model, evaluate before and after, draw the curves (a new folder runs/demo-N)
+demo: .venv/installed ## train a shipped model with GRPO and with a recipe for pass@k, and compare them (a new folder runs/demo-N)
 	@n=1; while [ -e "runs/demo-$$n" ]; do n=$$((n + 1)); done; \
 	echo "== demo: outrider $(DEMO) --out runs/demo-$$n"; \
 	$(BIN)/outrider $(DEMO) --out "runs/demo-$$n"

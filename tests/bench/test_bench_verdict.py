@@ -109,6 +109,9 @@ def test_few_seeds_are_said() -> None:
     one = bench(arm("a", runs(LEVEL, 1)), arm("b", runs(HIGHER, 1)), seeds=1)
     assert verdict(one)[0] == "One seed per recipe: this bench does not say which recipe is better."
     assert not any("ahead" in sentence or "behind" in sentence for sentence in verdict(one))
+    changes = [sentence for sentence in verdict(one) if sentence.endswith("from before training.")]
+    assert [sentence.split("`")[1] for sentence in changes] == ["a", "b"]
+    assert "`b` changes pass@1 by +" in changes[1]
     two = bench(arm("a", runs(LEVEL, 2)), arm("b", runs(HIGHER, 2)), seeds=2)
     assert "87.5 %" in verdict(two)[-1]
     assert "87.5 %" not in verdict(bench(arm("a", runs(LEVEL)), arm("b", runs(HIGHER))))[-1]

@@ -13,6 +13,10 @@ from outrider.bench.sections import UNITS
 from outrider.report.digits import points
 
 
+_SHORT = 3
+"""Recipes whose changes in training are sentences; those of more are in the table alone."""
+
+
 def verdict(report: BenchReport) -> list[str]:
     """Sentences, the most important first: the recipe that is ahead, then each other one, then how far to trust them.
 
@@ -20,8 +24,8 @@ def verdict(report: BenchReport) -> list[str]:
     paired change lies above 0. Of several the first sentence names the one with the largest change in pass@1, or, where
     none is ahead in pass@1, in pass@k.
 
-    Degenerate cases: one seed ranks nothing, which is the first sentence; nor does one finished seed in common with the
-    base. Without a finished run of the base, or without another recipe, each recipe is compared with the policy before
+    Degenerate cases: one seed ranks nothing, which is the first sentence; the next say what training changed, of up to
+    three recipes. One finished seed in common with the base ranks nothing either. Without a finished run of the base, or without another recipe, each recipe is compared with the policy before
     training.
     """
     base = report.base
@@ -32,8 +36,9 @@ def verdict(report: BenchReport) -> list[str]:
         lines = [_against_start(report, arm) for arm in report.arms]
         return [*lines, " ".join([_sizes(report), *_few(min(len(arm.seeds) for arm in report.arms))])]
     if report.bench.seeds == 1:
-        told = [_of_one_seed(report, arm) for arm in others]
-        return ["One seed per recipe: this bench does not say which recipe is better.", *told]
+        first = "One seed per recipe: this bench does not say which recipe is better."
+        changes = [_against_start(report, arm) for arm in report.arms] if len(report.arms) <= _SHORT else []
+        return [first, *changes, *(_of_one_seed(report, arm) for arm in others)]
     if max(_shared_seeds(report, arm) for arm in others) < 2:
         common = f"No recipe has two finished seeds in common with `{base.name}`"
         first = f"{common}: this bench does not say which recipe is better."
