@@ -12,7 +12,6 @@ from outrider.bench.results import Arm
 from outrider.bench.sections import UNITS
 from outrider.report.digits import points
 
-
 _SHORT = 3
 """Recipes whose changes in training are sentences; those of more are in the table alone."""
 
@@ -25,8 +24,8 @@ def verdict(report: BenchReport) -> list[str]:
     none is ahead in pass@1, in pass@k.
 
     Degenerate cases: one seed ranks nothing, which is the first sentence; the next say what training changed, of up to
-    three recipes. One finished seed in common with the base ranks nothing either. Without a finished run of the base, or without another recipe, each recipe is compared with the policy before
-    training.
+    three recipes. One finished seed in common with the base ranks nothing either. Without a finished run of the base,
+    or without another recipe, each recipe is compared with the policy before training.
     """
     base = report.base
     others = [arm for arm in report.arms if arm is not base]
