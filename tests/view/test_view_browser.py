@@ -21,8 +21,6 @@ from outrider.record.store import RolloutStore
 from outrider.view.opened_run import OpenedRun
 from outrider.view.view_command import serving
 
-pytest.importorskip("playwright")
-
 
 @pytest.fixture(scope="module")
 def tab() -> Iterator[Tab]:

@@ -7,14 +7,17 @@ import re
 from pathlib import Path
 from typing import Any
 
+import cards
 import catalogue
 import docstrings
 import option_tables
 import repository
+import search_weights
 from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 import commands
 
@@ -42,7 +45,17 @@ def generated() -> dict[str, str]:
     return texts | {f"docs/reference/{one.__name__}.md": one.page() for one in (catalogue, commands)}
 
 
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: Any) -> None:
+    """The weight of the page in search."""
+    page.meta["search"] = search_weights.weight(page.file.src_uri, config.nav or [])
+
+
 def on_page_content(content: str, **_: Any) -> str:
+    """Formulas as MathML, and tables of texts as cards for phones."""
+    return cards.with_cards(with_formulas(content))
+
+
+def with_formulas(content: str) -> str:
     """Formulas as MathML, which browsers draw without a script."""
 
     def drawn(found: re.Match[str]) -> str:
