@@ -87,7 +87,7 @@ def test_the_tests_of_the_page_on_testing_pass(tmp_path, monkeypatch):
 def test_rollouts_are_read_as_the_page_of_the_run_folder_does(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("runs").mkdir()
-    run = runs.run_of(Path("runs/demo-1"), steps=0)
+    run = runs.run_of(Path("runs/grpo-0"), steps=0)
     verified = replace(runs.rollout(1), verdict=correct("7"), reward=1.0, text="3+4=7")
     run.rollouts.write(1, [verified])
     exec(compile(python("run-folder.md"), "run-folder.md", "exec"), {})
