@@ -217,3 +217,10 @@ def test_a_bench_without_a_folder_goes_to_one_of_its_recipes(
     assert said[:2] == planned[:2]
     assert said[0].startswith("training: 10 runs (grpo, dr-grpo; 5 seeds), 10 x 1,000 = 10,000 generated tokens")
     assert said[-1] == "bench folder: runs/bench-grpo-dr-grpo"
+
+
+@pytest.mark.parametrize(("old", "now"), [("--untouched", "--final-test"), ("--untouched-skip", "--final-test-skip")])
+def test_an_option_of_0_2_is_an_error_with_its_present_name(old: str, now: str, capsys) -> None:
+    with pytest.raises(SystemExit):
+        main(["bench", "grpo", "dr-grpo", old, "9"])
+    assert capsys.readouterr().err.endswith(f"{old} is now {now}\n")

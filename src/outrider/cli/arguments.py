@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from outrider.errors import UserError
 from outrider.interrupts import SAME_COMMAND, Terminated
@@ -23,6 +23,15 @@ def folder(text: str) -> Path:
     if not text.strip():
         raise argparse.ArgumentTypeError("it is empty; name a folder, as in runs/a")
     return Path(text)
+
+
+class Renamed(argparse.Action):
+    """An option of an older version: an error that says its present name, which is ``dest``."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> NoReturn:
+        parser.error(f"{option} is now --{self.dest.replace('_', '-')}")
 
 
 def add_overrides(parser: argparse.ArgumentParser, example: str) -> None:
@@ -53,7 +62,7 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=FIELD",
-        help="columns of a dump, as field=column: success='reward >= 1', problem=prompt",
+        help="field of a dump that is a column here: success='reward >= 1', problem=prompt",
     )
 
 
