@@ -25,7 +25,7 @@ def folder(text: str) -> Path:
     return Path(text)
 
 
-class Renamed(argparse.Action):
+class OldOption(argparse.Action):
     """An option of an older version: an error that says its present name, which is ``dest``."""
 
     def __call__(

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from outrider.cli.arguments import Commands, Renamed, add_setting, folder
+from outrider.cli.arguments import Commands, OldOption, add_setting, folder
 from outrider.errors import UserError
 from outrider.interrupts import SAME_COMMAND, Terminated
 
@@ -54,7 +54,7 @@ def add_to(commands: Commands) -> None:
         help="held-out problems before the final test set (those that this bench uses)",
     )
     for old, now in (("--untouched", "final_test"), ("--untouched-skip", "final_test_skip")):
-        parser.add_argument(old, action=Renamed, dest=now, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+        parser.add_argument(old, action=OldOption, dest=now, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     parser.add_argument("--dry-run", action="store_true", help="print the plan with its cost in tokens and stop")
     parser.set_defaults(run=run)
 
