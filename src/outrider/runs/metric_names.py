@@ -8,7 +8,7 @@ from functools import cache
 
 _PATTERNS = {
     re.compile(r"^(explore/.+/)told_(\d+_(?:rollouts|expected|variance|successes))$"): r"\1calibration_\2",
-    re.compile(r"^(explore/(?:\d+-)?entropy_branch/)fresh$"): r"\1from_prompt",
+    re.compile(r"^(explore/(?:\d+-)?entropybranch/)fresh$"): r"\1from_prompt",
 }
 _OLD = {
     "sync/asked_again": "sync/retries",
@@ -26,6 +26,8 @@ def with_present_names(row: Mapping[str, float]) -> dict[str, float]:
     {'step': 1, 'sync/retries': 2.0}
     >>> with_present_names({"explore/choose/told_0_rollouts": 8.0})
     {'explore/choose/calibration_0_rollouts': 8.0}
+    >>> present_name("explore/1-entropybranch/fresh")
+    'explore/1-entropybranch/from_prompt'
     """
     return {present_name(name): value for name, value in row.items()}
 
