@@ -24,6 +24,8 @@ TEXTS = (
 )
 NOT_HELD = ("docs/log.md", "tests/docs/test_language.py")
 """Dated entries, and examples of what is found."""
+GAP = r"(?:[ _-]|\s*\n\s*(?:# )?)"
+"""What may stand between two words."""
 NO_NOUN = re.compile(
     r"(of|as|by|what|which|who|whose|how|where|whether|when|after|with|without|most|least|also)\b", re.I
 )
@@ -54,9 +56,9 @@ class Rule(NamedTuple):
 def rules(file: Path) -> list[Rule]:
     """The rules of a file like ``words.yaml``."""
     return [
-        # a name ends a word at `_` and at a capital
+        # a name ends a word at `_` and at a capital; two words may stand on two lines, also of a comment
         Rule(
-            re.compile(rf"(?<![A-Za-z])(?i:{rule['word'].replace(' ', '[ _-]')})(?![a-z])"),
+            re.compile(rf"(?<![A-Za-z])(?i:{rule['word'].replace(' ', GAP)})(?![a-z])"),
             rule["say"],
             rule.get("in", []),
             rule.get("except") or {},
@@ -69,10 +71,11 @@ def words(root: Path, found: list[Rule]) -> Iterator[str]:
     """Every use of a word to avoid."""
     for path in files(root, TEXTS):
         name = path.relative_to(root).as_posix()
-        for number, line in enumerate(path.read_text("utf-8").split("\n"), 1):
-            for rule in found:
-                if rule.holds_for(name) and (hit := rule.pattern.search(line)):
-                    yield f"{name}:{number}: {hit[0]!r}; say: {rule.say}"
+        text = path.read_text("utf-8")
+        for rule in (rule for rule in found if rule.holds_for(name)):
+            for hit in rule.pattern.finditer(text):
+                number = text.count("\n", 0, hit.start()) + 1
+                yield f"{name}:{number}: {' '.join(hit[0].split())!r}; say: {rule.say}"
 
 
 def long_sentences(root: Path) -> Iterator[str]:

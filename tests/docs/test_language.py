@@ -41,6 +41,7 @@ def found(checker: ModuleType, root: Path, files: dict[str, str]) -> list[str]:
         ("The response was Cut off.", "Cut off"),
         ("It was judged correct.", "judged"),
         ("worlds: 8", "worlds"),
+        ("It was cut\n#   off.", "cut # off"),
     ],
 )
 def test_a_word_is_found_in_prose_and_in_names(checker: ModuleType, tmp_path: Path, line: str, word: str) -> None:

@@ -25,8 +25,8 @@ from outrider.sample.wave import Wave, WaveRow, decode_wave
 class LocalSampler:
     """Decodes waves of rows over one key-value store.
 
-    Each distinct context (a prompt, or a prompt and another rollout's prefix) is prefilled once in a call, and its keys
-    and values are copied to all rows that continue it. Finished rows are dropped as a wave thins out. Inside
+    Each distinct context (a prompt, or a prompt and another rollout's prefix) is prefilled once in a call, and its KV
+    cache is copied to all rows that continue it. Finished rows are dropped as a wave thins out. Inside
     :meth:`keeping` those of rows that may go on are kept for their next turn.
     """
 

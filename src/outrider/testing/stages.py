@@ -207,8 +207,7 @@ def plans_ahead_if_it_says_so(life: Life) -> None:
 
 
 def gives_reasons(life: Life) -> None:
-    """What is excluded says which stage did it, and one reason holds for a whole group unless single ones are left
-    out."""
+    """Reasons name the stage that dropped, and are the same for a whole group unless single rollouts are dropped."""
     names = tuple(f"{type(stage).__name__.lower()}: " for stage in life.run.explorer.stages)
     for group in itertools.chain(*life.groups):
         reasons = {r.unused for r in group.rollouts} - {""}

@@ -113,8 +113,8 @@ def read_analysis(
 ) -> tuple[Analysed | None, list[str]] | None:
     """The rows of an analysis in the run's folder, and sentences on what they lack; None where it was never begun.
 
-    Of more than ``most`` parts, so many are read. A part that is missing is said to be; one that is damaged is left
-    out, with one of the run's ``notices``. Without any part there are no rows.
+    At most ``most`` parts are read. A missing part is reported; a damaged part is skipped, with one of the run's
+    ``notices``. Without any part there are no rows.
     """
     folder = None if run.folder is None else run.folder / "analysis" / kind
     if folder is None or not folder.is_dir():
