@@ -24,7 +24,7 @@ TEXTS = (
 )
 NOT_HELD = ("docs/log.md", "tests/docs/test_language.py")
 """Dated entries, and examples of what is found."""
-GAP = r"(?:[ _-]|\s*\n\s*(?:# )?)"
+GAP = r"(?:[ _-]|\s*\n\s*(?:#\s*)?)"
 """What may stand between two words."""
 NO_NOUN = re.compile(
     r"(of|as|by|what|which|who|whose|how|where|whether|when|after|with|without|most|least|also)\b", re.I
