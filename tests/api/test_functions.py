@@ -142,10 +142,10 @@ def test_benches_are_those_of_the_command() -> None:
     [
         ({"recipes": "grpo"}, "recipes is a list of at least one recipe"),
         ({"recipes": []}, "recipes is a list of at least one recipe"),
-        ({"recipes": ["grpo"], "tokens": 5, "steps": 5}, "a budget is one of tokens, steps and seconds"),
-        ({"recipes": ["grpo"], "config": {"train.steps": 3}}, "train.steps is set by the bench"),
-        ({"recipes": ["grpo"], "config": {"train": {"steps": 3}}}, "train.steps is set by the bench"),
-        ({"recipes": ["grpo"], "base": "gropo"}, "base is 'gropo', which is not compared"),
+        ({"recipes": ["grpo"], "tokens": 5, "steps": 5}, "the budget must be one of tokens, steps and seconds"),
+        ({"recipes": ["grpo"], "config": {"train.steps": 3}}, "the bench sets train.steps"),
+        ({"recipes": ["grpo"], "config": {"train": {"steps": 3}}}, "the bench sets train.steps"),
+        ({"recipes": ["grpo"], "base": "gropo"}, "base is 'gropo', which is not among the compared recipes"),
     ],
 )
 def test_a_mistake_of_a_bench_is_one_sentence_and_nothing_is_written(options: dict[str, Any], expected: str) -> None:

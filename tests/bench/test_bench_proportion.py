@@ -109,7 +109,7 @@ def test_a_bench_that_began_with_other_sizes_says_how_to_go_on(tmp_path: Path) -
     again = of(100_000)
     with pytest.raises(UserError) as told:
         refuse_another(again.bench, again.recipes, tmp_path / "bench")
-    assert "sizes that it began with: --points 4 evaluate.problems=300 evaluate.n=64" in str(told.value)
+    assert "sizes of that bench: --points 4 evaluate.problems=300 evaluate.n=64" in str(told.value)
     refuse_another(began.bench, began.recipes, tmp_path / "bench")
     other = planned({"tokens": 99_000, "points": 4}, RECIPES, whole)
     with pytest.raises(UserError, match=r"choose another output folder$"):

@@ -202,7 +202,7 @@ def test_the_page_compares_at_equal_steps_or_at_equal_tokens() -> None:
 def test_the_page_says_which_problems_equal_pass_at_1_leaves_out() -> None:
     known, short = arm("a", [[2, 2]]), arm("b", [[1, 0]], scorable=[[4, 2]])
     text = page(report([0, 0], known, short), ENVIRONMENT)
-    assert "Problems excluded, with a sample that could not be verified: b 1 of 2." in text
+    assert "Problems excluded because a sample could not be verified: b 1 of 2." in text
     assert "excluded" not in page(report([0, 0], known, arm("b", [[1, 0]])), ENVIRONMENT)
 
 
@@ -226,7 +226,7 @@ def test_one_seed_ranks_nothing_and_the_page_says_so() -> None:
 
 def test_recipes_measured_on_other_problems_are_not_compared() -> None:
     other = Arm("b", (0,), (Point(1.0, (evaluation([1], prefix="q"),), (1,), (1.0,), (1.0,)),))
-    with pytest.raises(UserError, match="b was measured on other problems"):
+    with pytest.raises(UserError, match="b was evaluated on other problems"):
         report([0], arm("a", [[1]]), other)
 
 
@@ -273,7 +273,7 @@ def test_the_page_shows_what_was_tried_and_warns_of_an_edge() -> None:
         found = report([0, 0], arm("a", [[1, 1]]), tune=tune, choices={"a": choose(tune, options)})
         lines = re.findall(r"^\| a \| (\S+) \|.*\| (.*) \|$", page(found, ENVIRONMENT).split("## Tuning")[1], re.M)
         marks = dict(lines)
-        assert marks["0.0001"] == "chosen" + ", at the edge of what was tried" * edge
+        assert marks["0.0001"] == "chosen" + ", at the edge of the tried values" * edge
         assert marks["5e-05"] == ""
         if not edge:
             assert marks["0.0002"] == "2 failed"
@@ -290,10 +290,10 @@ def test_two_keys_are_tuned_together_and_the_page_says_which_is_at_its_edge() ->
     choice = choose(tune, [tried(tune, values, each) for values, each in zip(tune.candidates, runs, strict=True)])
     assert choice.values == {"learn.lr": 2e-4, "learn.minibatches": 4}
     text = page(report([0, 0], arm("a", [[1, 1]]), tune=tune, choices={"a": choice}), ENVIRONMENT)
-    assert "`learn.lr` with `learn.minibatches`, for each recipe" in text
+    assert "Tuned: `learn.lr` with `learn.minibatches`, with the same budget for each recipe" in text
     assert "| recipe | learn.lr | learn.minibatches | criterion |" in text
     assert "| a | 0.0002 | 4 |" in text
-    assert "| chosen, at the edge of what was tried of learn.minibatches |" in text
+    assert "| chosen, at the edge of the tried values of learn.minibatches |" in text
 
 
 def test_the_picture_draws_every_recipe(tmp_path: Path) -> None:

@@ -316,9 +316,9 @@ def test_what_is_packed_of_it_goes_on_elsewhere(whole: Path, tmp_path: Path, mon
     assert untimed(here) == untimed(whole)
     page = (here / "page.md").read_text()
     assert "```\noutrider bench again\n```" in page  # it makes all of it again
-    assert "Begun " in page
+    assert "Started " in page
     assert "on a board; numpy 0" in page
-    assert page.count("Gone on with ") == 1
+    assert page.count("Continued ") == 1
 
 
 def test_a_run_that_fails_stops_no_other_and_is_told(
@@ -348,7 +348,7 @@ def test_another_bench_in_the_same_folder_is_refused(
     def refusal(out: Path, *words: str) -> str:
         assert bench(out, *words) == 2
         said = capsys.readouterr().err
-        if "was run otherwise" not in said:  # which is seen when it comes to that run
+        if "was run with other settings" not in said:  # which is seen when it comes to that run
             assert bench(out, *(words or WORDS), "--dry-run") == 2
             assert capsys.readouterr() == ("", said)
         return said
@@ -359,9 +359,9 @@ def test_another_bench_in_the_same_folder_is_refused(
     without = [word.replace("=1e-4,1e-3", "=1e-4,1e-2") for word in WORDS]
     assert "holds another bench (tune: " in refusal(whole, *without)
     assert "holds another bench (without dr-grpo)" in refusal(whole, "grpo", *WORDS[2:])
-    assert "cells/grpo/0 was run otherwise (learn.lr" in _of_another_value(whole, tmp_path / "copy", refusal)
+    assert "cells/grpo/0 was run with other settings (learn.lr" in _of_another_value(whole, tmp_path / "copy", refusal)
     (tmp_path / "notes.txt").write_text("mine")
-    assert "is not empty and holds no bench (copy)" in refusal(tmp_path)
+    assert "is not empty and is not a bench folder (it holds copy)" in refusal(tmp_path)
     assert untimed(whole) == before
 
 

@@ -37,41 +37,47 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (["bench", "seed=1", "--out", "x"], "bench needs at least one recipe, as in `outrider bench grpo dr-grpo"),
         (["bench", "gropo", "--out", "x"], "there is no recipe 'gropo' (did you mean 'grpo'?)"),
-        ([*TWO, "seed=3"], "seed=3: seed is set by the bench; use --seeds and --first-seed"),
-        ([*TWO, "train.tokens=5"], "train.tokens=5: train.tokens is set by the bench; use --tokens"),
+        ([*TWO, "seed=3"], "seed=3: the bench sets seed; use --seeds and --first-seed"),
+        ([*TWO, "train.tokens=5"], "train.tokens=5: the bench sets train.tokens; use --tokens"),
         (
             [*TWO, "train={problems: 2, steps: 5}"],
-            "train={problems: 2, steps: 5}: train.steps is set by the bench; use",
+            "train={problems: 2, steps: 5}: the bench sets train.steps; use",
         ),
         ([*TWO, "lr=1e-4"], "lr=1e-4: lr is not a key (did you mean 'learn.lr'?)"),
-        ([*TWO, "twin.yaml"], "two recipes are called 'grpo'; give one of the files another `name`"),
+        ([*TWO, "twin.yaml"], "two recipes have the name 'grpo'; set another `name` in one of the files"),
         ([*TWO, "--seeds", "0"], "bench: seeds is 0, but should be at least 1"),
         ([*TWO, "--first-seed", "-1"], "bench: first_seed is -1, but should be at least 0"),
         (
             [*TWO, "--first-seed", "996"],
-            "bench: first_seed 996 and 5 seeds go beyond 999; from 1000 on they are those of",
+            "bench: first_seed 996 and 5 seeds exceed 999; seeds from 1000 on are reserved for",
         ),
         ([*TWO, "--tokens", "0"], "bench: tokens is 0, but should be at least 1"),
         ([*TWO, "--points", "0"], "bench: points is 0, but should be at least 1"),
-        ([*TWO, "--base", "drgrpo"], "bench: base is 'drgrpo', which is not compared (did you mean 'dr-grpo'?)"),
+        (
+            [*TWO, "--base", "drgrpo"],
+            "bench: base is 'drgrpo', which is not among the compared recipes (did you mean 'dr-grpo'?)",
+        ),
         ([*TWO, "--at-once", "0"], "at_once is 0, but should be from 1 to "),
         (
             [*TWO, "other.yaml"],
-            "other is measured otherwise than grpo: sample.max_tokens is 50, not 96; set it for all",
+            "other has other evaluation settings than grpo: sample.max_tokens is 50, not 96; set it for all recipes",
         ),
         (
             [*TWO, "moved.yaml"],
-            'moved is measured otherwise than grpo: model is "base:other", not "base:countdown"; set',
+            'moved has other evaluation settings than grpo: model is "base:other", not "base:countdown"; set',
         ),
-        ([*TWO, "--tune", "learn.lr"], "--tune is written key=value,value, as in learn.lr=5e-5,1e-4, not 'learn.lr'"),
-        ([*TWO, "--tune", "learn.lr=1e-4"], "bench: tune: there is nothing to choose from: give a key two values"),
+        ([*TWO, "--tune", "learn.lr"], "--tune must be key=value,value, such as learn.lr=5e-5,1e-4, not 'learn.lr'"),
+        (
+            [*TWO, "--tune", "learn.lr=1e-4"],
+            "bench: tune: there is nothing to tune: give at least one key two or more values",
+        ),
         (
             [*TWO, "--tune", "learn.lr=1e-4,1e-3", "--tune", "learn.lr=1"],
             "--tune learn.lr=1: learn.lr is given twice",
         ),
         ([*TWO, "--tune", "learn.lr=1e-4,fast"], 'learn.lr="fast": learn.lr is "fast", but should be a number'),
         ([*TWO, "--tune", "lr=1e-4,1e-3"], "lr=0.0001: lr is not a key (did you mean 'learn.lr'?)"),
-        ([*TWO, "--tune", "train.steps=1,2"], "--tune train.steps=1,2: train.steps is set by the bench"),
+        ([*TWO, "--tune", "train.steps=1,2"], "--tune train.steps=1,2: the bench sets train.steps"),
         (
             [*TWO, "--tune", "learn.lr=1e-4,1e-3", "--tune-by", "pass@2"],
             'bench: tune.by is "pass@2", but should be \'p',
@@ -80,11 +86,11 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ([*TWO, "--final-test-skip", "2"], "--final-test-skip is given, but --final-test is not"),
         (
             [*TWO, "--final-test", "9", "--final-test-skip", "299"],
-            "--final-test-skip 299 is too few: this bench itself measures on 300 problems",
+            "--final-test-skip 299 is too small: this bench itself evaluates on 300 problems",
         ),
         (
             [*TWO, f"task={TABLE}", "--final-test", "9"],
-            "task 'table' holds out 4 problems, but 300 are asked for (evaluate.problems) and 9 for the final test "
+            "task 'table' has 4 held-out problems, but 300 are requested (evaluate.problems) and 9 for the final test "
             "set after the first 300 (--final-test)",
         ),
         (
@@ -93,7 +99,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         (
             [*TWO, f"task={TABLE}", "--tune", "learn.lr=1e-4,1e-3", "--tune-problems", "3"],
-            "task 'table' holds out 4 problems, but 300 are asked for (evaluate.problems) and 3 others to tune on",
+            "task 'table' has 4 held-out problems, but 300 are requested (evaluate.problems) and 3 others for tuning",
         ),
     ],
 )
@@ -148,7 +154,10 @@ def test_a_dry_run_tells_every_key_that_is_tuned(capsys: pytest.CaptureFixture[s
     words = ["--seeds", "3", "--tune", "learn.lr=1e-4,2e-4", "--tune", "learn.minibatches=1,2,4", "--dry-run"]
     assert main([*TWO, *words]) == 0
     out = capsys.readouterr().out
-    assert "tuning: 12 runs before these (learn.lr in 0.0001, 0.0002 x learn.minibatches in 1, 2, 4; 1 seeds" in out
+    assert (
+        "tuning: 12 runs before the comparison (learn.lr in 0.0001, 0.0002 x learn.minibatches in 1, 2, 4; 1 seeds"
+        in out
+    )
 
 
 @pytest.mark.parametrize(

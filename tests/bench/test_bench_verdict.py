@@ -51,7 +51,7 @@ def test_the_first_sentence_names_the_recipe_that_is_ahead_with_its_interval() -
     ]
     assert "3 seeds per recipe, 6 held-out problems, 2,000 generated tokens per run" in trust
     assert "6 comparisons" in trust
-    assert "(`--first-seed 3`)" in trust
+    assert "Confirm a difference with new seeds: `--first-seed 3`." in trust
 
 
 def test_the_largest_change_in_pass_at_1_comes_first_and_pass_at_k_only_without_one() -> None:
@@ -67,7 +67,7 @@ def test_the_largest_change_in_pass_at_1_comes_first_and_pass_at_k_only_without_
 def test_no_recipe_ahead_is_the_first_sentence() -> None:
     found = bench(arm("a", runs(LEVEL)), arm("d", runs(LOWER)))
     first, second, _ = verdict(found)
-    assert first == "No recipe is significantly ahead of `a` in pass@1 or pass@4."
+    assert first == "No recipe is significantly better than `a` in pass@1 or pass@4."
     assert second.startswith("`d` is behind `a` in pass@1 by ")
 
 
@@ -100,8 +100,8 @@ def test_the_gain_is_placed_by_the_pass_rate_before_training() -> None:
     assert change.low > 0
     [first, *_] = verdict(found)
     assert (
-        f"It gains most pass@1 on the 9 problems that were never solved before training: +{100 * change.value:.1f}"
-        in first
+        "The largest gain in pass@1 is on the 9 problems that were never solved before training: "
+        f"+{100 * change.value:.1f}" in first
     )
 
 

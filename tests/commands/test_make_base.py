@@ -44,7 +44,7 @@ def test_a_base_is_made_once_and_kept(small: str, monkeypatch: pytest.MonkeyPatc
         model_folder(small)
     make_base(small)
     assert base.made
-    assert "base:small is made once, from base:countdown and 2 worked solutions" in capfd.readouterr().err
+    assert "base:small is trained once, from base:countdown and 2 worked solutions" in capfd.readouterr().err
     assert model_folder(small) == str(base.folder)
     assert load_policy(small).model.config.num_hidden_layers == 3
     monkeypatch.setattr("subprocess.run", lambda *a, **k: pytest.fail("it is there"))

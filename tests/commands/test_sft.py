@@ -64,7 +64,7 @@ def test_what_is_too_long_for_the_context_is_excluded_and_counted(
     printed = capsys.readouterr()
     said = " ".join(f"{printed.err} {printed.out}".split())
     assert said.count("excluded: a problem with more tokens than its context, 80") == 1
-    assert f"{expected / 24:.1%} of the problems excluded, too long for its context, 80" in said
+    assert f"{expected / 24:.1%} of the problems excluded, longer than its context, 80" in said
     with pytest.raises(UserError, match="step 1: all problems and solutions have more than 8 tokens, the context"):
         sft_command(load_sft("countdown", [*short, "model.context=8"]), tmp_path / "n")
 
@@ -103,7 +103,7 @@ def test_what_was_interrupted_goes_on_as_if_it_had_never_stopped(
     monkeypatch.setattr(Progress, "advance", advance)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["m.unfinished", "whole"]
     with pytest.raises(
-        UserError, match=r"m\.unfinished holds the beginning .* other settings \(learn, task\); remove it"
+        UserError, match=r"m\.unfinished has an unfinished training with other settings \(learn, task\); remove it"
     ):
         sft_command(load_sft("countdown", ["steps=8", "problems=2", "task.countdown.seed=1"]), tmp_path / "m")
     capsys.readouterr()

@@ -43,7 +43,7 @@ def test_a_dry_run_says_it_in_comments(capsys: pytest.CaptureFixture[str], tmp_p
     assert "# memory: Qwen/Qwen2.5-32B has no config.json on this machine, so there is no estimate" in shown
     recipe = load_recipe("grpo")
     assert estimate(recipe, {"num_local_experts": 8})[1].endswith(
-        "is no dense decoder that this knows, so there is no estimate"
+        "is not a dense decoder of a known kind, so there is no estimate"
     )
 
 
@@ -66,7 +66,7 @@ def test_processes_of_a_host_are_counted_together(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_system_that_does_not_say_how_much_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert lines(monkeypatch, None)[-1] == "this system does not say how much memory it has"
+    assert lines(monkeypatch, None)[-1] == "the memory of this system is unknown"
 
 
 def test_servers_are_told_what_to_hold(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,10 +74,10 @@ def test_servers_are_told_what_to_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     servers = "engine.sampler={vllm: {servers: ['http://a:1', 'http://b:1'], in_flight: 30}}"
     told = lines(monkeypatch, Devices(1, 80 << 30, "this machine", host=True), "train.ranks=2", servers)
     (said,) = (line for line in told if "vLLM" in line)
-    assert said.startswith("each vLLM server, beside this: weights 0.00 in float32, and ")
-    assert said.endswith("for the KV cache of the 60 rollouts that it is asked for at a time")
+    assert said.startswith("each vLLM server, in addition: weights 0.00 in float32, and ")
+    assert said.endswith("for the KV cache of 60 concurrent rollouts")
     assert not any("while it samples" in line for line in told)
-    assert "of the 128 rollouts" in next(
+    assert "for the KV cache of 128 concurrent rollouts" in next(
         line for line in lines(monkeypatch, None, servers.replace("30", "640")) if "vLLM" in line
     )
 
@@ -85,8 +85,8 @@ def test_servers_are_told_what_to_hold(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_vllm_inside_the_run_is_told_what_it_needs_of_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
     told = lines(monkeypatch, Devices(1, 80 << 30, "a card", host=False), "engine.sampler={vllm: {memory: 0.25}}")
     (said,) = (line for line in told if "vLLM" in line)
-    assert said.startswith("vLLM takes 0.25 of that memory beside this, and needs of it: weights 0.00 in float32, and ")
-    assert said.endswith("of the 256 rollouts that it is asked for at a time")
+    assert said.startswith("vLLM takes 0.25 of that memory in addition, and needs: weights 0.00 in float32, and ")
+    assert said.endswith("of 256 concurrent rollouts")
     assert told[-1].startswith("fits the 80.0 GiB of a card, with 59.")
 
 
@@ -115,14 +115,14 @@ def test_what_lies_beside_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_more_processes_than_gpus_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     cards = Devices(2, 80 << 30, "a card", host=False)
-    assert "8 processes need as many GPUs, and this machine has 2" in lines(monkeypatch, cards, "train.ranks=8")
+    assert "8 processes need one GPU each, and this machine has 2" in lines(monkeypatch, cards, "train.ranks=8")
     monkeypatch.setenv("WORLD_SIZE", "8")  # on several machines
-    assert not any("as many GPUs" in line for line in lines(monkeypatch, cards))
+    assert not any("need one GPU each" in line for line in lines(monkeypatch, cards))
 
 
 def test_names_that_are_not_counted_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     told = lines(monkeypatch, None, "policy.lora={targets: [q_proj, c_attn]}")
-    assert any(line.startswith("policy.lora.targets: counted are q_proj, k_proj") for line in told)
+    assert any(line.startswith("policy.lora.targets: the estimate counts q_proj, k_proj") for line in told)
     assert not any("targets" in line for line in lines(monkeypatch, None, "policy.lora={targets: [q_proj]}"))
 
 

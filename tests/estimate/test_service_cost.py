@@ -40,7 +40,7 @@ def test_money() -> None:
     assert evaluations(recipe) == 3  # before, after 5 steps, after
     *_, each, total = service_lines(recipe, lambda text: 5)
     # (40 * 1 + 80 * 10 + 120 * 100) and (5 * 1 + 10 * 10) millionths
-    assert each == "  at these prices at most 0.01284 a step, and 0.000105 an evaluation"
+    assert each == "  cost at these prices, at most: 0.01284 per step, and 0.000105 per evaluation"
     assert total == "  at most 0.1287 for 10 steps and 3 evaluations"
 
 
@@ -49,4 +49,4 @@ def test_what_has_no_bound_has_no_total(recipe: str) -> None:
     lines = service_lines(load_recipe(recipe, [*FITS, PRICED, "train.steps=10", "train.tokens=null"]), None)
     assert "adds" in lines[0]
     assert not any("for 10 steps" in line for line in lines)
-    assert any("prompts are counted as nothing" in line for line in lines)
+    assert any("prompt tokens are not counted" in line for line in lines)

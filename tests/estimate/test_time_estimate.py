@@ -36,7 +36,7 @@ def test_a_run_without_evaluation_says_so() -> None:
 
 
 def test_evaluations_by_step_are_said_to_be_the_fewest_where_steps_are_not_limited() -> None:
-    more = ", and more by train.evaluate_every if responses end earlier"
+    more = ", more with train.evaluate_every if responses are shorter"
     assert amount_lines(load_recipe("grpo", ["train.evaluate_every=3"]))[-1].endswith(more)
     for overrides in (["train.evaluate_every=3", "train.steps=10"], []):
         assert more not in amount_lines(load_recipe("grpo", overrides))[-1]
@@ -46,7 +46,7 @@ def test_a_stage_without_a_bound_is_named() -> None:
     """``refill`` draws until enough groups are mixed; a limit of tokens bounds it, one of steps does not."""
     recipe = ["train.steps=10", "train.tokens=null", "evaluate={before: false, after: false}"]
     [training, _] = amount_lines(load_recipe("dapo", recipe))
-    assert training.endswith("generated tokens, and those of refill, which have no bound")
+    assert training.endswith("generated tokens, plus those of refill (unbounded)")
     assert amounts(load_recipe("dapo", ["train.tokens=1000000"])).unbounded == ()
     assert "at most" not in time_sentence(load_recipe("dapo", recipe), Rates(1, 1, 1, 1, 8), 1)
 

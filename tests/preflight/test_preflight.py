@@ -109,17 +109,19 @@ BAD = {
     ),
     "no such level": Bad("no problem is of the levels b", table={"level": "level", "levels": ["b"]}),
     "held out without a level": Bad("no field 'level'", held=with_row(HELD, 0, level=...), table={"level": "level"}),
-    "fewer problems than a step": Bad("a step wants 32 different problems.*12", more=("train.problems=32",)),
+    "fewer problems than a step": Bad("a step needs 32 different problems.*12", more=("train.problems=32",)),
     "fewer of the level than a step": Bad(
-        "a step wants 4 different problems.*1 ", with_row(GOOD, 0, level="b"), table={"level": "level", "levels": ["b"]}
+        "a step needs 4 different problems.*1 ", with_row(GOOD, 0, level="b"), table={"level": "level", "levels": ["b"]}
     ),
     "fewer than a step once those held out are excluded": Bad(
-        "a step wants 4 different problems.*2 ", [*GOOD[:2], *HELD]
+        "a step needs 4 different problems.*2 ", [*GOOD[:2], *HELD]
     ),
     "a prompt beyond the context": Bad(
-        "line 7: .*402 tokens leaves no room in the model's context of 256", with_row(GOOD, 6, problem=LONG)
+        "line 7: .*402 tokens fills the model's context of 256", with_row(GOOD, 6, problem=LONG)
     ),
-    "a held-out prompt beyond the context": Bad("line 2: .*leaves no room", held=with_row(HELD, 1, problem=LONG)),
+    "a held-out prompt beyond the context": Bad(
+        "line 2: .*fills the model's context", held=with_row(HELD, 1, problem=LONG)
+    ),
     "a character without a token": Bad("line 7: .*no token for 'x'", with_row(GOOD, 6, problem="x+1")),
     "a held-out character without a token": Bad("line 2: .*no token for", held=with_row(HELD, 1, problem="2\u00d73")),
     "no solution anywhere": Bad("no row has a solution in the field 'steps'", table={"solution": "steps"}),

@@ -97,8 +97,8 @@ def test_updates_in_which_problems_count_unevenly_are_told() -> None:
     """Groups of one size count the same in every update."""
     [sentence] = said("invest", "learn.minibatches=4")
     assert sentence == (
-        "credit.main states a goal in which all problems count the same, but learn.minibatches is 4: a problem counts "
-        "less in an update whose others have many rollouts"
+        "credit.main assumes that all problems have equal weight, but learn.minibatches is 4: a problem has less "
+        "weight in an update in which others have many rollouts"
     )
     assert said("invest", "learn.minibatches=4", "explore=[uniform]") == []
 
@@ -116,18 +116,22 @@ FEW = "evaluate={problems: 1, n: 1}"
 @pytest.mark.parametrize(
     ("name", "overrides", "sentence"),
     [
-        ("dapo", ["train.steps=19"], "learn.warmup is 20 steps, and the run ends in it, after 19 steps (train.steps)"),
+        (
+            "dapo",
+            ["train.steps=19"],
+            "learn.warmup is 20 steps, but the run ends during warm-up, after 19 steps (train.steps)",
+        ),
         ("dapo", ["train.steps=20"], ""),
         (
             "rloo",
             ["train.steps=17"],
-            "learn.warmup is 36 updates, and the run ends in it, after 17 steps (train.steps)",
+            "learn.warmup is 36 updates, but the run ends during warm-up, after 17 steps (train.steps)",
         ),
         ("rloo", ["train.steps=18"], ""),  # of two updates each
         (
             "position",
             ["train.steps=199"],
-            "credit.main.2 acts from step 200 on, and the run ends after 199 (train.steps)",
+            "credit.main.2 is active from step 200 on, but the run ends after 199 (train.steps)",
         ),
         ("position", ["train.steps=200"], ""),
     ],
@@ -178,7 +182,7 @@ def test_more_ranks_than_cores_are_told(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(module, "usable_cores", lambda: [0, 1])
     assert said("grpo", "train.ranks=2") == []
     [sentence] = said("grpo", "train.ranks=3")
-    assert sentence == "train.ranks is 3, but there are 2 cores for them; they will wait for each other"
+    assert sentence == "train.ranks is 3, but there are 2 cores for them; the ranks share cores and wait for each other"
 
 
 def test_a_dry_run_says_all_of_it_in_comments(

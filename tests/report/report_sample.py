@@ -48,7 +48,7 @@ def opening() -> Section:
     figure = Figure(
         "opening-reward", "Mean reward in training", "line", "step", "reward", [Series("r", [1, 2], [0, 1])]
     )
-    sentence = "Exploration is failing: 2 findings, the worst is dead prompts."
+    sentence = "Exploration is failing: 2 findings, the most severe is dead prompts."
     return Section("opening", "Exploration", sentence, [figure], [table, TableBlock("none", "Budget", ["a"], [])])
 
 

@@ -80,8 +80,11 @@ def test_each_run_ends_with_the_first_step_that_reaches_the_smallest_total():
     assert steps == [10, 4, 2, 0]
     assert [one.total_tokens for one in found[:3]] == [100, 180, 540]
     text = compared_settings.section(found, budget).text
-    assert "`sparse` was evaluated last at step 1, 60 tokens: its held-out numbers are those after 60%" in text
-    assert "`alone` was not trained here" in text
+    assert (
+        "The last evaluation of `sparse` is at step 1, after 60 tokens: its held-out numbers are those after 60%"
+        in text
+    )
+    assert "`alone` has no training" in text
     assert "`long`" not in text
 
 
@@ -182,7 +185,7 @@ def test_differences_are_means_over_the_problems_that_both_have():
     low, high = np.quantile(_resampled([1 / 4, 2 / 4, 0, 2 / 4]), [0.025, 0.975])
     assert told["pass@1"][1:] == (pytest.approx(low, abs=0.01), pytest.approx(high, abs=0.01), 4)
     assert (overall.units["pass@1"], "entropy" in overall.units) == ("points", False)
-    assert sentences.endswith("Significantly different besides: entropy (+0.250 nats, 95 % CI +0.250 to +0.250).")
+    assert sentences.endswith("Also significantly different: entropy (+0.250 nats, 95 % CI +0.250 to +0.250).")
     better, by_part, _ = sentences.split("\n\n")
     assert better.startswith(f"`y` solves 31.2 points more than `x` at pass@1 (95 % CI {100 * low:.1f} to ")
     assert better.endswith("; at pass@4 there is no significant difference (+25.0 points, 95 % CI +0.0 to +75.0).")
@@ -222,8 +225,8 @@ def test_what_cannot_be_paired_is_said_and_hides_nothing_else():
     ]
     report, sentences = comparison(runs)
     assert sentences == [
-        "`y` and `x` have no problem in common, so nothing can be paired.",
-        "`z` has no evaluation to compare, so `z` cannot be paired with `x`.",
+        "`y` and `x` have no problem in common, so no paired difference exists.",
+        "`z` has no evaluation, so the pair `z` and `x` is not compared.",
     ]
     assert {"compared", "frontier", "groups"} <= {section.id for section in report.sections}
     assert all(sentence in report.sections[1].text for sentence in sentences)
@@ -251,14 +254,14 @@ def test_dumps_are_compared_by_the_command_line(tmp_path, capsys):
     printed = " ".join(capsys.readouterr().out.split())
     first = json.loads((tmp_path / "there" / "compare.json").read_text())["opening"]["text"].partition("\n\n")[0]
     assert f"Comparison of one and two {first.replace('`', '')}" in printed
-    assert "None of these runs was trained here" in printed
+    assert "None of these runs has training with known token counts" in printed
     assert sorted(p.name for p in (tmp_path / "there").iterdir()) == ["compare.html", "compare.json"]
 
 
 @pytest.mark.parametrize(
     ("names", "sentence"),
     [
-        (["a.parquet"], "a comparison needs at least two runs; of one run there is `outrider report`"),
+        (["a.parquet"], "a comparison needs at least two runs; for one run use `outrider report`"),
         (["a.parquet", "./a.parquet"], "the same run is given twice"),
         (["a.parquet", "nowhere"], "there is nothing at nowhere"),
     ],

@@ -77,15 +77,16 @@ def test_the_problems_that_decide_are_counted_in_a_sentence():
 def test_what_would_be_needed_is_said_where_nothing_is_decided():
     open_ = found([0, 8, 0, 8, 0], [8, 0, 8, 0, 1])
     assert decided(open_) == (
-        f"pass@1 is undecided: if the true difference is the 2.5 points seen, about {open_.decision.needed_problems:,} "
-        "problems like these would detect it (power 80 %); more samples of these problems alone would not."
+        "pass@1 does not differ significantly: a true difference of the observed 2.5 points would be detected with "
+        f"about {open_.decision.needed_problems:,} similar problems (power 80 %); more samples of these problems alone "
+        "would not be enough."
     )
     noisy = found([4, 3, 4, 5] * 5, [5, 3, 4, 5] * 5)
     noisy_text = decided(noisy)
     if noisy.decision.decisive is None:
-        assert f"or about {noisy.decision.needed_samples:,} samples of each of these." in noisy_text
+        assert f"or about {noisy.decision.needed_samples:,} samples of each of these problems." in noisy_text
     same = found([3, 4, 5], [3, 4, 5])
-    assert decided(same) == "The two have equal pass@1 on average."
+    assert decided(same) == "Both runs have equal pass@1 on average."
 
 
 def test_greedy_decoding_alone_is_compared_as_one_sample_of_each():
@@ -95,7 +96,7 @@ def test_greedy_decoding_alone_is_compared_as_one_sample_of_each():
     assert "`b` alone solves 20 and `a` alone 0; on 20 they agree." in sentences(one)
     assert "significant by itself" not in sentences(one)
     mixed = pair("a", sides[0], "b", evaluation({f"p{i}": 3 for i in range(40)}))
-    assert better(mixed) == "`b` and `a` have no quantity in common, so neither can be said to be better."
+    assert better(mixed) == "`b` and `a` have no metric in common, so they are not compared."
 
 
 def parted(counts: dict[tuple[str, str], tuple[int, int]]) -> tuple[Evaluation, Evaluation]:

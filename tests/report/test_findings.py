@@ -122,7 +122,7 @@ def test_a_dump_of_texts_and_verdicts_is_checked_as_far_as_it_goes() -> None:
     assert [finding.name for finding in result.findings] == ["dead prompts"]
     assert result.checked == ["dead prompts", "verifier suspicion", "duplicates"]
     assert list(result.skipped) == [name for name in CHECKS if name not in result.checked]
-    assert result.skipped["saturation"] == "at least 20 training steps, not 0"
+    assert result.skipped["saturation"] == "at least 20 training steps (the run has 0)"
 
 
 def test_a_run_without_rollouts_lacks_everything() -> None:
@@ -299,7 +299,7 @@ def test_a_reward_that_success_does_not_earn_is_found() -> None:
     d.reward = -1.0 * d.success  # nothing positive is paid at all
     finding = found("reward without success", finish(d))
     assert finding is not None
-    assert "a success earns" in finding.sentence
+    assert "the mean reward is" in finding.sentence
     assert finding.severity == "act"
 
 
@@ -324,7 +324,7 @@ def test_a_run_whose_first_stage_shows_hints_has_no_first_samples(share: float) 
         f"(CASE WHEN hash(group_id) % 10 < {10 * share:.0f} THEN 'seeded' ELSE context END AS context) FROM rollouts"
     )
     run.db.execute("CREATE OR REPLACE TEMP VIEW rollouts AS SELECT * FROM hinted")
-    with pytest.raises(Lacking, match="which the first stage 0-uniform does not sample"):
+    with pytest.raises(Lacking, match="which the first stage, 0-uniform, does not sample"):
         by_step(run)
     assert examine(run).findings == []
 
@@ -391,7 +391,7 @@ def test_groups_of_one_problem_are_one_cluster() -> None:
 
 @pytest.mark.parametrize(("problems", "expected"), [(12, False), (POOL, True)])
 def test_a_few_problems_seen_again_and_again_decide_nothing_about_others(problems: int, expected: bool) -> None:
-    """Three in four groups teach nothing: of 160 problems that is sure, of 12 that come up in every step it is not."""
+    """Three in four groups have no signal: of 160 problems that is sure, of 12 that come up in every step it is not."""
     d = draft(0)
     d.problem = d.problem % problems
     d.success = np.where(d.problem % 4 > 0, d.problem % 4 > 1, np.arange(8) < 4)
@@ -405,7 +405,7 @@ def test_a_score_that_never_reaches_success_is_told_from_the_first_step_on(split
     columns = _bare(n, np.repeat(np.arange(4), 8)) | {"split": split, "outcome": "incorrect"}
     result = examine(run_of(columns | {"reward": np.linspace(0, 0.8, n)}))
     [finding] = [finding for finding in result.findings if finding.name == "reward without success"]
-    assert finding.sentence.startswith("Not one of 32 responses succeeded, while rewards go from 0 to 0.8 (mean 0.4)")
+    assert finding.sentence.startswith("None of 32 responses succeeded, while rewards range from 0 to 0.8 (mean 0.4)")
     assert finding.severity == "act"
     right = np.where(np.arange(n) == 5, "correct", "incorrect")
     for quiet in (

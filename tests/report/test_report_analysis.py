@@ -268,7 +268,7 @@ def test_an_analysis_that_is_not_finished_says_so_and_shows_what_is_there(folder
     (folder / "analysis/tokens/parts/train-00000003-00000.parquet").unlink()
     opened = open_run(folder)
     found = analysis_tokens.section(opened)
-    assert "is not finished: 1 of 2 parts are there" in found.text
+    assert "is not finished: 1 of 2 parts are written" in found.text
     assert table_of(found, "tokens-means")[0]["tokens"] == sum(row["step"] == 1 for row in every_token())
     assert opened.notices == []
 
@@ -344,7 +344,7 @@ def test_evaluations_of_several_steps_have_the_same_groups_and_each_its_own_verd
 def test_of_very_many_parts_some_are_read_and_that_is_said(folder, monkeypatch):
     monkeypatch.setattr(analysis, "_MOST_PARTS", 1)
     found = analysis_tokens.section(open_run(folder))
-    assert "Of 2 parts, 1 are read" in found.text
+    assert "1 of 2 parts are read" in found.text
     assert table_of(found, "tokens-means")[0]["tokens"] == sum(row["step"] == 1 for row in every_token())
 
 
@@ -354,5 +354,5 @@ def test_the_report_has_all_three_and_its_page_and_json_can_be_written(whole):
     assert [name for name in names if name.startswith("analysis")] == [
         "analysis-tokens", "analysis-shift", "analysis-intervene",
     ]  # fmt: skip
-    assert "What replacing a token costs" in render(report)
+    assert "Effect of replacing a token" in render(report)
     json.dumps(report.to_json(), allow_nan=False)

@@ -280,7 +280,7 @@ def test_more_series_than_colours_differ_in_their_dashes(odd):
            (line) => getComputedStyle(line).stroke + line.style.strokeDasharray)"""
     )
     assert len(set(looks)) == len(looks) / 2 == 9  # steps, and their mean
-    assert "all 2 checks made found no fault" in odd.page.locator("#findings").inner_text()
+    assert "all 2 checks found no problem" in odd.page.locator("#findings").inner_text()
 
 
 def test_steps_get_a_running_mean_that_is_said(odd):

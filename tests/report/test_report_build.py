@@ -45,8 +45,8 @@ def test_examples_tell_one_of_each_kind_and_parents_come_first():
         "A branch that succeeded",
         "Seeded with solved examples or a hint",
         "Solved for the first time",
-        "Truncated by the limit",
-        "Nothing worked",
+        "Truncated at the length limit",
+        "No success",
     ]
     nodes = found.examples[0].nodes
     assert [node.id[-1] for node in nodes] == ["0", "1", "4", "2"]

@@ -146,8 +146,8 @@ def test_a_truncated_and_a_foreign_file_are_excluded_and_named(tmp_path):
     run = open_run(path)
     assert column(run, "step") == [0, 1, 1, 3, 3]
     foreign, truncated = sorted(run.notices)
-    assert "other.parquet was skipped: it holds no rollouts of the plain form" in foreign
-    assert "train-00000002.parquet was skipped: it is no whole Parquet file" in truncated
+    assert "other.parquet was skipped: it has no plain rollouts" in foreign
+    assert "train-00000002.parquet was skipped: it is not a complete Parquet file" in truncated
     assert foreign.endswith("(3 of 5 files are read)")
 
 
@@ -200,9 +200,9 @@ def test_a_run_without_rollouts_is_empty(tmp_path):
     ("make", "sentence"),
     [
         (lambda path: None, "there is nothing at"),
-        (lambda path: path.mkdir(), "holds neither a run nor Parquet files"),
-        (lambda path: path.write_bytes(b"PAR1"), "nothing at .* can be read; .* it is no whole Parquet file"),
-        (lambda path: pq.write_table(pa.table({"step": [1]}), path), r"no column split, problem_id"),
+        (lambda path: path.mkdir(), "is neither a run folder nor has Parquet files"),
+        (lambda path: path.write_bytes(b"PAR1"), "nothing at .* can be read; .* it is not a complete Parquet file"),
+        (lambda path: pq.write_table(pa.table({"step": [1]}), path), r"missing columns: split, problem_id"),
     ],
 )
 def test_what_cannot_be_read_at_all_is_one_sentence(tmp_path, make, sentence):

@@ -81,7 +81,7 @@ def test_an_evaluation_that_tells_no_samples_apart_is_given_no_recipe(tmp_path, 
     assert main(["report", str(file), "--column=problem=q", "--column=success=ok"]) == 0
     [finding] = told(tmp_path)["findings"]
     assert finding["name"] == "dead prompts"
-    assert "of the 40 groups tell no try from another" in finding["sentence"]
+    assert "of the 40 groups have no signal" in finding["sentence"]
     assert not [line for line in finding["advice"] if any(word in line for word in TRAINING)]
 
 
@@ -137,7 +137,7 @@ def test_mistakes_are_one_sentence(tmp_path, capsys, column, sentence):
 def test_columns_of_a_run_are_not_renamed(tmp_path, capsys):
     (tmp_path / "rollouts").mkdir()
     assert main(["report", str(tmp_path), "--column", "problem=q"]) == 2
-    assert "is no dump of another framework" in capsys.readouterr().err
+    assert "is not a dump of another framework" in capsys.readouterr().err
 
 
 def test_what_the_verifier_could_not_verifier_is_no_failure_of_a_problem(tmp_path):
@@ -154,7 +154,7 @@ def test_what_the_verifier_could_not_verifier_is_no_failure_of_a_problem(tmp_pat
     table = tables["evaluated"]
     row = dict(zip(table["columns"], table["rows"][-1], strict=True))
     assert (row["problems"], row["responses"], row["not verified"], row["pass@1"]["value"]) == (4, 16, 10, 0.5)
-    assert "2 problems have no response that was verified" in table["note"]
+    assert "2 problems have no verified response" in table["note"]
 
 
 def test_a_folder_called_rollouts_may_be_another_frameworks(tmp_path, capsys):

@@ -108,7 +108,7 @@ def test_the_page_begins_with_how_good_the_policy_is_and_what_was_lost():
     everything = values(table(report, "opening-scores"))["all"]
     assert first.startswith(f"pass@1 is {100 * everything['pass@1']:.1f} % (95 % CI ")
     assert first.endswith("over 16 problems with 4 samples of each.")
-    assert second == "6.2 % of the 64 responses could not be verified and are in no number; 12.5 % were truncated."
+    assert second == "6.2 % of the 64 responses could not be verified and are excluded; 12.5 % were truncated."
     assert report.opening.title == "How good the policy is"
     page = render(report).partition("<main")[2]
     assert 0 < page.index("How good the policy is") < page.index("Findings")
@@ -116,11 +116,11 @@ def test_the_page_begins_with_how_good_the_policy_is_and_what_was_lost():
 
 def test_what_is_not_known_is_said_and_not_guessed():
     unknown = build(run_of_rows([r | {"stop": None} for r in asked()]))
-    assert unknown.opening.text.endswith("All 64 responses were verified; which were truncated is not known.")
+    assert unknown.opening.text.endswith("All 64 responses were verified; truncation is unknown.")
     unverified = build(run_of_rows([r | {"outcome": None} for r in asked()]))
     assert unverified.opening.text == (
-        "No response has a verdict, so how good the policy is cannot be told.\n\n100.0 % of the 64 responses could not "
-        "be verified and are in no number; none was truncated."
+        "No response has a verdict, so pass@k is unknown.\n\n100.0 % of the 64 responses could not be verified and are "
+        "excluded; none was truncated."
     )
     greedy = build(run_of_rows([r | {"split": "greedy"} for r in asked(n=1)]))
     assert greedy.opening.text.startswith("Greedy decoding solves 68.8 % (95 % CI ")
@@ -133,7 +133,7 @@ def test_many_levels_stay_in_their_chapter():
     report = build(run_of_rows(asked(counts)))
     block = table(report, "opening-scores")
     assert [cells[0] for cells in block.rows] == ["alpha", "beta", "all"]
-    assert "18 parts more are in the table under The evaluation." in block.note
+    assert "18 more rows are in the table of the chapter The evaluation." in block.note
     assert len(table(report, "evaluated").rows) == 21
 
 

@@ -19,7 +19,7 @@ def found(name: str, severity: str) -> Finding:
 
 
 ROSE, FELL, FLAT = (Interval(v, v - 0.03, v + 0.03, 300) for v in (0.05, -0.05, 0.01))
-CANNOT = "Whether exploration is alive cannot be told"
+CANNOT = "The state of exploration is unknown"
 
 
 @pytest.mark.parametrize(
@@ -29,27 +29,27 @@ CANNOT = "Whether exploration is alive cannot be told"
             [found("entropy collapse", "act"), found("duplicates", "watch")],
             [],
             ROSE,
-            "Exploration is failing: 2 findings, the worst is entropy collapse.",
+            "Exploration is failing: 2 findings, the most severe is entropy collapse.",
         ),
         ([found("dead prompts", "watch")], [], ROSE, "Exploration is at risk: 1 finding, dead prompts."),
         (
             [found("truncation", "act")],
             ["entropy collapse", "truncation"],
             None,
-            "Exploration is alive: the one check on it found no fault. To act on besides: truncation.",
+            "Exploration is alive: the one check of it found no problem. Other findings to act on: truncation.",
         ),
         (
             [found("truncation", "watch")],
             ["entropy collapse", "duplicates"],
             FLAT,
-            "Exploration is alive: the 2 checks on it found no fault, and pass@64 did not change significantly "
-            "(+1.0 points [-2.0, +4.0]).",
+            "Exploration is alive: the 2 checks of it found no problem, and pass@64 did not change significantly "
+            "(+1.0 points, 95 % CI -2.0 to +4.0).",
         ),
         (
             [],
             ["entropy collapse"],
             FELL,
-            "Exploration is narrowing: pass@64 fell by 5.0 points [-8.0, -2.0], although",
+            "Exploration is narrowing: pass@64 fell by 5.0 points (95 % CI 2.0 to 8.0), although",
         ),
         ([], ["duplicates"], None, f"{CANNOT}.\n\nNot checked: entropy collapse, which needs 20 steps."),
         ([], [], None, CANNOT),
@@ -144,7 +144,7 @@ def test_without_reward_success_is_drawn_and_without_both_there_is_a_line_of_tex
         run = run_of_rows([r | without for r in rows])
         section = opening(run, Examined([], [], {}))
         assert (section.figures[0].title, [series.name for series in section.figures[0].series]) == (title, names)
-        assert section.text == f"{CANNOT}.\n\nNo check on it could be made."
+        assert section.text == f"{CANNOT}.\n\nNo check of exploration could be made."
 
 
 def test_groups_of_training_stand_in_where_there_is_no_evaluation():
@@ -182,7 +182,7 @@ def test_an_evaluation_has_no_reward_and_no_change():
 
 def test_of_a_training_that_left_its_evaluations_alone_the_last_is_told_with_the_change():
     report = build(run_of_rows([*evaluated(0, BEFORE), *evaluated(30, AFTER)]))
-    assert report.opening.text.startswith("At step 30, the last of 2 that were evaluated, pass@1 is 50.0 % (95 % CI ")
+    assert report.opening.text.startswith("At step 30, the last of 2 evaluations, pass@1 is 50.0 % (95 % CI ")
     table = tables(report.opening)["opening-pass-at-k"]
     assert table.columns == ["", "step 0", "step 30", "change"]
     assert table.rows[0][3].value == pytest.approx(2 / 32)

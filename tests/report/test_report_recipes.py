@@ -24,7 +24,7 @@ def test_novelty_compares_the_successes_that_it_preferred_with_their_group():
     credit = {"main": ["group_mean", {"novelty": {"weight": 2.5}}]}
     found = table_of(lengths.section(run_of_rows(rows, config={"credit": credit})), "lengths-sharpened")
     # Of 30, 20, 10, 60 only the first is a success below the mean log-probability, -1.25. Numbers by hand.
-    told = {one["against"]: (one["mean z-score"], one["mean ratio"]) for one in found}
+    told = {one["reference"]: (one["mean z"], one["mean ratio"]) for one in found}
     assert told["successes of the group"] == (pytest.approx(math.sqrt(1.5)), 1.5)
     assert told["whole group"] == (0.0, 1.0)
     assert told["its other successes"] == (3.0, 2.0)
@@ -46,7 +46,7 @@ def test_a_greedy_baseline_costs_tokens_and_is_no_member():
     stages = {cells["stage"]: cells for cells in table_of(budget.section(run), "budget-stages")}
     assert (stages["1-greedy"]["tokens"], stages["1-greedy"]["success"]) == (10, 1.0)
     assert stages["1-greedy"]["first successes per 1000 tokens"] == 0
-    assert "`greedy` are no samples" in budget.section(run).tables[0].note
+    assert "`greedy` are not samples" in budget.section(run).tables[0].note
     assert "`greedy`" not in budget.section(run_of_rows(sampled)).tables[0].note
     assert line(diversity.section(run), "diversity-answers", "two answers differ") == {1: 0.0}
     (told,) = [c for c in table_of(lengths.section(run), "lengths-table") if c["outcome"] == "all"]

@@ -187,8 +187,8 @@ def test_coverage_counts_problems_once(seed):
     steps = sorted({one["step"] for one in rows})
     met = {s: len({one["problem_id"] for one in rows if one["step"] <= s}) for s in steps}
     solved = {s: len({one["problem_id"] for one in rows if one["step"] <= s and success(one)}) for s in steps}
-    same(line(found, "groups-coverage", "met"), met)
-    same(line(found, "groups-coverage", "with a success"), solved)
+    same(line(found, "groups-coverage", "sampled"), met)
+    same(line(found, "groups-coverage", "solved at least once"), solved)
 
 
 def test_dead_problems_came_back_and_never_succeeded():
@@ -203,7 +203,7 @@ def test_dead_problems_came_back_and_never_succeeded():
     assert (cells["visits"], cells["rollouts"], cells["tokens"]) == (2, 10, 100)
     assert cells["problem"] == RolloutsOf("dead", "", "train", 2)  # where `outrider show` finds it
     # A pass rate p fails ten times in a row with probability (1 - p)^10, which is 5 % at the bound.
-    assert (1 - cells["pass rate at most"]) ** 10 == pytest.approx(0.05)
+    assert (1 - cells["pass rate, upper bound"]) ** 10 == pytest.approx(0.05)
 
 
 # entropy and lengths
@@ -246,10 +246,10 @@ def test_no_success_above_1_is_shown_for_what_is_left_of_entropy():
         ]
     found = entropy.section(run_of_rows(rows))
     law = {cells[""]: cells for cells in table_of(found, "entropy-law")}
-    ceiling = law["b - a: success where all entropy is spent"]
+    ceiling = law["b - a: success at zero entropy"]
     assert (ceiling["value"], ceiling["to"]) == (1.0, 1.0)
     [told] = [t for t in found.tables if t.id == "entropy-law"]
-    assert "The law goes to 1.3 where all entropy is spent, which no success can be" in told.note
+    assert "The fitted curve reaches 1.3 at zero entropy, which is not a success rate" in told.note
     drawn = figure_of(found, "entropy-exchange").series[1].y
     assert all(math.isnan(y) or 0 <= y <= 1 for y in drawn)
 
@@ -263,14 +263,14 @@ def test_the_law_of_exchange_is_fitted_where_it_can_be():
         rows += [row(step=step, member=m, entropy=nats, outcome=outcome) for m, outcome in enumerate(outcomes)]
     law = {cells[""]: cells["value"] for cells in table_of(entropy.section(run_of_rows(rows)), "entropy-law")}
     assert law["a"] == pytest.approx(0.3, abs=0.005)  # success comes in thousandths
-    assert law["b - a: success where all entropy is spent"] == pytest.approx(0.6, abs=0.005)
-    assert "does not surely rise" not in entropy.section(run_of_rows(rows)).tables[0].note
+    assert law["b - a: success at zero entropy"] == pytest.approx(0.6, abs=0.005)
+    assert "does not rise significantly" not in entropy.section(run_of_rows(rows)).tables[0].note
     turned = [one | {"step": 1 + (7 * one["step"]) % 10, "entropy": 0.1 * one["step"]} for one in rows]
     against = entropy.section(run_of_rows(turned)).tables[0]  # success rises with entropy
-    assert against.note.startswith("The interval of a holds 0 or less: success does not surely rise")
+    assert against.note.startswith("The interval of a includes 0 or less: success does not rise significantly")
     few = entropy.section(run_of_rows([one for one in rows if one["step"] < 4]))
     assert few.tables == []
-    assert "No law is drawn: 3 points" in figure_of(few, "entropy-exchange").note
+    assert "No curve is drawn: 3 points" in figure_of(few, "entropy-exchange").note
 
 
 def test_without_entropies_it_is_estimated_and_says_so():
@@ -284,7 +284,7 @@ def test_without_entropies_it_is_estimated_and_says_so():
     assert all("estimated entropy" in part.title.lower() for part in (*found.figures, *found.tables))
     assert {part.id for part in found.figures} == {"entropy-time", "entropy-outcome", "entropy-exchange"}
     found = entropy.section(run_of_rows(rows[:6]))
-    assert "stands in" in found.text
+    assert "is an estimate" in found.text
     same(line(found, "entropy-time", "estimated entropy"), {1: 0.1, 2: 0.2, 3: 0.3})
     assert entropy.section(run_of_rows([row(entropy=None, logprob=None)])) is None
 
@@ -314,7 +314,7 @@ def test_lengths_by_outcome(seed):
         c for c in table_of(found, "lengths-table") if c["when"].startswith("first") and c["outcome"] == "correct"
     )
     assert early["mean"] == pytest.approx(correct[1])
-    assert "doubled, the mean changed by" in next(t for t in found.tables if t.id == "lengths-table").note
+    assert "The mean changed by" in next(t for t in found.tables if t.id == "lengths-table").note
 
 
 def test_lengths_without_tokens_are_in_characters():
@@ -341,7 +341,7 @@ def test_verdicts_are_counted_with_their_reasons(seed):
         for one in rows
         if one["outcome"] == "error"
     }
-    place = reason["one of them"]
+    place = reason["example"]
     assert (place.rollout, place.step, place.problem) in names
     seconds = {s: float(np.median([r["seconds"] for r in part])) for s, part in grouped(rows, "step").items()}
     same(line(found, "verdicts-seconds", "median"), seconds)
@@ -372,9 +372,9 @@ def test_the_weight_of_a_group_is_that_of_its_trained_members_and_its_place_that
     rows += [row(member=5, stage="1-more", outcome="correct", advantage=9.0, unused="cut")]
     rows += [row(problem_id="q", member=m, advantage=0.0) for m in range(4)]
     never, quarter = table_of(credit.section(run_of_rows(rows)), "credit-table")
-    assert (never["success"], never["weight per group"], never["share of all weight"]) == ("0 %", 0, 0)
+    assert (never["success"], never["weight per group"], never["share of weight"]) == ("0 %", 0, 0)
     assert (quarter["success"], quarter["weight per group"], quarter["rollouts per group"]) == ("up to 25 %", 8, 6)
-    up = line(credit.section(run_of_rows(rows)), "credit-signs", "each rollout once")
+    up = line(credit.section(run_of_rows(rows)), "credit-signs", "per rollout")
     same(up, {1: 5 / 8})
 
 

@@ -69,7 +69,9 @@ def test_the_server_listens_at_one_address_of_this_machine_alone():
 def test_a_taken_port_is_one_sentence():
     with serving(Served(), 0) as address:
         port = urlsplit(address).port
-        with pytest.raises(UserError, match=f"^cannot serve the report on port {port}: .*; --port takes another one.$"):
+        with pytest.raises(
+            UserError, match=f"^cannot serve the report on port {port}: .*; choose another port with --port.$"
+        ):
             watch(lambda: "", [], port)
     with pytest.raises(UserError, match="port 70000"):
         watch(lambda: "", [], 70_000)
@@ -162,7 +164,7 @@ def test_the_page_follows_the_run_keeps_the_last_one_that_could_be_made_and_ends
     assert get(watched.address, "/")[1].endswith(b">mended</html>")
     watched.process.send_signal(signal.SIGINT)
     out, err = watched.process.communicate(timeout=PATIENCE)
-    assert out.splitlines() == ["made mended", "The watch has ended; the run goes on by itself."]
+    assert out.splitlines() == ["made mended", "Stopped serving the report; the run continues."]
     assert (watched.process.returncode, err) == (0, "")
 
 
@@ -208,4 +210,4 @@ def test_an_open_page_takes_the_new_one_over_where_the_reader_is_and_says_when_t
             served.error = "the run folder was moved."
             page.locator("#live.trouble", has_text="Not up to date: the run folder was moved.").wait_for()
             assert tab.complaints == []
-        page.locator("#live.trouble", has_text="The watch has ended").wait_for()
+        page.locator("#live.trouble", has_text="No longer updated").wait_for()

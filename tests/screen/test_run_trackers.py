@@ -121,8 +121,8 @@ def test_a_tracker_that_fails_is_given_up_said_once_and_ends_nothing() -> None:
     sent.ended(3, lambda: TrackedTable(("finding",), [("none",)]))
     sent.close()
     assert said == [
-        "warning: tracker 'wandb' failed and gets nothing more (OSError: no route to host); "
-        "the run goes on, and its folder has everything"
+        "warning: tracker 'wandb' failed and is stopped (OSError: no route to host); "
+        "the run continues, and its folder has all data"
     ]
     assert [step for _, step, _ in broken.got] == [1, 1]
     assert [step for _, step, _ in whole.got] == [1, 1, 2, 2, 3, 3, 3]
@@ -137,7 +137,7 @@ def test_a_run_that_cannot_be_examined_is_said_and_closes_as_ever() -> None:
         raise ValueError("odd")
 
     sent.ended(1, fails)
-    assert said == ["warning: trackers get no findings, as the run cannot be examined: ValueError: odd"]
+    assert said == ["warning: trackers get no findings, because the run cannot be checked: ValueError: odd"]
     RunTrackers({}, TrackingOptions(), pytest.fail).ended(1, fails)  # without a tracker nothing is examined
 
 
@@ -193,7 +193,7 @@ def test_a_training_sends_tensorboard_rollouts_and_at_its_end_the_findings(tmp_p
     assert set(made) == {(ROLLOUTS, 1), (ROLLOUTS, 3), (FINDINGS, 3)}
     assert len(made[ROLLOUTS, 1]) == 1 + 5
     assert made[FINDINGS, 3][0] == ["**finding**", "**severity**", "**sentence**"]
-    assert "checks found nothing" in made[FINDINGS, 3][1][2]
+    assert "checks found no problem" in made[FINDINGS, 3][1][2]
     sentence = "warning: tracker 'tensorboard' has no project: train.tracking.project changes nothing there"
     assert sentence in (run / "notices.txt").read_text().splitlines()
 

@@ -64,7 +64,7 @@ def test_a_score_that_never_reaches_success_is_told_at_once_and_once():
     watch = VerdictWatch()
     shaped = [i / 20 for i in range(16)]
     (told,) = watch.warnings(scored(*shaped))
-    assert told.startswith("no success in 16 responses, whose scores go from 0 to 0.75; ")
+    assert told.startswith("no success in 16 responses, whose scores range from 0 to 0.75; ")
     assert "success_at" in told
     assert watch.warnings(scored(*shaped)) == []
     assert VerdictWatch().warnings(scored(*[0.0] * 50)) == []  # no points for trying: the task is hard, or broken

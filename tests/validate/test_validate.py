@@ -171,7 +171,7 @@ def test_the_page_shows_all_that_was_found(report):
     page = as_markdown(report)
     assert "| train | 5 | 0 | 5 | 80.00 % | 0 | 1 | 0 | — | — | — |" in page
     assert "`666`" in page
-    assert "Held-out problems that are also in the training set: 1 of 3 as they are, 1 more nearly so." in page
+    assert "Held-out problems that are also in the training set: 1 of 3 identical, 1 more nearly identical." in page
     assert "(none) | 1" in page
     json.dumps(as_data(report))
 
@@ -333,7 +333,10 @@ def test_environments_are_given_the_same_turns_twice() -> None:
     assert alike == (8, [], [], 8), "the turn that ends a rollout is not answered"
     moody = compare_environments(Turning(made=Moody), problems[:2])
     assert moody == (2, ["p0", "p1"], [], 2)
-    assert "2 went otherwise, such as p0: a recipe that branches finds no environment" in moody.sentence
+    assert (
+        "2 differed between the two plays, such as p0: branching recipes need environments that repeat their replies"
+        in moody.sentence
+    )
     failing = compare_environments(Turning(), [Problem("bad", "", "fail"), *problems[:2]])
     assert failing == (3, [], ["bad (OSError: gone)"], 2)
     assert "1 failed, such as bad (OSError: gone)" in failing.sentence
@@ -371,5 +374,5 @@ def test_the_questions_of_several_hops_pass(capsys: pytest.CaptureFixture[str]) 
     """One question about two environments is no repetition; every demonstration is played."""
     assert main(["validate", "hops", "problems=40"]) == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert re.search(r"8 problems were played twice, \d+ turns were answered, and the same was said to the same", told)
-    assert "0 of 40 as they are" in told
+    assert re.search(r"8 problems were played twice, with \d+ turns answered; both plays were identical", told)
+    assert "0 of 40 identical" in told

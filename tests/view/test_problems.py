@@ -88,7 +88,7 @@ def test_the_page_links_its_filters_and_the_address_holds_them(run: OpenedRun) -
     client = client_of(run)
     page = client.get("/run/0/problems", params={"kind": "lost", "level": "2", "order": "most rollouts"}).text
     assert re.findall(r'aria-current="true">([^<]+)<', page) == ["all (3)", "lost (3)", "2 (3)", "most rollouts"]
-    assert "<b>3</b> problems of this choice" in page
+    assert "<b>3</b> problems match" in page
     address = next(
         link for link, words in re.findall(r'href="\?([^"]*)"[^>]*>([^<]*)<', page) if words == "held out (1)"
     )
@@ -112,7 +112,7 @@ def test_too_many_levels_are_a_field(tmp_path: Path) -> None:
     page = client_of(of_run).get("/run/0/problems", params={"level": "level 7", "kind": "never solved"}).text
     assert '<input name="level" value="level 7"' in page
     assert '<input type="hidden" name="kind" value="never solved">' in page
-    assert "<b>1</b> problem of this choice" in page
+    assert "<b>1</b> problem matches" in page
 
 
 def test_the_chart_has_the_rate_of_each_step_with_its_interval_and_the_prediction(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_the_chart_has_the_rate_of_each_step_with_its_interval_and_the_predictio
     assert [*zip(training.low, training.high, strict=True)] == [interval(1, 4), interval(4, 8), interval(0, 4)]
     assert (evaluations.name, evaluations.x, evaluations.y) == ("evaluations", [0, 9], [0.5, 1.0])
     assert (predicted.name, predicted.x, predicted.y) == ("predicted", [1, 9], [0.5, 0.25])
-    assert "95 % interval of each step" in figure.y
+    assert "95 % Wilson interval of each step" in figure.y
     assert pass_rates(problem_history(of_run, "once")) == []
     page = client_of(of_run).get("/run/0/problem", params={"id": "p"}).text
     assert 'data-figure="pass-rate"' in page
@@ -147,7 +147,7 @@ def test_the_word_problems_is_marked_on_the_page_of_one(run: OpenedRun) -> None:
 
 
 def test_a_problem_without_verdicts_was_trained_on_all_the_same(run: OpenedRun) -> None:
-    story = "Training drew 1 rollout of it in 1 step; none has a verdict."
+    story = "Training sampled 1 rollout of it in 1 step; none has a verdict."
     assert problem_history(run, "unknown").story == story
     page = client_of(run).get("/run/0/problem", params={"id": "unknown"}).text
     assert "0 of 0" not in page

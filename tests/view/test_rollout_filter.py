@@ -110,7 +110,7 @@ def test_counts_are_those_of_all_pages(run: OpenedRun) -> None:
         ({"verdct": "correct"}, "there is no filter 'verdct'; did you mean 'verdict'?"),
         ({"step": "ten"}, "step is 'ten', but should be a number or a range such as 10..20"),
         ({"step": "1..x"}, "step is '1..x', but should be a number or a range"),
-        ({"sort": "-entrpy"}, "rollouts cannot be sorted by '-entrpy'; did you mean 'entropy'?"),
+        ({"sort": "-entrpy"}, "sort is '-entrpy'; did you mean 'entropy'?"),
         ({"used": "perhaps"}, "used is 'perhaps', but should be yes or no"),
         ({"page": "0"}, "page is '0', but should be a number from 1"),
         ({"page": "²"}, "page is '²', but should be a number from 1"),

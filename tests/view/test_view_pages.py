@@ -146,13 +146,13 @@ def test_an_export_holds_the_filtered_rows(tmp_path: Path, form: str) -> None:
     ("address", "status", "says"),
     [
         ("/nothing", 404, "There is no page /nothing"),
-        ("/run/7/", 400, "there is no run 7"),
-        ("/run/0/rollout?step=1&id=x", 400, "a rollout is named by split, step and id"),
+        ("/run/7/", 400, "run 7 does not exist"),
+        ("/run/0/rollout?step=1&id=x", 400, "a rollout needs split, step and id"),
         ("/run/0/rollout?split=train&step=999&id=x/0", 400, "has no train rollout x/0 of step 999"),
-        ("/run/0/problem?id=none-such", 400, "has no rollout of a problem"),
+        ("/run/0/problem?id=none-such", 400, "has no rollout of problem"),
         ("/run/0/problems?order=largest+drp", 400, "did you mean"),
         ("/run/0/problems?kind=loost", 400, "did you mean"),
-        ("/run/0/problems?used=held+out", 400, "problems have no filter 'used'"),
+        ("/run/0/problems?used=held+out", 400, "unknown filter 'used' of problems"),
         ("/run/0/rollouts?step=a", 400, "should be a number or a range"),
         ("/run/0/export?format=xls", 400, "there is no format"),
         ("/static/..%2f..%2fapplication.py", 404, "There is no page"),
@@ -192,11 +192,11 @@ def test_a_problem_that_was_solved_early_and_lost_later_comes_first(tmp_path: Pa
     assert problems(run, ProblemFilter(order="largest gain")).rows[0]["problem_id"] == "won"
     assert all(len(problems(run, ProblemFilter(order=order)).rows) == 3 for order in ORDERS)
     assert problem_history(run, "lost").story == (
-        "Training solved it first in step 1, last in step 2, in 2 of 4 steps that tried it; 2 later steps had no "
+        "Training solved it first in step 1, last in step 2, in 2 of 4 steps with rollouts of it; 2 later steps had no "
         "success. Evaluations solved it 6 of 8 times (75.0 %) at step 0 and 0 of 8 times (0.0 %) at step 9; the last "
-        "success is that of step 0."
+        "success is at step 0."
     )
-    assert problem_history(run, "never").story == "Training tried it in 2 steps and never solved it."
+    assert problem_history(run, "never").story == "Training sampled it in 2 steps and never solved it."
     assert problem_history(run, "won").story == (
         "It was not trained on. Evaluations solved it 0 of 8 times (0.0 %) at step 0 and 8 of 8 times (100.0 %) at "
         "step 9."
@@ -283,14 +283,14 @@ def test_a_problem_that_was_solved_between_is_lost_and_not_never_solved(tmp_path
     assert (told["first"], told["best"], told["last"], told["change"]) == ("0.0 %", "100.0 %", "0.0 %", "0.0")
     never = problems(run, ProblemFilter({"kind": "never solved"}))
     assert [row["problem_id"] for row in never.rows] == ["never"]
-    assert problem_history(run, "between").story.endswith("at step 9; the last success is that of step 5.")
+    assert problem_history(run, "between").story.endswith("at step 9; the last success is at step 5.")
 
 
 def test_groups_of_one_step_are_one_step_and_yardsticks_are_none(tmp_path: Path) -> None:
     rows = [*evaluated("p", 3, 2, group="a"), *evaluated("p", 3, 4, group="b")]
     rows += evaluated("p", 3, 8, group="c", stage="0-greedy")
     run = OpenedRun(plain_run(tmp_path, rows))
-    story = "It was not trained on. The evaluation of step 3 solved it 6 of 16 times (37.5 %)."
+    story = "Training did not sample it. The evaluation of step 3 solved it 6 of 16 times (37.5 %)."
     assert problem_history(run, "p").story == story
     assert problems(run, ProblemFilter()).rows[0]["first_rate"] == 6 / 16
 
@@ -397,7 +397,7 @@ def test_curves_over_tokens_stand_where_training_had_spent_them(run_of_0_2: Open
             assert other.y is series.y
     refused = client_of(run_of_0_2).get("/run/0/?over=time")
     assert refused.status_code == 400
-    assert "but over step or tokens" in html.unescape(refused.text)
+    assert "but should be step or tokens" in html.unescape(refused.text)
 
 
 def test_a_problem_has_what_was_predicted_and_what_other_runs_did(tmp_path: Path) -> None:
@@ -411,8 +411,8 @@ def test_a_problem_has_what_was_predicted_and_what_other_runs_did(tmp_path: Path
     assert [step.predicted for step in problem_history(runs[0], "p").steps] == [0.25, 0.25]
     page = client_of(*runs).get("/run/0/problem", params={"id": "p"}).text
     assert page.count('class="predicted"') == 2
-    assert "Training tried it in 1 step and never solved it." in page
-    assert "It has no rollout of this problem." in page
+    assert "Training sampled it in 1 step and never solved it." in page
+    assert "This run has no rollout of this problem." in page
 
 
 def test_a_run_that_goes_on_says_so(tmp_path: Path) -> None:
@@ -429,7 +429,7 @@ def test_notices_of_a_run_stand_on_the_page_of_several(tmp_path: Path, run_of_0_
     shutil.copy(plain_run(tmp_path), tmp_path / "rollouts" / "a.parquet")
     (tmp_path / "rollouts" / "b.parquet").write_bytes(b"PAR1 no")
     page = client_of(run_of_0_2, OpenedRun(tmp_path)).get("/").text
-    assert "1 note on what was read" in page
+    assert "1 note on the files read" in page
     assert "b.parquet was skipped" in page
 
 
@@ -447,11 +447,11 @@ def test_checks_without_a_fault_say_what_they_are_and_lead_to_pass_at_k(tmp_path
     rows = [each for i in range(40) for step, k in ((0, 4), (9, 3)) for each in evaluated(f"p{i}", step, k)]
     rows = [each | {"text": f"it is {at}"} for at, each in enumerate(rows)]
     client = client_of(OpenedRun(plain_run(tmp_path, rows)))
-    while "being made" in (page := client.get("/run/0/findings").text):
+    while "are running" in (page := client.get("/run/0/findings").text):
         time.sleep(0.05)
-    assert "found no fault. None of them tells whether the model became better or worse" in page
-    assert '<a href="#measured">look at pass@k, before and after</a>' in page
+    assert "found no problem. They do not show whether the model became better or worse" in page
+    assert '<a href="#measured">see pass@k, before and after</a>' in page
     assert re.search(r"Checked: [^.]*dead prompts", page)
-    assert "a fall of pass@k is reported beside a rise of pass@1 alone" in page
-    assert re.search(r"Not checked: [a-z ,]+ \(needs at least 20 training steps, not 0\)", page)
+    assert "A fall of pass@k is reported only with a rise of pass@1" in page
+    assert re.search(r"Not checked: [a-z ,]+ \(needs at least 20 training steps \(the run has 0\)\)", page)
     assert 'id="measured"' in client.get("/run/0/").text

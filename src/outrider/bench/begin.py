@@ -48,7 +48,7 @@ def refuse_another(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> No
         began = bench_of(read_yaml((out / _SPEC).read_text("utf-8"), _SPEC))
         if differences := _differences(began, bench, recipes, out):
             sizes = _sizes_of(began, bench, recipes, out)
-            same = f", or give the sizes that it began with: {' '.join(sizes)}" if sizes else ""
+            same = f", or pass the sizes of that bench: {' '.join(sizes)}" if sizes else ""
             raise UserError(f"{out} holds another bench ({'; '.join(differences)}); choose another output folder{same}")
         return
     if not out.exists():
@@ -57,7 +57,9 @@ def refuse_another(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> No
         raise UserError(f"{out} is a file; choose another output folder")
     files = sorted(p.name for p in out.iterdir() if p.name not in (".lock", ENVIRONMENT, "recipes"))
     if files:
-        raise UserError(f"{out} is not empty and holds no bench ({files[0]}); choose another output folder")
+        raise UserError(
+            f"{out} is not empty and is not a bench folder (it holds {files[0]}); choose another output folder"
+        )
 
 
 def _sizes_of(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> list[str]:

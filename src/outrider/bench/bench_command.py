@@ -41,7 +41,9 @@ def run_bench(planned: Planned, out: Path, at_once: int | None = None) -> BenchR
     bench, recipes, _ = planned
     cores = usable_cores()
     if at_once is not None and not 1 <= at_once <= len(cores):
-        raise UserError(f"at_once is {at_once}, but should be from 1 to {len(cores)}, the cores of this machine")
+        raise UserError(
+            f"at_once is {at_once}, but should be from 1 to {len(cores)}, the number of cores of this machine"
+        )
     refuse_another(bench, recipes, out)
     with lock_folder(out):
         begin(bench, recipes, out)

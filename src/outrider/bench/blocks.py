@@ -15,7 +15,7 @@ spread is mostly that of the seeds, instead of 95 % (docs/bench.md); with one th
 
 _FEW = {
     1: "† One seed: the interval covers the choice of problems, not of seeds.",
-    2: "† Two seeds: where seeds differ most, such an interval covers the true value in 87.5 % of cases, not 95 %.",
+    2: "† Two seeds: where seeds differ most, such an interval has a coverage of 87.5 %, not 95 %.",
 }
 
 BlockCell = CellValue | Estimate

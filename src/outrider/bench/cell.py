@@ -74,7 +74,9 @@ class Cell:
         held = recipe_of_run(read_yaml((self.path / "config.yaml").read_text("utf-8"), str(self.path)))
         moved = [] if self.measures is None else [override("model", held.model)]  # with the bench's folder
         if differences := held.difference(load_recipe(str(self.recipe), [*self.overrides, *moved])):
-            raise UserError(f"{self.path} was run otherwise ({'; '.join(differences)}); move it elsewhere to go on")
+            raise UserError(
+                f"{self.path} was run with other settings ({'; '.join(differences)}); move it elsewhere to continue"
+            )
         return True
 
     def spent(self) -> float:

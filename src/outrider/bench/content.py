@@ -53,7 +53,7 @@ def opening(report: BenchReport) -> Section:
     """The verdict, pass@1 and pass@k of every recipe, and each against the other along training."""
     sentences = verdict(report)
     if report.failures:
-        sentences.append(f"Runs that did not finish, and are in no number: {'; '.join(report.failures)}.")
+        sentences.append(f"Failed runs, excluded from all numbers: {'; '.join(report.failures)}.")
     names = quantities(report)
     start = [apart_from_seeds(report.value(report.before, q)) for q in names]
     rows: list[list[BlockCell]] = [["before training", *start, *([None] * len(names))]]
@@ -62,7 +62,7 @@ def opening(report: BenchReport) -> Section:
         rows.append([arm.name, *(report.value(arm, q) for q in names), *changes])
     columns = [*names, *(f"change of {q}" for q in names)]
     units: dict[str, Unit] = {name: "points" if name.startswith("change") else "percent" for name in columns}
-    title = f"At the end of the budget, and the change from {report.bench.base}"
+    title = f"Results at the end of the budget, and change from {report.bench.base}"
     table = block("opening-results", title, ["recipe", *columns], rows, units=units)
     figure = _plane(report, names[-1]) if len(names) > 1 else _over_tokens(report, names[0])
     return Section("opening", "Which recipe is ahead", "\n\n".join(sentences), [figure], [table])
@@ -70,7 +70,7 @@ def opening(report: BenchReport) -> Section:
 
 def _along(report: BenchReport) -> Section:
     """pass@1 and pass@k over generated tokens."""
-    text = "Means over seeds. A band is the 95 % interval of a recipe by itself; paired changes are more precise."
+    text = "Means over seeds. Bands are 95 % intervals of each recipe by itself; paired changes are more precise."
     figures = [_over_tokens(report, quantity) for quantity in quantities(report)]
     return Section("along", "Along training", text, figures)
 
@@ -90,7 +90,7 @@ def _over_tokens(report: BenchReport, quantity: str) -> Figure:
 
 def _plane(report: BenchReport, largest: str) -> Figure:
     lines = [_path(report, arm, largest) for arm in report.arms]
-    note = "From before training to the end of the budget. Two recipes on one line differ in how far they have gone."
+    note = "From before training to the end of the budget. Two points on the same curve differ only in progress."
     title = f"pass@1 against {largest}"
     return Figure("plane", title, "line", "pass@1", largest, lines, note=note, percent="xy")
 

@@ -72,7 +72,7 @@ def difference(before: Measured, after: Measured) -> Estimate:
         ValueError: the two have different shapes.
     """
     if before.totals_SP.shape != after.totals_SP.shape:
-        raise ValueError("a paired difference needs the same seeds and problems on both sides")
+        raise ValueError("a paired difference needs the same seeds and problems in both sets")
     known_SP = (before.counts_SP > 0) & (after.counts_SP > 0)
     first, second = (_linear(Measured(m.totals_SP * known_SP, m.counts_SP * known_SP)) for m in (before, after))
     return _estimate(second - first)

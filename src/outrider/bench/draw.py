@@ -46,4 +46,4 @@ def print_results(report: BenchReport, out: Path) -> None:
     console.print(table(report), markup=False, highlight=False, soft_wrap=True)
     for sentence in report.failures:
         Console(stderr=True).print(sentence, markup=False, highlight=False, soft_wrap=True)
-    console.print(f"everything is in {out}; open {out / 'bench.html'}", highlight=False, soft_wrap=True)
+    console.print(f"results are in {out}; open {out / 'bench.html'}", highlight=False, soft_wrap=True)

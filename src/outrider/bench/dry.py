@@ -31,21 +31,21 @@ def costs(planned: Planned) -> list[str]:
         + (
             f"{runs} x {bench.tokens:,} = {runs * bench.tokens:,} generated tokens"
             if bench.tokens
-            else f"{bench.budget:,.10g} {bench.unit} each; their tokens are not known before"
+            else f"{bench.budget:,.10g} {bench.unit} each; the number of tokens is unknown"
         ),
-        f"evaluation: {_times(bench.points)} a run and twice before training, "
+        f"evaluation: {_times(bench.points)} per run and twice before training, "
         + _evaluation(recipe, runs * bench.points + 2, recipe.evaluate.problems),
     ]
     if (tune := bench.tune) is not None:
         runs_before = len(bench.recipes) * len(tune.candidates) * tune.seeds
         values = " x ".join(f"{key} in {', '.join(map(str, each))}" for key, each in tune.values.items())
         lines += [
-            f"tuning: {runs_before} runs before these ({values}; {tune.seeds} seeds per recipe and value), "
+            f"tuning: {runs_before} runs before the comparison ({values}; {tune.seeds} seeds per recipe and value), "
             f"{runs_before} x {tune.tokens:,} = {runs_before * tune.tokens:,} generated tokens",
-            f"evaluation for it: once a run, {_evaluation(recipe, runs_before, tune.problems)}",
+            f"evaluation for tuning: once per run, {_evaluation(recipe, runs_before, tune.problems)}",
         ]
     if (last := bench.final_test) is not None:
-        lines.append(f"evaluation on the final test set: once a run, {_evaluation(recipe, runs + 1, last.problems)}")
+        lines.append(f"evaluation on the final test set: once per run, {_evaluation(recipe, runs + 1, last.problems)}")
     return lines + [notice] * bool(notice) + _out_of_proportion(bench, recipe)
 
 
@@ -54,8 +54,8 @@ def _out_of_proportion(bench: Bench, recipe: Recipe) -> list[str]:
     if share is None or share <= MOST:
         return []
     return [
-        f"warning: evaluation takes up to {share:.0f} times the tokens of training; fewer --points, evaluate.problems "
-        "or evaluate.n make it cheaper"
+        f"warning: evaluation takes up to {share:.0f} times the tokens of training; lower --points, evaluate.problems "
+        "or evaluate.n"
     ]
 
 

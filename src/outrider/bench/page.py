@@ -16,8 +16,8 @@ from outrider.report.content import CellValue, Section, TableBlock, Unit
 
 _PICTURE = "![pass@1 against pass@k along training, and both over generated tokens](frontier.png)"
 _COVERS = (
-    f"±: half of the 95 % confidence interval. A change over {FEWEST_SEEDS} seeds or more is bold "
-    "where its interval excludes 0."
+    f"±: half of the 95 % confidence interval. A change over {FEWEST_SEEDS} or more seeds is bold if its interval "
+    "excludes 0."
 )
 
 

@@ -84,6 +84,6 @@ def _sentence(asked: Mapping[str, int], lowered: Mapping[str, int]) -> str:
     words = {"points": "--points (points=)", "evaluate.problems": "evaluate.problems", "evaluate.n": "evaluate.n"}
     changes = ", ".join(f"{words[key]} {asked[key]:,} -> {value:,}" for key, value in lowered.items())
     return (
-        f"evaluation in proportion to the budget: {changes}; a value that you give yourself is kept, and compare only "
-        "benches that were measured alike"
+        f"evaluation reduced in proportion to the budget: {changes}; values that you set are kept. Compare only "
+        "benches with equal evaluation settings"
     )

@@ -10,21 +10,21 @@ from outrider.bench.report import BenchReport
 from outrider.report.content import Section
 
 _FILES = (
-    "Each run is a folder of its own under `cells/`, with its rollouts, metrics and log: `outrider view` on this "
-    "folder browses them all, and `outrider report` examines one of them. `recipes/` has the recipes as they were run, "
-    "`numbers.csv` every evaluation of every run, `tallies.csv` the successes on every problem in each evaluation, and "
-    "`results.json` every number of this page."
+    "Each run has a folder under `cells/`, with its rollouts, metrics and log. Browse all runs with `outrider view` "
+    "on this folder; examine one with `outrider report`. `recipes/` has the recipes of the runs, `numbers.csv` every "
+    "evaluation of every run, `tallies.csv` the successes on every problem in each evaluation, and `results.json` "
+    "every number of this page."
 )
 
 
 def provenance(report: BenchReport, environment: Mapping[str, Any]) -> Section:
     """The command, where and with what it was begun and gone on with, the seeds, and what lies where."""
     begun = [
-        f"Begun {_where(environment)}.",
-        *(f"Gone on with {_where(each)}." for each in environment.get("later", [])),
+        f"Started {_where(environment)}.",
+        *(f"Continued {_where(each)}." for each in environment.get("later", [])),
     ]
     seeds = ", ".join(map(str, report.bench.compared_seeds))
-    about = f"{' '.join(begun)} Seeds: {seeds}, each of the draws and of the order of problems."
+    about = f"{' '.join(begun)} Seeds: {seeds}; each seeds sampling and the order of problems."
     return Section("made", "How this was made", f"`{command(environment)}`\n\n{about}\n\n{_FILES}")
 
 
@@ -37,5 +37,5 @@ def _where(environment: Mapping[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in environment["versions"].items())
     commit = environment["git"] or "unknown"
     if commit.endswith("-dirty"):
-        commit = f"{commit} with uncommitted changes, so no commit makes these numbers again"
+        commit = f"{commit} with uncommitted changes (these numbers cannot be reproduced from a commit)"
     return f"{environment['started']} on {environment['platform']}; {versions}; commit {commit}"

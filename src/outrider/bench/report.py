@@ -63,7 +63,7 @@ class BenchReport:
         expected = problems(self.before.end.evaluations[0])
         for arm in (self.again, *self.arms):
             if problems(arm.end.evaluations[0]) != expected:
-                raise UserError(f"{arm.name} was measured on other problems than the policy before training")
+                raise UserError(f"{arm.name} was evaluated on other problems than the policy before training")
 
     @property
     def policy(self) -> list[str]:

@@ -133,7 +133,7 @@ def read_arm(name: str, cells: Sequence[Cell], shares: Sequence[float]) -> Arm |
     for point in points:
         for cell, evaluation in zip(done, point.evaluations, strict=True):
             if problems(evaluation) != problems(points[0].evaluations[0]):
-                raise UserError(f"{cell.path} was measured on other problems than {done[0].path}")
+                raise UserError(f"{cell.path} was evaluated on other problems than {done[0].path}")
     steps = [row for cell in done for row in RunFolder(cell.path).metrics()]
     return Arm(name, tuple(cell.seed for cell in done), tuple(points), spending(steps) if steps else None)
 

@@ -91,7 +91,7 @@ def reached(report: BenchReport) -> Section:
         ]
         against = None if arm is report.base else report.on_the_way_against_base(arm)
         rows.append([arm.name, *there, report.on_the_way(arm), against])
-    title = f"Where the final pass@1 of {report.bench.base} is reached"
+    title = f"Cost of reaching the final pass@1 of {report.bench.base}"
     columns = ["recipe", "steps", "tokens", "seconds", "mean pass@1", "change"]
     units: dict[str, Unit] = {"mean pass@1": "percent", "change": "points"}
     table = block("reached", title, columns, rows, units=units)
@@ -195,57 +195,59 @@ def _excluded(report: BenchReport, used_by: Callable[[Arm], int]) -> str:
     count = len(report.before.end.evaluations[0].tallies)
     used = {arm.name: used_by(arm) for arm in _others(report)}
     fewer = ", ".join(f"{name} {count - n}" for name, n in used.items() if 0 < n < count)
-    return f"Problems excluded, with a sample that could not be verified: {fewer} of {count}." if fewer else ""
+    return f"Problems excluded because a sample could not be verified: {fewer} of {count}." if fewer else ""
 
 
 _RESULTS = (
     "Means over seeds with 95 % confidence intervals. An interval covers the choice of seeds, of problems, and their "
-    "interaction (two-way layout, Student's t with Satterthwaite's degrees of freedom); for tokens, steps and seconds "
-    "it covers the seeds alone. Intervals of two recipes may overlap although their paired change excludes 0. pass@k "
-    "is the unbiased estimate, the entropy is in nats per token, tokens are those of training, and seconds are wall "
-    "time of one core without evaluation and saving. Each run was evaluated at {points} equal shares of its budget."
+    "interaction (two-way layout, Student's t with Satterthwaite's degrees of freedom). For tokens, steps and "
+    "seconds, it covers the seeds only. Two intervals can overlap although the paired change excludes 0. pass@k is "
+    "the unbiased estimate, entropy is in nats per token, and tokens are those generated in training. Seconds are "
+    "wall time on one core, without evaluation and checkpoints. Each run was evaluated at {points} equal shares of "
+    "its budget."
 )
 _CHANGE = (
-    "Paired by seed and by problem, with 95 % confidence intervals over both. An interval is that of one comparison: "
-    "of twenty true zeros, one excludes 0 by chance."
+    "Paired by seed and by problem, with 95 % confidence intervals over both. Intervals are not corrected for "
+    "multiple comparisons: of twenty true zeros, one excludes 0 by chance."
 )
 _BETWEEN = (
-    "between two evaluations on a straight line. A line lies below a curve that rises fast at first, so the recipe "
-    "that ends there looks too good, and no interval covers that. A cell is empty where a recipe ends before the other "
-    "one is first evaluated."
+    "interpolated linearly between two evaluations. A linear interpolation lies below a concave curve, which favours "
+    "the recipe that ends there; the intervals do not cover this bias. A cell is empty if a recipe ends before the "
+    "first evaluation of the other one."
 )
 _EQUAL_SPENT = {
-    "steps": "The change after as many training steps as the run with the fewest steps made. A recipe that makes few "
-    f"updates with its tokens is not behind for that alone. The other recipe is {_BETWEEN}",
-    "tokens": "The change after as many tokens as the run with the fewest tokens drew. A recipe that draws many tokens "
-    f"a step is not ahead for that alone. The other recipe is {_BETWEEN}",
+    "steps": "The comparison is at the total of the run with the fewest steps. A recipe with few updates per token "
+    f"is not penalised. The other recipe is {_BETWEEN}",
+    "tokens": "The comparison is at the total of the run with the fewest tokens. A recipe with many tokens per step "
+    f"is not favoured. The other recipe is {_BETWEEN}",
 }
 _EQUAL_PASS1 = (
-    "How far a recipe lies above the line of {base} where both have the same pass@1: the highest that both have "
-    "reached. Training further along one line does not count here. One of the two ends there or has its best, and the "
-    "other is between two evaluations on a straight line. Intervals are as above and do not cover how straight a line "
-    "is: with few evaluations the comparison is coarse."
+    "Change of pass@k from {base} where both recipes have the same pass@1, the highest that both reach. Progress "
+    "along the same curve does not count. One recipe has its last or best evaluation there; the other is "
+    "interpolated linearly between two evaluations. Intervals are as above and do not cover the error of "
+    "interpolation: with few evaluations, the comparison is coarse."
 )
 _REACHED = (
-    "Steps, tokens and seconds until a recipe has that pass@1, on straight lines between evaluations, so no finer than "
-    "the evaluations. The mean pass@1 is the area under the curve over the budget."
+    "Steps, tokens and seconds until a recipe reaches that pass@1, interpolated linearly between evaluations. The "
+    "mean pass@1 is the area under the curve over the budget."
 )
 _BY_RATE = (
-    "pass@1 of the problems by how many of {samples} samples solved them before training: none (never), up to an "
-    "eighth (seldom), up to a half (often), or more (mostly). The class of a problem is partly chance, so the policy "
-    "before training is shown by a second draw. In brackets: problems."
+    "pass@1 by pass rate before training, from {samples} samples: 0 (never), up to one eighth (seldom), up to one "
+    "half (often), or more (mostly). The class of a problem is noisy, so the row before training uses a second, "
+    "independent draw. The number of problems is in brackets."
 )
 _FINAL_TEST = (
-    "The last policies, measured once on {count} other held-out problems, {first} to {last} of the task. This bench "
-    "has chosen no setting and watched no curve on them."
+    "Last policies, measured once on {count} other held-out problems, {first} to {last} of the task. No choice in "
+    "this bench used these problems."
 )
 _TURNED = (
-    "Shares of the problems that none of {samples} samples solved before training and one or more solve at the end, "
-    "and of those of which the reverse is true. The policy before training, drawn again, has such problems by chance."
+    "Newly solved: share of problems with no success in {samples} samples before training and at least one at the "
+    "end. Lost: the reverse. The row before training compares two independent draws of that policy, so its shares "
+    "are due to chance."
 )
 _SPENT = (
-    "Over whole runs and all seeds, by stage: its share of the tokens, its rollouts in a step, rollouts that succeed "
-    "per 1,000 of its tokens, and problems that get their first success of a step from it per 1,000 tokens. Of the "
-    "recipe: the share of tokens that nothing was trained on, the share of groups with both successes and failures, "
-    "and tokens with a gradient per generated token, each as often as it was trained on."
+    "Over whole runs and all seeds. By stage: share of the tokens, rollouts per step, successes per 1,000 tokens, "
+    "and problems with their first success of a step per 1,000 tokens. By recipe: share of tokens not trained on, "
+    "share of mixed groups (with successes and failures), and tokens with a gradient per generated token, counted "
+    "once per update."
 )

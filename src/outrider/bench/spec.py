@@ -57,7 +57,7 @@ class Tune(Options):
     @model_validator(mode="after")
     def _something_to_choose(self) -> Tune:
         if len(self.candidates) < 2:
-            raise ValueError("there is nothing to choose from: give a key two values at least")
+            raise ValueError("there is nothing to tune: give at least one key two or more values")
         return self
 
     @property
@@ -97,13 +97,17 @@ class Bench(Options):
     def _one_budget(self) -> Bench:
         given = [unit for unit, limit in self._limits().items() if limit is not None]
         if len(given) != 1:
-            raise ValueError(f"a budget is one of tokens, steps and seconds, not {' and '.join(given) or 'none'}")
+            raise ValueError(
+                f"the budget must be one of tokens, steps and seconds, not {' and '.join(given) or 'none'}"
+            )
         if self.base not in self.recipes:
-            raise ValueError(f"base is {self.base!r}, which is not compared ({nearest(self.base, self.recipes)})")
+            raise ValueError(
+                f"base is {self.base!r}, which is not among the compared recipes ({nearest(self.base, self.recipes)})"
+            )
         if self.compared_seeds.stop > FIRST_TUNING_SEED:
             raise ValueError(
-                f"first_seed {self.first_seed} and {self.seeds} seeds go beyond {FIRST_TUNING_SEED - 1}; from "
-                f"{FIRST_TUNING_SEED} on they are those of tuning"
+                f"first_seed {self.first_seed} and {self.seeds} seeds exceed {FIRST_TUNING_SEED - 1}; seeds from "
+                f"{FIRST_TUNING_SEED} on are reserved for tuning"
             )
         return self
 
@@ -172,22 +176,22 @@ def load_recipes(
     for key, value, override in changes_of(overrides):
         for written in _keys(key, value):
             if written in _OWN:
-                raise UserError(f"{override}: {written} is set by the bench; use {_OWN[written]}")
+                raise UserError(f"{override}: the bench sets {written}; use {_OWN[written]}")
     recipes: dict[str, Recipe] = {}
     for name in names:
         recipe = load_recipe(name, overrides, setting) if isinstance(name, str) else _changed(name, overrides, setting)
         if recipe.name in recipes:
-            raise UserError(f"two recipes are called {recipe.name!r}; give one of the files another `name`")
+            raise UserError(f"two recipes have the name {recipe.name!r}; set another `name` in one of the files")
         if not all(c.isalnum() or c in "-_.+" for c in recipe.name) or recipe.name.startswith("."):
             where = name if isinstance(name, str) else "a recipe"
-            raise UserError(f"{where}: its name, {recipe.name!r}, cannot name a folder")
+            raise UserError(f"{where}: its name, {recipe.name!r}, is not a valid folder name")
         recipes[recipe.name] = recipe
     return recipes
 
 
 def _changed(recipe: Recipe, overrides: Sequence[str] | Mapping[str, Any], setting: str | None) -> Recipe:
     if setting is not None:
-        raise UserError(f"setting {setting}: recipe {recipe.name} is loaded already; load_recipe takes its setting")
+        raise UserError(f"setting {setting}: recipe {recipe.name} is already loaded; pass the setting to load_recipe")
     return load_options(Recipe, recipe.resolved(), overrides, recipe.name)
 
 
@@ -218,8 +222,8 @@ def refuse_unlike(recipes: Mapping[str, Recipe], base: str) -> None:
         for key, value in _measured_by(recipe).items():
             if value != wanted[key]:
                 raise UserError(
-                    f"{name} is measured otherwise than {base}: {key} is {json.dumps(value)}, not "
-                    f"{json.dumps(wanted[key])}; set it for all, as in {key}={json.dumps(wanted[key])}"
+                    f"{name} has other evaluation settings than {base}: {key} is {json.dumps(value)}, not "
+                    f"{json.dumps(wanted[key])}; set it for all recipes, such as {key}={json.dumps(wanted[key])}"
                 )
 
 
@@ -231,11 +235,13 @@ def refuse_too_few_problems(bench: Bench, recipe: Recipe) -> None:
     """
     compared = recipe.evaluate.problems
     looked_at = wanted = bench.looked_at(compared)
-    apart = f" and {looked_at - compared} others to tune on (--tune-problems)" if bench.tune else ""
+    apart = f" and {looked_at - compared} others for tuning (--tune-problems)" if bench.tune else ""
     if (last := bench.final_test) is not None:
         first = bench.final_test_from(compared)
         if first < looked_at:
-            raise UserError(f"--final-test-skip {first} is too few: this bench itself measures on {looked_at} problems")
+            raise UserError(
+                f"--final-test-skip {first} is too small: this bench itself evaluates on {looked_at} problems"
+            )
         wanted = first + last.problems
         apart += f" and {last.problems} for the final test set after the first {first} (--final-test)"
     try:
@@ -244,7 +250,7 @@ def refuse_too_few_problems(bench: Bench, recipe: Recipe) -> None:
         recipe.task.close()
     if held < wanted:
         raise UserError(
-            f"task {recipe.task.name!r} holds out {held} problems, but {compared} are asked for "
+            f"task {recipe.task.name!r} has {held} held-out problems, but {compared} are requested "
             f"(evaluate.problems){apart}"
         )
 
@@ -267,9 +273,9 @@ def parse_tuned(texts: Sequence[str]) -> dict[str, list[Any]]:
 def _parse_tuned(text: str) -> tuple[str, list[Any]]:
     key, equals, values = text.partition("=")
     if not equals or not all(key.split(".")):
-        raise UserError(f"--tune is written key=value,value, as in learn.lr=5e-5,1e-4, not {text!r}")
+        raise UserError(f"--tune must be key=value,value, such as learn.lr=5e-5,1e-4, not {text!r}")
     if key in _OWN:
-        raise UserError(f"--tune {text}: {key} is set by the bench")
+        raise UserError(f"--tune {text}: the bench sets {key}")
     return key, [read_yaml(value, f"--tune {text}") for value in values.split(",")]
 
 

@@ -29,7 +29,7 @@ def tuning(report: BenchReport) -> Section | None:
             values = [f"{v:g}" if isinstance(v, float) else str(v) for v in t.values.values()]
             rows.append([recipe, *values, *(t.scores.get(name) for name in scores), _mark(tune, choice, place)])
     units: dict[str, Unit] = {name: "percent" for name in scores if name != "entropy"}
-    table = block("tuning", "What was tried", ["recipe", *tune.values, *scores, "result"], rows, units=units)
+    table = block("tuning", "Tried values", ["recipe", *tune.values, *scores, "result"], rows, units=units)
     return Section("tuning", "Tuning", _text(tune), [], [table])
 
 
@@ -40,14 +40,14 @@ def _mark(tune: Tune, choice: Choice, place: int) -> str:
     if not choice.at_edge:
         return "chosen"
     which = f" of {' and '.join(choice.at_edge)}" if len(tune.values) > 1 else ""
-    return f"chosen, at the edge of what was tried{which}"
+    return f"chosen, at the edge of the tried values{which}"
 
 
 def _text(tune: Tune) -> str:
     seeds = f"{tune.seeds} seed{'s' if tune.seeds > 1 else ''}"
     keys = " with ".join(f"`{key}`" for key in tune.values)
     return (
-        f"{keys}, for each recipe by the same budget: {seeds} of its own and {tune.tokens:,} generated tokens for each "
-        f"value, evaluated on {tune.problems} held-out problems that the comparison does not use. The first value is "
-        f"chosen whose {CRITERIA[tune.by]} is within one standard error of the largest, paired by problem."
+        f"Tuned: {keys}, with the same budget for each recipe: {seeds} of its own and {tune.tokens:,} generated "
+        f"tokens per value, evaluated on {tune.problems} held-out problems that the comparison does not use. We pick "
+        f"the first value whose {CRITERIA[tune.by]} is within one standard error of the best, paired by problem."
     )

@@ -45,7 +45,7 @@ def verdict(report: BenchReport) -> list[str]:
     ahead = _ahead(report, others)
     rest = [_against_base(report, arm) for arm in others if arm is not ahead]
     if ahead is None:
-        first = f"No recipe is significantly ahead of `{base.name}` in {_listed(report)}."
+        first = f"No recipe is significantly better than `{base.name}` in {_listed(report)}."
         return [first, *rest, _trust(report, others)]
     return [_against_base(report, ahead) + _where(report, ahead), *rest, _trust(report, others)]
 
@@ -103,7 +103,7 @@ def _where(report: BenchReport, arm: Arm) -> str:
     name = max(sure, key=lambda name: sure[name].value)
     e = sure[name]
     return (
-        f" It gains most pass@1 on the {e.problems:,} problems that were {_SOLVED[name]} before training: "
+        f" The largest gain in pass@1 is on the {e.problems:,} problems that were {_SOLVED[name]} before training: "
         f"{points(e.value)}{_interval(e, ' (', ')')}."
     )
 
@@ -156,7 +156,7 @@ def _few(seeds: int) -> list[str]:
     if seeds == 1:
         return ["One seed: the intervals cover the choice of problems, not of seeds."]
     if seeds < FEWEST_SEEDS:
-        covers = "such an interval covers the true value in 87.5 % of cases"
+        covers = "such an interval has a coverage of 87.5 %"
         return [f"Two seeds are few: where seeds differ most, {covers}."]
     return []
 
@@ -169,9 +169,9 @@ def _trust(report: BenchReport, others: Sequence[Arm]) -> str:
     lines = [_sizes(report), "Intervals cover the choice of seeds and of problems.", *_few(fewest)]
     if len(others) > 1:
         lines.append(
-            f"These are {compared} comparisons: where nothing differs, {0.05 * compared:.2g} of them would exclude 0 "
-            "by chance, and the largest of several differences is overestimated. A confirmation run with new seeds "
-            f"(`--first-seed {bench.compared_seeds.stop}`) settles it."
+            f"These are {compared} comparisons. Without true differences, {0.05 * compared:.2g} of them would exclude "
+            "0 by chance; the largest of several differences is overestimated. Confirm a difference with new seeds: "
+            f"`--first-seed {bench.compared_seeds.stop}`."
         )
     return " ".join(lines)
 

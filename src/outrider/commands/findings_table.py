@@ -19,5 +19,5 @@ def findings_table(run: Path) -> TrackedTable:
 
     found = examined(run)
     rows = [(finding.name, finding.severity, finding.sentence) for finding in found.findings]
-    made = f"{len(found.checked)} checks found nothing, {len(found.skipped)} could not be made"
+    made = f"{len(found.checked)} checks found no problem, {len(found.skipped)} could not be made"
     return TrackedTable(COLUMNS, [*rows] if rows else [("none", "", made)])

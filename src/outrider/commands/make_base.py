@@ -38,8 +38,8 @@ def _make(model: str, base: MadeBase) -> None:
     except UserError as error:
         raise UserError(f"{model}: {error}; pip install 'outrider[{model.partition(':')[2]}]'") from error
     Console(stderr=True).print(
-        f"{model} is made once, from {settings['base']} and {settings['steps'] * settings['problems']:,} worked "
-        f"solutions, and kept in {base.folder}",
+        f"{model} is trained once, from {settings['base']} and {settings['steps'] * settings['problems']:,} worked "
+        f"solutions, and saved in {base.folder}",
         soft_wrap=True,
         markup=False,
         highlight=False,
@@ -49,4 +49,4 @@ def _make(model: str, base: MadeBase) -> None:
     # a process of its own: what training took goes back to the system before the run begins
     status = subprocess.run([*command, "--out", str(base.folder)], stdout=sys.stderr, check=False).returncode
     if status:
-        raise UserError(f"{model} could not be made: outrider sft ended with status {status}")
+        raise UserError(f"{model} could not be trained: outrider sft ended with status {status}")

@@ -70,7 +70,7 @@ def sft_command(sft: Sft, out: Path) -> int:
             progress.advance(1)
             if learner.passes != passes[-1]:
                 passes.append(learner.passes)
-                progress.say(f"memory ran out in the backward pass: going on with {learner.passes}")
+                progress.say(f"out of memory in the backward pass: continuing with {learner.passes}")
             if 0 < losses.too_long == metrics["too_long"]:
                 progress.say(f"excluded: a problem with more tokens than {holds}; counted")
             if "entropy" in metrics:
@@ -89,9 +89,9 @@ def sft_command(sft: Sft, out: Path) -> int:
     shutil.rmtree(unfinished.folder, ignore_errors=True)
     last = [loss for _, loss in losses.finite[-100:]]
     mean = f"loss {sum(last) / len(last):.4f} over the last {len(last)}" if last else "no loss was finite"
-    skipped = f"; {losses.skipped} updates skipped, their loss or gradient was not finite" if losses.skipped else ""
+    skipped = f"; {losses.skipped} updates skipped because of a non-finite loss or gradient" if losses.skipped else ""
     share = losses.too_long / (sft.steps * sft.problems)
-    left = f"; {share:.1%} of the problems excluded, too long for {holds}" if share else ""
+    left = f"; {share:.1%} of the problems excluded, longer than {holds}" if share else ""
     Console().print(f"{sft.steps} steps; {mean}{skipped}{left}; model in {out}")
     return 0
 
@@ -106,8 +106,8 @@ def _gone_on(unfinished: Checkpoints, sft: Sft, learner: LocalLearner, losses: _
     ]
     if other:
         raise UserError(
-            f"{unfinished.folder} holds the beginning of a training with other settings ({', '.join(other)}); "
-            "remove it, or choose another output folder"
+            f"{unfinished.folder} has an unfinished training with other settings ({', '.join(other)}); remove it, or "
+            "choose another output folder"
         )
     learner.load(checkpoint.folder)
     losses.load_state_dict(checkpoint.state["losses"])

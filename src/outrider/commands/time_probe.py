@@ -47,7 +47,7 @@ def _no_probe(recipe: Recipe) -> str | None:
         return None
     shape = shape_of(local_config(recipe.model) or {})
     if shape is None or shape.parameters > LARGEST:
-        return f"the model has over {LARGEST:,} parameters, or a number that is not known, and there is no GPU"
+        return f"the model has more than {LARGEST:,} parameters, or an unknown number, and there is no GPU"
     return None
 
 

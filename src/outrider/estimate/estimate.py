@@ -30,7 +30,7 @@ def estimate(recipe: Recipe, config: Mapping[str, Any] | None) -> list[str]:
     """The estimate in sentences."""
     rollouts, unbounded = most_rollouts(recipe.explore, recipe.train.problems)
     tokens = rollouts * recipe.sample.max_tokens
-    adds = "adds" if len(unbounded) == 1 else "and the stages behind it add"
+    adds = "adds" if len(unbounded) == 1 else "and the later stages add"
     more = f", and what {unbounded[0]} {adds}" if unbounded else ""
     lines = [
         f"at most {rollouts:,} rollouts and {tokens:,} generated tokens a step{more} "
@@ -40,7 +40,7 @@ def estimate(recipe: Recipe, config: Mapping[str, Any] | None) -> list[str]:
         return [*lines, *service_lines(recipe, _tokens_of(recipe.model))]
     shape = None if config is None else shape_of(config)
     if config is None or shape is None:
-        why = "has no config.json on this machine" if config is None else "is no dense decoder that this knows"
+        why = "has no config.json on this machine" if config is None else "is not a dense decoder of a known kind"
         return [*lines, f"memory: {recipe.model} {why}, so there is no estimate"]
     return [*lines, *_memory_lines(recipe, shape, str(config.get("model_type")), find_devices())]
 
@@ -54,8 +54,8 @@ def lacking(recipe: Recipe, config: Mapping[str, Any] | None) -> str | None:
     responses, there = rollouts * (_ROLLOUT + _TOKEN * recipe.sample.max_tokens), host_memory()
     if there is not None and responses > there:
         return (
-            f"a step has up to {rollouts:,} rollouts, whose responses alone take {responses / GIB:,.0f} GiB of the "
-            f"host's {there / GIB:.1f}; ask for fewer (explore, train.problems)"
+            f"a step has up to {rollouts:,} rollouts, whose responses alone take {responses / GIB:,.0f} of the host's "
+            f"{there / GIB:.1f} GiB; reduce explore or train.problems"
         )
     shape = None if config is None or isinstance(recipe.engine.learner, Tinker) else shape_of(config)
     devices = find_devices()
@@ -93,12 +93,12 @@ def _memory_lines(recipe: Recipe, shape: DecoderShape, model_type: str, devices:
     if on_gpus and taken.host_peak:
         lines += _host_lines(taken, processes)
     if devices is None:
-        return [*lines, "this system does not say how much memory it has"]
+        return [*lines, "the memory of this system is unknown"]
     if devices.host and processes > 1:
         together = needed(setup, shape, model_type, devices) / GIB
         lines.append(f"{processes} processes share the host's memory: {together:.1f} GiB together")
     if on_gpus and processes > devices.number and "WORLD_SIZE" not in os.environ:
-        lines.append(f"{processes} processes need as many GPUs, and this machine has {devices.number}")
+        lines.append(f"{processes} processes need one GPU each, and this machine has {devices.number}")
     return [*lines, verdict(setup, shape, model_type, devices)]
 
 
@@ -107,7 +107,7 @@ def _host_lines(taken: Memory, processes: int) -> list[str]:
     here = int(os.environ.get("LOCAL_WORLD_SIZE", processes))
     there, held = host_memory(), here * sum(taken.host.values())
     need = max(here * taken.loading + taken.checking, held) + here * LIBRARIES
-    parts = f"each process reads the whole model, {taken.loading / GIB:.1f} GiB, before it is shared out"
+    parts = f"each process reads the whole model, {taken.loading / GIB:.1f} GiB, before sharding"
     kept = f", and keeps {_sizes(taken.host)}" if taken.host else ""
     lacks = there is not None and need > there
     of = "" if there is None else f" of {there / GIB:.1f}"
@@ -118,7 +118,7 @@ def _unknown_targets(recipe: Recipe, shape: DecoderShape) -> list[str]:
     lora = recipe.policy.lora
     if lora is None or lora.targets == "all-linear" or all(name in shape.linear for name in lora.targets):
         return []
-    return [f"policy.lora.targets: counted are {', '.join(shape.linear)}, other names are not"]
+    return [f"policy.lora.targets: the estimate counts {', '.join(shape.linear)}, and no other names"]
 
 
 def layout_of(recipe: Recipe, devices: Devices | None) -> Layout:
@@ -139,11 +139,11 @@ def _vllm(recipe: Recipe, engine: Vllm, shape: DecoderShape, processes: int) -> 
     rows = min(engine.in_flight * processes, asked) if engine.servers else asked
     weights = number_bytes(recipe) * shape.parameters / GIB
     stored = kv_cache(recipe, shape, rows * wave(recipe, shape)[1]) / GIB
-    inside = f"vLLM takes {engine.share:g} of that memory beside this, and needs of it"
-    each = "each vLLM server, beside this" if engine.servers else inside
+    inside = f"vLLM takes {engine.share:g} of that memory in addition, and needs"
+    each = "each vLLM server, in addition" if engine.servers else inside
     return (
-        f"{each}: weights {weights:.2f} in {recipe.policy.dtype}, and {stored:.2f} for the KV cache of the "
-        f"{rows:,} rollouts that it is asked for at a time"
+        f"{each}: weights {weights:.2f} in {recipe.policy.dtype}, and {stored:.2f} for the KV cache of {rows:,} "
+        "concurrent rollouts"
     )
 
 

@@ -62,11 +62,11 @@ def verdict(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices
     need = needed(setup, shape, model_type, devices)
     there = f"the {devices.size / GIB:.1f} GiB of {devices.name}"
     if need <= devices.size:
-        return f"fits {there}, with {(devices.size - need) / GIB:.1f} GiB to spare"
+        return f"fits {there}, with {(devices.size - need) / GIB:.1f} GiB free"
     found = least(setup, shape, model_type, devices)
     lacks = f"does not fit: needs {need / GIB:.1f} GiB, more than {there}"
     if found is None:
-        return f"{lacks}, and no option makes it fit{_several(setup, shape, model_type, devices)}"
+        return f"{lacks}, and no option reduces it enough{_several(setup, shape, model_type, devices)}"
     words, less = found
     return f"{lacks}; {words} {less / GIB:.1f} GiB"
 
@@ -80,8 +80,8 @@ def _several(setup: Setup, shape: DecoderShape, model_type: str, devices: Device
                 less = needed(_changed(_sharded(setup, number), changes), shape, model_type, devices)
                 if less <= devices.size:
                     words = " and ".join([_FSDP2.format(number), *(change.words for change in changes)])
-                    return f" here; {number} such GPUs would do: {words}, {less / GIB:.1f} GiB of each"
-    return ": take a smaller model, shorter responses or more memory"
+                    return f" here; {number} such GPUs are enough: {words}, {less / GIB:.1f} GiB per GPU"
+    return ": use a smaller model, shorter responses or more memory"
 
 
 def _changed(setup: Setup, changes: Sequence[Remedy]) -> Setup:
@@ -102,7 +102,7 @@ def least(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) 
             for changes in itertools.product(*chosen):
                 if (less := needed(_changed(setup, changes), shape, model_type, devices)) <= devices.size:
                     words = " and ".join(change.words for change in changes)
-                    return f"{words} {'makes' if count == 1 else 'make'} it", less
+                    return f"{words} {'reduces' if count == 1 else 'reduce'} it to", less
     return None
 
 

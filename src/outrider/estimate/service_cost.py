@@ -63,14 +63,16 @@ def service_lines(recipe: Recipe, write: Callable[[str], int] | None) -> list[st
     step, evaluation = step_tokens(recipe, prompt), evaluation_tokens(recipe, prompt)
     _, unbounded = most_rollouts(recipe.explore, recipe.train.problems)
     more = f", and what {unbounded[0]} adds" if unbounded else ""
-    said = f"{_said(step)} a step{more}; {_said(evaluation)} an evaluation"
-    lines = [f"of the Tinker service {engine.address()}, at most: {said}"]
+    said = f"{_said(step)} per step{more}; {_said(evaluation)} per evaluation"
+    lines = [f"Tinker service {engine.address()}, at most: {said}"]
     if not write:
-        lines.append("  without a tokenizer on this machine, prompts are counted as nothing")
+        lines.append("  without a tokenizer on this machine, prompt tokens are not counted")
     if engine.prices is None:
-        return [*lines, "  with engine.learner.tinker.prices this would be a sum of money"]
+        return [*lines, "  set engine.learner.tinker.prices to estimate the cost"]
     a_step, an_evaluation = (_price(tokens, engine.prices) for tokens in (step, evaluation))
-    lines.append(f"  at these prices at most {a_step:.4g} a step{more}, and {an_evaluation:.4g} an evaluation")
+    lines.append(
+        f"  cost at these prices, at most: {a_step:.4g} per step{more}, and {an_evaluation:.4g} per evaluation"
+    )
     if recipe.train.steps is not None and not unbounded:
         times = evaluations(recipe)
         total = recipe.train.steps * a_step + times * an_evaluation

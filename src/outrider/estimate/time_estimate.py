@@ -55,17 +55,17 @@ def amount_lines(recipe: Recipe) -> list[str]:
     samples = f"{evaluate.n} samples" + (" and a greedy one" if evaluate.greedy else "")
     lines = []
     if most.training is not None:
-        more = f", and those of {' and '.join(most.unbounded)}, which have no bound" if most.unbounded else ""
+        more = f", plus those of {' and '.join(most.unbounded)} (unbounded)" if most.unbounded else ""
         lines = [f"training: at most {most.training:,} generated tokens{more}"]
     if recipe.train.seconds is not None:
-        lines += [f"training: at most {recipe.train.seconds:g} seconds, without evaluating and saving"]
+        lines += [f"training: at most {recipe.train.seconds:g} seconds, without evaluation and checkpoints"]
     if not most.evaluations:
         return [*lines, "evaluation: none"]
     each = f"{evaluate.problems:,} problems with {samples}"
-    most_tokens = f"at most {most.evaluation:,} generated tokens beside those of training"
+    most_tokens = f"at most {most.evaluation:,} generated tokens, in addition to training"
     # shorter responses make more steps of the same tokens, and so more evaluations
     by_step = recipe.train.evaluate_every > 0 and recipe.train.steps is None
-    more = ", and more by train.evaluate_every if responses end earlier" if by_step else ""
+    more = ", more with train.evaluate_every if responses are shorter" if by_step else ""
     return [*lines, f"evaluation: {most.evaluations} of {each}, {most_tokens}{more}"]
 
 

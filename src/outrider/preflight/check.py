@@ -52,7 +52,7 @@ class Preflight(NamedTuple):
         """
         if self.refused:
             first, *others = self.refused
-            more = f"; and {len(others)} more, which `outrider validate` lists" if others else ""
+            more = f"; and {len(others)} more, listed by `outrider validate`" if others else ""
             raise UserError(f"{first}{more}")
         return self
 
@@ -88,12 +88,12 @@ def preflight(task: Task, wanted: Wanted, model: str | None, policy: PolicyOptio
     different = len({problem.id for problem in train})
     if wanted.per_step is not None and different < wanted.per_step:
         refused.append(
-            f"train.problems: a step wants {wanted.per_step} different problems, and task {task.name!r} has "
-            f"{different} to train on"
+            f"train.problems: a step needs {wanted.per_step} different problems, and task {task.name!r} has "
+            f"{different} training problems"
         )
     if wanted.evaluate is not None and len(heldout) < wanted.evaluate.problems:
         notices.append(
-            f"evaluate.problems asks for {wanted.evaluate.problems:,} held-out problems, and there are {len(heldout):,}"
+            f"evaluate.problems is {wanted.evaluate.problems:,}, but there are {len(heldout):,} held-out problems"
             + (f" beyond the first {wanted.evaluate.skip:,} (evaluate.skip)" if wanted.evaluate.skip else "")
         )
     for side, problems in (("training", train), ("held-out", heldout)):
@@ -105,7 +105,8 @@ def preflight(task: Task, wanted: Wanted, model: str | None, policy: PolicyOptio
         if short := len(found.long) - len(none_left):
             notices.append(
                 f"{short:,} of {len(problems):,} {side} prompts leave fewer than sample.max_tokens "
-                f"({wanted.max_tokens:,}) of the model's {prompts.context:,} tokens: their responses end earlier"
+                f"({wanted.max_tokens:,}) of the model's {prompts.context:,} tokens of context: their responses end "
+                "earlier"
             )
     return Preflight(refused, notices, long=long)
 
@@ -141,8 +142,8 @@ def _too_long(table: Table, prompts: Prompts, max_tokens: int) -> frozenset[tupl
 def _no_room(prompt: LongPrompt, table: Table | None, context: int) -> Fault:
     from outrider.preflight.prompts import Fault
 
-    hint = "" if table is None else "; skip: long leaves such rows out and counts them"
-    why = f"its prompt of {prompt.tokens:,} tokens leaves no room in the model's context of {context:,}"
+    hint = "" if table is None else "; skip: long excludes and counts such rows"
+    why = f"its prompt of {prompt.tokens:,} tokens fills the model's context of {context:,}"
     return Fault(prompt.problem, why + hint)
 
 

@@ -34,7 +34,7 @@ def _without_tokenizer(model: str) -> str:
         return "torch is not installed"
     base = made_base(model)
     if base is not None and not base.made:
-        return f"the model {model} is made on first use"
+        return f"the model {model} is trained on first use"
     here = looks_local(model_folder(model)) or local_config(model) is not None
     return "" if here else f"the model {model} is not on this machine"
 

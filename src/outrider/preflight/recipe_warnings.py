@@ -40,8 +40,8 @@ def _without_a_limit(recipe: Recipe) -> Iterator[str]:
     verifier = getattr(recipe.task, "verifier", None)
     if isinstance(verifier, PooledVerifier) and not verifier.pooled:
         yield (
-            "the reward function can be called in this process alone, where it has no time limit: if it "
-            "hangs, the run hangs; a function of a module is called in processes that can be killed"
+            "the reward function can only be called in this process, without a time limit: if it hangs, the run "
+            "hangs; a function of a module is called in processes that can be killed"
         )
 
 
@@ -106,8 +106,9 @@ def _uneven(recipe: Recipe) -> Iterator[str]:
     for stream, chain in recipe.credit.items():
         if split(chain).baseline.goal is not None:
             yield (
-                f"credit.{stream} states a goal in which all problems count the same, but learn.minibatches is "
-                f"{recipe.learn.minibatches}: a problem counts less in an update whose others have many rollouts"
+                f"credit.{stream} assumes that all problems have equal weight, but learn.minibatches is "
+                f"{recipe.learn.minibatches}: a problem has less weight in an update in which others have many "
+                "rollouts"
             )
 
 
@@ -116,18 +117,23 @@ def _too_short(recipe: Recipe) -> Iterator[str]:
     if not steps:
         return
     if learn.warm(steps - 1, steps * learn.minibatches * learn.epochs - 1) < 1:
-        yield f"learn.warmup is {learn.warmup}, and the run ends in it, after {steps} steps (train.steps)"
+        yield f"learn.warmup is {learn.warmup}, but the run ends during warm-up, after {steps} steps (train.steps)"
     for stream, chain in recipe.credit.items():
         for i, link in enumerate(chain):
             first = getattr(link, "first_step", 1)
             if first > steps:
-                yield f"credit.{stream}.{i} acts from step {first} on, and the run ends after {steps} (train.steps)"
+                yield (
+                    f"credit.{stream}.{i} is active from step {first} on, but the run ends after {steps} (train.steps)"
+                )
 
 
 def _crowded(recipe: Recipe, cores: int) -> Iterator[str]:
     if recipe.train.ranks > cores:
         are = f"are {cores} cores" if cores > 1 else "is 1 core"
-        yield f"train.ranks is {recipe.train.ranks}, but there {are} for them; they will wait for each other"
+        yield (
+            f"train.ranks is {recipe.train.ranks}, but there {are} for them; the ranks share cores and wait for "
+            "each other"
+        )
 
 
 def _mostly_evaluation(recipe: Recipe, heldout: int | None) -> Iterator[str]:
@@ -147,7 +153,7 @@ def _mostly_evaluation(recipe: Recipe, heldout: int | None) -> Iterator[str]:
     if tokens > OUT_OF_PROPORTION * budget:
         are = f"{times} evaluations" if times > 1 else "evaluation"
         yield (
-            f"the {are} may generate {tokens:,} tokens, {tokens / budget:,.0f} times the {budget:,} of the training "
-            f"(evaluate.problems={evaluate.problems}, evaluate.n={evaluate.n}); make them smaller, or fewer: "
+            f"the {are} may generate {tokens:,} tokens, {tokens / budget:,.0f} times the training budget of "
+            f"{budget:,} (evaluate.problems={evaluate.problems}, evaluate.n={evaluate.n}); reduce them, or set "
             "evaluate.before=false"
         )

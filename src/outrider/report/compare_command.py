@@ -71,7 +71,7 @@ def compared(paths: Sequence[Path], columns: Mapping[str, str] | None = None) ->
     found = [(path, run, one) for path, run in zip(paths, opened, strict=True) for one in by_model(run)]
     try:
         if len(found) < _FEWEST:
-            raise UserError("a comparison needs at least two runs; of one run there is `outrider report`")
+            raise UserError("a comparison needs at least two runs; for one run use `outrider report`")
         runs = _named_apart(found)
         report, told = comparison(runs)
         commands = {run.name: shown_by(path) for run, (path, _, _) in zip(runs, found, strict=True)}

@@ -29,7 +29,7 @@ _VERIFIED = "outcome IN ('correct', 'incorrect', 'unparseable')"
 def sentences(run: RunData) -> str:
     """Paragraphs: how good the policy is, or which of several models is best; what could not be verified or was cut."""
     if not run.evaluations:
-        return "There are no rollouts, so nothing can be said of the policy."
+        return "There are no rollouts, so pass@k is unknown."
     first = _best(run.models) if len(run.models) > 1 else _how_good(run)
     return "\n\n".join(filter(None, [first, _counted(run)]))
 
@@ -48,7 +48,7 @@ def tables(run: RunData) -> list[TableBlock]:
     shown = shown if len(shown) <= MOST_PARTS else parts[-1:]
     note = f"{_drawn(evaluation)} {_COVERS}"
     if len(shown) < len(parts):
-        note += f" {len(parts) - len(shown)} parts more are in the table under The evaluation."
+        note += f" {len(parts) - len(shown)} more rows are in the table of the chapter The evaluation."
     kinds = list(dict.fromkeys(part.kind for part in shown if part.kind))
     title, first = f"By {' and '.join(kinds)}" if kinds else "All problems", ", ".join(kinds)
     return [_table("opening-scores", title, first, [(part.name, part, evaluation) for part in shown], note)]
@@ -66,7 +66,7 @@ def differences_table(models: Mapping[str, Evaluation]) -> TableBlock | None:
     if not found:
         return None
     table = decision_table(found)
-    note = f"{table.note} {best} was chosen as the best of the same numbers, so the differences lean to too large."
+    note = f"{table.note} {best} was chosen as the best from the same numbers, so the differences are biased upwards."
     title = f"Paired differences from {best}"
     return replace(table, id="opening-differences", title=title, columns=["model", *table.columns[1:]], note=note)
 
@@ -132,9 +132,9 @@ def _how_good(run: RunData) -> str:
     evaluation = run.evaluations[step]
     told = _numbers(evaluation)
     if not told:
-        return "No response has a verdict, so how good the policy is cannot be told."
+        return "No response has a verdict, so pass@k is unknown."
     several = len(run.evaluations) > 1
-    when = f"At step {step:,}, the last of {len(run.evaluations)} that were evaluated, " if several else ""
+    when = f"At step {step:,}, the last of {len(run.evaluations)} evaluations, " if several else ""
     text = f"{when}{told}."
     return text if text.startswith("pass") else f"{text[0].upper()}{text[1:]}"
 
@@ -144,7 +144,7 @@ def _best(models: Mapping[str, Evaluation]) -> str:
     best, found = _pairs(models)
     told = _numbers(models[best])
     if not told:
-        return f"No response of the {len(models)} models has a verdict, so which of them is best cannot be told."
+        return f"No response of the {len(models)} models has a verdict, so the best model is unknown."
     text = f"Of {len(models)} models, `{best}` is best: {told}."
     if not found:
         return f"{text} It has no problem in common with the others."
@@ -217,12 +217,12 @@ def _counted(run: RunData) -> str:
         return ""
     lacking = counts["n"] - counts["verified"]
     verified = (
-        f"{percent(lacking / counts['n'])} of the {counts['n']:,} responses could not be verified and are in no number"
+        f"{percent(lacking / counts['n'])} of the {counts['n']:,} responses could not be verified and are excluded"
         if lacking
         else f"All {counts['n']:,} responses were verified"
     )
     if not counts["known"]:
-        return f"{verified}; which were truncated is not known."
+        return f"{verified}; truncation is unknown."
     if not counts["truncated"]:
         return f"{verified}; none was truncated."
     return f"{verified}; {percent(counts['truncated'] / counts['known'])} were truncated."

@@ -27,7 +27,7 @@ def open_any(path: Path, columns: Mapping[str, str] | None = None) -> RunData:
     """
     if not path.exists() or is_run(path):
         if columns:
-            raise UserError(f"{path} is no dump of another framework, so its columns cannot be named")
+            raise UserError(f"{path} is not a dump of another framework, so its columns cannot be mapped")
         return open_run(path)
     refuse_bench(path)
     result = read(path, columns=columns)

@@ -78,7 +78,7 @@ def _pass_at_k(run: RunData, comparison: Comparison | None, evaluation: bool) ->
     columns = ["", *named, *([] if comparison is None else ["change"])]
     note = f"{_counted(run.evaluations[steps[-1]])} {_COVERS}"
     if len(named) > 1 and comparison is None:
-        note += " The two evaluations have no problem in common, so there is no paired change."
+        note += " The two evaluations have no problem in common, so the paired change is unknown."
     title = "pass@k on held-out problems" if not evaluation else "pass@k"
     return TableBlock("opening-pass-at-k", title, columns, body, note, units)
 
@@ -100,7 +100,10 @@ def _of_training(run: RunData) -> TableBlock:
     curves = early_and_late(run)
     ks = sorted({k for curve in curves.values() for k in shown_ks(curve)})
     body: list[list[CellValue]] = [[f"pass@{k}", *(_known(curve.get(k)) for curve in curves.values())] for k in ks]
-    note = f"There is no evaluation: these are first draws of the groups of training, whose problems differ. {_COVERS}"
+    note = (
+        "There is no evaluation: pass@k is that of the first stage's rollouts in training groups, whose problems "
+        f"differ. {_COVERS}"
+    )
     title = "pass@k of training groups"
     return TableBlock("opening-pass-at-k", title, ["", *curves], body, note if body else "", in_percent(*curves))
 
@@ -151,7 +154,7 @@ def reward(run: RunData) -> Figure:
         "SELECT upto, avg(reward) FILTER (isfinite(reward)) AS reward, avg(success) AS success FROM seen "
         "GROUP BY upto ORDER BY upto",
     )
-    note = "All rollouts of a step, of every stage."
+    note = "All rollouts of a step, from all stages."
     if known(columns["reward"]):
         lines = [series("reward", columns["upto"], columns["reward"])]
         return Figure(empty.id, empty.title, "line", "step", "reward of a rollout", lines, note=note)

@@ -36,8 +36,8 @@ def report_files(out: Path, name: str) -> ReportFiles:
     if out.suffix.lower() in PAGES:
         return ReportFiles(out, out.with_suffix(".json"))
     raise UserError(
-        f"--out {out} is neither a folder nor a page: name a file that ends in .html, or a folder, which is made "
-        "where its name has no dot"
+        f"--out {out} is neither a folder nor a page: name a file that ends in .html, or a folder (created if its "
+        "name has no dot)"
     )
 
 

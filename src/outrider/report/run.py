@@ -96,7 +96,10 @@ def _opened(path: Path, db: duckdb.DuckDBPyConnection) -> RunData:
     tokenizer = path / "model" / "tokenizer.json" if files.kind == "run" else None
     metrics = _or_notice(notices, {}, lambda: columns(folder.metrics()))
     if replayed := sum(int(np.nansum(metrics[name])) for name in metrics if name.endswith("-replay/replayed")):
-        notices.append(f"{replayed:,} replayed rollouts were trained on and are in no number here, weights included")
+        notices.append(
+            f"{replayed:,} replayed rollouts were trained on; all numbers here, weights of groups "
+            "included, exclude them"
+        )
     return RunData(
         name,
         db,
@@ -236,7 +239,9 @@ def _files(path: Path, notices: list[str]) -> _Files:
         raise UserError(f"nothing at {path} can be read; {notices[0]}")
     runs, plain = ([file for file in kinds if kinds[file] == kind] for kind in ("run", "plain"))
     if runs and plain:
-        notices += [f"{file} was skipped: it is of the plain form, and the others are of a run" for file in plain]
+        notices += [
+            f"{file} was skipped: it holds plain rollouts, while the other files belong to a run" for file in plain
+        ]
     if notices:
         notices[:] = [f"{sentence} ({len(runs or plain)} of {len(result)} files are read)" for sentence in notices]
     return _Files("run", runs) if runs or not plain else _Files("plain", plain)
@@ -250,7 +255,7 @@ def _rollout_files(path: Path) -> list[Path]:
     rollouts = path / "rollouts"
     files = sorted((rollouts if rollouts.is_dir() else path).glob("[!.]*.parquet"))
     if not files and not (path / "config.yaml").is_file():
-        raise UserError(f"{path} holds neither a run nor Parquet files with rollouts")
+        raise UserError(f"{path} is neither a run folder nor has Parquet files with rollouts")
     return files
 
 
@@ -259,7 +264,7 @@ def _kind(path: Path) -> str:
     try:
         found = path.stat()
     except OSError as error:
-        return f"it is no whole Parquet file ({error.strerror})"
+        return f"it is not a complete Parquet file ({error.strerror})"
     return _kind_of(path, found.st_size, found.st_mtime_ns)
 
 
@@ -269,7 +274,7 @@ def _kind_of(path: Path, size: int, changed: int) -> str:
     try:
         schema = pq.read_schema(path)
     except (pa.ArrowException, OSError) as error:
-        return f"it is no whole Parquet file ({str(error).splitlines()[0][:120]})"
+        return f"it is not a complete Parquet file ({str(error).splitlines()[0][:120]})"
     version = (schema.metadata or {}).get(_VERSION)
     if version is not None:
         text = version.decode("utf-8", "replace")
@@ -278,7 +283,7 @@ def _kind_of(path: Path, size: int, changed: int) -> str:
         missing = [name for name in SCHEMA.names if name not in schema.names and name not in VERSIONS[text]]
         return f"it has no column {missing[0]}" if missing else "run"
     missing = [f.name for f in PLAIN if not f.nullable and f.name not in schema.names]
-    return f"it holds no rollouts of the plain form (no column {', '.join(missing)})" if missing else "plain"
+    return f"it has no plain rollouts (missing columns: {', '.join(missing)})" if missing else "plain"
 
 
 def _connect() -> duckdb.DuckDBPyConnection:

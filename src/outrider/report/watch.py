@@ -47,11 +47,11 @@ def watch(
         try:
             seen = files_in(folders)
             served.take(make())
-            say(f"The report is at {address} and follows the run; Ctrl-C ends it.")
+            say(f"The report is at {address} and is updated with the run; press Ctrl-C to stop.")
             while True:
                 seen = _follow(make, folders, served, seen)
         except KeyboardInterrupt:
-            say("The watch has ended; the run goes on by itself.")
+            say("Stopped serving the report; the run continues.")
 
 
 @dataclass
@@ -87,7 +87,9 @@ def serving(served: Served, port: int) -> Iterator[str]:
         server = ThreadingHTTPServer(("127.0.0.1", port), _handler(served))
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise UserError(f"cannot serve the report on port {port}: {reason}; --port takes another one.") from error
+        raise UserError(
+            f"cannot serve the report on port {port}: {reason}; choose another port with --port."
+        ) from error
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
     try:
@@ -132,7 +134,7 @@ def _handler(served: Served) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             # a page of another site could point its own host name at this address (DNS rebinding) and read the rollouts
             if self.headers.get("Host", "").rpartition(":")[0] not in ("localhost", "127.0.0.1"):
-                self._answer(403, "text/plain", b"This report is for the machine that it is on.")
+                self._answer(403, "text/plain", b"This report is served to its own machine only.")
                 return
             match urlsplit(self.path).path:
                 case "/":
@@ -142,7 +144,7 @@ def _handler(served: Served) -> type[BaseHTTPRequestHandler]:
                     news = {"version": served.version, "error": served.error}
                     self._answer(200, "application/json", json.dumps(news).encode())
                 case _:
-                    self._answer(404, "text/plain", b"There is only /.")
+                    self._answer(404, "text/plain", b"Not found; the report is at /.")
 
         def _answer(self, status: int, kind: str, body: bytes) -> None:
             self.send_response(status)

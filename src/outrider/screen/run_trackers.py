@@ -47,7 +47,7 @@ class RunTrackers:
         try:
             found = examine()
         except Exception as error:  # noqa: BLE001 - the run has ended well, and `outrider report` says what is wrong
-            self._say(f"warning: trackers get no findings, as the run cannot be examined: {_reason(error)}")
+            self._say(f"warning: trackers get no findings, because the run cannot be checked: {_reason(error)}")
             return
         self._each(lambda tracker: tracker.table(step, FINDINGS, found))
 
@@ -63,8 +63,8 @@ class RunTrackers:
             except Exception as error:  # noqa: BLE001 - whatever it raises: a view of the run must not end it
                 del self._open[name]
                 self._say(
-                    f"warning: tracker {name!r} failed and gets nothing more ({_reason(error)}); "
-                    "the run goes on, and its folder has everything"
+                    f"warning: tracker {name!r} failed and is stopped ({_reason(error)}); the run continues, and its "
+                    "folder has all data"
                 )
 
 

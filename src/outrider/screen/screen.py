@@ -85,7 +85,9 @@ class Screen:
         """
         overall = evaluation.overall
         if not overall.problems or not overall.pass_at:
-            raise UserError(f"task {self._recipe.task.name!r} holds out no problems, so there is nothing to evaluate")
+            raise UserError(
+                f"task {self._recipe.task.name!r} has no held-out problems, so there is nothing to evaluate"
+            )
         self._progress.evaluated()
         largest = max(overall.pass_at)
         rates = "  ".join(f"pass@{k} {overall.pass_at[k].value:.3f}" for k in sorted({1, largest}))
@@ -131,7 +133,7 @@ class Screen:
             console.print(as_table(result, title=f"{self._recipe.name} on held-out {self._recipe.task.name}"))
         tokens = folder.metrics()[-1]["tokens"] if folder.metrics() else 0
         console.print(
-            f"{len(folder.metrics())} steps, {tokens:,.0f} generated tokens; everything is in {self._out}",
+            f"{len(folder.metrics())} steps, {tokens:,.0f} generated tokens; results are in {self._out}",
             highlight=False,
         )
 

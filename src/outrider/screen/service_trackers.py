@@ -55,7 +55,7 @@ def open_wandb(run: Path, config: Mapping[str, Any], step: int, tracking: Tracki
             config=dict(config),
         )
     except wandb.errors.Error as error:
-        raise UserError(f"wandb refuses: {error} Without an account or a network, set WANDB_MODE=offline.") from error
+        raise UserError(f"wandb failed: {error} Without an account or a network, set WANDB_MODE=offline.") from error
     return Service(client, wandb.Table)
 
 
@@ -72,7 +72,7 @@ def open_trackio(run: Path, config: Mapping[str, Any], step: int, tracking: Trac
     try:
         client = trackio.init(project=project, group=run.name, name=name, config=dict(config))
     except ValueError as error:
-        raise UserError(f"trackio refuses project {project!r} (train.tracking.project): {error}") from error
+        raise UserError(f"trackio rejected project {project!r} (train.tracking.project): {error}") from error
     return Service(client, trackio.Table)
 
 

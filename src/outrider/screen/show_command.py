@@ -48,11 +48,11 @@ def show_command(run: Path, step: int | None, shown: Shown, name: str, locate: L
     steps = folder.rollouts.steps(name)
     if not steps:
         names = folder.rollouts.names()
-        raise UserError(f"{run} holds no {name} rollouts ({nearest(name, names) if names else 'nor any others'})")
+        raise UserError(f"{run} has no {name} rollouts ({nearest(name, names) if names else 'nor any others'})")
     step = steps[-1] if step is None else step
     if step not in steps:
         close = min(steps, key=lambda known: abs(known - step))
-        raise UserError(f"{run} holds no {name} rollouts of step {step}; the nearest is step {close}")
+        raise UserError(f"{run} has no {name} rollouts of step {step}; the nearest step is {close}")
     rollouts = shown.of(folder.rollouts.read(step, name))
     tokenizer = tokenizer_of(folder.path, _model(folder), locate)
     Console().print(rollouts_to_read(rollouts, shown.n, tokenizer, f"{name}, step {step}: ", shown.full))
@@ -99,7 +99,7 @@ class _Texts(NamedTuple):
         shown = [rollouts[i * len(rollouts) // n] for i in range(n)] if len(rollouts) > n else rollouts
         title = f"{len(shown)} of {len(rollouts)} rollouts"
         if any(rollout.observations for rollout in rollouts):
-            title += "; «…» was observed"
+            title += "; «…» is text of the environment"
         by_id = {rollout.id: rollout for rollout in rollouts}
         rows = []
         for r in shown:

@@ -47,7 +47,7 @@ class Shown(NamedTuple):
         begins = [rollout for rollout in rollouts if rollout.problem_id.startswith(self.problem)]
         if not begins:
             known = sorted({rollout.problem_id for rollout in rollouts})
-            raise UserError(f"no rollout is of a problem {self.problem!r}; {nearest(self.problem, known)}")
+            raise UserError(f"no rollout of problem {self.problem!r}; {nearest(self.problem, known)}")
         return [rollout for rollout in begins if rollout.problem_id == self.problem] or begins
 
 
@@ -60,5 +60,5 @@ def _with(name: str, value: str, valued: Sequence[tuple[str, Rollout]]) -> list[
     kept = [rollout for own, rollout in valued if own == value]
     if not kept:
         known = sorted({own for own, _ in valued})
-        raise UserError(f"no such rollout has the {name} {value!r} ({nearest(value, known)})")
+        raise UserError(f"no rollout with the {name} {value!r} ({nearest(value, known)})")
     return kept

@@ -27,10 +27,11 @@ class SignalWatch:
         found: dict[str, str] = {}
         if rollouts and all(rollout.truncated for rollout in rollouts):
             found["truncated"] = (
-                f"all {len(rollouts)} responses are truncated, so no answer is complete; raise sample.max_tokens"
+                f"all {len(rollouts)} responses are truncated, so no response has a complete answer; raise "
+                "sample.max_tokens"
             )
         if len(rewards) > 1 and len(set(rewards)) == 1:
-            found["equal"] = f"all {len(rewards)} rewards are {rewards[0]:g}, so no response is preferred to another"
+            found["equal"] = f"all {len(rewards)} rewards are {rewards[0]:g}, so every advantage is 0"
         elif metrics.get("learn/updates") == 0:
             found["no update"] = "no update: no response has an advantage"
         self._streaks = Counter({name: self._streaks[name] + 1 for name in found})

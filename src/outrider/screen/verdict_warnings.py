@@ -14,7 +14,7 @@ UNPARSEABLE = 0.5  # of those not truncated; a base model that still learns the 
 _ADVICE = {
     Outcome.TIMEOUT: "the verifier's limit may be too short for this machine",
     Outcome.ERROR: "the verifier fails",
-    Outcome.UNPARSEABLE: "prompt and verifier may not agree on how an answer is written",
+    Outcome.UNPARSEABLE: "the prompt may ask for another answer format than the verifier expects",
 }
 
 
@@ -59,6 +59,6 @@ class VerdictWatch:
             return []
         self._reached = True  # reported once
         return [
-            f"no success in {len(scores)} responses, whose scores go from {low:.3g} to {high:.3g}; what counts as a "
-            "success (success_at of a function) may be out of reach"
+            f"no success in {len(scores)} responses, whose scores range from {low:.3g} to {high:.3g}; the threshold "
+            "of success (success_at of a function) may be out of reach"
         ]

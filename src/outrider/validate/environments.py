@@ -28,17 +28,17 @@ class EnvironmentsCompared(NamedTuple):
         """In words.
 
         >>> EnvironmentsCompared(8, [], [], 16).sentence
-        'environments: 8 problems were played twice, 16 turns were answered, and the same was said to the same turns'
+        'environments: 8 problems were played twice, with 16 turns answered; both plays were identical'
         """
-        told = f"environments: {self.played} problems were played twice, {self.answered} turns were answered"
+        told = f"environments: {self.played} problems were played twice, with {self.answered} turns answered"
         if self.failed:
             return f"{told}; {len(self.failed)} failed, such as {self.failed[0]}"
         if self.otherwise:
             return (
-                f"{told}; {len(self.otherwise)} went otherwise, such as {self.otherwise[0]}: a recipe that branches "
-                "finds no environment to go on in"
+                f"{told}; {len(self.otherwise)} differed between the two plays, such as {self.otherwise[0]}: "
+                "branching recipes need environments that repeat their replies"
             )
-        return f"{told}, and the same was said to the same turns"
+        return f"{told}; both plays were identical"
 
 
 def compare_environments(task: TurnTask, problems: Sequence[Problem]) -> EnvironmentsCompared:

@@ -47,22 +47,26 @@ def as_markdown(report: TaskReport) -> str:
     options = report.options
     parts = [
         f"# Validation of the task {options.task.name}",
-        f"**{verdict(report).capitalize()}.** Up to {options.rejected:.1%} of a side's gold answers may be rejected. "
-        "Refused are rows that the task cannot use; verified, gold answers that can be verified; foreign, those of "
-        "the next problem, written otherwise, that are accepted as correct too. Same and near are "
-        f"pairs of texts: near where at least {options.near:.0%} of the {options.ngram}-grams of either are in both. "
-        "Tokens: the median of the prompts' lengths; too long are those that leave too little room to respond.",
+        f"**{verdict(report).capitalize()}.** Up to {options.rejected:.1%} of the gold answers of a side may be "
+        "rejected. Refused: rows that the task cannot use. Verified: gold answers that can be verified. Foreign: "
+        "gold answers of the next problem, written differently, that are also accepted as correct. Same and near: "
+        f"pairs of texts; near if at least {options.near:.0%} of the {options.ngram}-grams of either are in both. "
+        "Tokens: median prompt length. Too long: prompts that leave too little context for a response.",
         markdown(HEADINGS, [counts(checked) for checked in report.sides]),
     ]
     for checked in report.sides:
         parts += side_sections(checked)
     if report.refused:
         sentences = "\n".join(f"- {code(sentence, 300)}" for sentence in report.refused)
-        parts += ["## What a run would refuse", sentences]
+        parts += ["## Errors that would stop a run", sentences]
     if report.environments is not None:
         parts += ["## Environments", f"{report.environments.sentence}."]
     if report.across is not None:
-        parts += ["## On both sides", overlap(report.across), *repeat_sections(report.across)]
+        parts += [
+            "## Overlap of training and held-out problems",
+            overlap(report.across),
+            *repeat_sections(report.across),
+        ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -72,29 +76,30 @@ def side_sections(checked: Checked) -> list[str]:
     parts = [f"## {side.name.capitalize()}: `{side.source}`"]
     if checked.graded.rejected:
         rows = [verified_row(one) for one in checked.graded.rejected]
-        parts += ["Gold answers that the task's own verifier rejects:", markdown(VERIFIED, rows)]
+        parts += [
+            "Gold answers that the task's own verifier rejects (false rejects, or wrong gold answers):",
+            markdown(VERIFIED, rows),
+        ]
     if checked.graded.foreign:
         rows = [verified_row(one) for one in checked.graded.foreign[:SHOWN]]
         some = f", the first {SHOWN} of {len(checked.graded.foreign):,}" if len(checked.graded.foreign) > SHOWN else ""
         parts += [
-            f"Gold answers of the next problem that are accepted as correct here{some}:",
+            f"Gold answers of the next problem that are accepted here (possible false accepts){some}:",
             markdown(VERIFIED, rows),
         ]
     if checked.graded.without:
-        parts.append(f"{checked.graded.without:,} problems have no gold answer that could be verified.")
+        parts.append(f"{checked.graded.without:,} problems have no verifiable gold answer.")
     if side.refused:
         parts += ["Rows that the task refuses:", "\n".join(f"- {code(sentence, 300)}" for sentence in side.refused)]
     if side.skipped:
-        parts.append(
-            f"{side.skipped:,} rows without an answer or a question are skipped, as the task says (skip: empty)."
-        )
+        parts.append(f"{side.skipped:,} rows without an answer or a question are skipped (skip: empty).")
     parts += repeat_sections(checked.within)
     if set(checked.levels) != {""}:
         rows = [(level or "(none)", f"{n:,}") for level, n in sorted(checked.levels.items())]
         parts += ["Problems by level:", markdown(("level", "problems"), rows)]
     if lengths is not None and lengths.too_long:
         rows = [(entry.place, entry.problem.id, f"{n:,}") for entry, n in lengths.too_long]
-        context = f"Prompts that leave too little of the context of {lengths.context:,} tokens:"
+        context = f"Prompts that leave too few of the context's {lengths.context:,} tokens:"
         parts += [context, markdown(("place", "id", "tokens"), rows)]
     return parts if len(parts) > 1 else [*parts, "Nothing to report."]
 
@@ -147,8 +152,8 @@ def overlap(across: Repeats) -> str:
     equal, close = ({pair.second for pair in pairs} for pairs in (across.same, across.near))
     cut = f" (stopped at {MOST_PAIRS:,} pairs)" if across.cut else ""
     return (
-        f"Held-out problems that are also in the training set: {len(equal):,} of {heldout:,} as they are, "
-        f"{len(close - equal):,} more nearly so{cut}."
+        f"Held-out problems that are also in the training set: {len(equal):,} of {heldout:,} identical, "
+        f"{len(close - equal):,} more nearly identical{cut}."
     )
 
 

@@ -47,7 +47,7 @@ def _print(report: TaskReport, out: Path | None) -> None:
         console.print(overlap(report.across), markup=False, highlight=False)
     if report.environments is not None:
         console.print(report.environments.sentence, markup=False, highlight=False, soft_wrap=True)
-    _list(console, list(report.refused), "a run would refuse", out)
+    _list(console, list(report.refused), "errors that would stop a run", out)
     for side, graded, *_ in report.sides:
         if side.skipped:
             console.print(f"{side.source}: {side.skipped:,} rows are skipped as empty", soft_wrap=True)
@@ -59,5 +59,5 @@ def _list(console: Console, lines: Sequence[str], of: str, out: Path | None) -> 
     for line in lines[:SHOWN]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     if len(lines) > SHOWN:
-        where = "--out DIR keeps them all" if out is None else f"all are in {out / 'validate.md'}"
+        where = "--out DIR writes all of them" if out is None else f"all are in {out / 'validate.md'}"
         console.print(f"… and {len(lines) - SHOWN:,} more {of} ({where})", soft_wrap=True)

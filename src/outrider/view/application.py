@@ -230,7 +230,7 @@ class Application:
     def _run(self, request: Request) -> OpenedRun:
         index: int = request.path_params["run"]
         if index >= len(self.runs):
-            raise UserError(f"there is no run {index}; the last is {len(self.runs) - 1}")
+            raise UserError(f"run {index} does not exist; the last is {len(self.runs) - 1}")
         run = self.runs[index]
         run.refresh()
         return run
@@ -256,7 +256,7 @@ def _named(run: OpenedRun, request: Request, name: str = "id") -> Row:
     asked = request.query_params
     group, _, member = asked.get(name, "").rpartition("/")
     if not member.isdecimal() or not asked.get("step", "").isdecimal():
-        raise UserError(f"a rollout is named by split, step and {name}, as ?split=train&step=3&{name}=GROUP/0")
+        raise UserError(f"a rollout needs split, step and {name}, as in ?split=train&step=3&{name}=GROUP/0")
     return find(run, asked.get("split", "train"), int(asked["step"]), group, int(member))
 
 
@@ -268,7 +268,7 @@ def _over(request: Request) -> str:
     """
     over = request.query_params.get("over") or "step"
     if over not in ("step", "tokens"):
-        raise UserError(f"curves cannot be drawn over {over!r}, but over step or tokens")
+        raise UserError(f"over is {over!r}, but should be step or tokens")
     return over
 
 

@@ -16,11 +16,14 @@ EVIDENCE: Mapping[str, tuple[str, str]] = {
     "truncation": ("the longest rollouts", "rollouts?sort=-tokens"),
     "length drift": ("the longest rollouts", "rollouts?split=train&sort=-tokens"),
     "verifier suspicion": ("rollouts that could not be parsed", "rollouts?verdict=unparseable"),
-    "entropy collapse": ("rollouts of the lowest entropy", "rollouts?split=train&sort=entropy"),
+    "entropy collapse": ("rollouts with the lowest entropy", "rollouts?split=train&sort=entropy"),
     "saturation": ("rollouts of the last steps", "rollouts?split=train&sort=-step"),
     "no rise": ("rollouts of the last steps", "rollouts?split=train&sort=-step"),
-    "repeated problems": ("problems with most rollouts", "problems?order=most+rollouts"),
-    "reward without success": ("rewarded and incorrect", "rollouts?verdict=incorrect&sort=-reward"),
+    "repeated problems": ("problems with the most rollouts", "problems?order=most+rollouts"),
+    "reward without success": (
+        "incorrect rollouts with the highest rewards",
+        "rollouts?verdict=incorrect&sort=-reward",
+    ),
     "stale sampler": ("rollouts of the last steps", "rollouts?split=train&sort=-step"),
 }
 """For findings that have such rollouts or problems, words and an address within the run."""

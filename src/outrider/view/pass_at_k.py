@@ -89,7 +89,7 @@ def _counted(run: OpenedRun) -> BeforeAfter | None:
             "last steps": ("train", trained[-fifth], trained[-1]),
         }
         note = (
-            f"There is no evaluation: these are the problems of the first and of the last {fifth} training "
+            f"There is no evaluation: pass@k is that of the problems of the first and of the last {fifth} training "
             f"{'step' if fifth == 1 else 'steps'}, which differ. 95 % intervals over problems."
         )
     else:
@@ -104,7 +104,7 @@ def _counted(run: OpenedRun) -> BeforeAfter | None:
 def _by_model(run: OpenedRun, models: list[str], step: int) -> BeforeAfter | None:
     found = [_curve(run, "evaluate", step, step, model) for model in models]
     rows = {f"pass@{k}": [curve.get(k) for curve in found] for k in sorted({k for curve in found for k in curve})}
-    note = "95 % intervals over problems. Paired differences: outrider compare of this dump."
+    note = "95 % intervals over problems. For paired differences, run outrider compare on this dump."
     return BeforeAfter(models, rows, note, by_model=True) if _known(rows) else None
 
 

@@ -99,18 +99,20 @@ class ProblemHistory(NamedTuple):
         if drawn and not tried:
             rollouts = sum(step.rollouts for step in drawn)
             steps = len({step.step for step in drawn})
-            return f"Training drew {_times(rollouts, 'rollout')} of it in {_times(steps, 'step')}; none has a verdict."
+            return (
+                f"Training sampled {_times(rollouts, 'rollout')} of it in {_times(steps, 'step')}; none has a verdict."
+            )
         if not drawn:
-            return "It was not trained on."
+            return "Training did not sample it."
         if not solved:
-            return f"Training tried it in {_times(len(tried), 'step')} and never solved it."
+            return f"Training sampled it in {_times(len(tried), 'step')} and never solved it."
         since = [step for step in tried if step.step > solved[-1].step]
         lost = f"; {_times(len(since), 'later step')} had no success" if since else ""
         if len(tried) == 1:
-            return f"Training tried it once, in step {tried[0].step}, and solved it {tried[0].shown}."
+            return f"Training sampled it once, in step {tried[0].step}, and solved it {tried[0].shown}."
         return (
-            f"Training solved it first in step {solved[0].step}, last in step {solved[-1].step}, "
-            f"in {len(solved)} of {_times(len(tried), 'step')} that tried it{lost}."
+            f"Training solved it first in step {solved[0].step}, last in step {solved[-1].step}, in {len(solved)} of "
+            f"{_times(len(tried), 'step')} with rollouts of it{lost}."
         )
 
     def _evaluated(self) -> str:
@@ -121,7 +123,7 @@ class ProblemHistory(NamedTuple):
         if first is last:
             return f"The evaluation of step {first.step} solved it {first.shown}."
         solved = [step for step in steps if step.correct]
-        lost = f"; the last success is that of step {solved[-1].step}" if solved and solved[-1].step < last.step else ""
+        lost = f"; the last success is at step {solved[-1].step}" if solved and solved[-1].step < last.step else ""
         words = f"Evaluations solved it {first.shown} at step {first.step} and {last.shown} at step {last.step}"
         return f"{words}{lost}."
 
@@ -140,7 +142,7 @@ def problem_history(run: OpenedRun, problem: str) -> ProblemHistory:
         [problem],
     )
     if not rows:
-        raise UserError(f"{run.name} has no rollout of a problem {problem!r}")
+        raise UserError(f"{run.name} has no rollout of problem {problem!r}")
     steps = [
         ProblemStep(
             row["split"],

@@ -25,7 +25,7 @@ def pass_rates(history: ProblemHistory) -> list[Figure]:
         return []
     if predicted:
         series.append(Series("predicted", [step.step for step in predicted], [_known(s.predicted) for s in predicted]))
-    unit = "share of the rollouts of a step that are correct; band: 95 % interval of each step (Wilson)"
+    unit = "share of correct rollouts per step; band: 95 % Wilson interval of each step"
     return [Figure("pass-rate", "Pass rate", "line", "step", unit, series, y_range=(0.0, 1.0), percent="y")]
 
 

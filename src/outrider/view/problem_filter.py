@@ -11,17 +11,17 @@ from outrider.errors import UserError, nearest
 from outrider.view.rollout_filter import Condition, page_of
 
 KINDS = {
-    "lost": "solved before, but not in the last step that verified it",
-    "newly solved": "not solved in the first step that verified it, and solved in the last",
-    "never solved": "verified, and never solved",
-    "still solved": "solved in the first and in the last step that verified it",
+    "lost": "solved earlier, but not in the last step with verdicts",
+    "newly solved": "not solved in the first step with verdicts, solved in the last",
+    "never solved": "verified, but never solved",
+    "still solved": "solved in the first and in the last step with verdicts",
     "not verified": "no rollout has a verdict",
 }
 """What became of a problem, with what that means; each problem is of one kind."""
 USES = {
-    "trained on": "its rollouts were drawn for training",
-    "held out": "its rollouts were drawn for evaluations alone",
-    "trained on and evaluated": "its rollouts were drawn for both",
+    "trained on": "rollouts in training only",
+    "held out": "rollouts in evaluations only",
+    "trained on and evaluated": "rollouts in both",
 }
 """What a problem was used for, with what that means; each problem has one use."""
 ORDERS = {
@@ -63,14 +63,14 @@ class ProblemFilter:
         known = [*FILTERS, "order", "page"]
         for name in asked:
             if name not in known:
-                raise UserError(f"problems have no filter {name!r}; {nearest(name, known)}")
+                raise UserError(f"unknown filter {name!r} of problems; {nearest(name, known)}")
         filters = {name: asked[name] for name in FILTERS if asked.get(name)}
         for name, values in _KNOWN.items():
             if name in filters and filters[name] not in values:
                 raise UserError(f"{name} is {filters[name]!r}; {nearest(filters[name], values)}")
         order = asked.get("order") or cls.order
         if order not in ORDERS:
-            raise UserError(f"problems cannot be listed by {order!r}; {nearest(order, ORDERS)}")
+            raise UserError(f"order is {order!r}; {nearest(order, ORDERS)}")
         return cls(filters, order, page_of(asked))
 
     def condition(self, without: str = "") -> Condition:

@@ -88,7 +88,7 @@ class RolloutFilter:
         if used not in ("", *USED):
             raise UserError(f"used is {used!r}, but should be yes or no")
         if sort.removeprefix("-") not in ("", *SORTS):
-            raise UserError(f"rollouts cannot be sorted by {sort!r}; {nearest(sort.removeprefix('-'), SORTS)}")
+            raise UserError(f"sort is {sort!r}; {nearest(sort.removeprefix('-'), SORTS)}")
         return cls(filters, asked.get("text", ""), used, sort, page_of(asked))
 
     def condition(self) -> Condition:

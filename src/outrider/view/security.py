@@ -70,7 +70,7 @@ class Guard:
         if not self.token:
             if host_of(request.headers) in LOOPBACK:
                 return None
-            return PlainTextResponse("This page is for the machine that it is on.", 403)
+            return PlainTextResponse("This page is served to its own machine only.", 403)
         given = request.query_params.get("token")
         if given is not None and hmac.compare_digest(given.encode(), self.token.encode()):
             answer = RedirectResponse(str(request.url.remove_query_params("token")), 303)
@@ -79,7 +79,7 @@ class Guard:
         kept = request.cookies.get(cookie, "")
         if hmac.compare_digest(kept.encode(), self.token.encode()):
             return None
-        return PlainTextResponse("This page needs the token that `outrider view` has printed.", 403)
+        return PlainTextResponse("This page needs the token printed by `outrider view`.", 403)
 
 
 def host_of(headers: Headers) -> str:

@@ -111,7 +111,7 @@ def _bound(host: str, port: int) -> socket.socket:
         bound.bind((host, port))
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise UserError(f"cannot serve on port {port} of {host}: {reason}; --port takes another one") from error
+        raise UserError(f"cannot serve on port {port} of {host}: {reason}; choose another port with --port") from error
     return bound
 
 

@@ -7,22 +7,21 @@ from collections.abc import Mapping
 from outrider.view.problem_filter import KINDS, USES
 
 WORDS: Mapping[str, str] = {
-    "split": "What rollouts were drawn for: train, evaluate (samples on evaluation problems) or greedy (one response "
-    "to each of these, always the most likely token).",
-    "level": "The group of problems that the task puts the problem in, such as its difficulty.",
-    "stage": "The part of the recipe that asked for the rollout: its place and its name.",
-    "stream": "Rollouts whose losses are averaged together; main, unless the recipe trains on others apart, such as "
-    "branches.",
+    "split": "Purpose of the rollouts: train, evaluate (samples on held-out problems) or greedy (one greedy response "
+    "to each held-out problem).",
+    "level": "Category of the problem given by the task, such as its difficulty.",
+    "stage": "Component of the recipe that requested the rollout: its position and its name.",
+    "stream": "Rollouts with a loss of their own: main, and branches if the recipe separates them.",
     "used for": "; ".join(f"{name}: {meaning}" for name, meaning in USES.items()) + ".",
     "status": "; ".join(f"{name}: {meaning}" for name, meaning in KINDS.items())
-    + ". Steps are evaluations where the problem was evaluated, else training steps.",
-    "steps": "Evaluations that verified the problem, or training steps where it was not evaluated; the rates, the "
-    "change and the successes are of the same steps.",
-    "first, best, last": "The pass rates of the first step, of the best one and of the last one.",
-    "change": "The last pass rate less the first, in percentage points.",
-    "solved in": "The first and the last step with a success.",
-    "steps since": "Steps that verified the problem after its last success, all without one.",
-    "predicted": "The pass rate that a stage expected before the step, from earlier steps alone.",
-    "not trained on": "Rollouts that no update used, for one of the reasons that each of them tells.",
+    + ". Steps are evaluations; for problems that were never evaluated, training steps.",
+    "steps": "Number of evaluations with verdicts of the problem; training steps if it was never evaluated. Rates, "
+    "change and successes use the same steps.",
+    "first, best, last": "Pass rates in the first, the best and the last step.",
+    "change": "Last minus first pass rate, in percentage points.",
+    "solved in": "First and last step with a success.",
+    "steps since": "Steps with verdicts of the problem after its last success.",
+    "predicted": "Pass rate predicted by a stage before the step, from earlier steps only.",
+    "not trained on": "Rollouts that no update used; each rollout names the reason.",
 }
 """A sentence for each word."""

@@ -19,11 +19,11 @@ _PROBLEMS, _SAMPLES = 100, 16  # maximum whose texts are compared
 _ORDER = 4  # words that make a phrase
 
 _TEXT = (
-    "Expected number of distinct answers among k answers to a problem. Correct and incorrect answers both count, so a "
-    "better policy has fewer distinct answers; a policy with fewer distinct answers and no higher pass@1 explores "
-    "less. Texts are compared by words: the share of phrases of {order} words that no other sample of the problem "
-    "contains (novelty), the share of a text that occurs in other samples (overlap, as in self-BLEU), and texts that "
-    "repeat an earlier sample exactly."
+    "Expected number of distinct answers among k samples of a problem. Correct and incorrect answers both count, so "
+    "a better policy can have fewer distinct answers. Fewer distinct answers without a higher pass@1 mean less "
+    "exploration. Texts are compared by words. Novelty is the share of phrases of {order} words that occur in no other "
+    "sample of the problem. Overlap is the share of a text that occurs in other samples, as in self-BLEU. Repeated "
+    "texts equal an earlier sample exactly."
 )
 
 
@@ -48,7 +48,7 @@ def section(compared: Sequence[ComparedRun]) -> Section | None:
     rows = [_row(one, k, curves[one.name], chosen) for one in there]
     if not lines and all(cell is None for row in rows for cell in row[1:]):
         return None
-    texts = f"{len(chosen):,} of the {len(common):,} problems and the first {min(k, _SAMPLES)} samples of each"
+    texts = f"{len(chosen):,} of the {len(common):,} problems, and the first {min(k, _SAMPLES)} samples of each"
     note, units = f"Texts: {texts}. Intervals are over problems.", in_percent(*_COLUMNS[1:])
     table = TableBlock("answers", "Answers and texts", _COLUMNS, rows, note, units)
     return Section(

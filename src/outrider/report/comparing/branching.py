@@ -14,9 +14,9 @@ from outrider.report.sections.analysis import Analysed, read_analysis
 _PREFIX = "branching_"
 _USUAL = "branching_95"
 _TEXT = (
-    "How many tokens a policy could plausibly go on with: the size of the smallest set that holds {mass} % of the "
-    "probability, in the mean over all positions. Intervals are 95 % bootstrap over problems. Policies are those that "
-    "`outrider analyse tokens` was run with, which are not stopped at equal tokens."
+    "Branching factor: the size of the smallest set of next tokens that holds {mass} % of the probability, averaged "
+    "over all positions. Intervals are 95 % bootstrap intervals over problems. The policies are those analysed by "
+    "`outrider analyse tokens`; they are not cut at equal tokens."
 )
 
 

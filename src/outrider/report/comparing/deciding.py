@@ -12,23 +12,22 @@ from outrider.report.sections.seen import cell, in_percent
 
 _SHOWN = 20  # problems in a table
 _TEXT = (
-    "A problem is won by a run if its pass rate there is higher than in the first run, `{first}`, and lost if it is "
-    "lower. Clearly means that the two pass rates of this one problem differ significantly by Fisher's exact test, "
-    "with 5 % false discoveries among those that are counted (Benjamini and Hochberg). Where there are few samples of "
-    "each problem, hardly any can be.\n\n"
-    "Decisive is the smallest number of problems without which the interval of the difference includes 0, where those "
-    "that favour the better run most are removed first (Broderick, Giordano and Meager 2020). A small number says "
-    "that the difference rests on few problems.\n\n"
-    "Where the difference is undecided, needed says how many problems like these, or how many samples of each of "
-    "these, would detect it with a power of 80 %, if the true difference is the one that was seen."
+    "A run wins a problem if its pass rate is higher than that of the first run, `{first}`, and loses the problem if "
+    "its pass rate is lower. A problem is clearly won or lost if the two pass rates by Fisher's exact test, at a "
+    "false discovery rate of 5 % (Benjamini and Hochberg). With few samples per problem, few problems can be "
+    "significant.\n\nDecisive is the smallest number of problems whose removal makes the interval of the difference "
+    "include 0. The problems that favour the better run most are removed first (Broderick, Giordano and Meager "
+    "2020). A small number means that the difference depends on few problems.\n\nIf the difference is not significant, "
+    "needed is the number of similar problems, or of samples of each of these problems, that would detect a "
+    "difference of the observed size with a power of 80 %."
 )
 _WORDS = (
-    "Clearly: the difference is significant on that problem alone. Decisive: the fewest problems without which the "
-    "interval includes 0."
+    "Clearly: the difference is significant on that problem alone (Fisher's exact test). Decisive: the smallest "
+    "number of problems whose removal makes the interval include 0."
 )
 _PARTS_NOTE = (
-    "Percentage points with 95 % intervals in brackets. The p-values are adjusted by Holm for all rows and columns: "
-    "below 0.05 a part differs significantly. The intervals are not adjusted."
+    "Percentage points with 95 % intervals in brackets. The p-values are adjusted by Holm over all rows and columns; "
+    "a part differs significantly if p is below 0.05. The intervals are not adjusted."
 )
 
 
@@ -40,7 +39,7 @@ def section(compared: Sequence[ComparedRun], found: Sequence[PairedRuns]) -> Sec
     runs = {one.name: one for one in compared}
     tables = [decision_table(found), *(parts_table(one) for one in found if one.parts)]
     tables += [table for one in found if (table := problems_table(one, runs)).rows]
-    return Section("deciding", "Which problems decide it", _TEXT.format(first=found[0].first), [], tables)
+    return Section("deciding", "Problems that decide the difference", _TEXT.format(first=found[0].first), [], tables)
 
 
 def decision_table(found: Sequence[PairedRuns]) -> TableBlock:
@@ -54,10 +53,13 @@ def decision_table(found: Sequence[PairedRuns]) -> TableBlock:
         rows.append([one.other, known_interval(d.difference), *counts, d.needed_problems, d.needed_samples])
     columns = ["run", *names, *needed]
     filled = [i for i in range(len(columns)) if i <= len(names) - 1 or any(row[i] is not None for row in rows)]
-    note = f"Minus {found[0].first}, of {joined_leading(found)}; 95 % intervals over problems in brackets. {_WORDS}"
+    note = (
+        f"Difference from {found[0].first} in {joined_leading(found)}; 95 % intervals over problems in brackets. "
+        f"{_WORDS}"
+    )
     units: dict[str, Unit] = {"difference": "points"}
     shown = [[row[i] for i in filled] for row in rows]
-    return TableBlock("decision", "How many problems decide it", [columns[i] for i in filled], shown, note, units)
+    return TableBlock("decision", "Number of deciding problems", [columns[i] for i in filled], shown, note, units)
 
 
 def joined_leading(found: Sequence[PairedRuns]) -> str:
@@ -113,8 +115,8 @@ def problems_table(found: PairedRuns, runs: Mapping[str, ComparedRun]) -> TableB
     columns = ["problem", "test set", "level", found.first, found.other, "difference"]
     filled = [i for i in range(len(columns)) if i not in (1, 2) or any(row[i] is not None for row in rows)]
     units: dict[str, Unit] = {**in_percent(found.first, found.other), "difference": "points"}
-    note = f"The {_SHOWN} with the largest differences of {len(apart):,} that differ." if len(apart) > _SHOWN else ""
-    title = f"Problems on which {found.other} and {found.first} differ most"
+    note = f"The {_SHOWN} largest differences, of {len(apart):,} problems that differ." if len(apart) > _SHOWN else ""
+    title = f"Problems with the largest differences between {found.other} and {found.first}"
     return TableBlock(
         "problems", title, [columns[i] for i in filled], [[row[i] for i in filled] for row in rows], note, units
     )

@@ -12,14 +12,14 @@ from outrider.report.content import CellValue, Figure, Section, Series, TableBlo
 from outrider.report.sections.frontier import defined, interval_series, known_interval
 
 _TEXT = (
-    "Each run minus the first one, `{first}`, on the held-out problems that both have. Intervals are 95 % bootstrap "
-    "over problems, paired: they say whether the difference would stay on other problems of this kind. They do not "
-    "cover the seeds of the runs, so a difference here may be one of seeds and not of methods (`outrider bench` "
-    "repeats recipes over seeds); and of twenty intervals where nothing differs, one excludes 0 by chance."
+    "Each run minus the first one, `{first}`, on the held-out problems that both have. Intervals are paired 95 % "
+    "bootstrap intervals over problems: they cover the choice of problems, not the seeds of the runs. A difference "
+    "can therefore come from the seed and not from the method; `outrider bench` repeats recipes over seeds. Of "
+    "twenty intervals without a true difference, one excludes 0 by chance."
 )
 
 
-_UNITS = "Percentage points, and nats of the entropy, with 95 % intervals in brackets."
+_UNITS = "Percentage points (entropy: nats), with 95 % intervals in brackets."
 
 
 def section(first: ComparedRun, found: Sequence[PairedRuns], told: Sequence[str]) -> Section:

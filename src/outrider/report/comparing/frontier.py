@@ -10,9 +10,9 @@ from outrider.report.content import Figure, Section, Series
 from outrider.report.sections.frontier import Curve, interval_series, points_of
 
 _TEXT = (
-    "pass@1 is the mean pass rate; pass@k is the probability that at least one of k samples is correct. A run whose "
-    "curve begins higher and ends lower has sharpened what it had and lost some of what it could. Bands are 95 % "
-    "bootstrap over problems of each run by itself; the paired intervals above say better whether runs differ."
+    "pass@1 is the mean pass rate; pass@k is the probability that at least one of k samples is correct. A curve that "
+    "starts higher and ends lower belongs to a sharpened policy that lost coverage. Bands are 95 % bootstrap "
+    "intervals over problems, each run by itself. Use the paired intervals above to see whether runs differ."
 )
 
 
@@ -47,7 +47,7 @@ def _plane(curves: dict[str, dict[int, Curve]], k: int) -> list[Figure]:
         x, y = ([curve[n].value for _, curve in path] for n in (1, k))
         lines.append(Series(name, x, y, hover=[f"step {step:,}" for step, _ in path]))
     title = f"pass@1 against pass@{k}"
-    note = "Along training, as far as there are evaluations; right is sharper, up is wider."
+    note = "One point per evaluation along training: right is a higher pass@1, up is a higher coverage."
     return [Figure("plane", title, "line", "pass@1", f"pass@{k}", lines, note=note, percent="xy")]
 
 

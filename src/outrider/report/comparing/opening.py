@@ -44,5 +44,5 @@ def _pass_at_k(compared: Sequence[ComparedRun]) -> TableBlock:
     if not ks:  # greedy decoding alone
         names = ["greedy"]
         rows = [[one.name, known_interval(one.evaluation.overall.greedy)] for one in compared if one.evaluation]
-    note = "Last evaluation within the common number of tokens; 95 % intervals over problems, each run by itself."
+    note = "Last evaluation within the common token budget; 95 % intervals over problems, each run by itself."
     return TableBlock("opening-pass-at-k", "pass@k of each run", ["run", *names], rows, note, in_percent(*names))

@@ -95,16 +95,13 @@ def paired_runs(first: ComparedRun, other: ComparedRun) -> PairedRuns | str:
     """The last evaluations of two runs, or a sentence with the reason why nothing can be paired."""
     for unknown in (first, other):
         if unknown.evaluation is None:
-            return (
-                f"`{unknown.name}` has no evaluation to compare, so `{other.name}` cannot be paired with "
-                f"`{first.name}`."
-            )
+            return f"`{unknown.name}` has no evaluation, so the pair `{other.name}` and `{first.name}` is not compared."
     assert first.evaluation is not None
     assert other.evaluation is not None
     try:
         return pair(first.name, first.evaluation, other.name, other.evaluation)
     except UserError:
-        return f"`{other.name}` and `{first.name}` have no problem in common, so nothing can be paired."
+        return f"`{other.name}` and `{first.name}` have no problem in common, so no paired difference exists."
 
 
 def _as_sample(tally: Tally) -> Tally:

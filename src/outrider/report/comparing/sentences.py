@@ -30,7 +30,7 @@ def better(found: PairedRuns) -> str:
     Those quantities come first of which the interval excludes 0.
     """
     if not found.overall:
-        return f"`{found.other}` and `{found.first}` have no quantity in common, so neither can be said to be better."
+        return f"`{found.other}` and `{found.first}` have no metric in common, so they are not compared."
     parts: list[str] = []
     ordered = dict(sorted(found.overall.items(), key=lambda item: not item[1].excludes_zero))
     for what, change in ordered.items():
@@ -106,7 +106,7 @@ def _counts(found: PairedRuns) -> str:
     if once:
         return text
     if not clear:
-        return f"{text} On none of them the difference is significant by itself."
+        return f"{text} On none of them is the difference significant by itself."
     who = f"`{found.other}` is better on {decision.clearly_won:,} and worse on {decision.clearly_lost:,}"
     return f"{text} On {clear:,} of them the difference is significant by itself: {who}."
 
@@ -121,17 +121,18 @@ def decided(found: PairedRuns) -> str:
         carried = "problem that favours" if decision.decisive == 1 else f"{decision.decisive:,} problems that favour"
         return f"Without the {carried} `{favoured}` most, the interval of {what} would include 0."
     if decision.needed_problems is None:
-        return f"The two have equal {what} on average." if not decision.difference.value else ""
+        return f"Both runs have equal {what} on average." if not decision.difference.value else ""
     size = percent(abs(decision.difference.value)).removesuffix(" %")
     text = (
-        f"{what[0].upper() + what[1:] if not found.sampled else what} is undecided: if the true difference is the "
-        f"{size} points seen, about {decision.needed_problems:,} problems like these would detect it (power 80 %)"
+        f"{what[0].upper() + what[1:] if not found.sampled else what} does not differ significantly: a true "
+        f"difference of the observed {size} points would be detected with about {decision.needed_problems:,} similar "
+        "problems (power 80 %)"
     )
     if not found.sampled:
         return f"{text}."
     if decision.needed_samples is None:
-        return f"{text}; more samples of these problems alone would not."
-    return f"{text}, or about {decision.needed_samples:,} samples of each of these."
+        return f"{text}; more samples of these problems alone would not be enough."
+    return f"{text}, or about {decision.needed_samples:,} samples of each of these problems."
 
 
 def _others(found: PairedRuns) -> str:
@@ -142,7 +143,7 @@ def _others(found: PairedRuns) -> str:
     there = [(what, interval) for what, interval in known if not math.isnan(interval.value)]
     differ = [f"{what} ({_unit(what, i)})" for what, i in there if i.excludes_zero]
     same = [what for what, i in there if not i.excludes_zero]
-    parts = [f"Significantly different besides: {joined(differ)}."] * bool(differ)
+    parts = [f"Also significantly different: {joined(differ)}."] * bool(differ)
     parts += [f"Not significantly different: {joined(same)}."] * bool(same)
     return " ".join(parts)
 

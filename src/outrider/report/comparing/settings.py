@@ -11,13 +11,11 @@ from outrider.report.comparing.cut_runs import ComparedRun
 from outrider.report.content import CellValue, Section, TableBlock
 
 _TEXT = (
-    "Training is compared at equal generated tokens, {budget:,.0f}: the smallest total. Each run is read as if it had "
-    "been stopped by the first step that reached that; what it did later is not on this page. What evaluations cost is "
-    "not counted."
+    "Training is compared at equal generated tokens, {budget:,.0f}: the smallest total of all runs. Each run is cut "
+    "after the first step that reaches this number; later steps are not on this page. Tokens of evaluations are not "
+    "counted."
 )
-_UNTRAINED = (
-    "None of these runs was trained here, or none says how many tokens it generated; they are compared as they are."
-)
+_UNTRAINED = "None of these runs has training with known token counts, so the runs are compared in full."
 _TOLD = ("name", "model", "seed")  # in the table of runs
 _LABELS = ("paper", "summary", "from_setting", "from_profile")
 
@@ -27,7 +25,7 @@ def section(compared: Sequence[ComparedRun], budget: float) -> Section:
     sentences = [_UNTRAINED if math.isnan(budget) else _TEXT.format(budget=budget)]
     sentences += [sentence for one in compared if (sentence := _unequal(one, budget))]
     table = _settings(compared)
-    return Section("compared", "How they are compared", "\n\n".join(sentences), [], [table] if table else [])
+    return Section("compared", "How runs are compared", "\n\n".join(sentences), [], [table] if table else [])
 
 
 def facts(compared: Sequence[ComparedRun]) -> dict[str, CellValue]:
@@ -58,15 +56,15 @@ def _unequal(one: ComparedRun, budget: float) -> str:
     if math.isnan(budget):
         return ""
     if not len(one.tokens_S):
-        why = "does not say how many tokens its training generated" if one.total_steps else "was not trained here"
-        return f"`{one.name}` {why}, so it is compared as it is."
+        why = "has no token counts of its training" if one.total_steps else "has no training"
+        return f"`{one.name}` {why}, so it is compared in full."
     if one.step is None:
-        return f"`{one.name}` has no evaluation up to there, so only its training is compared."
+        return f"`{one.name}` has no evaluation before the cut, so only its training is compared."
     if one.step < one.steps_S[-1]:
         there = one.tokens_at(one.step)
         return (
-            f"`{one.name}` was evaluated last at step {one.step:,}, {there:,.0f} tokens: its held-out numbers are "
-            f"those after {there / budget:.0%} of the tokens."
+            f"The last evaluation of `{one.name}` is at step {one.step:,}, after {there:,.0f} tokens: its held-out "
+            f"numbers are those after {there / budget:.0%} of the tokens."
         )
     return ""
 

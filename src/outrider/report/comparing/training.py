@@ -12,18 +12,15 @@ from outrider.report.sections import budget, entropy, groups
 from outrider.report.sections.seen import KINDS
 
 _BUDGET = (
-    "Every run spent about the same; what differs is where, and what came back. A first success is that of a group "
-    "that had none: it is what exploration is for."
+    "All runs have about the same number of tokens; their use and return differ. A first success is the first one of "
+    "its group: exploration aims at first successes."
 )
 _GROUPS = (
-    "Where a rollout is measured against its group, only mixed groups, with successes and failures, have a signal. "
-    "Groups are those of all stages of a step, on the problems that each run drew, so runs that choose their problems "
-    "are not on the same ones."
+    "With a group baseline, only mixed groups, with successes and failures, have a signal. The figure counts the "
+    "groups of all stages of a step, on the problems that each run sampled. Runs that choose their problems have "
+    "groups on different problems."
 )
-_ENTROPY = (
-    "Nats per sampled token, in training. Entropy is what exploration draws from; which run bought more with it stands "
-    "under the differences."
-)
+_ENTROPY = "Entropy in nats per sampled token, in training. The section Differences shows which run gained more."
 
 
 def sections(compared: Sequence[ComparedRun]) -> list[Section]:

@@ -15,11 +15,11 @@ from outrider.report.content import CellValue, Figure, RolloutsOf, Section, Seri
 from outrider.report.sections.seen import cell
 
 _TEXT = (
-    "A problem is unsolved by a run if none of its first {k} samples is correct (all runs have {k} samples). Training "
-    "moves problems in both directions: a problem that is unsolved in one run only can be solved by the others. "
-    "Unsolved does not mean unsolvable: the pass rate of one such problem is at most {bound:.3g} with 95 % confidence, "
-    "and among many problems some are unsolved by chance. The table gives the expected number of them that {k} more "
-    "samples would solve."
+    "A problem is unsolved by a run if none of its first {k} samples is correct (all runs have {k} samples). "
+    "Training moves problems in both directions: other runs can solve a problem that one run does not. Unsolved does "
+    "not mean unsolvable: the pass rate of one such problem is at most {bound:.3g} with 95 % confidence, and among "
+    "many problems some are unsolved by chance. The table gives the expected number of unsolved problems that {k} "
+    "more samples would solve."
 )
 _COUNTS = (
     "SELECT problem_id, any_value(level) AS level, count(*) AS n, sum(success)::BIGINT AS c FROM samples "
@@ -52,9 +52,7 @@ def section(compared: Sequence[ComparedRun]) -> Section | None:
         return None
     problems = frozenset().union(*(s.parts.unsolved | s.parts.solved | s.parts.undecided for s in sets.values()))
     text = [_TEXT.format(k=k, bound=float(pass_rate_bound(k))), _excluded(decided, problems)]
-    text += [
-        f"`{one.name}` is not included, because its rollouts are not on disk." for one in compared if one not in there
-    ]
+    text += [f"`{one.name}` is excluded, because its rollouts are not on disk." for one in compared if one not in there]
     figures, tables = [], [_sizes(sets, decided)]
     if MODELS[0] <= len(sets) <= MODELS[1]:
         result = overlap({name: s.parts for name, s in sets.items()})
@@ -78,7 +76,7 @@ def sets_of(one: ComparedRun, k: int) -> Sets:
 def _excluded(decided: frozenset[str], problems: frozenset[str]) -> str:
     missing = len(problems) - len(decided)
     compared = f"{len(decided):,} problems are compared"
-    return f"{compared}; {missing:,} without samples, or with too few, are excluded." if missing else f"{compared}."
+    return f"{compared}; {missing:,} problems with no or too few samples are excluded." if missing else f"{compared}."
 
 
 def _sizes(sets: Mapping[str, Sets], decided: frozenset[str]) -> TableBlock:
@@ -89,10 +87,10 @@ def _sizes(sets: Mapping[str, Sets], decided: frozenset[str]) -> TableBlock:
         alone, all_of_them = problems.difference(*others), problems.intersection(*others)
         again = len(problems) * sets[name].luck
         rows.append([name, len(problems), len(alone), len(all_of_them), cell(again)])
-    columns = ["run", "unsolved", "by this run alone", "by all runs", "solved by as many samples again"]
+    columns = ["run", "unsolved", "by this run only", "by all runs", "expected solved by k more samples"]
     note = (
-        "The last column is what pass rates as spread as those of this run (a beta distribution, fitted to all its "
-        "problems) lead to expect; it leans to too many where some problems cannot be solved at all."
+        "The last column is the number expected from a beta distribution fitted to the pass rates of all problems of "
+        "this run. The number is biased upwards if some problems cannot be solved at all."
     )
     return TableBlock("sizes", "Unsolved problems of each run", columns, rows, note)
 
@@ -105,14 +103,16 @@ def _picture(overlaps: Overlap, k: int) -> Figure:
         for model in overlaps.models
     ]
     note = f"{len(overlaps.solved_by_all):,} problems are solved by every run."
-    return Figure("sets", f"Unsolved by {k} samples", "sets", "runs that fail", "problems", series, note=note)
+    return Figure(
+        "sets", f"Unsolved by {k} samples", "sets", "runs that do not solve them", "problems", series, note=note
+    )
 
 
 def _regions(overlaps: Overlap) -> TableBlock:
     rows: list[list[CellValue]] = [[", ".join(region), size] for region, size in overlaps.sizes.items()]
     rows.append(["none", len(overlaps.solved_by_all)])
     return TableBlock(
-        "regions", "Problems by the runs that leave them unsolved", ["unsolved by exactly", "problems"], rows
+        "regions", "Problems by the set of runs that do not solve them", ["unsolved by exactly", "problems"], rows
     )
 
 
@@ -122,7 +122,7 @@ def _members(sets: Mapping[str, Sets], decided: frozenset[str], runs: Mapping[st
     failing = {p: [name for name, s in sets.items() if p in s.parts.unsolved] for p in decided}
     order = sorted((p for p in decided if failing[p]), key=lambda p: (-len(failing[p]), failing[p], p))
     rows: list[list[CellValue]] = [[_place(p, runs[failing[p][0]]), levels[p], ", ".join(failing[p])] for p in order]
-    return TableBlock("members", "Which they are", ["problem", "level", "unsolved by"], rows)
+    return TableBlock("members", "Unsolved problems", ["problem", "level", "unsolved by"], rows)
 
 
 def _place(problem: str, one: ComparedRun) -> RolloutsOf:

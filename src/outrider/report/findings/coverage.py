@@ -9,10 +9,13 @@ from outrider.measure.compare import paired
 from outrider.measure.evaluation import pass_values
 from outrider.report.content import Finding
 from outrider.report.data import RunData
-from outrider.report.findings.base import Lacking, numbers, percent
+from outrider.report.findings.base import Lacking, numbers
 from outrider.report.findings.view import SCORABLE, SUCCESS, for_training, splits
 
-NEEDS = "two evaluations with several samples of the same 30 problems or more, or as many that training visited twice"
+NEEDS = (
+    "two evaluations with several samples each of the same 30 or more problems, or 30 or more problems that training "
+    "visited twice"
+)
 
 MIN_PROBLEMS = 30  # percentile intervals over fewer problems are too narrow (measure.bootstrap)
 MIN_K = 4  # pass@2 is hardly coverage
@@ -38,9 +41,9 @@ def find(run: RunData) -> Finding | None:
     return Finding(
         name="coverage narrowing",
         severity="act" if -many.value >= LOSS else "watch",
-        sentence=f"pass@1 rose by {100 * one.value:.1f} points [{100 * one.low:.1f}, {100 * one.high:.1f}], and "
-        f"pass@{k} fell by {-100 * many.value:.1f} points [{-100 * many.high:.1f}, {-100 * many.low:.1f}]{since}: "
-        f"{source}, {many.problems} problems.",
+        sentence=f"pass@1 rose by {100 * one.value:.1f} points (95 % CI {100 * one.low:.1f} to {100 * one.high:.1f}), "
+        f"and pass@{k} fell by {-100 * many.value:.1f} points (95 % CI {-100 * many.high:.1f} to "
+        f"{-100 * many.low:.1f}){since}: {source}, {many.problems} problems.",
         numbers={
             "k": k,
             **numbers("pass_at_1", one),
@@ -48,17 +51,18 @@ def find(run: RunData) -> Finding | None:
             "problems": many.problems,
             "falls_from_k": crossing if crossing else np.nan,
         },
-        threshold="The paired 95 % interval over problems lies above 0 for pass@1 and below 0 for pass@k, at the "
-        f"maximum k that both have; act from a loss of {percent(LOSS)} on. The interval covers the choice of "
-        "problems, not the seed of the run; what was lost before the first evaluation is not seen.",
+        threshold="pass@1 rises and pass@k falls significantly (paired 95 % intervals over problems), at the largest "
+        f"k that both evaluations have; act if pass@k falls by {100 * LOSS:.0f} points or more. The intervals do "
+        "not cover the seed of the run. Losses before the first evaluation are not measured.",
         advice=[
             *for_training(
                 run,
-                "Train on the pass@k objective: recipe passk-training or choose-slope3.",
-                "Spend on hard problems: recipe dars-hw-breadth gives those with few successes more rollouts.",
-                "Learn from rare successes again, where problems come back: recipe prefix-replay.",
+                "Optimise pass@k: recipe passk-training or choose-slope3.",
+                "Allocate more rollouts to hard problems: recipe dars-hw-breadth.",
+                "Continue from prefixes of rare successes in later epochs: recipe prefix-replay.",
             ),
-            "Use an earlier checkpoint where many samples are taken: outrider evaluate it at this k.",
+            "Use an earlier checkpoint if you sample many responses per problem; compare checkpoints with "
+            "outrider evaluate at this k.",
         ],
     )
 
@@ -90,7 +94,7 @@ def _evaluations(run: RunData) -> Seen | None:
 
 def _visits(run: RunData) -> Seen:
     if any("skip" in stage for stage in run.config.get("explore", ())):
-        raise Lacking("two evaluations: the stage skip chose which problems came back by how they went")
+        raise Lacking("two evaluations (visits are biased, because the stage skip chooses problems by their outcomes)")
     if "train" not in splits(run):
         raise Lacking(NEEDS)
     rows = run.query(
@@ -111,4 +115,4 @@ def _visits(run: RunData) -> Seen:
     one, many = (
         bootstrap_difference(pass_at_k(rows["n0"], rows["c0"], j), pass_at_k(rows["n1"], rows["c1"], j)) for j in (1, k)
     )
-    return "first and last visit of problems in training", k, one, many, 0
+    return "first and last visit of each training problem", k, one, many, 0

@@ -52,30 +52,26 @@ def find(run: RunData) -> Finding | None:
         **{f"never_solved_{name}": value for name, value in hopeless.items()},
     }
     evaluation = is_evaluation(run)
-    what = (
-        f"of the {dead.of} groups tell no try from another"
-        if evaluation
-        else f"of the last {dead.of} groups teach nothing"
-    )
+    what = f"of the {dead.of} groups have no signal" if evaluation else f"of the last {dead.of} groups have no signal"
     sentence = (
         f"{percent(dead.value)} {what} ({percent(shares['all_failed'])} all failed, {percent(shares['all_solved'])} "
-        f"all solved), with {percent(shares['dead_tokens'])} of the tokens."
+        f"all solved). They take {percent(shares['dead_tokens'])} of the tokens."
     )
     if hopeless["share"] >= 0.01:
         sentence += (
-            f" {hopeless['problems']:.0f} problems were never solved in {VISITS} or more visits (pass rate below "
-            f"{percent(hopeless['pass_rate_below'])} for the typical one); they took {percent(hopeless['share'])} of "
-            "all tokens."
+            f" {hopeless['problems']:.0f} problems were never solved in {VISITS} or more visits (95 % upper bound of "
+            f"the pass rate: {percent(hopeless['pass_rate_below'])} at the median number of samples). They take "
+            f"{percent(hopeless['share'])} of all tokens."
         )
     return Finding(
         name="dead prompts",
         severity="act" if dead.low > MOST else "watch",
         sentence=sentence,
         numbers=shares,
-        threshold=f"More than {percent(MANY)} of the groups in the last quarter of the steps without a signal, "
-        f"interval included (act: {percent(MOST)}); or more than {percent(HOPELESS)} of all tokens spent on problems "
-        f"never solved in {VISITS} or more visits. By verdicts: where rewards are shaped, or the baseline is not "
-        "the group's, a group may still have moved the policy.",
+        threshold=f"More than {percent(MANY)} of the groups in the last quarter of the steps have no signal, "
+        f"significantly (3-SE interval; act: {percent(MOST)}); or problems never solved in {VISITS} or more "
+        f"visits take more than {percent(HOPELESS)} of all tokens. The rule uses verdicts only: with a shaped "
+        "reward, or a baseline other than the group's, such groups can still have a gradient.",
         advice=(_of_evaluation if evaluation else _of_training)(failed.sum() >= solved.sum()),
     )
 
@@ -83,20 +79,20 @@ def find(run: RunData) -> Finding | None:
 def _of_training(mostly_failed: bool) -> list[str]:
     return [
         "Replace groups without a signal within the step: recipe dapo (stage refill).",
-        "Offer problems that taught nothing less often: stage skip; or drop what outrider evaluate never solves.",
-        "What nothing solves trained on its own last success, where problems come back: recipe prefix-replay or "
-        "choose-annealed; more rollouts where few succeed: dars-hw."
+        "Sample problems without a signal less often: stage skip. Remove problems that outrider evaluate never solves.",
+        "Continue from a prefix of the last success, or train on it again, where problems return: recipe "
+        "prefix-replay or choose-annealed. Allocate more rollouts to problems with few successes: recipe dars-hw."
         if mostly_failed
-        else "Harder problems: most of these groups are solved by every rollout.",
+        else "Use harder problems: most of these groups are solved by every rollout.",
     ]
 
 
 def _of_evaluation(mostly_failed: bool) -> list[str]:
     return [
-        "More samples of each problem, which tell rare success from none."
+        "Draw more samples of each problem, to separate low pass rates from zero."
         if mostly_failed
-        else "Harder problems: these tell apart only policies that are worse.",
-        "Grade the reference answers themselves: a problem whose answer is wrong is never solved.",
+        else "Use harder problems: these separate only weaker policies.",
+        "Verify the gold answers: a problem with a wrong gold answer is never solved.",
     ]
 
 

@@ -12,7 +12,7 @@ from outrider.report.data import Columns, RunData
 from outrider.report.findings.base import Lacking, Z, numbers, percent, share
 from outrider.report.findings.view import for_training, main_split
 
-NEEDS = "groups of at least two responses with their texts"
+NEEDS = "the texts of groups of two or more responses"
 
 # Equal seeds make pairs equal that chance does not (vllm#11898): twice as many as expected, and one pair in twenty.
 EXCESS, PAIRS = 2.0, 0.05
@@ -49,15 +49,15 @@ def find(run: RunData) -> Finding | None:
     if not (beyond or seen.low > COPIES):
         return None
     chance = (
-        "; no log-probabilities say how many to expect"
+        "; the expected share is unknown without log-probabilities"
         if math.isnan(expected)
-        else f", where their probabilities lead to expect {percent(max(expected, 0.0))}"
+        else f", against {percent(max(expected, 0.0))} expected from their sampling probabilities"
     )
     return Finding(
         name="duplicates",
         severity="act" if beyond else "watch",
-        sentence=f"{percent(seen.value)} of the pairs within a group are identical{chance}; "
-        f"{percent(unique)} of the texts are distinct within their group.",
+        sentence=f"{percent(seen.value)} of the pairs within a group are identical{chance}; {percent(unique)} of the "
+        "texts are distinct within their group.",
         numbers={
             **numbers("equal_pairs", seen),
             "expected_pairs": expected,
@@ -66,21 +66,22 @@ def find(run: RunData) -> Finding | None:
             "groups_with_logprobs": int(known.sum()),
             "distinct": unique,
         },
-        threshold=f"In the last quarter of the steps more than {EXCESS:g} times as many equal pairs within a group as "
-        f"the sampling probabilities lead to expect, and more than {percent(PAIRS)}, intervals included; or more than "
-        f"{percent(COPIES)} equal pairs, for whatever reason. Log-probabilities of another temperature or top-p "
-        "than the sampler's make the expectation wrong.",
+        threshold=f"In the last quarter of the steps, a group has more than {EXCESS:g} times the number of equal "
+        f"pairs that its sampling probabilities predict, and more than {percent(PAIRS)} of its pairs are equal; "
+        f"or more than {percent(COPIES)} of the pairs are equal, for any reason. All significantly (3-SE "
+        "intervals). The expectation is wrong if log-probabilities were recorded at another temperature or top-p "
+        "than the sampler's.",
         advice=(
-            ["Check seeds: every member of a group needs one of its own; some engines give all n completions one seed."]
+            ["Check the seeds: each member of a group needs its own. Some engines use one seed for all n completions."]
             if beyond
             else []
         )
         + [
-            "Check sample.temperature, sample.top_p and sample.top_k: little is left to draw from.",
+            "Check sample.temperature, sample.top_p and sample.top_k: the sampling distribution is too narrow.",
             *for_training(
                 run,
-                "Keep entropy up: recipe clip-higher or kl-cov; short answers repeat first.",
-                "Count distinct successes only, or reward what is new: credit novelty, as in recipe xrpo.",
+                "Keep entropy higher: recipe clip-higher or kl-cov. Short answers repeat first.",
+                "Reward novel successes: credit novelty, as in recipe xrpo.",
             ),
         ],
     )

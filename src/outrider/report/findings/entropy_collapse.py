@@ -12,7 +12,7 @@ from outrider.report.data import RunData
 from outrider.report.findings.base import MIN_STEPS, FirstAndLast, Lacking, Z, change, percent
 from outrider.report.findings.view import by_step, success_by_step
 
-NEEDS = f"token entropies, or log-probabilities, of at least {MIN_STEPS} training steps, with verdicts"
+NEEDS = f"token entropies or log-probabilities, and verdicts, of at least {MIN_STEPS} training steps"
 
 # Cui et al. 2025 (arXiv 2505.22617) saw success bought with entropy in run after run without intervention: with 27 % of
 # it left about three quarters of the gain were had, with 6 % nearly all of it. Between the two there is time to act.
@@ -42,9 +42,9 @@ def find(run: RunData) -> Finding | None:
     return Finding(
         name="entropy collapse",
         severity="act" if left < SPENT else "watch",
-        sentence=f"{source} fell from {before:.3g} to {after:.3g} nats per token: {percent(left)} is left "
-        f"({percent(math.exp(fall.low))} to {percent(math.exp(fall.high))}), while {percent(1 - success)} of the "
-        "responses still fail.",
+        sentence=f"{source} fell from {before:.3g} to {after:.3g} nats per token: {percent(left)} is left (3-SE "
+        f"interval {percent(math.exp(fall.low))} to {percent(math.exp(fall.high))}), while {percent(1 - success)} "
+        "of the responses fail.",
         numbers={
             "entropy_before": before,
             "entropy_after": after,
@@ -53,15 +53,15 @@ def find(run: RunData) -> Finding | None:
             "left_high": math.exp(fall.high),
             "success_after": success,
         },
-        threshold=f"In the last tenth of the steps less than {percent(LOW)} of the entropy of the first step, "
-        f"interval included, and success below {percent(SOLVED)}; act below {percent(SPENT)}. Relative: a policy that "
-        "was narrow from the beginning is not found.",
+        threshold=f"In the last tenth of the steps, less than {percent(LOW)} of the first step's entropy is left, "
+        f"significantly (3-SE interval), while success is below {percent(SOLVED)}; act below {percent(SPENT)}. "
+        "The rule is relative: a policy with low entropy from the first step is not found.",
         advice=[
-            "Go back to a checkpoint from before the fall and give unlikely tokens room to grow: recipe clip-higher, "
-            "or objective.surrogate.clip=[0.2,0.28].",
-            "Spare the tokens that cost the most entropy: recipe kl-cov or clip-cov.",
-            "Hold a floor with a steered bonus: objective.entropy.target near the entropy of a good checkpoint.",
-            "Learn less from successes: recipe w-reinforce or nsr; or halve learn.lr.",
+            "Resume from a checkpoint before the fall, with a higher upper clip bound: recipe clip-higher, or "
+            "objective.surrogate.clip=[0.2,0.28].",
+            "Clip or KL-penalise the tokens that reduce entropy most: recipe kl-cov or clip-cov.",
+            "Set a target for the entropy bonus: objective.entropy.target, near the entropy of a good checkpoint.",
+            "Give successes less weight: recipe w-reinforce or nsr; or halve learn.lr.",
         ],
     )
 

@@ -44,30 +44,30 @@ def find(run: RunData) -> Finding | None:
         name="length drift",
         severity="act" if _beyond(drift, MUCH) else "watch",
         sentence=f"{subject} {'grew' if grows else 'shrank'} from {before:.0f} to {after:.0f} tokens, by a factor of "
-        f"{ratio:.2f} [{math.exp(drift.low):.2f}, {math.exp(drift.high):.2f}]{beside}.",
+        f"{ratio:.2f} (3-SE interval {math.exp(drift.low):.2f} to {math.exp(drift.high):.2f}){beside}.",
         numbers={
             f"{name}_{part}": math.exp(getattr(d, part))
             for name, d in drifts.items()
             for part in ("before", "after", "low", "high")
         },
-        threshold=f"The mean length of all responses, or of failures, {SOME} times as great or as small in the last "
-        f"quarter of the steps as in the first, interval included; act: {MUCH} times. Geometric mean over steps. "
-        "Longer reasoning may be what success needs: compare success at equal tokens. Failures are of other problems "
-        "as more get solved.",
+        threshold="Between the first and the last quarter of the steps, the mean length of all responses, or of "
+        f"failures, changes by more than a factor of {SOME}, significantly (3-SE interval); act: {MUCH}. Means "
+        "over steps are geometric. Longer reasoning can raise success: compare success at equal tokens. As more "
+        "problems are solved, failures come from other problems.",
         advice=(
             [
-                "Take lengths out of the denominator: recipe dr-grpo (objective.aggregate=constant), where a long "
-                "failure costs as much per token as a short one.",
-                "Price length near the limit: credit overlong, as in recipe dapo.",
-                "Read the longest failures: repetition is the usual content.",
+                "Use a constant denominator: recipe dr-grpo (objective.aggregate=constant). Then tokens of long "
+                "failures weigh as much as those of short ones.",
+                "Penalise length near the limit: credit overlong, as in recipe dapo.",
+                "Read the longest failures: most repeat themselves.",
             ]
             if grows
             else [
-                "Read the shortest successes: guesses, or answers without work, mean that the verifier asks too "
-                "little.",
-                "Take lengths out of the denominator: recipe dr-grpo; a mean over each response pays more per "
-                "token for short successes.",
-                "Check that no penalty on length (credit overlong) outweighs success.",
+                "Read the shortest successes: guesses, or answers without work, mean that the verifier accepts too "
+                "much.",
+                "Use a constant denominator: recipe dr-grpo. A mean over each response gives tokens of short "
+                "successes more weight.",
+                "Check that no length penalty (credit overlong) outweighs success.",
             ]
         ),
     )

@@ -34,29 +34,34 @@ def find(run: RunData) -> Finding | None:
     if not flat or (held_out is not None and held_out.low > 0) or _reward_rises(run):
         return None
     fell = success.high < 0
-    evaluated = "" if held_out is None else f"; on held-out problems by {points(held_out.value)} [{_ends(held_out)}]"
+    evaluated = (
+        ""
+        if held_out is None
+        else f"; pass@1 on held-out problems changed by {points(held_out.value)} (95 % CI {_ends(held_out)})"
+    )
     return Finding(
         name="no rise",
         severity="act" if at_most < LITTLE else "watch",
         sentence=f"Success {'fell' if fell else 'never rose'}: {percent(success.before)} in the first quarter of the "
-        f"steps, {percent(success.after)} in the last, a change of {points(success.value)} [{_ends(success)}]"
-        f"{evaluated}.",
+        f"steps, {percent(success.after)} in the last, a change of {points(success.value)} (3-SE interval "
+        f"{_ends(success)}){evaluated}.",
         numbers={
             "success_before": success.before,
             "success_after": success.after,
             **numbers("rise", success),
             **({} if held_out is None else {"held_out_rise": held_out.value}),
         },
-        threshold="From the first to the last quarter of the steps the interval of the change in success holds 0 or "
-        f"less, and it or that of the held-out pass@1 ends below {percent(RISE)} (act: {percent(LITTLE)}), at a "
-        f"success below {percent(SOLVED)}. Not where held-out pass@1 rose, nor where the reward does. Of training "
-        "problems: harder and harder ones look the same.",
+        threshold="Success does not rise significantly from the first to the last quarter of the steps (3-SE "
+        f"interval). A rise of {100 * RISE:.0f} points (act: {100 * LITTLE:.0f}) in success, or in held-out pass@1, is "
+        f"ruled out, while success is below {percent(SOLVED)}. The rule does not fire where held-out pass@1 or "
+        "the reward rises. Success is that of training problems: a curriculum of harder problems has the same "
+        "effect.",
         advice=[
-            "Check that anything is learnt from: dead prompts, the share trained on, and learn.lr.",
-            "Read successes and failures of one group: the verdict may not see what gets better.",
-            "Easier problems, or more rollouts of each: without mixed groups there is no signal; recipe dapo or "
-            "dars-hw.",
-            "Try the setting on a task that is known to be learnt, as the shipped demo does.",
+            "Check that gradients are non-zero: the share of dead prompts, the share of rollouts trained on, and "
+            "learn.lr.",
+            "Read successes and failures of one group: the verdict may not measure what improves.",
+            "Use easier problems, or more rollouts of each: only mixed groups have a signal. Recipe dapo or dars-hw.",
+            "Train on a task with known improvement, such as the shipped demo.",
         ],
     )
 
@@ -82,4 +87,4 @@ def _reward_rises(run: RunData) -> bool:
 
 
 def _ends(result: FirstAndLast | Interval) -> str:
-    return f"{100 * result.low:+.1f}, {100 * result.high:+.1f}"
+    return f"{100 * result.low:+.1f} to {100 * result.high:+.1f}"

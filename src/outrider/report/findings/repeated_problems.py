@@ -53,12 +53,12 @@ def find(run: RunData) -> Finding | None:
             "steps": steps,
             "several_ids": other_ids,
         },
-        threshold=f"More than {percent(SOME)} of the groups, interval over problems included (act: {percent(MANY)}), "
-        f"whose problem has a group in the same step already, and at least {FEWEST} of them. A few come by chance "
-        "where problems are drawn with replacement.",
+        threshold=f"In more than {percent(SOME)} of the groups, the problem already has a group in the same step, "
+        f"significantly (3-SE interval over problems; act: {percent(MANY)}), and in at least {FEWEST} groups. "
+        "Sampling with replacement gives a few repeats by chance.",
         advice=[
-            "Take repeated rows out of the training data: outrider validate names them.",
-            "Draw problems without replacement, each epoch in a new order.",
-            "Give each draw an id of its own (verl's uid), or statistics of groups pool what were several draws.",
+            "Remove repeated rows from the training data: outrider validate lists them.",
+            "Draw problems without replacement, in a new order each epoch.",
+            "Give each draw its own id (verl's uid); otherwise group statistics pool several draws.",
         ],
     )

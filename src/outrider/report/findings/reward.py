@@ -7,7 +7,7 @@ from outrider.report.data import RunData
 from outrider.report.findings.base import MIN_STEPS, FirstAndLast, Lacking, change, level, percent
 from outrider.report.findings.view import SCORABLE, SUCCESS, by_step, main_split
 
-NEEDS = f"rewards and verdicts, successes and failures, of at least {MIN_STEPS} training steps"
+NEEDS = f"rewards and verdicts of at least {MIN_STEPS} training steps, with both successes and failures"
 FEWEST = 20  # verified responses without a success, of which some earn more than others
 
 RISE = 0.1  # of what a success earns more than a failure: less moves the policy little
@@ -68,16 +68,16 @@ def find(run: RunData) -> Finding | None:
             "reward_of_failure": bad,
             "paid_to_failures": paid.value,
         },
-        threshold="More than half of the rise in reward from the first to the last quarter of the steps is none in "
-        f"success, and by more than {percent(RISE)} of what a success earns more than a failure, intervals included; "
-        f"or late in the run more than {percent(FAILURES)} of the positive reward goes to failures; or a success earns "
-        "no more than a failure. Graded tasks may mean it so.",
+        threshold="Success does not explain more than half of the rise in reward from the first to the last quarter "
+        f"of the steps, and the unexplained part exceeds {percent(RISE)} of the reward gap between success and "
+        f"failure (3-SE intervals); or failures receive more than {percent(FAILURES)} of the positive reward late "
+        "in the run; or a success has no higher mean reward than a failure. In graded tasks this can be intended.",
         advice=[
-            "Read failures of high reward: what they share is what is being learnt.",
-            "Pay for the verdict alone for a while: reward.correct=1, reward.incorrect=0, no shapers on the reward.",
-            "Make what a response can earn without success smaller than what it earns with it, or pay it only on "
+            "Read failures with a high reward: training reinforces what they share.",
+            "Reward only the verdict for a while: reward.correct=1, reward.incorrect=0, no reward shapers.",
+            "Make the reward without success smaller than the reward of success, or give partial reward only on "
             "success.",
-            "If the verdict is what is wrong, see verifier suspicion.",
+            "If verdicts are wrong, see the finding verifier suspicion.",
         ],
     )
 
@@ -96,16 +96,16 @@ def _unreached(run: RunData) -> Finding | None:
     return Finding(
         name="reward without success",
         severity="act",
-        sentence=f"Not one of {n:.0f} responses succeeded, while rewards go from {low:.3g} to {high:.3g} (mean "
-        f"{mean:.3g}): no reward reaches what counts as a success.",
+        sentence=f"None of {n:.0f} responses succeeded, while rewards range from {low:.3g} to {high:.3g} (mean "
+        f"{mean:.3g}): no reward reaches the threshold of success.",
         numbers={"responses": n, "reward_min": low, "reward_max": high, "reward_mean": mean, "steps": steps},
-        threshold=f"No success among at least {FEWEST} verified responses whose rewards differ and are partly above 0, "
-        "from the first step on. A task that is too hard, with points for trying, looks the same.",
+        threshold=f"At least {FEWEST} verified responses without a success, from the first step on, whose rewards "
+        "differ and are partly above 0. A task that is too hard but gives partial reward looks the same.",
         advice=[
-            "Look at the score from which a response is correct: success_at of a function, or the rule, such as "
-            "success: 'reward >= 1'; it may be out of reach.",
-            "Read the response with the highest reward: if it is right, the rule is wrong.",
-            "Points for form and effort belong into the reward, not into the verdict.",
+            "Check the threshold of success: success_at of a function, or a rule such as success: 'reward >= 1'. It "
+            "may be out of reach.",
+            "Read the response with the highest reward: if it is correct, the rule is wrong.",
+            "Put points for format and effort into the reward, not into the verdict.",
         ],
     )
 
@@ -119,13 +119,15 @@ def _sentence(
 ) -> str:
     """The sentence of the finding, with the signs that are not None."""
     text = (
-        f"Reward went from {reward.before:.3g} to {reward.after:.3g} and success from {percent(success.before)} to "
+        f"Reward went from {reward.before:.3g} to {reward.after:.3g}, and success from {percent(success.before)} to "
         f"{percent(success.after)}"
     )
     if rise is not None:
-        text += f"; {rise.value:.3g} [{rise.low:.3g}, {rise.high:.3g}] of the rise is not success"
+        text += (
+            f"; success does not explain {rise.value:.3g} of the rise (3-SE interval {rise.low:.3g} to {rise.high:.3g})"
+        )
     if paid is not None:
-        text += f"; {percent(paid)} of the positive reward goes to failures"
+        text += f"; failures receive {percent(paid)} of the positive reward"
     if earned is not None:
-        text += f"; a success earns {earned[0]:.3g}, a failure {earned[1]:.3g}"
+        text += f"; the mean reward is {earned[0]:.3g} for a success and {earned[1]:.3g} for a failure"
     return text + "."

@@ -42,8 +42,8 @@ def find(run: RunData) -> Finding | None:
         name="saturation",
         severity="act" if since >= 2 * SPENT else "watch",
         sentence=f"Success rose from {percent(seen.start)} to {percent(seen.at_bend)} in the first "
-        f"{percent(seen.bend.value)} of the {unit}; the {since * total:.3g} since then bought {points(gain)} "
-        f"[{100 * low:+.1f}, {100 * high:+.1f}].",
+        f"{percent(seen.bend.value)} of the {unit}. In the {since * total:.3g} {unit} since then, success changed by "
+        f"{points(gain)} (95 % CI {100 * low:+.1f} to {100 * high:+.1f}).",
         numbers={
             "bend_at": seen.bend.value,
             "bend_low": seen.bend.low,
@@ -56,15 +56,16 @@ def find(run: RunData) -> Finding | None:
             "gain_since_high": high,
             "p_value": seen.p_value,
         },
-        threshold=f"A bend that a straight rise with such noise shows in less than {percent(CHANCE)} of cases, after "
-        f"which at least {percent(SPENT)} of the tokens (act: {percent(2 * SPENT)}) bought less than {percent(FLAT)} "
-        "of the rise per token from before it; the 95 % intervals of the two slopes do not touch. Of training "
-        "problems: what is learnt about others may go on, and ever harder problems look like a plateau.",
+        threshold=f"The curve of success over tokens levels off (p below {percent(CHANCE)} under a straight rise with "
+        f"the same noise). At least {percent(SPENT)} of the tokens (act: {percent(2 * SPENT)}) come after the "
+        f"bend, with less than {percent(FLAT)} of the earlier rise per token. The 95 % intervals of the two "
+        "slopes do not overlap. Success is that of training problems: held-out success can still rise, and a "
+        "curriculum of harder problems looks like a plateau.",
         advice=[
-            "Spend where there is something to gain: harder problems. More rollouts for hard ones (recipe dars-hw) or "
-            "problems with the highest value per token (choose-slope3) raise pass@k rather than pass@1.",
-            "Raise entropy in the plateau: recipe position (a bonus on late tokens) or clip-higher.",
-            "Reset the reference and go on: recipe prorl.",
-            "Stop: the checkpoint at the bend costs less and is as good.",
+            "Use harder problems. To raise pass@k rather than pass@1, allocate more rollouts to hard problems "
+            "(recipe dars-hw), or choose problems with the highest value per token (choose-slope3).",
+            "Raise entropy on the plateau: recipe position (a bonus on late tokens) or clip-higher.",
+            "Reset the reference policy and continue: recipe prorl.",
+            "Stop the run: the checkpoint at the bend costs less and is as good.",
         ],
     )

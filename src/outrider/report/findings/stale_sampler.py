@@ -1,4 +1,4 @@
-"""Stale sampler: rollouts come from another policy than the one that learns."""
+"""Stale sampler: rollouts come from another policy than the learner's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from outrider.report.data import RunData
 from outrider.report.findings.base import MIN_STEPS, Lacking, Level, Proportion, level, percent, share
 from outrider.report.findings.view import splits
 
-NEEDS = f"off-policy gauges of at least {MIN_STEPS} steps in metrics.jsonl, or policy versions of the rollouts"
+NEEDS = f"off-policy metrics of at least {MIN_STEPS} steps in metrics.jsonl, or weight versions of the rollouts"
 
 # The k3 estimate of a ratio at PPO's clip bound, 1.2 - 1 - log 1.2, is 0.018: a mean above it says that the average
 # token is at the bound.
@@ -24,9 +24,9 @@ ESS = 0.5  # effective share of the samples: below, half of what was paid for is
 LAG, LATE = 4, 0.1  # AReaL's guide allows 4 versions; a tenth of the rollouts beyond that is no exception any more
 
 _GAUGES = (  # name in the metrics, what it is called, limit, whether the limit is a lower one
-    ("kl_old", "the KL from the policy that sampled", KL_OLD, False),
-    ("sampler_kl_k3", "the KL between sampler and learner", KL_SAMPLER, False),
-    ("weight_ess", "the effective share of the importance weights", ESS, True),
+    ("kl_old", "the KL divergence from the sampling policy", KL_OLD, False),
+    ("sampler_kl_k3", "the KL divergence between sampler and learner", KL_SAMPLER, False),
+    ("weight_ess", "the effective sample size of the importance weights, as a share,", ESS, True),
 )
 _SHOWN = ("weight_p99", "weight_max", "weight_clamped", "clip_low", "clip_high", "log_ratio_bounded")
 
@@ -52,7 +52,9 @@ def find(run: RunData) -> Finding | None:
         late, worst = lag
         numbers |= {"late": late.value, "late_low": late.low, "lag_max": worst}
         if late.low > LATE:
-            signs.append(f"{percent(late.value)} of the rollouts are more than {LAG} versions old, up to {worst:.0f}")
+            signs.append(
+                f"{percent(late.value)} of the rollouts are more than {LAG} weight versions old (maximum {worst:.0f})"
+            )
     if not signs:
         return None
     sentence = "; ".join(signs)
@@ -61,15 +63,16 @@ def find(run: RunData) -> Finding | None:
         severity="act" if numbers.get("log_ratio_bounded", 0.0) > 0 or len(signs) > 1 else "watch",
         sentence=f"{sentence[0].upper()}{sentence[1:]}.",
         numbers=numbers,
-        threshold=f"In the last quarter of the steps, interval included: kl_old above {KL_OLD}, sampler_kl_k3 above "
-        f"{KL_SAMPLER}, weight_ess below {ESS}, or more than {percent(LATE)} of the rollouts more than {LAG} versions "
-        "old. Per token and on average: a few wild tokens are not found.",
+        threshold=f"In the last quarter of the steps, significantly (3-SE interval): kl_old above {KL_OLD}, "
+        f"sampler_kl_k3 above {KL_SAMPLER}, weight_ess below {ESS}, or more than {percent(LATE)} of the rollouts "
+        f"more than {LAG} weight versions old. The metrics are means over tokens: a few extreme tokens are not "
+        "found.",
         advice=[
-            "Fewer updates on one batch: learn.minibatches=1 and learn.epochs=1.",
-            "Weigh what the sampler drew: objective.correction.truncate.cap=2, or objective.correction.mask.high=2.",
-            "Give the sampler the new weights more often, or drop rollouts of old versions.",
-            "Compare log-probabilities at the same temperature and top-p, of the same tokens: a sampler that decodes "
-            "and encodes again changes them.",
+            "Make fewer updates per batch: learn.minibatches=1 and learn.epochs=1.",
+            "Correct by importance sampling: objective.correction.truncate.cap=2, or objective.correction.mask.high=2.",
+            "Sync weights to the sampler more often, or drop rollouts of old weight versions.",
+            "Compare log-probabilities at the same temperature and top-p, and of the same token ids: decoding and "
+            "re-encoding a text changes its tokens.",
         ],
     )
 

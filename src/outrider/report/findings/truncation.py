@@ -40,26 +40,27 @@ def find(run: RunData) -> Finding | None:
     return Finding(
         name="truncation",
         severity="act" if truncated.low > MANY else "watch",
-        sentence=f"{percent(truncated.value)} of the responses end at the length limit ({percent(truncated.low)} to "
-        f"{percent(truncated.high)}), with {percent(tokens)} of the tokens{_fate(of_cut, of_whole)}.",
+        sentence=f"{percent(truncated.value)} of the responses are truncated at the length limit (3-SE interval "
+        f"{percent(truncated.low)} to {percent(truncated.high)}), with {percent(tokens)} of the "
+        f"tokens{_fate(of_cut, of_whole)}.",
         numbers={
             **numbers("truncated", truncated),
             "tokens": tokens,
             "success_truncated": of_cut.value,
             "success_ended": of_whole.value,
         },
-        threshold=f"More than {percent(SOME)} of the responses in the last quarter of the steps, interval over "
-        f"problems included; act: {percent(MANY)}."
-        + (" Without stop reasons, the greatest length that occurs is taken for the limit." if inferred else ""),
+        threshold=f"More than {percent(SOME)} of the responses in the last quarter of the steps are truncated, "
+        f"significantly (3-SE interval over problems); act: {percent(MANY)}."
+        + (" Without stop reasons, the longest response is taken as the limit." if inferred else ""),
         advice=[
-            "Raise sample.max_tokens, if the truncated ones are on their way: read some.",
+            "Raise sample.max_tokens if truncated responses were making progress: read some.",
             *for_training(
                 run,
-                "Say in the reward what length costs before the limit does: credit overlong, as in recipe dapo.",
-                "If they repeat themselves, aggregate by constant (recipe dr-grpo): a mean over each response lets "
-                "long failures off lightly.",
+                "Penalise length before the limit: credit overlong, as in recipe dapo.",
+                "If truncated responses repeat themselves, use a constant denominator (recipe dr-grpo): a mean over "
+                "each response gives tokens of long failures less weight.",
             ),
-            "Until then report success of ended and truncated responses apart.",
+            "Until then, report the success of ended and of truncated responses separately.",
         ],
     )
 
@@ -67,5 +68,8 @@ def find(run: RunData) -> Finding | None:
 def _fate(cut: Proportion, whole: Proportion) -> str:
     if not (cut.of and whole.of):
         return ""
-    differ = "" if cut.high < whole.low or cut.low > whole.high else ", no certain difference"
-    return f"; {percent(cut.value)} of them succeed, of the others {percent(whole.value)}{differ}"
+    differ = "" if cut.high < whole.low or cut.low > whole.high else " (not significantly different)"
+    return (
+        f"; {percent(cut.value)} of the truncated responses succeed, against {percent(whole.value)} of the "
+        f"others{differ}"
+    )

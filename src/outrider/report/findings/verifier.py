@@ -57,20 +57,21 @@ def find(run: RunData) -> Finding | None:
         severity="act" if any(act for _, act, _ in signs) else "watch",
         sentence=f"{sentence[0].upper()}{sentence[1:]}.",
         numbers={name: value for _, _, values in signs for name, value in values.items()},
-        threshold=f"Any of these, intervals included: more than {percent(UNVERIFIED)} timeouts and errors (act: "
-        f"{percent(UNVERIFIED_ACT)}); late in the run more than {percent(UNPARSEABLE)} unparseable responses that were "
-        f"not cut; more than {percent(DISAGREE)} of repeated answers to a problem, or {percent(UNSTABLE)} of repeated "
-        f"texts, both accepted and rejected; more than {percent(EMPTY)} of successes without an answer, where the "
-        f"others have one; success {percent(JUMP)} higher from one step to the next. A problem whose reference answer "
-        "is wrong is not seen by any of them.",
+        threshold=f"Any of these, significantly (3-SE intervals): more than {percent(UNVERIFIED)} timeouts and errors "
+        f"(act: {percent(UNVERIFIED_ACT)}); late in the run, more than {percent(UNPARSEABLE)} unparseable "
+        f"responses that were not truncated; more than {percent(DISAGREE)} of repeated answers to a problem, or "
+        f"{percent(UNSTABLE)} of repeated texts, with both verdicts; more than {percent(EMPTY)} of successes "
+        f"without an answer, where others have one; success {100 * JUMP:.0f} points higher from one step to the next. "
+        "None of them finds a problem with a wrong gold answer.",
         advice=[
-            "Read rollouts of each kind named here, success and failure side by side, in the examples of this report.",
-            "Grade the reference answers themselves: each must come out correct.",
+            "Read rollouts of each kind named here, successes and failures side by side, in the examples of this "
+            "report.",
+            "Verify the gold answers: each must come out correct.",
             *for_training(
                 run,
-                "Leave unverified responses out of every baseline: reward.timeout=null and reward.error=null, not 0.",
-                "After a jump compare what solved a problem before it and after it: a new trick of the answer's form "
-                "is a hole in the verifier.",
+                "Exclude unverified responses from every baseline: reward.timeout=null and reward.error=null, not 0.",
+                "After a jump, compare the successes of one problem before and after it: a new answer format can be "
+                "a false accept.",
             ),
         ],
     )
@@ -91,8 +92,8 @@ def _unparseable(run: RunData) -> Sign | None:
     result = share(groups["ended_unparseable"], groups["ended"], groups["problem"])
     if not result.low > UNPARSEABLE:
         return None
-    which = "responses" if main_split(run).cut is None else "responses that were not cut"
-    text = f"{percent(result.value)} of the late {which} have no answer that can be read"
+    which = "responses" if main_split(run).cut is None else "responses that were not truncated"
+    text = f"{percent(result.value)} of the late {which} have no answer that can be parsed"
     return text, False, numbers("unparseable", result)
 
 
@@ -103,7 +104,7 @@ def _disagreement(run: RunData) -> Sign | None:
         f"split = '{main_split(run).name}' AND answer <> '' AND outcome IN ('correct', 'incorrect')",
         "problem_id, answer",
         DISAGREE,
-        "answers that came up again for the same problem",
+        "repeated answers to the same problem",
         "disagreement",
     )
 
@@ -115,7 +116,7 @@ def _unstable(run: RunData) -> Sign | None:
         f"split = '{main_split(run).name}' AND parent IS NULL AND text <> '' AND {SCORABLE}",
         "problem_id, stop, text",
         UNSTABLE,
-        "texts that came up again for the same problem",
+        "repeated texts for the same problem",
         "unstable",
     )
 
@@ -143,7 +144,7 @@ def _empty(run: RunData) -> Sign | None:
     result = share(rows["silent"], rows["answering"])
     if not (result.low > EMPTY and result.value < 0.5):  # else this verifier names no answers at all
         return None
-    text = f"{percent(result.value)} of the successes have no answer, where the others have one"
+    text = f"{percent(result.value)} of the successes have no extracted answer, while the others have one"
     return text, True, numbers("empty", result)
 
 
@@ -157,7 +158,7 @@ def _jump(run: RunData) -> Sign | None:
     if not (jumps[best] > JUMP and jumps[best] > JUMP_Z * error):
         return None
     step = int(rows["step"][best + JUMP_WINDOW])
-    text = f"success is {percent(float(jumps[best]))} higher from step {step} on, all at once"
+    text = f"success jumps by {100 * float(jumps[best]):.0f} points at step {step}"
     return text, False, {"jump": float(jumps[best]), "jump_error": error, "jump_step": step}
 
 

@@ -135,10 +135,10 @@ def by_step(run: RunData) -> Columns:
     """
     train = splits(run).get("train")
     if train is None or train.steps < MIN_STEPS:
-        raise Lacking(f"at least {MIN_STEPS} training steps, not {train.steps if train else 0}")
+        raise Lacking(f"at least {MIN_STEPS} training steps (the run has {train.steps if train else 0})")
     if train.helped:
         raise Lacking(
-            f"rollouts from plain prompts for all problems, which the first stage {train.first_stage} does not sample"
+            f"rollouts from plain prompts for all problems, which the first stage, {train.first_stage}, does not sample"
         )
     failure = f"{SCORABLE} AND NOT {SUCCESS}"
     paid = f"{SCORABLE} AND reward IS NOT NULL AND NOT isnan(reward)"

@@ -52,7 +52,7 @@ async function ask() {
       takeOver(latest);
     }
     say(news.error ? `Not up to date: ${news.error}` : "Live", Boolean(news.error));
-  } else if (answer === null) say("The watch has ended", true);
+  } else if (answer === null) say("No longer updated", true);
   setTimeout(ask, EVERY);
 }
 

@@ -58,7 +58,7 @@ class Analysed:
         """The rollouts of the analysis, for a note."""
         first, last = int(self.rows["step"].min()), int(self.rows["step"].max())
         steps = f"step {first}" if first == last else f"steps {first:,} to {last:,}"
-        return f"{len(self.success_R):,} responses of {steps}, drawn to {self.about.get('split', 'train')}"
+        return f"{len(self.success_R):,} responses of {steps}, split {self.about.get('split', 'train')}"
 
     def means(self, values_T: NDArray[Any], groups_T: Ints, labels: Sequence[Label]) -> Profile:
         """Means by group, with 95 % intervals over problems."""
@@ -153,7 +153,7 @@ def _about(folder: Path, broken: list[str]) -> dict[str, Any]:
             return dict(about)
     except (OSError, ValueError, TypeError, KeyError):
         pass
-    broken.append(f"{folder} was skipped: {file.name} is damaged or says nothing of parts.")
+    broken.append(f"{folder} was skipped: {file.name} is damaged or has no list of parts.")
     return {"parts": []}
 
 
@@ -165,11 +165,11 @@ def _read(
     there = [path for name in names if (path := folder / "parts" / f"{name}.parquet").is_file()]
     sentences = []
     if not names and not broken:
-        sentences.append(f"`{folder}` has only begun: nothing is there yet.")
+        sentences.append(f"`{folder}` has only begun: no part is written yet.")
     elif len(there) < len(names):
-        sentences.append(f"`{folder}` is not finished: {len(there):,} of {len(names):,} parts are there.")
+        sentences.append(f"`{folder}` is not finished: {len(there):,} of {len(names):,} parts are written.")
     if most is not None and len(there) > most:
-        sentences.append(f"Of {len(there):,} parts, {most} are read, spread evenly.")
+        sentences.append(f"{most} of {len(there):,} parts are read, evenly spaced.")
         there = spread(there, most)
     tables = [table for path in there if (table := _part(path, columns, broken)) is not None and len(table)]
     return (pa.concat_tables(tables, promote_options="default") if tables else None), sentences

@@ -16,10 +16,10 @@ _COUNTS = ("kept_successes", "replaced_successes", "generated_tokens")
 _RESAMPLES = 500
 
 _TEXT = (
-    "From `outrider analyse intervene`: a token is replaced by the most likely other one, and the response is "
-    "continued from both and verified. The effect is success with the token less success with its replacement: above 0 "
-    "the token helped, near 0 it did not matter. Means are over the positions that were tried, not over all tokens; "
-    "95 % intervals are over problems."
+    "From `outrider analyse intervene`: a token is replaced by the most likely alternative, the response is "
+    "continued from both, and the continuations are verified. The effect is the success rate with the token minus "
+    "that with its replacement: above 0 the token helped, near 0 it did not matter. Means are over the tested "
+    "positions, not over all tokens; 95 % intervals are over problems."
 )
 
 
@@ -28,7 +28,7 @@ def section(run: RunData) -> Section | None:
 
     None without the analysis.
     """
-    return analysis_section(run, "intervene", "What single tokens decide", _TEXT, (*_COLUMNS, *_COUNTS), _show)
+    return analysis_section(run, "intervene", "Effect of single tokens", _TEXT, (*_COLUMNS, *_COUNTS), _show)
 
 
 def _show(analysis: Analysed) -> tuple[list[Figure], list[TableBlock]]:
@@ -44,15 +44,18 @@ def _show(analysis: Analysed) -> tuple[list[Figure], list[TableBlock]]:
     ]
     labels = [f"{by} {label}".strip() for by, label, _, _ in there]
     bars = [mean_series("effect of a token", labels, [mean for _, _, mean, _ in there], "positions")]
-    title, note = "What replacing a token costs", "Entropy and PPL in quantiles of the positions and responses tried."
+    title, note = (
+        "Effect of replacing a token",
+        ("Entropy and PPL are in quantiles over the tested positions and responses."),
+    )
     figure = Figure(
-        "intervene-effects", title, "bars", "", "success with the token, less with another", bars, note=note
+        "intervene-effects", title, "bars", "", "success with the token, minus with its replacement", bars, note=note
     )
     body: list[list[CellValue]] = [
         [by, label, mean.n, mean.responses, mean.value, interval(mean), _size(square)]
         for by, label, mean, square in there
     ]
-    columns = ["by", "", "positions", "responses", "effect", "95 %", "typical size"]
+    columns = ["by", "", "positions", "responses", "effect", "95 % CI", "RMS effect"]
     return [figure] if there else [], [TableBlock("intervene-table", title, columns, body, _note(analysis, effect_N))]
 
 
@@ -84,10 +87,10 @@ def _note(analysis: Analysed, effect_N: Floats) -> str:
     )
     lost = len(effect_N) - int(verified_N.sum())
     left = f" {lost:,} positions are excluded: a continuation could not be verified." if lost else ""
-    chosen = "highest entropy of its stretch" if analysis.about.get("choose") == "entropy" else "random"
+    chosen = "highest entropy in its segment" if analysis.about.get("choose") == "entropy" else "random"
     return (
         f"{analysis.source}; positions: {chosen}; {int(k.max())} continuations of each token by the model "
         f"`{analysis.about.get('model', '?')}`, {int(analysis.rows['generated_tokens'].sum()):,} tokens. Success "
-        f"{kept:.3f} with the token, {replaced:.3f} with its replacement.{left} The typical size is the root of the "
-        "mean square without sampling noise: effects of both signs cancel in a mean."
+        f"{kept:.3f} with the token, {replaced:.3f} with its replacement.{left} The RMS effect is the root mean "
+        "square without sampling noise: effects of both signs cancel in a mean."
     )

@@ -20,10 +20,10 @@ _DRAWN = 400  # responses in the cloud
 _WORDS = 12
 
 _TEXT = (
-    "From `outrider analyse shift`: the probability of each token under the model after, less that under the model "
-    "before. Learning raises tokens of correct responses and lowers those of others; the question is on how few tokens "
-    "and on which responses that rests. A model finds likely what it drew itself, so tokens of late rollouts seem to "
-    "have risen, and those of early ones to have fallen: compare outcomes and groups, not with 0."
+    "From `outrider analyse shift`: the probability of each token under the model after training, minus that before. "
+    "Learning raises tokens of correct responses and lowers those of incorrect ones. The question is how few tokens "
+    "and which responses carry that change. A model assigns high probability to its own samples, so tokens of late "
+    "rollouts seem to have risen and those of early ones to have fallen: compare outcomes and groups, not with 0."
 )
 
 
@@ -32,7 +32,7 @@ def section(run: RunData) -> Section | None:
 
     None without the analysis.
     """
-    return analysis_section(run, "shift", "What training changed in the tokens", _TEXT, _COLUMNS, _show)
+    return analysis_section(run, "shift", "Change of token probabilities", _TEXT, _COLUMNS, _show)
 
 
 def _show(analysis: Analysed) -> tuple[list[Figure], list[TableBlock]]:
@@ -66,7 +66,10 @@ def _largest(analysis: Analysed, lengths_R: Ints, ppl_R: Floats) -> Figure:
                 labels.append(f"{by} {word}".strip())
                 means.append(mean)
     bars = [mean_series("share of its tokens", labels, means)]
-    note = f"Changed evenly, every group would have {_SHARE:.0%}. PPL is of whole responses, before; entropy of tokens."
+    note = (
+        f"Under a uniform change, every group would have {_SHARE:.0%}. PPL is of whole responses, before training; "
+        "entropy is of tokens."
+    )
     title = f"Tokens among the {_SHARE:.0%} largest changes"
     return Figure("shift-largest", title, "bars", "", "share of the group's tokens", bars, note=note)
 
@@ -87,8 +90,8 @@ def _cloud(analysis: Analysed, lengths_R: Ints, ppl_R: Floats) -> list[Figure]:
         if at.any():
             clouds.append(Series(name, ppl_R[at].tolist(), size_R[at].tolist()))
     note = (
-        f"Rank correlation {rank.value:+.2f} ({rank.low:+.2f} to {rank.high:+.2f}) over {rank.responses:,} responses, "
-        "interval over problems."
+        f"Rank correlation {rank.value:+.2f} (95 % CI {rank.low:+.2f} to {rank.high:+.2f}, over problems), "
+        f"{rank.responses:,} responses."
     )
     title, x = "Perplexity against change", "perplexity of the response before"
     return (
@@ -104,7 +107,7 @@ def _moved(analysis: Analysed, lengths_R: Ints) -> TableBlock:
     columns = ["responses", "tokens", "mean size", "sum of rises", "sum of falls", f"beyond {LARGE}"]
     before, after = (analysis.about.get(name, "?") for name in ("before", "after"))
     note = f"{analysis.source}: from the model `{before}` to `{after}`."
-    return TableBlock("shift-moved", "How much probability moved", columns, body, note)
+    return TableBlock("shift-moved", "Size of the changes", columns, body, note)
 
 
 _NAMES = {"correct": "correct", "incorrect": "not correct", "all": "all"}
@@ -124,5 +127,5 @@ def _words(analysis: Analysed) -> list[TableBlock]:
         if (n := int(counts_V[v]))
     ]
     columns = ["token", "times", "mean probability before", "mean change", "sum of changes"]
-    note = "Those with the largest sums, risen first."
-    return [TableBlock("shift-tokens", "Tokens that moved most", columns, body, note)]
+    note = "Tokens with the largest sums, rises first."
+    return [TableBlock("shift-tokens", "Tokens with the largest changes", columns, body, note)]

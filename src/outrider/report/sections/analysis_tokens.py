@@ -15,16 +15,17 @@ from outrider.report.sections.analysis import OUTCOMES, Analysed, analysis_secti
 _COLUMNS = ("position", "length", "token_id", "entropy", "gradient_norm", "advantage")
 _EDGES = (0.2, 0.8)
 _TEXT = (
-    "From `outrider analyse tokens`: a model was run over the rollouts, so entropies are those of whole distributions. "
-    "Entropy is usually highest where a response sets out and where it concludes. A few uncertain tokens decide where "
-    "it goes, and they carry most of the gradient; the branching factor counts the tokens that it could plausibly have "
-    "gone on with."
+    "From `outrider analyse tokens`: a model computed the full next-token distributions of the rollouts. Entropy is "
+    "usually highest where a response begins and where it concludes. Few high-entropy tokens determine the course of "
+    "a response and carry most of the gradient. The branching factor is the number of plausible next tokens."
 )
 _WEIGHED = (
-    "Norm of the gradient through the language-model head, times the size of the advantage: a ratio of 1, as before "
-    "the first update."
+    "Norm of the gradient through the language-model head, times the absolute advantage, at a ratio of 1 (before the "
+    "first update)."
 )
-_BARE = "Norm of the gradient of the log-probability through the language-model head; these rollouts have no advantage."
+_BARE = (
+    "Norm of the gradient of the log-probability through the language-model head (these rollouts have no advantage)."
+)
 
 
 def section(run: RunData) -> Section | None:
@@ -128,19 +129,19 @@ def _means(
             if means[0].n:
                 cells = [cell for mean in means for cell in (mean.value, interval(mean))]
                 body.append([by, label, means[0].n, *cells])
-    columns = ["by", "", "tokens", *(text for name in values for text in (name, "95 %"))]
+    columns = ["by", "", "tokens", *(text for name in values for text in (name, "95 % CI"))]
     model = analysis.about.get("model", "?")
-    note = f"{analysis.source}, under the model `{model}`. Intervals are over problems."
-    return TableBlock("tokens-means", "What tokens are like", columns, body, note)
+    note = f"{analysis.source}, under the model `{model}`. Intervals are 95 % over problems."
+    return TableBlock("tokens-means", "Means by group of tokens", columns, body, note)
 
 
 def _spread(analysis: Analysed) -> TableBlock:
     summary = spread(analysis.rows["entropy"])
     note = (
         f"The 20 % of tokens with the highest entropy lie above {summary.threshold:.3g} nats and carry "
-        f"{summary.carried:.0%} of all entropy."
+        f"{summary.carried:.0%} of the total entropy."
     )
     if np.isnan(summary.carried):
         note = ""
     body: list[list[CellValue]] = [[f"{100 * level:g} %", value] for level, value in summary.quantiles.items()]
-    return TableBlock("tokens-spread", "Entropy of tokens, by quantile", ["tokens below", "nats"], body, note)
+    return TableBlock("tokens-spread", "Entropy of tokens, by quantile", ["quantile", "nats"], body, note)

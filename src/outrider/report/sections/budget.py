@@ -7,11 +7,11 @@ from outrider.report.data import SAMPLED, RunData
 from outrider.report.sections.seen import KINDS, in_percent, known, one, query, rows, series, shares, split
 
 _TEXT = (
-    "Tokens are what exploration costs, and a success, above all the first one of a problem, is what it returns. A "
-    "stage that takes many tokens and returns few first successes is where to save; tokens that are not trained on "
-    "were paid for and taught nothing."
+    "Exploration costs tokens and returns successes; the first success of a problem counts most. Save tokens at "
+    "stages that take many and return few first successes. Tokens that are not trained on were generated without a "
+    "learning signal."
 )
-_NO_TOKENS = " These rollouts do not say how many tokens they have, so rollouts are counted instead."
+_NO_TOKENS = " Token counts are missing, so rollouts are counted instead."
 
 
 def section(run: RunData) -> Section | None:
@@ -71,15 +71,15 @@ def by_stage(run: RunData, unit: str) -> TableBlock:
         del data["cost"]  # would say the same twice
     columns = ["stage", "stream", "context", "rollouts", *(["tokens"] if unit == "tokens" else [])]
     columns += [f"share of {unit}", "success", f"successes per 1000 {unit}", f"first successes per 1000 {unit}"]
-    note = "First successes: groups that had none before, and got one from this stage."
+    note = "First successes: groups whose first success came from this stage."
     if one(query(run, f"SELECT count(*) AS n FROM spent WHERE NOT {SAMPLED}"))["n"]:
         note += (
-            " Rollouts of the stage `greedy` are no samples: this table has what they cost and returned, and no "
-            "statistic of groups, answers, lengths or entropy has them."
+            " Rollouts of the stage `greedy` are not samples: this table counts their cost and successes. Statistics "
+            "of groups, answers, lengths and entropy exclude them."
         )
     columns.append(f"share of {unit} trained on")
     units = in_percent(f"share of {unit}", "success", f"share of {unit} trained on")
-    return TableBlock("budget-stages", "What each stage cost and returned", columns, rows(data), note, units)
+    return TableBlock("budget-stages", "Cost and successes by stage", columns, rows(data), note, units)
 
 
 def _unused(run: RunData, unit: str) -> TableBlock:
@@ -91,7 +91,7 @@ def _unused(run: RunData, unit: str) -> TableBlock:
         FROM spent GROUP BY unused ORDER BY unused <> '', rollouts DESC, why
         """,
     )
-    title = "What was trained on, and why the rest was not"
+    title = "Rollouts trained on, and reasons for exclusion"
     share = f"share of {unit}"
     return TableBlock("budget-unused", title, ["", "rollouts", share], rows(columns), units=in_percent(share))
 
@@ -104,10 +104,10 @@ def _splits(run: RunData, unit: str) -> TableBlock:
         FROM rollouts GROUP BY split ORDER BY split <> 'train', split
         """
     )
-    columns = ["drawn to", "steps", "problems", "rollouts", "tokens", "tokens per rollout"]
+    columns = ["split", "steps", "problems", "rollouts", "tokens", "tokens per rollout"]
     if unit == "rollouts":
         del data["tokens"], data["length"]
-    return TableBlock("budget-splits", "What rollouts were drawn for", columns[: len(data)], rows(data))
+    return TableBlock("budget-splits", "Rollouts by split", columns[: len(data)], rows(data))
 
 
 def _over_time(run: RunData, unit: str) -> list[Figure]:
@@ -124,8 +124,8 @@ def _over_time(run: RunData, unit: str) -> list[Figure]:
         "GROUP BY upto, kind ORDER BY upto",
     )
     if stack := shares(kinds, "kind", "cost", KINDS):
-        title = f"Share of {unit} by what became of the group"
-        note = "Where a rollout is measured against its group, only mixed ones have an advantage to learn from."
+        title = f"Share of {unit} by kind of group"
+        note = "With a group baseline, only mixed groups have non-zero advantages."
         figures.append(_stack("budget-by-kind", title, unit, stack, note))
     return figures
 
@@ -147,7 +147,7 @@ def returns(run: RunData, unit: str) -> list[Figure]:
     if not known(columns["successes"]):
         return []
     lines = [series(name, columns["upto"], columns[key]) for name, key in _RETURNS.items()]
-    return [Figure("budget-returns", f"What 1000 {unit} returned", "line", "step", f"per 1000 {unit}", lines)]
+    return [Figure("budget-returns", f"Successes per 1000 {unit}", "line", "step", f"per 1000 {unit}", lines)]
 
 
 _RETURNS = {"successes": "successes", "first successes of a group": "firsts"}

@@ -14,13 +14,13 @@ from outrider.report.sections.seen import in_percent, series
 
 _KEY = re.compile(r"explore/(.+)/calibration_(\d+)_(rollouts|expected|variance|successes)")
 _TEXT = (
-    "A planner with wrong predictions spends rollouts on the wrong problems. Rollouts are grouped into classes by the "
-    "pass rate predicted before sampling; if predictions are calibrated, the observed success rate of a class equals "
-    "its predicted one. Rollouts of a problem share an unknown pass rate, so the interval is wider than a binomial "
-    "one. The first step is excluded, because no evidence precedes it."
+    "A planner with wrong predictions spends rollouts on the wrong problems. Rollouts are binned by the pass rate "
+    "predicted before sampling. If predictions are calibrated, the observed success rate of a bin equals its "
+    "predicted one. Rollouts of a problem share an unknown pass rate, so the interval is wider than a binomial one. "
+    "The first step is excluded, because no evidence precedes it."
 )
 _NOTE = (
-    "Intervals are 95 % intervals of the success rate under calibrated predictions (normal); one class in twenty lies "
+    "Intervals are 95 % intervals of the success rate under calibrated predictions (normal); one bin in twenty lies "
     "outside by chance. `z` is the difference in standard deviations."
 )
 
@@ -62,7 +62,7 @@ def _figure(stage: str, classes_C4: Floats) -> Figure:
         series("if calibrated", predicted_C, predicted_C, low=low_C.tolist(), high=high_C.tolist()),
         series("observed", predicted_C, successes_C / rollouts_C, hover=hover),
     ]
-    title = f"Pass rates that {_named(stage)} predicted"
+    title = f"Pass rates predicted by {_named(stage)}"
     return Figure(f"calibration-{stage}", title, "points", "predicted", "observed", points, percent="xy")
 
 
@@ -73,7 +73,7 @@ def _table(stage: str, classes_C4: Floats) -> TableBlock:
         rows.append([int(rollouts), expected / rollouts, successes / rollouts, z])
     columns, units = ["rollouts", "predicted", "observed", "z"], in_percent("predicted", "observed")
     return TableBlock(
-        f"calibration-{stage}", f"By the pass rate that {_named(stage)} predicted", columns, rows, _NOTE, units
+        f"calibration-{stage}", f"Calibration by predicted pass rate ({_named(stage)})", columns, rows, _NOTE, units
     )
 
 

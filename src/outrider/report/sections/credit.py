@@ -10,9 +10,10 @@ from outrider.report.data import RunData
 from outrider.report.sections.seen import FIRST_STAGE, cell, in_percent, known, one, query, series
 
 _TEXT = (
-    "The weight of a group is the sum of its absolute advantages. With one mean over equal groups it peaks where half "
-    "of the rollouts succeed and vanishes at 0 and at 1, so the hardest problems that are solved at all, which carry "
-    "pass@k, weigh least. Allocation and shaping change this curve: here it is as it was."
+    "The weight of a group is the sum of its absolute advantages. With the group mean as baseline, and equal group "
+    "sizes, it is largest at a success rate of one half and zero at 0 and 1. The hardest solvable problems, which "
+    "determine pass@k, then have the least weight. Allocation and shaping change this curve; the figure shows the "
+    "measured one."
 )
 
 
@@ -27,7 +28,7 @@ def section(run: RunData) -> Section | None:
     weights = {name: _weights(run, phase) for phase, name in _PHASES.items()}
     known = {name: item for name, item in weights.items() if item is not None}
     tables = [_table(known["all steps"])] if "all steps" in known else []
-    return Section("credit", "Where the signal falls", _TEXT, [*_shape(known), *_signs(run)], tables)
+    return Section("credit", "Learning signal by success rate", _TEXT, [*_shape(known), *_signs(run)], tables)
 
 
 _PHASES = {"TRUE": "all steps", "phase = 'early'": "first fifth of the steps", "phase = 'late'": "last fifth"}
@@ -76,9 +77,9 @@ def _shape(known: dict[str, Weights]) -> list[Figure]:
         ends = {"low": (weight - half).tolist(), "high": (weight + half).tolist()}
         hover = [f"{groups} groups" for groups in w.groups_B[there].tolist()]
         lines.append(series(name, place, weight, hover=hover, **ends))
-    note = "Bars are 95 % intervals of a mean over groups, those of one problem taken together."
-    title = "Weight of a group by its success"
-    x, y = "success in the first draw", "sum of |advantage|"
+    note = "Bars are 95 % intervals of a mean over groups, clustered by problem."
+    title = "Weight of a group by success rate"
+    x, y = "success rate in the first stage", "sum of |advantage|"
     return [Figure("credit-shape", title, "line", x, y, lines, note=note, percent="x")]
 
 
@@ -94,10 +95,10 @@ def _table(w: Weights) -> TableBlock:
         for i, (low, high) in enumerate(zip(w.low_B, w.high_B, strict=True))
         if w.groups_B[i]
     ]
-    columns = ["success", "groups", "share of groups", "rollouts per group", "weight per group", "share of all weight"]
+    columns = ["success", "groups", "share of groups", "rollouts per group", "weight per group", "share of weight"]
     note = f"{w.unassigned:,} rollouts have no advantage." if w.unassigned else ""
-    units = in_percent("share of groups", "share of all weight")
-    return TableBlock("credit-table", "Who gets the signal", columns, body, note, units)
+    units = in_percent("share of groups", "share of weight")
+    return TableBlock("credit-table", "Learning signal by success rate", columns, body, note, units)
 
 
 def _signs(run: RunData) -> list[Figure]:
@@ -110,9 +111,9 @@ def _signs(run: RunData) -> list[Figure]:
         FROM seen WHERE unused = '' AND isfinite(advantage) GROUP BY upto ORDER BY upto
         """,
     )
-    names = {"rollouts": "each rollout once", "tokens": "each token once"}
+    names = {"rollouts": "per rollout", "tokens": "per token"}
     lines: list[Series] = [series(names[key], columns["upto"], columns[key]) for key in names if known(columns[key])]
     if not lines:
         return []
-    title = "Share of the advantage that pushes up"
+    title = "Positive share of the absolute advantages"
     return [Figure("credit-signs", title, "line", "step", "positive share", lines, y_range=(0.0, 1.0), percent="y")]

@@ -7,10 +7,10 @@ from outrider.report.data import RunData
 from outrider.report.sections.seen import in_percent, known, one, query, rows, series
 
 _TEXT = (
-    "More samples help only as far as they differ. Two rollouts of a group disagree if their answers differ; the "
+    "More samples help only if they differ. Two rollouts of a group disagree if their answers differ; the "
     "probability of disagreement does not depend on the group size. Disagreement among incorrect answers shows "
-    "exploration; a single shared incorrect answer shows a systematic error. Branches are excluded, because they share "
-    "a prefix."
+    "exploration; a single shared incorrect answer shows a systematic error. Branches are excluded, because they "
+    "share a prefix."
 )
 
 
@@ -48,7 +48,11 @@ def _disagreement(run: RunData) -> list[Figure]:
         "SELECT upto, avg(differ) AS differ, avg(wrong_differ) AS wrong, avg(answers / n) AS each "
         "FROM answers GROUP BY upto ORDER BY upto"
     )
-    names = {"differ": "two answers differ", "wrong": "two wrong ones differ", "each": "different answers per rollout"}
+    names = {
+        "differ": "two answers differ",
+        "wrong": "two incorrect answers differ",
+        "each": "distinct answers per rollout",
+    }
     lines = [series(name, columns["upto"], columns[key]) for key, name in names.items() if known(columns[key])]
     if not lines:
         return []
@@ -71,7 +75,7 @@ def _repeats(run: RunData) -> list[Figure]:
     if not len(columns["upto"]):
         return []
     lines = [series("repeated", columns["upto"], columns["repeated"])]
-    note = "Rollouts whose text another one of their group has already, letter by letter."
+    note = "Rollouts whose text is identical to an earlier one of their group."
     title, y = "Repeated texts", "share of rollouts"
     return [Figure("diversity-repeats", title, "line", "step", y, lines, y_range=(0, 1), note=note, percent="y")]
 
@@ -87,7 +91,7 @@ def _table(run: RunData) -> list[TableBlock]:
     )
     if not len(data["kind"]):
         return []
-    columns = ["groups that are", "groups", "rollouts with an answer", "different answers", "most frequent answer"]
-    columns += ["two differ", "two wrong ones differ"]
-    title = "Answers by what became of the group"
+    columns = ["kind", "groups", "rollouts with an answer", "distinct answers", "share of the majority"]
+    columns += ["two answers differ", "two incorrect answers differ"]
+    title = "Answers by kind of group"
     return [TableBlock("diversity-table", title, columns, rows(data), units=in_percent(*columns[4:]))]

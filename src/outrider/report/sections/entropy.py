@@ -14,14 +14,14 @@ from outrider.report.sections.seen import by, ends, one, query, series, split
 _MOST = 2000  # responses whose tokens are read, at each end of training
 _STEPS = 4  # steps that they come from, at each end
 
-_TEXT = "Entropy is what exploration draws from: nats per sampled token, of the full distribution."
+_TEXT = "Entropy of the full next-token distribution, in nats per sampled token. Exploration needs entropy."
 _TRAINED = (
-    " Learning spends it; spent too early, groups become alike and nothing new is found. What counts is what was "
-    "bought with it, so the last figure sets success against entropy."
+    " Training reduces entropy. If entropy falls too early, the rollouts of a group become alike and find nothing "
+    "new. The last figure shows success against entropy."
 )
 _ESTIMATED = (
-    " These rollouts hold no entropies, so the negative log-probability of sampled tokens stands in: its mean over all "
-    "rollouts estimates the entropy where sampling was at temperature 1 and cut nothing off; by outcome it is biased."
+    " Entropies are missing, so the mean negative log-probability of the sampled tokens is an estimate. Over all "
+    "rollouts the estimate is unbiased if sampling used temperature 1 without truncation; by outcome it is biased."
 )
 
 
@@ -110,7 +110,7 @@ def _positions(run: RunData, value: str) -> list[Figure]:
             lines.append(series(name, np.array(profile.groups), np.array(means), low=low, high=high))
     if not lines:
         return []
-    note = f"From at most {_MOST:,} responses of {_STEPS} steps at each end; 95 % intervals over problems."
+    note = f"At most {_MOST:,} responses of {_STEPS} steps at each end; 95 % intervals over problems."
     title = f"{_name(value).capitalize()} by position in the response"
     x, y = "share of the response", "nats per token"
     return [Figure("entropy-position", title, "line", x, y, lines, note=note, percent="x")]

@@ -14,13 +14,13 @@ from outrider.report.sections.groups import by_level, without_success
 from outrider.report.sections.seen import cell, in_percent
 
 _RELIABLE = (
-    "G-Pass@k: the probability that at least that share of k samples is correct (Liu et al. 2024). For a share of one "
-    "sample it is pass@k, for all k it is pass^k; mG-Pass@k is its mean over shares from one half to one."
+    "G-Pass@k is the probability that at least the given share of k samples is correct (Liu et al. 2024). For a "
+    "share of 1/k it is pass@k, for a share of 1 pass^k. mG-Pass@k is its mean over shares from one half to one."
 )
 _TEXT = (
-    "The policy on these problems: the mean pass rate (pass@1), and the probability that one of k samples is correct. "
-    "Intervals are 95 % bootstrap intervals over problems of the same kind. They are too short for few problems, or "
-    "where nearly all problems agree."
+    "pass@1 is the mean pass rate; pass@k is the probability that at least one of k samples is correct. Intervals "
+    "are 95 % bootstrap intervals over problems of the same kind. They are too narrow for few problems, or where "
+    "nearly all problems agree."
 )
 
 
@@ -57,12 +57,12 @@ def _table(several: Mapping[str, Evaluation], note: str) -> TableBlock:
     columns = ["model", "test set", "level", "problems", *scores]
     columns += ["responses", "truncated", "unparseable", "not verified", "tokens per response"]
     filled = [i for i in range(len(columns)) if any(row[i] not in (None, "") for row in body)]
-    note += "Majority: whether the most frequent answer is right."
+    note += "Majority: the most frequent answer is correct."
     unknown = sum(t.scorable == 0 for one in several.values() for t in one.tallies if t.samples)
-    note += f" {unknown:,} problems have no response that was verified, and are in no share." * (unknown > 0)
+    note += f" {unknown:,} problems have no verified response and are excluded." * (unknown > 0)
     units = in_percent(*scores, "truncated", "unparseable")
     rows = [[row[i] for i in filled] for row in body]
-    return TableBlock("evaluated", "What it solves", [columns[i] for i in filled], rows, note, units)
+    return TableBlock("evaluated", "Scores", [columns[i] for i in filled], rows, note, units)
 
 
 def _lost(summary: Summary) -> list[CellValue]:
@@ -84,7 +84,7 @@ def _reliability(several: Mapping[str, Evaluation]) -> TableBlock | None:
     first = 0 if any(row[0] for row in body) else 1
     return TableBlock(
         "reliability",
-        "How reliably it solves them",
+        "Reliability",
         columns[first:],
         [row[first:] for row in body],
         _RELIABLE,

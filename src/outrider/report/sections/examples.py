@@ -15,10 +15,10 @@ Member = dict[str, Any]  # a row
 _NODES = 16  # rollouts of a group that are shown
 _LONGEST = 3000  # characters of a text
 
-_OBSERVED = " What an environment said is tinted, in red where it was asked for what cannot be had."
+_OBSERVED = " Text of an environment is tinted, in red where the call was an error."
 _TEXT = (
-    "Numbers say that something happened, rollouts say what. These groups were picked by rule, one of each kind that "
-    "occurs. A branch stands under the rollout that it continues; a mark in that text shows where."
+    "Read rollouts to find the cause of a number. The groups were chosen by rule, one of each kind that occurs. A "
+    "branch is listed below its parent; a mark in the parent's text shows the branching point."
 )
 
 
@@ -35,9 +35,9 @@ _KINDS = (
     _Kind("Seeded with solved examples or a hint", "seeded > 0", "seeded_successes = 0, step DESC"),
     _Kind("Solved for the first time", "successes > 0 AND failed_before > 0", "failed_before DESC, step"),
     _Kind("One success", "successes = 1 AND verified > 1", "verified DESC, step DESC"),
-    _Kind("Truncated by the limit", "truncated > 0", "truncated DESC, step DESC"),
-    _Kind("The verifier failed", "failed_verdicts > 0", "failed_verdicts DESC, step DESC"),
-    _Kind("Nothing worked", "kind = 'unsolved'", "n DESC, step DESC"),
+    _Kind("Truncated at the length limit", "truncated > 0", "truncated DESC, step DESC"),
+    _Kind("Verifier timeout or error", "failed_verdicts > 0", "failed_verdicts DESC, step DESC"),
+    _Kind("No success", "kind = 'unsolved'", "n DESC, step DESC"),
 )
 # RANGE and not ROWS: the other groups of a problem in the same step are not before it
 _MEMBERS = f"""
@@ -88,7 +88,7 @@ def _members(run: RunData, places: list[str]) -> dict[str, list[Member]]:
         "SELECT step || ' ' || group_id AS place, group_id || '/' || member AS id, step, member, parent, branch_at, "
         "problem_id, prompt, stage, context, tokens, turns, outcome, reward, advantage, stop, "
         "coalesce(length(text), 0) AS characters, "
-        f"coalesce(left(text, {_LONGEST}), '(the dump has no text of it)') AS text "
+        f"coalesce(left(text, {_LONGEST}), '(the dump has no text)') AS text "
         "FROM with_text WHERE step || ' ' || group_id IN (SELECT unnest(?)) ORDER BY step, group_id, member",
         [places],
     )

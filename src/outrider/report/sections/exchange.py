@@ -29,40 +29,38 @@ def exchange(run: RunData, mean: str, name: str) -> tuple[list[Figure], list[Tab
     hover = [f"step {upto}" for upto in columns["upto"].tolist()]
     points = [series("training", columns["entropy"], columns["success"], hover=hover)]
     law = fit_exchange(columns["entropy"], columns["success"], resamples=500)
-    note = "Success in training, on the problems of each step."
+    note = "Training success, on the problems of each step."
     if law.identified:
         at = np.linspace(law.lowest, law.highest, _CURVE)
         curve = np.array([law.at(entropy).value for entropy in at])
         points.append(series("R = b - a exp(H)", at, np.where((curve >= 0) & (curve <= 1), curve, np.nan)))
-        note += f" The law explains {100 * law.explained:.0f} % of its variance."
+        note += f" The fitted curve explains {100 * law.explained:.0f} % of the variance."
     else:
-        note += f" No law is drawn: {law.why_not}."
-    title = f"What {name} was exchanged for"
+        note += f" No curve is drawn: {law.why_not}."
+    title = f"Success against {name}"
     figure = Figure("entropy-exchange", title, "points", "nats per token", "success", points, note=note, percent="y")
     return [figure], [_table(law, name)] if law.identified else []
 
 
 def _table(law: Exchange, name: str) -> TableBlock:
-    estimates = {"a": law.a, "b": law.b, "b - a: success where all entropy is spent": _as_success(law.ceiling)}
+    estimates = {"a": law.a, "b": law.b, "b - a: success at zero entropy": _as_success(law.ceiling)}
     note = (
-        f"Extrapolated by {law.lowest:.2g} nats. Intervals (95 %) cover the noise around the law; they say nothing of "
-        "whether it holds that far, and any two numbers that both drift fit it well."
+        f"Extrapolated by {law.lowest:.2g} nats. The 95 % intervals cover the noise around the curve, not an error of "
+        "its form. Any two quantities that both drift fit the curve well."
     )
     if law.ceiling.value > 1 or law.ceiling.value < 0:
         note = (
-            f"The law goes to {law.ceiling.value:.3g} where all entropy is spent, which no success can be: it does not "
-            f"hold so far, and {_as_success(law.ceiling).value:.0f} is shown. {note}"
+            f"The fitted curve reaches {law.ceiling.value:.3g} at zero entropy, which is not a success rate, so the "
+            f"curve does not hold that far; {_as_success(law.ceiling).value:.0f} is shown. {note}"
         )
     elif _as_success(law.ceiling) != law.ceiling:
-        note = (
-            f"The interval of the success where all entropy is spent is clipped to the range of success rates. {note}"
-        )
+        note = f"The interval of success at zero entropy is clipped to [0, 1]. {note}"
     if not law.holds:
-        note = f"The interval of a holds 0 or less: success does not surely rise as entropy falls. {note}"
+        note = f"The interval of a includes 0 or less: success does not rise significantly as entropy falls. {note}"
     body: list[list[CellValue]] = [
         [name, *(float(end) for end in (b.value, b.low, b.high))] for name, b in estimates.items()
     ]
-    title = f"The law of exchange, R = b - a exp(H), H being the {name}"
+    title = f"Fit of R = b - a exp(H), where H is the {name}"
     return TableBlock("entropy-law", title, ["", "value", "from", "to"], body, note)
 
 

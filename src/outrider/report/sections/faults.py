@@ -15,11 +15,10 @@ _STEPS = 4  # steps that they come from, at each end
 _MARKERS = (r"\boxed{", "####", "<answer>")
 
 _TEXT = (
-    "What one sees of a response without knowing its task: that it has no answer or several, was truncated, goes round "
-    "in circles, cannot be read, or changes its language. Each is found by a rule that is printed here, and no rule "
-    "knows what is right."
+    "Faults that need no knowledge of the task: no answer or several answers, truncation, repetition, unreadable "
+    "text, or a change of language. The table has the rule of each fault. The rules do not use the gold answer."
 )
-_TRAINED = " Training should make all of them rarer; one that grows is a habit that is being paid for."
+_TRAINED = " Training should reduce all faults. A fault that grows is being reinforced."
 
 
 def section(run: RunData) -> Section | None:
@@ -68,18 +67,14 @@ def _figure(by_split: Mapping[str, Sequence[Faults]]) -> Figure:
 
 
 def _table(by_split: Mapping[str, Sequence[Faults]], marker: str) -> TableBlock:
-    columns = ["fault", *(text for name in by_split for text in (name, "decided")), "what is counted", "a fault above"]
+    columns = ["fault", *(text for name in by_split for text in (name, "decided")), "definition", "threshold"]
     body: list[list[CellValue]] = []
     for i, rule in enumerate(RULES):
         cells: list[CellValue] = [rule.name]
         for one in by_split.values():
             cells += [cell(one[i].share), one[i].decided]
         body.append([*cells, rule.definition, rule.threshold])
-    marked = (
-        f"answers begin with `{marker}`, as most successes have it"
-        if marker
-        else "answers have no mark that is known here"
-    )
+    marked = f"answers begin with `{marker}`, as in most successes" if marker else "no known answer marker was found"
     note = f"At most {_MOST:,} responses of {_STEPS} steps at each end; {marked}."
-    title = "Rules, and shares of the responses that break them"
+    title = "Rules, and shares of responses with each fault"
     return TableBlock("faults-rules", title, columns, body, note, in_percent(*by_split))

@@ -24,7 +24,7 @@ _TEXT = (
 )
 _FROM_TRAINING = (
     " Without evaluations, the numbers come from training groups: rollouts of the first stage only, with different "
-    "problems at the beginning and at the end. A problem with several groups counts each time, and its groups are "
+    "problems at the beginning and at the end. A problem with several groups counts once per group; its groups are "
     "resampled together."
 )
 
@@ -114,7 +114,9 @@ def _changes(evaluations: Mapping[int, Evaluation]) -> list[TableBlock]:
     names = [f"pass@{k}" for k in ks] + ["greedy"]
     note = f"Step {last} minus step {first} in percentage points, paired by problem, with 95 % intervals."
     units: dict[str, Unit] = dict.fromkeys(names, "points")
-    return [TableBlock("frontier-changes", "What training changed", ["level", "problems", *names], body, note, units)]
+    return [
+        TableBlock("frontier-changes", "Paired change by training", ["level", "problems", *names], body, note, units)
+    ]
 
 
 def known_interval(interval: Interval) -> Interval | None:

@@ -11,10 +11,9 @@ from outrider.report.sections.seen import KINDS, in_percent, one, query, rows, s
 _SHOWN = 20  # problems in a table
 
 _TEXT = (
-    "A group is what one problem got in one step. Where a rollout is measured against its group, only a mixed one, "
-    "with successes and failures, has a signal. Where all succeed there is nothing left to find, where all fail "
-    "nothing was found: growing shares of solved groups call for harder problems, lasting shares of unsolved ones for "
-    "more or other attempts at them."
+    "A group is the set of rollouts of one problem in one step. With a group baseline, only mixed groups, with "
+    "successes and failures, have a signal. If the share of solved groups grows, use harder problems; if unsolved "
+    "groups persist, use more rollouts or another strategy for them."
 )
 
 
@@ -53,11 +52,13 @@ def _coverage(run: RunData) -> list[Figure]:
         return []
     met, solved = (np.sort(columns[name][~np.isnan(columns[name].astype(float))]) for name in ("met", "found"))
     lines = [
-        series("met", at, np.searchsorted(met, at, side="right")),
-        series("with a success", at, np.searchsorted(solved, at, side="right")),
+        series("sampled", at, np.searchsorted(met, at, side="right")),
+        series("solved at least once", at, np.searchsorted(solved, at, side="right")),
     ]
-    note = "The distance is what was tried and never found."
-    return [Figure("groups-coverage", "Problems met and problems found", "line", "step", "problems", lines, note=note)]
+    note = "The gap between the lines is the number of problems sampled but never solved."
+    return [
+        Figure("groups-coverage", "Problems sampled and problems solved", "line", "step", "problems", lines, note=note)
+    ]
 
 
 def by_level(run: RunData) -> TableBlock | None:
@@ -94,8 +95,10 @@ def _again(run: RunData) -> TableBlock | None:
         return None
     counts = {(b, a): int(n) for b, a, n in zip(columns["before"], columns["after"], columns["n"], strict=True)}
     body: list[list[CellValue]] = [[f"first {b}", *(counts.get((b, a), 0) for a in KINDS)] for b in KINDS]
-    note = "Problems that were met in more than one step, by what their first and their last group were."
-    return TableBlock("groups-again", "What became of problems", ["", *(f"last {a}" for a in KINDS)], body, note)
+    note = "Problems with groups in several steps, by the kinds of their first and their last group."
+    return TableBlock(
+        "groups-again", "First and last group of each problem", ["", *(f"last {a}" for a in KINDS)], body, note
+    )
 
 
 def without_success(run: RunData) -> TableBlock | None:
@@ -121,12 +124,12 @@ def without_success(run: RunData) -> TableBlock | None:
     body: list[list[CellValue]] = [
         [RolloutsOf(problem, "", drawn, int(step)), *rest] for problem, *rest, step, _ in rows(data)
     ]
-    columns = ["problem", "level", "visits", "rollouts", "tokens", "pass rate at most"]
-    units = in_percent("pass rate at most")
+    columns = ["problem", "level", "visits", "rollouts", "tokens", "pass rate, upper bound"]
+    units = in_percent("pass rate, upper bound")
     return TableBlock("groups-dead", "Problems without any success", columns, body, note, units)
 
 
 def _dead_note(columns: Columns) -> str:
     dead = int(columns["dead"][0])
-    shown = f"The {_SHOWN} with most rollouts of {dead:,}. " if dead > _SHOWN else ""
-    return f"{shown}The last column is what these failures leave possible, with 95 % confidence: 1 - 0.05^(1/rollouts)."
+    shown = f"The {_SHOWN} of {dead:,} problems with the most rollouts. " if dead > _SHOWN else ""
+    return f"{shown}The last column is the upper 95 % confidence bound of the pass rate: 1 - 0.05^(1/rollouts)."

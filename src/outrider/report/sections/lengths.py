@@ -12,11 +12,11 @@ from outrider.report.sections.seen import by, cell, in_percent, known, one, quer
 _BARS = 12  # more do not fit side by side on a phone
 
 _TEXT = (
-    "Length is the whole response, prefixes of branches included. Where the limit cuts responses off, success measures "
-    "the limit; where length rises without success, tokens are spent on nothing; where incorrect responses grow "
-    "faster than correct ones, it is the failures that are paid for."
+    "Length is that of the whole response, including the prefixes of branches. If many responses are truncated, "
+    "success depends on the limit. If length grows without success, tokens are wasted. If incorrect responses grow "
+    "faster than correct ones, the growth comes from failures."
 )
-_CHARACTERS = " These rollouts do not say how many tokens they have: lengths are in characters."
+_CHARACTERS = " Token counts are missing, so lengths are in characters."
 
 
 def section(run: RunData) -> Section | None:
@@ -125,7 +125,7 @@ def _drift(run: RunData, unit: str) -> str:
     if np.isnan(moved.error):
         return ""
     return (
-        f"Whenever the number of steps doubled, the mean changed by {moved.per_doubling:+.2g} {unit} (standard error "
+        f"The mean changed by {moved.per_doubling:+.2g} {unit} per doubling of the number of steps (standard error "
         f"{moved.error:.1g})."
     )
 
@@ -154,11 +154,11 @@ def _sharpened(run: RunData) -> list[TableBlock]:
     ]
     if not body:
         return []
-    columns = ["against", "responses with a z-score", "mean z-score", "standard error", "with a ratio", "mean ratio"]
+    columns = ["reference", "responses (z)", "mean z", "standard error", "responses (ratio)", "mean ratio"]
     note = (
-        "Own tokens of successes that novelty sharpening preferred, as they were less likely than the mean of their "
-        "group. A z-score above 0 means that it prefers longer responses. The first two references hold the preferred "
-        "responses themselves, which pulls them towards 0."
+        "Own tokens of the successes preferred by novelty sharpening, because they were less likely than the mean of "
+        "their group. A z-score above 0 means a preference for longer responses. The first two references include "
+        "the preferred responses themselves, which biases z towards 0."
     )
     return [TableBlock("lengths-sharpened", "Does novelty prefer long responses?", columns, body, note)]
 

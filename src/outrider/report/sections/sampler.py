@@ -26,9 +26,9 @@ _GAUGES = {
 _ROUNDING = 1e-7  # what is smaller says nothing: float32 has as many digits
 
 _TEXT = (
-    "Rollouts are drawn by one set of weights and learnt from by another: several updates a step, asynchronous "
-    "sampling, and kernels that differ between the engine and the trainer drive the two apart. Divergence should be "
-    "small and steady; a rising share of clipped tokens means that updates undo themselves."
+    "Sampling and learning weights differ, because of several updates per step, asynchronous sampling, and different "
+    "kernels in the engine and the trainer. The divergence should be small and steady. A rising share of clipped "
+    "tokens means that fewer tokens have a gradient."
 )
 
 
@@ -36,7 +36,7 @@ def section(run: RunData) -> Section | None:
     """Each gauge that the metrics have, and the age of the sampling policy in steps. None where there is neither."""
     figures = [figure for title in _GAUGES if (figure := _gauge(run, title)) is not None]
     figures += _age(run)
-    return Section("sampler", "Off-policy gauges", _TEXT, figures) if figures else None
+    return Section("sampler", "Off-policy metrics", _TEXT, figures) if figures else None
 
 
 def _gauge(run: RunData, title: str) -> Figure | None:
@@ -55,7 +55,7 @@ def _gauge(run: RunData, title: str) -> Figure | None:
         and any(map(any, (s.y for s in lines)))
     ):
         lines = [replace(line, y=[0.0 * y for y in line.y]) for line in lines]
-        note = f"All within {_ROUNDING:g} of 0, which is rounding: drawn as 0."
+        note = f"All values are within {_ROUNDING:g} of 0 (rounding) and drawn as 0."
     id = "sampler-" + re.sub(r"[^a-z]+", "-", title.lower())
     percent = "y" if unit.startswith("share") else ""
     return Figure(id, title, "line", "step", unit, lines, note=note, percent=percent) if lines else None
@@ -79,4 +79,4 @@ def _age(run: RunData) -> list[Figure]:
     if not len(columns["upto"]) or columns["least"].min() < 0 or columns["most"].max() == 0:
         return []
     lines = [series("mean", columns["upto"], columns["mean"]), series("oldest", columns["upto"], columns["most"])]
-    return [Figure("sampler-age", "Age of the policy that sampled", "line", "step", "steps", lines)]
+    return [Figure("sampler-age", "Age of the sampling weights", "line", "step", "steps", lines)]

@@ -7,9 +7,9 @@ from outrider.report.data import RunData
 from outrider.report.sections.seen import in_percent, known, one, query, rows, series
 
 _TEXT = (
-    "An environment answers each turn. What it says is observed: it costs no generated token and trains nothing, but "
-    "it takes room in the context. Turns that rise without success ask for nothing new; errors are turns that asked "
-    "for what cannot be had, such as a malformed call or an unknown name."
+    "An environment answers each turn. Its tokens are observed: they cost no generation and are not trained on, but "
+    "they fill the context. A rise in turns without a rise in success brings no new information. Errors are turns "
+    "with an invalid request, such as a malformed call or an unknown name."
 )
 _MOST = 8  # numbers of turns with a class of their own
 
@@ -37,11 +37,7 @@ def section(run: RunData) -> Section | None:
         figures.append(Figure("turns-tokens", "Generated and observed tokens", "line", "step", "tokens", lines))
     if known(columns["errors"]):
         lines = [series("errors", upto, columns["errors"])]
-        figures.append(
-            Figure(
-                "turns-errors", "Turns that asked for what cannot be had", "line", "step", "share", lines, percent="y"
-            )
-        )
+        figures.append(Figure("turns-errors", "Turns with an error", "line", "step", "share", lines, percent="y"))
     return Section("turns", "Turns", _TEXT, figures, [_by_turns(run)])
 
 
@@ -56,6 +52,6 @@ def _by_turns(run: RunData) -> TableBlock:
         [f"{number:.0f} and more" if number == _MOST else f"{number:.0f}", *rest] for number, *rest in rows(found)
     ]
     columns = ["turns", "rollouts", "success", "generated tokens", "observed tokens", "errors"]
-    note = "Means of a rollout; of a branch, its own turns alone."
-    title = "Rollouts by their number of turns"
+    note = "Means per rollout; for a branch, of its own turns only."
+    title = "Rollouts by number of turns"
     return TableBlock("turns-table", title, columns, body, note, in_percent("success"))

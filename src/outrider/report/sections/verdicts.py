@@ -10,9 +10,9 @@ _SHOWN = 15
 _OUTCOMES = ("correct", "incorrect", "unparseable", "timeout", "error")
 
 _TEXT = (
-    "Everything rests on the verdicts. Timeouts and errors say nothing of the answer and are no zeros; many "
-    "unparseable responses mean that a format is learnt and not a task; a sudden rise of success is a reason to read "
-    "rollouts."
+    "All results depend on the verdicts. Timeouts and errors do not count as failures. Many unparseable responses "
+    "mean that the policy is still learning the format. Read rollouts after a sudden rise of success: the verifier "
+    "may have a false accept."
 )
 
 
@@ -39,7 +39,7 @@ def _counts(run: RunData) -> TableBlock:
         ORDER BY split <> 'train', split, n DESC, outcome
         """
     )
-    columns = ["drawn to", "verdict", "rollouts", "share", "mean seconds", "longest"]
+    columns = ["split", "verdict", "rollouts", "share", "mean seconds", "longest"]
     return TableBlock("verdicts-counts", "Verdicts and their time", columns, rows(data), units=in_percent("share"))
 
 
@@ -59,9 +59,11 @@ def _reasons(run: RunData) -> TableBlock:
         ORDER BY outcome NOT IN ('error', 'timeout'), n DESC, reason LIMIT {_SHOWN}
         """
     )
-    note = "Errors and timeouts first. # stands for any number."
+    note = "Errors and timeouts first. # replaces any number."
     body: list[list[CellValue]] = [[*others, _place(**example)] for *others, example in rows(columns)]
-    return TableBlock("verdicts-reasons", "Why", ["verdict", "detail", "rollouts", "one of them"], body, note)
+    return TableBlock(
+        "verdicts-reasons", "Reasons of verdicts", ["verdict", "detail", "rollouts", "example"], body, note
+    )
 
 
 def _place(rollout: str, problem: str, split: str, step: int) -> RolloutsOf:
@@ -93,7 +95,7 @@ def _slowest(run: RunData) -> list[TableBlock]:
     )
     if not len(data["seconds"]):
         return []
-    columns = ["seconds", "verdict", "drawn to", "step", "rollout", "detail"]
+    columns = ["seconds", "verdict", "split", "step", "rollout", "detail"]
     body: list[list[CellValue]] = [
         [seconds, outcome, split, step, _place(rollout, problem, split, step), detail]
         for seconds, outcome, split, step, rollout, detail, problem in rows(data)

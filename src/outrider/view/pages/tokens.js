@@ -68,7 +68,7 @@ function written(from, to) {
 function observed(at, length, failed) {
   const details = document.createElement("details");
   const summary = document.createElement("summary");
-  summary.textContent = `environment, ${length} tokens${failed ? ": what the turn asked for cannot be had" : ""}`;
+  summary.textContent = `environment, ${length} tokens${failed ? ": error, invalid request" : ""}`;
   details.open = true;
   details.classList.toggle("failed", failed);
   details.append(summary, ...written(at, at + length));
@@ -109,7 +109,7 @@ function choose(at) {
   if (folded) folded.open = true;
   spans[at].scrollIntoView({ block: "nearest" });
   const parts = [`token ${at + 1} of ${tokens.length}`, JSON.stringify(text), `id ${id}`];
-  if (!sampled) parts.push("observed: an environment said it");
+  if (!sampled) parts.push("observed: text of the environment");
   if (finite(logprob)) parts.push(`log-probability ${logprob} (probability ${Number(Math.exp(logprob).toPrecision(3))})`);
   if (finite(entropy)) parts.push(`entropy ${entropy} nats`);
   if (finite(advantage)) parts.push(`advantage ${advantage}`);
