@@ -292,7 +292,7 @@ def test_a_chat_template_that_begins_the_reasoning_is_known_where_rollouts_are_v
     rollout = Rollout(problem.id, "g", 0, none, none, none.astype(np.float32), none, text=r"Maybe \boxed{7}?")
     collect = Collector(OneText(rollout), task, RewardOptions(), Ranks(), Clock(), prompt_end=end)
     request = SampleRequest(problem, n=1, prompt_ids=none)
-    for one in (collect, collect.fresh()):
+    for one in (collect, collect.renewed()):
         [verified] = one([request])
         assert verified.verdict.success is success
 
