@@ -300,7 +300,9 @@ def test_a_dropped_group_stays_with_its_reason_and_an_unknown_one_is_a_bug() -> 
         for g in assign([first], {"main": [GroupMean()]}, 1, False, ScriptedEngine().encode).groups
         for r in g.rollouts
     ] == ["dropping: first"] * 2
-    with pytest.raises(ValueError, match=r"Dropping drops groups or rollouts that are not in the step: \['train:9:nowhere'\]"):
+    with pytest.raises(
+        ValueError, match=r"Dropping drops groups or rollouts that are not in the step: \['train:9:nowhere'\]"
+    ):
         explorer(Dropping(n=2, unknown=True)).explore(1, 2, draw)
 
 

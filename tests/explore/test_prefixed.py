@@ -318,7 +318,10 @@ def test_options_that_do_not_agree_are_refused(options, says):
             ["explore=[prefixed]"],
             "explore.0: prefixed needs plain rollouts and cannot be the first stage",
         ),
-        (["explore=[uniform, {prefixed: {stream: branch}}]"], "samples for the loss stream 'branch', which has no chain"),
+        (
+            ["explore=[uniform, {prefixed: {stream: branch}}]"],
+            "samples for the loss stream 'branch', which has no chain",
+        ),
         (["task={hops: {}}", "explore=[uniform, prefixed]"], "cannot restore the environments of hops"),
     ],
 )
