@@ -71,7 +71,10 @@ def test_what_verl_does_not_pass_on_is_refused_before_a_run() -> None:
         (["group_mean", "novelty"], "verl does not hand enough over for this chain: .* log-probability"),
         (["group_mean", "entropy_advantage"], "verl does not hand enough over for this chain: .* entropy"),
         (["greedy"], "compares with the rollouts of a stage 'greedy', which verl does not draw"),
-        (["group_mean", {"position": {"first_step": 200}}], "not hand enough over for this chain: .* depends on the training step"),
+        (
+            ["group_mean", {"position": {"first_step": 200}}],
+            "not hand enough over for this chain: .* pass step",
+        ),
     ):
         with pytest.raises(UserError, match=reason):
             estimator(chain)
