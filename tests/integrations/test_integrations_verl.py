@@ -73,7 +73,7 @@ def test_what_verl_does_not_pass_on_is_refused_before_a_run() -> None:
         (["greedy"], "compares with the rollouts of a stage 'greedy', which verl does not draw"),
         (
             ["group_mean", {"position": {"first_step": 200}}],
-            "not hand enough over for this chain: .* pass step",
+            "not hand enough over for this chain: .* training step",
         ),
     ):
         with pytest.raises(UserError, match=reason):
