@@ -79,7 +79,7 @@ def sentence(*arguments, **options):
         (
             "[group_mean]",
             "[group_mean, group_mean]",
-            "x.yaml: credit.main: a credit chain has one baseline, and this one has 2 "
+            "x.yaml: credit.main: a credit chain must have exactly one baseline, but this one has 2 "
             f"(baselines: {', '.join(sorted(BASELINES))})",
         ),
         ("paper: none", "papre: none", "x.yaml: papre is not a key (did you mean 'paper'?)"),
@@ -106,7 +106,7 @@ def sentence(*arguments, **options):
         (
             "paper: none",
             "objective: {surrogate: {clip: [0.1, 0.2, 0.3]}}",
-            "x.yaml: objective.surrogate.clip: a range has two numbers, [low, high], and this one has 3",
+            "x.yaml: objective.surrogate.clip: a range must have two numbers, [low, high], but this one has 3",
         ),
         (
             "paper: none",

@@ -64,7 +64,7 @@ def test_a_chain_has_its_links_in_order():
 
     assert _in_order([GroupMean(), Twice()]) == [GroupMean(), Twice()]
     with pytest.raises(
-        ValueError, match=r"^Twice stands too early in its credit chain: .* \(baselines: .*group_mean.*\)$"
+        ValueError, match=r"^Twice comes too early in its credit chain: .* \(baselines: .*group_mean.*\)$"
     ):
         _in_order([Twice(), GroupMean()])
 

@@ -213,7 +213,7 @@ def test_in_every_step_it_is_passk_training_with_that_k() -> None:
     for step, k in [(1, 4), (3, 3), (5, 2), (7, 1), (400, 1)]:
         found = advantages([AnnealedPassK(first=4, last=1, steps=8)], members, step)
         np.testing.assert_array_equal(np.concatenate(found), np.concatenate(advantages([PassK(k=k)], members)))
-    with pytest.raises(ValueError, match="give step as well"):
+    with pytest.raises(ValueError, match="pass step"):
         advantages([AnnealedPassK()], members)
     with pytest.raises(ValueError, match="last is 5, but should be at most first, 4"):
         AnnealedPassK(first=4, last=5)

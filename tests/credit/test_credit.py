@@ -84,9 +84,9 @@ def test_a_member_without_tokens_has_an_empty_array():
 @pytest.mark.parametrize(
     ("chain", "message"),
     [
-        ([PlusPosition()], "has one baseline, and this one has 0"),
-        ([GroupMean(), GroupMean()], "has one baseline, and this one has 2"),
-        ([PlusPosition(), GroupMean()], "PlusPosition stands too early in its credit chain"),
+        ([PlusPosition()], "must have exactly one baseline, but this one has 0"),
+        ([GroupMean(), GroupMean()], "must have exactly one baseline, but this one has 2"),
+        ([PlusPosition(), GroupMean()], "PlusPosition comes too early in its credit chain"),
     ],
 )
 def test_a_chain_has_one_baseline_and_everything_in_its_place(chain, message):

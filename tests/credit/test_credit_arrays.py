@@ -115,33 +115,35 @@ def refuse(match: str, chain=("group_mean",), group_ids=(0, 0), rewards=(1, 0), 
 def test_what_does_not_fit_together_is_refused_in_a_sentence() -> None:
     refuse(r"rewards has the shape \(3,\), but should have one entry for each of 2 rows", rewards=[1, 0, 1])
     refuse(r"mask has the shape \(2,\), but should have a row of tokens for each of 2 rows", mask=[1, 1])
-    refuse("mask holds 2, but should hold 0 and 1 alone", mask=[[1, 2], [1, 0]])
+    refuse("mask holds 2, but should hold only 0 and 1", mask=[[1, 2], [1, 0]])
     refuse("mask cannot be read as an array", mask=[[1, 1], [1]])
     refuse("rewards should hold numbers, but holds <U4", rewards=["good", "bad"])
     for rewards in [1, 0.3], [-1, 0]:
-        refuse("do not say which rows succeed: give success as well", rewards=rewards)
-    refuse("rewards hold an infinite number", rewards=[np.inf, 0])
+        refuse("success is required, since rewards other than 0 and 1", rewards=rewards)
+    refuse("rewards contain an infinite number", rewards=[np.inf, 0])
     refuse("success holds 0.5, but should hold 0 or 1 in each row", success=[0.5, 0])
-    refuse(r"logprobs has the shape \(2, 3\), and mask has \(2, 2\)", logprobs=np.zeros((2, 3)))
+    refuse(r"logprobs has the shape \(2, 3\), but mask has \(2, 2\)", logprobs=np.zeros((2, 3)))
     refuse("logprobs of row 1 is not finite at a token that the mask trains", logprobs=[[0, 0], [np.nan, 0]])
-    refuse("parents of row 1 is 5, which is no row of its group", parents=[-1, 5])
-    refuse("parents of row 1 is 0, which is no row of its group", group_ids=[0, 1], parents=[-1, 0])
+    refuse("parents of row 1 is 5, which is not a row of its group", parents=[-1, 5])
+    refuse("parents of row 1 is 0, which is not a row of its group", group_ids=[0, 1], parents=[-1, 0])
     refuse("starts holds 1.5, but should hold an integer in each row", starts=[0, 1.5])
     refuse("starts holds -2, but should be 0 or more in each row", ["group_mean", "position"], starts=[0, -2])
     refuse("parents holds nan, but should hold an integer in each row", parents=[-1, np.nan])
-    refuse("a branch starts at token 3 of a path that has 2", ["tree_values"], parents=[-1, 0], starts=[0, 3])
+    refuse(
+        "a branch starts at token 3, but its parent's path has only 2", ["tree_values"], parents=[-1, 0], starts=[0, 3]
+    )
     refuse("perplexity needs the log-probability of every token", ["group_mean", "perplexity"])
     for window in ({"first_step": 200}, {"steps": 100}):
-        refuse("acts in a window of steps: give step as well", ["group_mean", {"position": window}])
+        refuse("depends on the training step: pass step", ["group_mean", {"position": window}])
 
 
 def test_what_is_no_chain_is_refused_in_a_sentence() -> None:
     refuse(r"chain.0: 'group_men' is not a credit component \(did you mean 'group_mean'\?\)", ["group_men"])
     refuse("chain.1.novelty.cap: Input should be greater than or equal to 0", ["group_mean", {"novelty": {"cap": -1}}])
     refuse("chain.1.novelty.cup: Extra inputs are not permitted", ["group_mean", {"novelty": {"cup": 1}}])
-    refuse("chain: a credit chain has one baseline, and this one has 0", ["novelty"])
-    refuse("chain: Novelty stands too early in its credit chain", ["novelty", "group_mean"])
-    with pytest.raises(UserError, match=r"a chain is a list, as in \['group_mean'\]"):
+    refuse("chain: a credit chain must have exactly one baseline, but this one has 0", ["novelty"])
+    refuse("chain: Novelty comes too early in its credit chain", ["novelty", "group_mean"])
+    with pytest.raises(UserError, match=r"a chain must be a list: write \['group_mean'\]"):
         chain_of("group_mean")
 
 

@@ -128,7 +128,7 @@ def test_a_chain_of_a_thousand_branches_needs_no_recursion() -> None:
     [
         ([1, 0], [0, 0], "their own ancestors"),
         ([0], [0], "their own ancestors"),
-        ([-1, 0], [0, 4], "a branch starts at token 4 of a path that has 3"),
+        ([-1, 0], [0, 4], "a branch starts at token 4, but its parent's path has only 3"),
     ],
 )
 def test_arrays_that_are_no_forest_are_refused(parents: list[int], starts: list[int], sentence: str) -> None:

@@ -346,7 +346,7 @@ def test_a_branch_drawn_in_another_mode_than_its_prefix_cannot_train_it() -> Non
     drawn = branched(mode=Mode(0.7))
     assert len(rows_of(drawn, "mask")) == 2
     for policy in ("count_once", "repeat"):
-        with pytest.raises(ValueError, match="rollout g/1 continues g/0, drawn in another log-probability mode"):
+        with pytest.raises(ValueError, match="rollout g/1 and its parent g/0 have different log-probability modes"):
             rows_of(drawn, policy)
 
 

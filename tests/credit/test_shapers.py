@@ -136,7 +136,7 @@ def test_a_window_of_steps_needs_the_step_and_nothing_else_does() -> None:
     assert [a.tolist() for a in excluded] == [a.tolist() for a in given]
     assert excluded[0][-1] > excluded[0][0]
     for window in (Position(first_step=2), Position(steps=9)):
-        with pytest.raises(ValueError, match="acts in a window of steps: give step as well"):
+        with pytest.raises(ValueError, match="depends on the training step: pass step"):
             advantages([GroupMean(), window], group)
 
 
@@ -290,7 +290,7 @@ def test_what_is_not_recorded_is_named(component, what) -> None:
 
 def test_a_record_of_another_length_is_no_record() -> None:
     group = members([1, 0], [2, 1], [[-1.0, -1.0], [-1.0, -1.0]])
-    with pytest.raises(ValueError, match="member 1 has 1 trainable tokens and 2 recorded ones"):
+    with pytest.raises(ValueError, match="member 1 has 1 trainable tokens, but 2 recorded values"):
         Perplexity().shape(flat(group, [1.0, -1.0]), group, 1)
 
 

@@ -190,11 +190,11 @@ def test_a_band_that_no_pilot_can_be_in_is_refused():
     with pytest.raises(ValidationError, match=r"low is 0.8, above high, which is 0.75"):
         Commit(low=0.8)
     for stages, says in (
-        ("[{commit: {n: 8}}]", "commit goes by pilots, and as the first stage it finds none"),
+        ("[{commit: {n: 8}}]", "commit needs pilot rollouts and cannot be the first stage"),
         ("[{uniform: {n: 1}}, {commit: {n: 8}}]", "a pilot of n=1 cannot have a pass rate between 0.125 and 0.75"),
         ("[{uniform: {n: 4}}, {commit: {low: 0.3, high: 0.4}}]", "a pilot of n=4 cannot have a pass rate between"),
     ):
         with pytest.raises(UserError, match=says):
             load_recipe("grpo", [f"explore={stages}"])
-    with pytest.raises(UserError, match="no problem has any yet: put uniform before it"):
+    with pytest.raises(UserError, match="no problem has any: put uniform before it"):
         Commit().plan(view(batch("", "")))

@@ -124,7 +124,7 @@ class Endless(Stage):
 
 
 def test_a_stage_whose_plan_is_never_empty_ends_with_a_sentence() -> None:
-    with pytest.raises(UserError, match=r"explore\.1: Endless has asked for rollouts in 1000 rounds of step 3"):
+    with pytest.raises(UserError, match=r"explore\.1: Endless requested rollouts in all 1000 rounds of step 3"):
         explorer(Uniform(n=1), Endless()).explore(3, 1, lambda requests: [rollout(r, 0, tokens=1) for r in requests])
 
 
@@ -300,7 +300,9 @@ def test_a_dropped_group_stays_with_its_reason_and_an_unknown_one_is_a_bug() -> 
         for g in assign([first], {"main": [GroupMean()]}, 1, False, ScriptedEngine().encode).groups
         for r in g.rollouts
     ] == ["dropping: first"] * 2
-    with pytest.raises(ValueError, match=r"Dropping drops what is not in the step: \['train:9:nowhere'\]"):
+    with pytest.raises(
+        ValueError, match=r"Dropping drops groups or rollouts that are not in the step: \['train:9:nowhere'\]"
+    ):
         explorer(Dropping(n=2, unknown=True)).explore(1, 2, draw)
 
 

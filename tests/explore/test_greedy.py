@@ -155,7 +155,10 @@ def test_the_recipe_gives_greedy_rollouts_the_length_of_the_others(setting) -> N
 @pytest.mark.parametrize(
     ("override", "expected"),
     [
-        ("explore=[{greedy: {max_tokens: 8}}]", "explore.0: greedy adds to rollouts, and as the first stage it finds"),
+        (
+            "explore=[{greedy: {max_tokens: 8}}]",
+            "explore.0: greedy adds to existing rollouts and cannot be the first stage",
+        ),
         ("explore=[uniform, greedy]", "explore.1.greedy.max_tokens is missing"),
     ],
 )

@@ -99,9 +99,9 @@ def test_a_success_with_a_hint_is_no_pass_rate() -> None:
 @pytest.mark.parametrize(
     ("explore", "sentence"),
     [
-        ("[uniform, hint]", "it stands in the place of uniform"),
-        ("[{hint: {template: '{question}'}}]", "needs {hint} once"),
-        ("[{hint: {template: '{question} {question} {hint}'}}]", "needs {question} once"),
+        ("[uniform, hint]", "it comes in place of uniform"),
+        ("[{hint: {template: '{question}'}}]", "must contain {hint} exactly once"),
+        ("[{hint: {template: '{question} {question} {hint}'}}]", "must contain {question} exactly once"),
         ("[{hint: {shares: []}}]", "at least 1 item"),
         ("[{hint: {shares: [1.5]}}]", "should be at most 1"),
     ],

@@ -302,7 +302,7 @@ def test_a_prefix_of_an_earlier_step_counts_as_sampled():
     ("options", "says"),
     [
         ({"low": 0.9}, "low is 0.9, above high, which is 0.8"),
-        ({"move": 0.1}, "prefixes is 3, but with move a problem has one cut"),
+        ({"move": 0.1}, "prefixes is 3, but move uses one prefix per problem"),
         ({"high": 1.0}, "less than 1"),
     ],
 )
@@ -316,10 +316,13 @@ def test_options_that_do_not_agree_are_refused(options, says):
     [
         (
             ["explore=[prefixed]"],
-            "explore.0: prefixed helps where plain rollouts fail, and as the first stage it finds",
+            "explore.0: prefixed needs plain rollouts and cannot be the first stage",
         ),
-        (["explore=[uniform, {prefixed: {stream: branch}}]"], "draws for the loss stream 'branch', which has no chain"),
-        (["task={hops: {}}", "explore=[uniform, prefixed]"], "cannot bring the environments of hops back"),
+        (
+            ["explore=[uniform, {prefixed: {stream: branch}}]"],
+            "samples for the loss stream 'branch', which has no chain",
+        ),
+        (["task={hops: {}}", "explore=[uniform, prefixed]"], "cannot restore the environments of hops"),
     ],
 )
 def test_surroundings_that_it_cannot_work_in_are_refused(words, says):

@@ -267,15 +267,15 @@ def setting(before: Sequence[Stage]) -> Surroundings:
 
 
 def test_a_total_that_leaves_nothing_is_refused():
-    with pytest.raises(ValueError, match=r"total is 64 .* draw 64 for 16 problems, so none is left"):
+    with pytest.raises(ValueError, match=r"total is 64 .* sample 64 for 16 problems, so none is left"):
         Prioritise(total=64).check(setting([Uniform(n=4)]))
-    with pytest.raises(ValueError, match=r"total is 100 .* draw 160 for 16 problems, so none is left"):
+    with pytest.raises(ValueError, match=r"total is 100 .* sample 160 for 16 problems, so none is left"):
         Prioritise(total=100).check(setting([Uniform(n=4), EntropyBranch(total=10)]))
-    with pytest.raises(ValueError, match=r"total is 80 .* draw 80 for 16 problems, so none is left"):
+    with pytest.raises(ValueError, match=r"total is 80 .* sample 80 for 16 problems, so none is left"):
         Prioritise(total=80).check(setting([Uniform(n=4), Greedy(max_tokens=8)]))
     Prioritise(total=65).check(setting([Uniform(n=4), Branch(), Refill()]))
     run = Run(Prioritise(), lambda request, member: False)
-    with pytest.raises(UserError, match="none has any yet: put uniform before it"):
+    with pytest.raises(UserError, match="none has any: put uniform before it"):
         Explorer([Prioritise()], ProblemStream(PROBLEMS.__getitem__), ScriptedEngine(), 0).explore(1, 3, run.draw)
     assert run.step(1, 0) == []
 

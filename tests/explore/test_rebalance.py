@@ -128,8 +128,11 @@ def test_the_cap_of_the_moment_bounds_the_group():
 @pytest.mark.parametrize(
     ("stage", "sentence"),
     [
-        (Rebalance(n_max=8), r"rebalance.n_max is 8, but every problem has 16 rollouts .* at least 16 is needed"),
-        (Rebalance(n_max_end=15), "rebalance.n_max_end is 15, but every problem has 16 rollouts"),
+        (
+            Rebalance(n_max=8),
+            r"rebalance.n_max is 8, but every problem already has at least 16 rollouts .* set it to 16 or more",
+        ),
+        (Rebalance(n_max_end=15), "rebalance.n_max_end is 15, but every problem already has at least 16 rollouts"),
     ],
 )
 def test_a_cap_below_the_first_pass_is_refused_at_the_first_step(stage, sentence):

@@ -193,10 +193,10 @@ def test_a_run_replays_what_it_drew():
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
-        (["explore=[replay]"], "as the first stage it finds none"),
+        (["explore=[replay]"], "replay needs plain rollouts and cannot be the first stage"),
         (["explore=[uniform, {replay: {stream: branch}}]"], "'branch', which has no chain"),
         (["task={hops: {}}", "explore=[uniform, replay]"], "those of hops have several"),
-        (["explore=[uniform, replay, refill]"], "replay stands last, or refill behind it"),
+        (["explore=[uniform, replay, refill]"], "replay must be the last stage: refill after it"),
     ],
 )
 def test_what_it_cannot_work_in_is_refused(overrides, sentence):

@@ -132,11 +132,11 @@ def test_how_a_seeded_rollout_is_trained_travels_with_it(trained):
 @pytest.mark.parametrize(
     ("wrong", "complaint"),
     [
-        ({"whole": "{question}"}, r"needs \{examples\}, \{question\}"),
-        ({"whole": "{examples}{question}{answer}"}, r"has \{answer\}"),
-        ({"whole": "{examples} {question} {"}, "for braces"),
-        ({"example": "{problem}"}, r"needs \{problem\}, \{solution\}"),
-        ({"whole": "{examples} {question} {}"}, r"has \{\}"),
+        ({"whole": "{question}"}, r"must contain \{examples\}, \{question\}"),
+        ({"whole": "{examples}{question}{answer}"}, r"but contains \{answer\}"),
+        ({"whole": "{examples} {question} {"}, "literal braces must be written as"),
+        ({"example": "{problem}"}, r"must contain \{problem\}, \{solution\}"),
+        ({"whole": "{examples} {question} {}"}, r"but contains \{\}"),
     ],
 )
 def test_a_template_that_leaves_something_out_is_refused(wrong, complaint):
@@ -382,11 +382,11 @@ def test_a_corpus_to_begin_with(tmp_path):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "holds no solved problem; leave corpus out"),
+        ("", "holds no solved problem: remove corpus"),
         ("\n{", "line 2: broken JSON"),
-        ("[1]", "line 1: an object is needed, not list"),
-        ('{"id": "a", "problem": "p"}', "line 1: the field 'solution' must be a text"),
-        ('{"id": 1, "problem": "p", "solution": "s"}', "line 1: the field 'id' must be a text"),
+        ("[1]", "line 1: expected an object, not list"),
+        ('{"id": "a", "problem": "p"}', "line 1: the field 'solution' must be a non-empty string"),
+        ('{"id": 1, "problem": "p", "solution": "s"}', "line 1: the field 'id' must be a non-empty string"),
         ('{"id": "a", "problem": "p", "solution": "s"}\n' * 2, "line 2: an earlier line has the id 'a' as well"),
     ],
 )
@@ -401,7 +401,7 @@ def test_a_corpus_that_cannot_be_used_is_refused_when_the_recipe_is_parsed(tmp_p
     with pytest.raises(ValidationError, match=r"cannot read .*none: No such file or directory"):
         Seed(corpus=str(tmp_path / "none"))
     path.write_text("".join(f'{{"id": "{i}", "problem": "p", "solution": "s"}}\n' for i in range(3)))
-    with pytest.raises(ValidationError, match=r"solved\.jsonl holds 3 solved problems, but capacity is 2"):
+    with pytest.raises(ValidationError, match=r"solved\.jsonl holds 3 solved problems, above capacity, which is 2"):
         Seed(corpus=str(path), capacity=2)
 
 

@@ -222,7 +222,7 @@ def test_what_is_seen_longest_ago_is_forgotten(monkeypatch):
         ({"n": 2}, "must lie between min_n, which is 3, and max_n, which is 32"),
         ({"max_n": 7}, "must lie between"),
         ({"min_n": 2, "estimator": "dr_grpo"}, "min_n is 2, but with dr_grpo it must be at least 3"),
-        ({"embed": "random"}, "embed is random, which is no likeness"),
+        ({"embed": "random"}, "embed is random, which is not a similarity"),
     ],
 )
 def test_what_cannot_be_is_refused_when_the_recipe_is_read(options, says):

@@ -361,7 +361,7 @@ def test_vespo_and_the_off_policy_mask_tell_the_tokens_of_a_completion_apart_by_
         ),
         ({"recipe": "xrpo"}, {}, "explore.1 is prioritise"),
         ({"chain": ["novelti"]}, {}, "did you mean 'novelty'?"),
-        ({"chain": "group_mean"}, {}, r"a chain is a list, as in \['group_mean'\]"),
+        ({"chain": "group_mean"}, {}, r"a chain must be a list: write \['group_mean'\]"),
         ({"chain": ["greedy"]}, {}, "a stage 'greedy', which TRL does not draw"),
         ({"chain": ["group_mean", "until_box"]}, {}, "until_box needs the text of every token"),
         (

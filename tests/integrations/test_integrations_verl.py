@@ -59,7 +59,7 @@ def test_success_is_read_off_a_threshold_if_one_is_given() -> None:
     """Rewards of 0.2 and 0.9 are no verdicts; with a threshold MaxRL divides by the half that succeeds."""
     given = batch() | {"index": np.array(["a", "a"]), "response_mask": torch.ones(2, 1)}
     given["token_level_rewards"] = torch.tensor([[0.2], [0.9]])
-    with pytest.raises(UserError, match="give success as well"):
+    with pytest.raises(UserError, match="success is required"):
         estimator(["maxrl"])(**given)
     found, _ = estimator(["maxrl"], success_above=0.5)(**given)
     assert found.ravel().tolist() == pytest.approx([-0.7, 0.7])  # (0.2 - 0.55) / (1 / 2)
@@ -71,7 +71,10 @@ def test_what_verl_does_not_pass_on_is_refused_before_a_run() -> None:
         (["group_mean", "novelty"], "verl does not hand enough over for this chain: .* log-probability"),
         (["group_mean", "entropy_advantage"], "verl does not hand enough over for this chain: .* entropy"),
         (["greedy"], "compares with the rollouts of a stage 'greedy', which verl does not draw"),
-        (["group_mean", {"position": {"first_step": 200}}], "not hand enough over for this chain: .* window of steps"),
+        (
+            ["group_mean", {"position": {"first_step": 200}}],
+            "not hand enough over for this chain: .* training step",
+        ),
     ):
         with pytest.raises(UserError, match=reason):
             estimator(chain)

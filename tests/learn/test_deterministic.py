@@ -38,7 +38,7 @@ def test_the_callers_switches_are_as_they_were(mode: int, fills: bool) -> None:
 def test_what_an_older_pytorch_wants_is_named() -> None:
     told = "this operation is not deterministic because it uses CuBLAS ... CUBLAS_WORKSPACE_CONFIG=:4096:8"
     with (
-        pytest.raises(UserError, match=r"wants CUBLAS_WORKSPACE_CONFIG=:4096:8 in the environment"),
+        pytest.raises(UserError, match=r"requires the environment variable CUBLAS_WORKSPACE_CONFIG=:4096:8"),
         deterministic_algorithms(),
     ):
         raise RuntimeError(told)

@@ -62,7 +62,7 @@ def test_a_pass_that_memory_does_not_hold_is_halved_and_the_gradient_is_the_same
     updated = ours.update(long_rows())
     assert updated.metrics["updates"] == 1.0
     assert LENGTH <= ours.passes.tokens < 4800
-    assert updated.notices == [f"memory ran out in the backward pass: going on with {ours.passes}"]
+    assert updated.notices == [f"out of memory in the backward pass: continuing with {ours.passes}"]
     torch.testing.assert_close(gradient(ours), gradient(want), rtol=1e-4, atol=1e-7)
     assert ours.update(long_rows()).notices == ()  # said once
 
@@ -73,7 +73,7 @@ def test_what_no_pass_can_hold_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
     learner = wide_learner()
     monkeypatch.setattr(learner.held, "statistics", refused)
-    with pytest.raises(UserError, match="memory does not hold a pass of 200 tokens"):
+    with pytest.raises(UserError, match="a pass of 200 tokens, .* does not fit in memory"):
         learner.update(long_rows(2))
 
 

@@ -114,9 +114,9 @@ def test_degenerate_curves_are_named():
     assert np.isnan([short.p_value, short.bend.value, short.early.low]).all()
     assert find_bend(np.arange(20), np.full(20, 0.5)).shape == "constant"
     assert find_bend([], []).shape == "too short"
-    with pytest.raises(ValueError, match="must rise"):
+    with pytest.raises(ValueError, match="x must increase"):
         find_bend([1.0, 1.0], [0.0, 1.0])
-    with pytest.raises(ValueError, match="pairs"):
+    with pytest.raises(ValueError, match="equal lengths"):
         find_bend([1.0], [0.0, 1.0])
     with pytest.raises(ValueError, match="0 resamples"):
         find_bend([1.0], [0.0], resamples=0)
@@ -182,5 +182,5 @@ def test_unknown_pairs_are_excluded_and_counted():
     assert found.excluded == 2
     assert found.a.value == pytest.approx(1)
     assert np.isnan(fit_exchange(entropy, np.full(20, 0.5)).explained)
-    with pytest.raises(ValueError, match="pairs"):
+    with pytest.raises(ValueError, match="must have equal lengths"):
         fit_exchange([1.0], [1.0, 2.0])

@@ -102,7 +102,7 @@ def test_a_file_replaces_the_built_in_lexicon(tmp_path):
         ("a: {words: b}", "a.words must be a list"),
         ("a: {words: [[b]]}", "a.words must be a list"),
         ("a: {words: []}", "neither words nor patterns"),
-        ("a: {patterns: ['(']}", "no regular expression"),
+        ("a: {patterns: ['(']}", "not a valid regular expression"),
         ("a: {words: [x]}\na: {words: [y]}", "'a' is given twice"),
         ("a: {words: [x], words: [y]}", "'words' is given twice"),
         ("a: {words: [x", "mine.yaml"),

@@ -104,9 +104,9 @@ def test_edges_of_thirds_fall_below_the_end_that_they_equal():
 
 
 def test_what_is_no_batch_is_refused():
-    with pytest.raises(ValueError, match="even number of bins"):
+    with pytest.raises(ValueError, match="bins must be even"):
         cumulative_advantage([0], [1], [0.0], bins=5)
-    with pytest.raises(ValueError, match="different rollouts"):
+    with pytest.raises(ValueError, match="must have equal lengths"):
         cumulative_advantage([0], [1, 0], [0.0])
     with pytest.raises(ValueError, match="0, 1 or NaN"):
         cumulative_advantage([0], [0.5], [0.0])

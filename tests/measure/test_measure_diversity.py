@@ -101,7 +101,7 @@ def test_responses_that_are_too_short_have_no_number_and_spoil_no_mean():
 def test_what_does_not_fit_together_is_refused():
     with pytest.raises(ValueError, match="order >= 1"):
         text_diversity([[1]], order=0)
-    with pytest.raises(ValueError, match="2 responses need one problem each"):
+    with pytest.raises(ValueError, match="one label for each of 2 responses"):
         text_diversity([[1], [2]], [0])
 
 

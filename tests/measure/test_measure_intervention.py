@@ -81,7 +81,7 @@ def test_perplexity_groups_are_of_responses_and_entropy_groups_of_positions():
     assert [m.responses for m in by_ppl.means] == [1, 3, 1]
     by_h = by_entropy(np.zeros(10), np.arange(10.0), responses)
     assert [m.n for m in by_h.means] == [2, 6, 2]
-    with pytest.raises(ValueError, match="one perplexity"):
+    with pytest.raises(ValueError, match="must be the same at all positions"):
         by_perplexity([0.0, 0.0], [1.0, 2.0], [0, 0])
     assert quantile_labels((0.5,)) == ["lowest 50 %", "highest 50 %"]
 

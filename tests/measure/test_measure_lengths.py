@@ -35,7 +35,7 @@ def test_no_responses_and_no_lengths_are_no_numbers():
     assert math.isnan(only.mean)
     assert math.isnan(only.longest)
     assert all(math.isnan(row.median) for row in lengths_by_outcome([NAN], ["error"]))
-    with pytest.raises(ValueError, match="do not fit"):
+    with pytest.raises(ValueError, match="differ in number"):
         lengths_by_outcome([1.0], [])
 
 

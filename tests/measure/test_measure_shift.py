@@ -84,7 +84,7 @@ def test_the_interval_of_a_correlation_covers_it_and_independence_is_not_exclude
     assert found.low == pytest.approx(1.0)
     for short in ([], [1.0, 2.0]):
         assert np.isnan(rank_correlation(short, short).value)
-    with pytest.raises(ValueError, match="pairs"):
+    with pytest.raises(ValueError, match="equally many values"):
         rank_correlation([1.0], [1.0, 2.0])
 
 

@@ -146,7 +146,7 @@ def test_a_steered_bonus_trains_rows_without_advantage_in_the_steps_that_have_on
         silent = row([0.0], entropies=[entropy])
         made.begin([silent], lambda rows: [])
         assert [told.trained for told in made.prepare([silent])] == [trained]
-    with pytest.raises(ValueError, match=r"begins at 0\.1, above its largest value, most: 0\.005"):
+    with pytest.raises(ValueError, match=r"bonus is 0\.1, the initial coefficient, but the maximum, most, is 0\.005"):
         objective(entropy={"target": 1.0, "bonus": 0.1})
 
 

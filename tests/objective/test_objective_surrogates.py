@@ -135,9 +135,9 @@ def test_a_surrogate_counts_the_tokens_that_it_holds_back(surrogate: object, exp
 def test_single_tokens_cannot_be_excluded_of_a_ratio_of_all() -> None:
     for surrogate in ({"clip": {"ratio": "sequence"}}, {"unclipped": {"ratio": "sequence"}}, "gmpo"):
         for select in ("forking", "clip_cov"):
-            with pytest.raises(ValueError, match="one ratio for a whole response"):
+            with pytest.raises(ValueError, match="one ratio per response"):
                 ObjectiveOptions(surrogate=surrogate, select=select)
-        with pytest.raises(ValueError, match="correction leaves single tokens out"):
+        with pytest.raises(ValueError, match="correction excludes single tokens"):
             ObjectiveOptions(surrogate=surrogate, correction={"mask": {"level": "token"}})
         ObjectiveOptions(surrogate=surrogate, select="kl_cov", correction={"mask": {"level": "sequence"}})
     by_token = {"clip": {"ratio": "sequence_token"}}

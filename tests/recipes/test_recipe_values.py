@@ -67,7 +67,7 @@ def test_a_warm_up_that_does_not_say_of_what_is_refused(warmup):
 
 
 def test_the_old_name_is_refused_in_a_recipe_and_read_in_a_run():
-    sentence = "learn: warmup_steps counted updates, and is now warmup: 7 updates; or 7 steps of the loop"
+    sentence = "learn: warmup_steps counted optimizer updates: write warmup: 7 updates, or 7 steps for training steps"
     with pytest.raises(UserError, match=sentence):
         load_recipe("grpo", ["learn.warmup_steps=7"])
     config = load_recipe("grpo", ["learn.warmup=7 updates"]).resolved()

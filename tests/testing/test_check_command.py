@@ -127,8 +127,8 @@ def test_a_good_component_has_a_line_for_each_law(
 @pytest.mark.parametrize(
     ("name", "warning", "option"),
     [
-        ("wrong.py:Late", "it asked for no rollout and left none out in 12 situations", "after=1"),
-        ("wrong.py:Dropper", "it asked for no rollout and left none out in 12 situations", "above=1"),
+        ("wrong.py:Late", "it requested no rollout and dropped none in 12 situations", "after=1"),
+        ("wrong.py:Dropper", "it requested no rollout and dropped none in 12 situations", "above=1"),
         ("wrong.py:Long", "it changed no advantage of 18 groups (step 250, up to 6 tokens a response)", "above=2"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Credit: from the verdicts of one group to one advantage per trained token. NumPy only, pure functions."""
+"""Credit: advantage estimation, from the verdicts of a group to one advantage per trained token. Pure NumPy."""
 
 from outrider.credit.annealed_passk import AnnealedPassK
 from outrider.credit.boundary_gate import BoundaryGate

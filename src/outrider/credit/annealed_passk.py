@@ -1,4 +1,4 @@
-"""Pass@k training whose k falls along the run: breadth first, then sureness."""
+"""Pass@k training with an annealed k: pass@k early in the run, pass@1 late."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ class AnnealedPassK(Baseline):
     .. math:: k_s = \text{first} - \Big\lfloor (\text{first} - \text{last} + 1)
               \min\Big(\frac{s - 1}{\text{steps}}, 1\Big) \Big\rfloor, \quad \text{at least last}
 
-    in step s, counted from 1, so that each k has as many steps as the others; ``last`` holds from then on. With k = 1
-    it is the group's mean over its (population) deviation.
+    in step s, counted from 1, so each k has the same number of steps; k stays at ``last`` afterwards. With k = 1 the
+    baseline is the group mean, divided by the (population) standard deviation.
 
-    Degenerate cases: those of :class:`PassK`, so groups of fewer valid members than k get 0; and steps beyond the last.
+    Degenerate cases: those of :class:`PassK`, so groups with fewer valid members than k get 0. Steps after the schedule
+    use ``last``.
 
-    Source: PKPO, arXiv 2505.15201, says that an annealed k raises pass@1 and pass@k, and gives no schedule that could
-    be had; **the schedule is ours**. Pass@k Training (arXiv 2508.10751) never anneals.
+    Source: PKPO, arXiv 2505.15201, reports that an annealed k raises pass@1 and pass@k; its schedule could not be
+    found; **the schedule is ours**. Pass@k Training (arXiv 2508.10751) does not anneal.
 
     >>> [AnnealedPassK(first=4, last=1, steps=8).at(step) for step in range(1, 11)]
     [4, 4, 3, 3, 2, 2, 1, 1, 1, 1]
@@ -47,11 +48,11 @@ class AnnealedPassK(Baseline):
         return True
 
     def at(self, step: int) -> int:
-        """k in a step, counted from 1."""
+        """The k of a step, counted from 1."""
         return max(self.last, self.first - (self.first - self.last + 1) * (step - 1) // self.steps)
 
     def advantages(self, members: Members) -> Floats:
-        """Of the first step."""
+        """Advantages under the k of the first step."""
         return PassK(k=self.first, variant=self.variant).advantages(members)
 
     def of_stream(self, groups: Sequence[Members], step: int = 1) -> list[list[Floats]]:

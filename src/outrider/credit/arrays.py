@@ -1,4 +1,4 @@
-"""Credit outside Outrider: a chain over the plain arrays of another trainer's batch."""
+"""Credit for other trainers: a credit chain over plain arrays of a batch."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _CHAIN: TypeAdapter[list[Link]] = TypeAdapter(
 
 
 def chain_of(description: Sequence[Described]) -> list[Link]:
-    """A chain from components, or from what a recipe says about them.
+    """Build a chain from components, or from their names and options in a recipe.
 
     Raises:
-        UserError: an unknown component or option, a value out of range, or an order that is none (:func:`split`).
+        UserError: an unknown component or option, a value out of range, or an invalid order (:func:`split`).
 
     >>> [type(link).__name__ for link in chain_of(["group_mean", {"novelty": {"cap": 0.25}}])]
     ['GroupMean', 'Novelty']
     """
     if isinstance(description, (str, Mapping, Link)):
-        raise UserError(f"a chain is a list, as in [{description!r}]")
+        raise UserError(f"a chain must be a list: write [{description!r}]")
     try:
         chain = _CHAIN.validate_python(list(description))
         split(chain)
@@ -59,29 +59,29 @@ def advantages_from_arrays(
     greedy: ArrayLike | None = None,
     step: int | None = None,
 ) -> Floats:
-    """One advantage per token, float64 ``[B, T]``, 0 where the mask is; what a recipe's chain would give.
+    """One advantage per token, float64 ``[B, T]``, 0 where the mask is 0, equal to those of a recipe's chain.
 
-    Rows are responses, in any order: those with the same group id are compared, groups may have any size. All rows are
-    one batch for a baseline that looks at whole batches. Nothing is changed in place.
+    Rows are responses, in any order. Rows with the same group id are compared, and groups may differ in size. For batch
+    baselines all rows are one batch. No array is changed in place.
 
     Args:
-        chain: components (of ``load_recipe(name).credit["main"]``, say) or their names and options as in a recipe.
-        group_ids: one per row, anything that can be a key: integers, strings, a verl batch's ``uid``.
-        rewards: one number per row; NaN says that the verifier failed, and keeps the row out of every baseline.
-        mask: ``[B, T]``, 1 for tokens that the policy sampled and is to be trained on, 0 for padding and tool output.
+        chain: components (for example ``load_recipe(name).credit["main"]``), or their names and options as in a recipe.
+        group_ids: one hashable per row: integers, strings, a verl batch's ``uid``.
+        rewards: one number per row; NaN means that the verifier failed, and excludes the row from every baseline.
+        mask: ``[B, T]``, 1 for sampled tokens to train on, 0 for padding and tool output.
         success: the verdict of each row. May be omitted if rewards are 0 and 1, or -1 and 1.
-        logprobs, entropies: ``[B, T]``, of the policy that sampled, entropies in nats. Values outside the mask do not
-            matter. Needed by the components that look at them.
-        parents: for trees, the row that each row continues, -1 for none.
-        starts: for trees, the number of trainable tokens of its path before a row's own; their mask is 0 in its row.
-        families: rows of a group that are siblings, by equal numbers; by default those with the same parent and start.
-        seeded: whether the prompt held worked examples, or a hint.
-        greedy: whether the row is no sample but the greedy response, to compare with.
-        step: of training, counted from 1. Needed by components that act in a window of steps.
+        logprobs, entropies: ``[B, T]``, of the sampling policy, entropies in nats. Values outside the mask are ignored.
+            Only required by components that read them.
+        parents: for trees, the row that each row continues; -1 for roots.
+        starts: for trees, the number of trainable tokens on the path before a row's own tokens; their mask is 0 in the
+            row.
+        families: equal numbers mark siblings within a group; by default rows with the same parent and start.
+        seeded: whether the prompt contained solved examples or a hint.
+        greedy: whether the row is the greedy response, which serves as baseline, and not a sample.
+        step: training step, counted from 1. Only required by components that depend on the step.
 
     Raises:
-        UserError: arrays that do not fit together or that a component lacks, or a chain that is none
-        (:func:`chain_of`).
+        UserError: inconsistent or missing arrays, or an invalid chain (:func:`chain_of`).
 
     >>> rewards = [1.0, 0.0, 0.0, 1.0]  # rows 0 and 2 answer one problem, rows 1 and 3 another
     >>> mask = [[1, 1, 1], [1, 1, 0], [1, 0, 0], [0, 1, 1]]
@@ -124,7 +124,7 @@ def advantages_from_arrays(
     try:
         advantages = advantages_of(links, members, step)
     except ValueError as error:
-        raise UserError(f"these rows cannot have this credit: {error}") from error
+        raise UserError(f"this chain cannot be applied to these rows: {error}") from error
     result_BT = np.zeros(mask_BT.shape)
     for group, advantages_GT in zip(groups, advantages, strict=True):
         for row, advantages_T in zip(group, advantages_GT, strict=True):
@@ -157,7 +157,7 @@ def _column(name: str, values: ArrayLike | None, rows: int, kind: type[np.generi
     given = _array(name, values)
     if given.shape != (rows,):
         raise UserError(f"{name} has the shape {given.shape}, but should have one entry for each of {rows} rows")
-    with np.errstate(invalid="ignore"):  # what cannot be converted differs from what was given, see below
+    with np.errstate(invalid="ignore"):  # values that cannot be converted differ from the given ones, see below
         converted = given.astype(kind)
     if kind is not np.float64 and (converted != given).any():
         kinds = {np.int64: "an integer", np.bool_: "0 or 1"}
@@ -170,30 +170,30 @@ def _mask(mask: ArrayLike, rows: int) -> Flags:
     if given.ndim != 2 or len(given) != rows:
         raise UserError(f"mask has the shape {given.shape}, but should have a row of tokens for each of {rows} rows")
     if not np.isin(given, (0, 1)).all():
-        raise UserError(f"mask holds {given[~np.isin(given, (0, 1))][0]}, but should hold 0 and 1 alone")
+        raise UserError(f"mask holds {given[~np.isin(given, (0, 1))][0]}, but should hold only 0 and 1")
     flags: Flags = given.astype(np.bool_)
     return flags
 
 
 def _success(rewards_B: Floats, success: ArrayLike | None) -> Flags:
     if np.isinf(rewards_B).any():
-        raise UserError("rewards hold an infinite number; NaN says that a row could not be verified")
+        raise UserError("rewards contain an infinite number; use NaN for a row that could not be verified")
     if success is not None:
         given: Flags = _column("success", success, len(rewards_B), np.bool_)
         return given
     verified = rewards_B[~np.isnan(rewards_B)]
     if not (np.isin(verified, (0.0, 1.0)).all() or np.isin(verified, (-1.0, 1.0)).all()):
-        raise UserError("rewards other than 0 and 1, or -1 and 1, do not say which rows succeed: give success as well")
+        raise UserError("success is required, since rewards other than 0 and 1, or -1 and 1, do not define it")
     return np.asarray(rewards_B == 1.0)
 
 
 def _tokens(name: str, values: ArrayLike | None, mask_BT: Flags) -> list[Floats]:
-    """The numbers of each row's trainable tokens; none at all if none are given."""
+    """The values of each row's trainable tokens; empty if ``values`` is None."""
     if values is None:
         return [np.zeros(0)] * len(mask_BT)
     given = _array(name, values)
     if given.shape != mask_BT.shape:
-        raise UserError(f"{name} has the shape {given.shape}, and mask has {mask_BT.shape}")
+        raise UserError(f"{name} has the shape {given.shape}, but mask has {mask_BT.shape}")
     strange = np.flatnonzero((~np.isfinite(given) & mask_BT).any(axis=1))
     if len(strange):
         raise UserError(f"{name} of row {strange[0]} is not finite at a token that the mask trains")
@@ -201,9 +201,9 @@ def _tokens(name: str, values: ArrayLike | None, mask_BT: Flags) -> list[Floats]
 
 
 def _parents(parents_B: Ints, group: list[int]) -> Ints:
-    """Rows of the batch as members of their group."""
+    """Parents as member indices within their group, from row indices of the batch."""
     place = {row: member for member, row in enumerate(group)} | {-1: -1}
     for row in group:
         if int(parents_B[row]) not in place:
-            raise UserError(f"parents of row {row} is {parents_B[row]}, which is no row of its group")
+            raise UserError(f"parents of row {row} is {parents_B[row]}, which is not a row of its group")
     return np.array([place[int(parents_B[row])] for row in group], np.int64)

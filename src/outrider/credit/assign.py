@@ -1,4 +1,4 @@
-"""Credit for a step's groups: rollouts become weighted rows, or are marked with the reason for being unused."""
+"""Credit for the groups of a step: converts rollouts to weighted rows, or marks them with the reason for no use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outrider.record.row import WeightedRow, row_of
 
 
 class Assigned(NamedTuple):
-    """Weighted rows, and the groups with each rollout's advantage and reason filled in."""
+    """Weighted rows, and the groups whose rollouts have their advantage or the reason for no use."""
 
     rows: list[WeightedRow]
     groups: list[Group]
@@ -33,16 +33,15 @@ def assign(
 ) -> Assigned:
     """Run each stream's credit chain over all of its groups.
 
-    All rollouts with trainable tokens become rows, in order: a row without advantage still counts in denominators.
-    ``always_trained`` says that such a row is trained on all the same (a KL pulls on it); otherwise its rollout is
-    marked with the reason for being unused: ``unscorable``, ``no tokens`` or ``no advantage``. A rollout that is
-    marked already (a stage has dropped its group), or whose context says so, becomes no row at all: it counts in
-    baselines and in no denominator. ``encode`` gives the plain prompt of a rollout that is to be trained after it.
-    ``prefix`` says what a branch trains, see :mod:`outrider.credit.paths`; ``token_texts`` gives the text of each token
-    on its own, for a component that reads it.
+    All rollouts with trainable tokens become rows, in order: a row without advantage still counts in denominators. With
+    ``always_trained`` such a row is still trained on (for example by a KL penalty). Otherwise its rollout is marked as
+    unused: ``unscorable``, ``no tokens`` or ``no advantage``. Rollouts that are already marked (by a stage), or whose
+    context excludes them, do not become rows: they count in baselines but not in denominators. ``encode`` gives the
+    plain prompt of rollouts that are trained after it. ``prefix`` defines what a branch trains
+    (:mod:`outrider.credit.paths`). ``token_texts`` gives the text of each token, for components that read it.
 
     Raises:
-        ValueError: a rollout belongs to a stream without a chain.
+        ValueError: a rollout's stream has no credit chain.
     """
     groups = [_without_excluded(group) for group in groups]
     rows: list[WeightedRow] = []
@@ -67,7 +66,8 @@ def _without_excluded(group: Group) -> Group:
 
 
 class _Part(NamedTuple):
-    """The rollouts of one group in one stream; their paths where some of them continue others and it matters."""
+    """The rollouts of one group in one stream, with their paths if there are branches and the prefix policy needs
+    them."""
 
     group: int
     rollouts: list[Rollout]
@@ -81,7 +81,7 @@ def _credited(
     prefix: PrefixPolicy,
     token_texts: TokenTexts | None,
 ) -> list[dict[str, CreditedRollout]]:
-    """The credited rollouts of each group, by id. A chain sees all groups of its stream, for batch baselines."""
+    """The credited rollouts of each group, by id. A chain gets all groups of its stream, for batch baselines."""
     streams: dict[str, list[_Part]] = {}
     for index, group in enumerate(groups):
         branched = prefix != "mask" and any(r.parent is not None for r in group.rollouts)
@@ -111,7 +111,7 @@ def _credited(
 def _by_prefix_policy(
     part: _Part, shares_GN: Sequence[Floats], valid_G: Flags, by_segment: bool, prefix: PrefixPolicy
 ) -> list[CreditedRollout]:
-    """The prefix policy. The shares are of own tokens if there are no paths or ``by_segment``, else of whole paths."""
+    """Apply the prefix policy. ``shares`` cover own tokens without paths or with ``by_segment``, else whole paths."""
     rollouts, paths = part.rollouts, part.paths
     if paths is None or (by_segment and prefix == "count_once"):
         return [CreditedRollout(r, share_N) for r, share_N in zip(rollouts, shares_GN, strict=True)]

@@ -1,4 +1,4 @@
-"""BBG: only problems near the boundary of what is solved are taught."""
+"""BBG: trains only on problems near the boundary of the policy's ability."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from outrider.credit.members import Members
 
 
 class BoundaryGate(Shaper):
-    r"""Weighs a group by the value of a higher pass rate for pass@k, and excludes it where that value is small.
+    r"""Weights a group by the effect of its pass rate on pass@k, and excludes groups with a small effect.
 
     .. math:: u(c) = \mathrm{E}\big[k (1 - p)^{k-1}\big] = k \prod_{j=1}^{k-1} \frac{n - c + j}{n + 1 + j},
               \qquad p \sim \mathrm{Beta}(c + 1, n - c + 1)
 
-    is the mean slope of :math:`1 - (1 - p)^k` for a problem with ``c`` successes among ``n`` valid members, from a flat
-    prior. Advantages are multiplied by :math:`\min(u(c) / u(1), 1)`, or by 0 where :math:`u(c) < \tau (n + 1)`. For a
-    large k a problem is nearly done with its first success. That a problem without any teaches takes a baseline that
-    does not compare (``no_baseline``, with a reward below 0 for failures); it then counts as one with a single success.
+    is the expected slope of :math:`1 - (1 - p)^k` for a problem with ``c`` successes among ``n`` valid members, under a
+    flat prior. Advantages are multiplied by :math:`\min(u(c) / u(1), 1)`, or by 0 where :math:`u(c) < \tau (n + 1)`.
+    For large k a problem is nearly solved after its first success. Groups without a success have a gradient only with
+    ``no_baseline`` and a negative reward for failures; they are then weighted like groups with one success.
 
-    Degenerate cases: no valid member: every advantage is 0. k = 1: all groups weigh the same. One member: as any
-    other number.
+    Degenerate cases: without a valid member every advantage is 0. With k = 1 all groups have the same weight. A single
+    member is not a special case.
 
-    Source: BBG, arXiv 2606.15455v1, of which the **abstract** could be had; the two equations (8 and 9) and the weight
-    are from one reimplementation that cites them and says that it is no reproduction. There the weight of a problem
-    without a success is 1 and acts on GRPO's advantages, of which such a problem has none.
+    Source: BBG, arXiv 2606.15455v1, of which only the **abstract** could be read. The two equations (8 and 9) and the
+    weight are from a reimplementation that cites them and states that it is not a reproduction. There the weight of a
+    problem without a success is 1 and applies to GRPO's advantages, which are 0 for such a problem.
 
     >>> [round(BoundaryGate(k=16).utility(c, 8), 3) for c in range(4)]
     [6.0, 2.087, 0.664, 0.19]
@@ -44,5 +44,5 @@ class BoundaryGate(Shaper):
         return [a * weight for a in advantages_GT]
 
     def utility(self, successes: int, n: int) -> float:
-        """u of so many successes among n."""
+        """u of ``successes`` among ``n`` members."""
         return self.k * math.prod((n - successes + j) / (n + 1 + j) for j in range(1, self.k))

@@ -1,4 +1,4 @@
-"""Kimi k1.5's length reward: the shorter responses of a group earn more."""
+"""Kimi k1.5's length reward: shorter responses of a group get more reward."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from outrider.credit.overlong import path_lengths
 
 
 class Brevity(RewardShaper):
-    r"""Adds to the reward by length within the group; a failure can only lose.
+    r"""Adds a length reward relative to the group; failures only get penalties.
 
     .. math:: r_i' = r_i + \lambda \begin{cases} \ell_i & \text{if member } i \text{ succeeds} \\ \min(0, \ell_i) &
               \text{otherwise} \end{cases} \qquad
               \ell_i = \frac12 - \frac{L_i - L_{(1)}}{L_{(n)} - L_{(1)}} \in [-\tfrac12, \tfrac12]
 
-    over the valid members, with lengths counted as in :class:`Overlong` and no limit known.
+    over the valid members, with lengths counted as in :class:`Overlong`, without a limit.
 
-    Degenerate cases: members of one length, so also one valid member, are not changed. Members that are not valid keep
-    their reward, NaN included, and set no length. A group of failures that differ in length has a signal after this,
-    and learns to be short.
+    Degenerate cases: with equal lengths, or one valid member, rewards do not change. Invalid members keep their reward,
+    NaN included, and do not count in the lengths. A group of failures of different lengths gets a gradient towards
+    shorter responses.
 
-    Source: Kimi k1.5, arXiv 2501.12599, section 2.3.3, which adds this with a weight that it does not state, and only
-    after a part of the training without.
+    Source: Kimi k1.5, arXiv 2501.12599, section 2.3.3, which adds this reward with an unstated weight, and only after
+    an initial phase without it.
 
     >>> m = Members(np.array([1.0, 1.0, 0.0]), np.array([True, True, False]), np.array([10, 30, 20]))
     >>> Brevity().rewards(m, step=1).tolist()

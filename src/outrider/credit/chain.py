@@ -1,4 +1,4 @@
-"""The contract of credit, and how its components chain: reward shapers, one baseline, shapers."""
+"""The contracts of credit components and their chain: reward shapers, one baseline, shapers."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from outrider.options import Options
 
 
 class RewardShaper(Options):
-    """Changes the rewards that the baseline will compare: a penalty for length, a bonus for format.
+    """Changes rewards before the baseline, for example with a length penalty or a format bonus.
 
-    It comes before the baseline, so that what it adds is centred and scaled like the reward itself. Verdicts, and what
-    is recorded as a rollout's reward, stay as they are: stages and filters never see a shaped reward.
+    The baseline centres and scales the shaped reward like the reward itself. Verdicts and recorded rewards do not
+    change, so stages and filters never see a shaped reward.
     """
 
     @property
     def response_limit(self) -> int | None:
-        """The limit on responses that it goes by, which has to be the sampler's; None: none."""
+        """The response limit that the shaper assumes, which has to equal the sampler's; None if it assumes none."""
         return None
 
     def rewards(self, members: Members, step: int) -> Floats:
-        """The new rewards, float64 ``[G]``; a member that is not valid keeps its own."""
+        """The new rewards, float64 ``[G]``; invalid members keep their reward."""
         raise NotImplementedError
 
 
 class Baseline(Options):
-    """Rewards of one group to advantages: 0 for members that are not valid.
+    """Maps the rewards of one group to advantages, 0 for invalid members.
 
-    Most give one number per member, which counts for all of its tokens. A baseline that tells the tokens of one member
-    apart (the segments of a tree) overrides ``per_token`` instead.
+    Most baselines give one advantage per member, for all of its tokens. A baseline whose advantages vary within a
+    member (tree segments) overrides ``per_token`` instead.
     """
 
     by_segment: ClassVar[bool] = False
-    """Whether a token's advantage accounts for all rollouts that go through it: the values of a tree's segments."""
+    """Whether a token's advantage already includes all rollouts that share the token, as values of tree segments do."""
 
     def advantages(self, members: Members) -> Floats:
         """One advantage per member, float64 ``[G]``."""
@@ -51,40 +51,40 @@ class Baseline(Options):
 
     @property
     def needs_step(self) -> bool:
-        """Whether it is another one in other steps of training."""
+        """Whether the baseline depends on the training step."""
         return False
 
     @property
     def goal(self) -> int | None:
-        """The k of the pass@k whose gradient the mean over rollouts estimates without bias, where it says so."""
+        """The k of the pass@k whose gradient the mean over rollouts estimates without bias; None if it does not."""
         return None
 
     def of_stream(self, groups: Sequence[Members], step: int = 1) -> list[list[Floats]]:
-        """``per_token`` of all groups that a step has in one loss stream; steps are counted from 1."""
+        """``per_token`` of all groups of a step in one loss stream; steps are counted from 1."""
         return [self.per_token(members) for members in groups]
 
 
 @runtime_checkable
 class StageBaseline(Protocol):
-    """A baseline that compares with the rollouts of one stage.
+    """A baseline that needs the rollouts of one stage.
 
     Attributes:
-        needs_stage: the stage's name.
+        needs_stage: name of the stage.
     """
 
     needs_stage: ClassVar[str]
 
 
 def stage_of(baseline: Baseline) -> str | None:
-    """The stage without whose rollouts a baseline has nothing to compare with; None for most."""
+    """The stage whose rollouts the baseline needs; None for most."""
     return baseline.needs_stage if isinstance(baseline, StageBaseline) else None
 
 
 class BatchBaseline(Baseline):
-    """A baseline whose statistics run over all groups of a stream. A group that comes alone is the whole batch."""
+    """A baseline with statistics over all groups of a stream. A single group is the whole batch."""
 
     def of_batch(self, groups: Sequence[Members]) -> list[Floats]:
-        """One array per group, one advantage per member."""
+        """One array per group with one advantage per member."""
         raise NotImplementedError
 
     def advantages(self, members: Members) -> Floats:
@@ -98,11 +98,11 @@ class Shaper(Options):
     """Changes the advantages of one group, per trainable token. Pure: reads the group, returns new arrays."""
 
     requires: ClassVar[Needs] = NOTHING
-    """``entropies`` of every token as it was drawn, or ``texts`` of every token."""
+    """Features that the shaper needs: ``entropies`` of every token at sampling, or ``texts`` of every token."""
 
     @property
     def needs_step(self) -> bool:
-        """Whether it acts in some steps of training only."""
+        """Whether the shaper acts only in some training steps."""
         return False
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
@@ -113,7 +113,7 @@ Link = RewardShaper | Baseline | Shaper
 
 
 class Links(NamedTuple):
-    """A chain in its three parts."""
+    """The three parts of a chain."""
 
     before: list[RewardShaper]
     baseline: Baseline
@@ -130,30 +130,30 @@ def split(chain: Sequence[Link]) -> Links:
     baselines = [link for link in chain if isinstance(link, Baseline)]
     after = [link for link in chain if isinstance(link, Shaper)]
     if len(baselines) != 1:
-        raise ValueError(f"a credit chain has one baseline, and this one has {len(baselines)}")
+        raise ValueError(f"a credit chain must have exactly one baseline, but this one has {len(baselines)}")
     for link, expected in zip(chain, [*before, *baselines, *after], strict=True):
         if link is not expected:
             raise ValueError(
-                f"{type(link).__name__} stands too early in its credit chain: first come shapers of the reward, "
-                "then the baseline, then shapers of the advantage"
+                f"{type(link).__name__} comes too early in its credit chain: the order is reward shapers, "
+                "baseline, shapers of the advantage"
             )
     return Links(before, baselines[0], after)
 
 
 def advantages_of(chain: Sequence[Link], groups: Sequence[Members], step: int | None = None) -> list[list[Floats]]:
-    """Run a credit chain over all groups that a step has in one loss stream.
+    """Run a credit chain over all groups of a step in one loss stream.
 
-    For each group one float64 array per member, one number per trainable token. Reward shapers change the rewards one
-    after the other; the baseline makes advantages of them; every shaper sees the result of the one before, so the
-    order matters. ``step`` counts the steps of training from 1; it may be omitted if no component acts in a window.
+    Returns, for each group, one float64 array per member with one advantage per trainable token. Reward shapers change
+    the rewards in order, the baseline maps them to advantages, and each shaper changes the result of the one before, so
+    the order matters. ``step`` counts training steps from 1; it may be omitted if no component depends on the step.
 
     Raises:
-        ValueError: see :func:`split`; or no step is given and a component needs it.
+        ValueError: see :func:`split`; or a component needs ``step`` and it is missing.
     """
     before, baseline, after = split(chain)
     if step is None:
         if baseline.needs_step or any(link.needs_step for link in after):
-            raise ValueError("a component of this chain acts in a window of steps: give step as well")
+            raise ValueError("a component of this chain depends on the training step: pass step")
         step = 1
     for link in before:
         groups = [replace(members, rewards_G=link.rewards(members, step)) for members in groups]
@@ -164,7 +164,7 @@ def advantages_of(chain: Sequence[Link], groups: Sequence[Members], step: int | 
 
 
 def advantages(chain: Sequence[Link], members: Members, step: int | None = None) -> list[Floats]:
-    """:func:`advantages_of` for one group; a batch baseline then takes that group as its whole batch.
+    """:func:`advantages_of` for one group, which is the whole batch for a batch baseline.
 
     >>> from outrider.credit.group_mean import GroupMean
     >>> m = Members(np.array([1.0, 0.0]), np.array([True, False]), np.array([2, 3]))
@@ -175,5 +175,5 @@ def advantages(chain: Sequence[Link], members: Members, step: int | None = None)
 
 
 def repeated(advantages_G: Floats, members: Members) -> list[Floats]:
-    """One number per member as one number per token."""
+    """Repeat one advantage per member for each of its tokens."""
     return [np.full(int(t), a) for a, t in zip(advantages_G, members.tokens_G, strict=True)]

@@ -1,4 +1,4 @@
-"""Weights by covariance: the few tokens whose update would cost the most entropy count for less."""
+"""Weights by covariance: reduces the weight of the few tokens whose update would lower entropy most."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class Covariance(Shaper):
               \text{otherwise} \end{cases}
 
     with means over all N trainable tokens of the group's valid members. A policy-gradient step lowers the entropy in
-    proportion to this covariance, and a small share of the tokens makes up most of it. The share means
-    :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)` tokens, so with short responses it is larger than asked for.
-    Among equals at the threshold all are chosen. Only tokens of positive covariance are: likely ones with a high
-    advantage, unlikely ones with a low.
+    proportion to this covariance, and a small share of the tokens accounts for most of it. The share means
+    :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)` tokens, so for short responses it is larger than the option.
+    Ties at the threshold are all chosen. Only tokens with positive covariance are chosen: likely tokens with a high
+    advantage, and unlikely ones with a low advantage.
 
-    Degenerate cases: where all advantages, or all log-probabilities, are equal, nothing is chosen. Tokens of members
-    that are not valid enter no mean and are not changed.
+    Degenerate cases: where all advantages, or all log-probabilities, are equal, nothing is chosen. Tokens of invalid
+    members do not count in the means and do not change.
 
     Source: Cui et al. 2025, arXiv 2505.22617: covariance from Eq. 10, ranked as in KL-Cov (Eq. 13), removed from the
     gradient as in Clip-Cov (Eq. 12), which is w = 0. Deviations: both methods of the paper choose over the whole batch,
-    Clip-Cov at random within a range. They are parts of the objective, ``objective.select``; this one chooses within a
-    group, so that it can stand in a chain and be taken along.
+    Clip-Cov at random within a range. These are in the objective (``objective.select``). This shaper chooses within a
+    group, so that it can be part of a credit chain.
 
     >>> m = Members(
     ...     np.array([1.0, 0]), np.array([True, False]), np.array([2, 2]),
@@ -64,7 +64,7 @@ class Covariance(Shaper):
 
 
 def _centred(values_GT: Sequence[Floats]) -> Floats:
-    """All values end to end, less their mean, which is rounded once; exactly 0 where all are equal."""
+    """All values concatenated and centred; exactly 0 where all are equal, since the mean is rounded only once."""
     values = np.concatenate(values_GT)
     if (values == values[0]).all():
         return np.zeros(len(values))

@@ -1,4 +1,4 @@
-"""Weights by difficulty: what is rare in its group counts for more."""
+"""Weights by difficulty (GRPO-LEAD): outcomes that are rare in their group get more weight."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ class Difficulty(Shaper):
     .. math:: \tilde A_{i,t} = A_{i,t} \begin{cases} w(\rho) & A_{i,t} > 0 \\ w(1 - \rho) & \text{otherwise} \end{cases}
               \qquad w(\rho) = a + \frac{b - a}{1 + e^{k (\rho - \rho_0)}}
 
-    with :math:`\rho` the share of valid members whose verdict is correct. Successes at hard problems and failures at
-    easy ones get a weight close to b, the expected ones close to a. In the loss stream of branches, :math:`\rho` is
-    that of the group's branches.
+    with :math:`\rho` the share of valid members whose verdict is correct. Successes on hard problems and failures on
+    easy ones get a weight close to b, expected outcomes close to a. In the loss stream of branches, :math:`\rho` is the
+    share among the group's branches.
 
-    Both weights are above 0, so no advantage changes its sign. A division by the group's standard deviation before this
-    is a weight by difficulty as well, see :class:`GroupMean`; the two multiply.
+    Both weights are above 0, so no advantage changes its sign. Division by the group's standard deviation is also a
+    weight by difficulty (:class:`GroupMean`); the two multiply.
 
-    Degenerate cases: an advantage of 0, so every token of a group without signal and of a member that is not valid,
-    stays 0. Members that are not valid do not count in :math:`\rho`.
+    Degenerate cases: an advantage of 0 stays 0, as in groups without a gradient and for invalid members. Invalid
+    members do not count in :math:`\rho`.
 
-    Source: GRPO-LEAD, arXiv 2504.09696, difficulty-aware advantage reweighting; defaults of the released code, which
-    reads success off a shaped reward above 0, where here it is the verdict.
+    Source: GRPO-LEAD, arXiv 2504.09696, difficulty-aware advantage reweighting; defaults of the released code. That
+    code defines success as a shaped reward above 0; here it is the verdict.
 
     >>> m = Members(np.array([1.0, 0, 0, 0]), np.array([True, False, False, False]), np.array([1, 1, 1, 0]))
     >>> base = [np.array([1.0]), np.array([-0.5]), np.array([-0.5]), np.zeros(0)]
@@ -57,6 +57,6 @@ class Difficulty(Shaper):
         return [a * np.where(a > 0, rise, fall) for a in advantages_GT]
 
     def of(self, rate: float) -> float:
-        """The weight of an advantage above 0 at a success rate."""
+        """The weight of a positive advantage at a success rate."""
         logistic = (1.0 - np.tanh(self.slope * (rate - self.midpoint) / 2)) / 2
         return float(self.low + (self.high - self.low) * logistic)

@@ -1,4 +1,4 @@
-"""Entropy in the advantage: where the policy hesitates, what it did is pushed up a little."""
+"""An entropy bonus in the advantage: tokens sampled at high entropy are reinforced more."""
 
 from __future__ import annotations
 
@@ -21,17 +21,16 @@ class EntropyAdvantage(Shaper):
     .. math:: \tilde A_{i,t} = A_{i,t} + \psi_{i,t}, \qquad
               \psi_{i,t} = \min\Big(\alpha H_{i,t}, \frac{|A_{i,t}|}{\kappa}\Big)
 
-    with :math:`H` the entropy of the policy in nats where the token was drawn. Failures are pushed down less at their
-    uncertain tokens, successes up more. :math:`\kappa > 1` keeps the sign. An advantage is a constant to the loss, so
-    no gradient flows through the entropy: unlike a bonus in the objective (``objective.entropy``) it does not make the
-    policy more random by itself, and it fades as the policy becomes certain.
+    with :math:`H` the policy's entropy in nats where the token was sampled. At uncertain tokens, failures are
+    discouraged less and successes reinforced more. :math:`\kappa > 1` keeps the sign. Advantages are constants in the
+    loss, so no gradient flows through the entropy. Unlike an entropy bonus in the objective (``objective.entropy``),
+    this bonus does not make the policy more random by itself, and it vanishes as the policy becomes certain.
 
-    Degenerate cases: an advantage of 0, so every token of a group without signal and of a member that is not valid,
-    stays 0.
+    Degenerate cases: an advantage of 0 stays 0, as in groups without a gradient and for invalid members.
 
     Source: Cheng et al. 2025, arXiv 2506.14758, Eqs. 5 and 6; :math:`\alpha` = 0.4 with GRPO (0.1 with PPO) and
-    :math:`\kappa` = 2 from section 4. Deviation: the entropy is the one recorded when the token was drawn. The paper
-    reads it off the policy that is being updated; in the first update of a step these are one.
+    :math:`\kappa` = 2 from section 4. Deviation: the entropy is the one recorded at sampling. The paper uses that of
+    the policy being updated; in the first update of a step both are equal.
 
     >>> m = Members(
     ...     np.array([1.0, 0]), np.array([True, False]), np.array([2, 1]),

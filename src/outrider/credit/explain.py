@@ -1,4 +1,4 @@
-"""A chain explains itself: what each link makes of the advantages of a small worked group."""
+"""Explains a credit chain: rewards and advantages of a small example group after each link."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class After(NamedTuple):
     """The state of a group after one link of a chain.
 
     Attributes:
-        rewards_G: as the baseline will see them, or has seen them.
+        rewards_G: rewards as the baseline gets them.
         advantages_GT: one number per trainable token of each member; None before the baseline.
     """
 
@@ -29,16 +29,16 @@ class After(NamedTuple):
 
 
 class Worked(NamedTuple):
-    """A group to explain with, and what each member is an example of."""
+    """An example group, and a description of each member."""
 
     names: list[str]
     members: Members
 
 
 def explain(chain: Sequence[Link], members: Members, step: int = 1) -> list[After]:
-    """The rewards and advantages of one group after each link; of the last link, they are the chain's.
+    """The rewards and advantages of one group after each link; those after the last link are the chain's.
 
-    A batch baseline takes the group as its whole batch.
+    For a batch baseline the group is the whole batch.
 
     Raises:
         ValueError: see :func:`outrider.credit.split`.
@@ -107,15 +107,14 @@ _SHAPES: dict[GroupShape, list[_Row]] = {"roots": _ROOTS, "greedy": _GREEDY, "tr
 
 
 def worked_group(shape: GroupShape = "roots", right: float = 1.0, wrong: float = 0.0, longest: int = 10) -> Worked:
-    """A group to explain a chain with: rare successes, failures, a response that was truncated, one without a verdict.
+    """An example group: rare successes, failures, a truncated response and one without a verdict.
 
-    ``greedy`` has the greedy response as well, ``tree`` has branches among the members, ``siblings`` only branches,
-    from two places of rollouts that are in another loss stream. Every fourth token is a fork of 1.4 nats, the others
-    have 0.2.
+    ``greedy`` adds the greedy response, ``tree`` has branches among the members, ``siblings`` has only branches, from
+    two pivots of rollouts in another loss stream. Every fourth token has an entropy of 1.4 nats, the others 0.2.
 
     Args:
-        right, wrong: rewards of the two verdicts.
-        longest: tokens of a response that was truncated; a multiple of 10 keeps the others' proportions.
+        right, wrong: rewards of correct and incorrect responses.
+        longest: tokens of the truncated response; a multiple of 10 keeps the proportions of the others.
     """
     rows = _SHAPES[shape]
     tokens = [max(1, round(row.length * longest)) for row in rows]

@@ -1,4 +1,4 @@
-"""F-GRPO's focal weight: what is solved often teaches less."""
+"""F-GRPO's focal weight: groups with a high success rate get less weight."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from outrider.credit.members import Members
 
 
 class Focal(Shaper):
-    r"""Scales a group's advantages by how often it fails.
+    r"""Scales a group's advantages by a power of its failure rate.
 
     .. math:: \tilde A_{i,t} = (1 - \hat p)^\gamma A_{i,t}, \qquad \hat p = \frac{c}{n}
 
-    with ``c`` successes among the ``n`` valid members. A group that is solved often mostly shows successes that are
-    likely already; what is rare among the correct ones is then not drawn, and loses. So such groups teach less. One
-    number for a whole group: signs, and the sum over a centred group, stay.
+    with ``c`` successes among the ``n`` valid members. In a group with a high success rate most successes are already
+    likely. Rare correct responses are not sampled and lose probability, so such groups get less weight. The factor is
+    the same for a whole group: signs, and the zero sum of a centred group, stay.
 
     Degenerate cases: without a success the factor is 1; where all succeed it is 0 (with :math:`\gamma` 0 it is 1
-    everywhere). Members that are not valid do not count. Steps become smaller, so compare at a learning rate tuned for
-    this.
+    everywhere). Invalid members do not count. Updates become smaller, so tune the learning rate before comparing.
 
-    Source: F-GRPO, arXiv 2602.06717v2, of which the abstract and readers' notes could be had, and the released code of
-    UCPO (arXiv 2605.00365), which has it as a baseline. There 0.5 is mostly the best of 0.5, 1 and 2.
+    Source: F-GRPO, arXiv 2602.06717v2, of which only the abstract and notes of readers could be read, and the released
+    code of UCPO (arXiv 2605.00365), which has it as a baseline. There 0.5 is mostly the best of 0.5, 1 and 2.
 
     >>> import numpy as np
     >>> m = Members(np.array([1.0, 1, 1, 0]), np.array([True, True, True, False]), np.ones(4, np.int64))

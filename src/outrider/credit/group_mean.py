@@ -21,11 +21,11 @@ class GroupMean(Baseline):
     Degenerate cases, the same in every baseline: a member that is not valid gets 0 and changes no sibling; one valid
     member gets 0; if all valid rewards are exactly equal, all get exactly 0 (never residue over epsilon).
 
-    Dividing by the standard deviation weighs groups of rare success (or rare failure) up: with rewards of 0 and 1 by
-    a factor between about 2 (half succeed) and ``sqrt(n)`` (a single dissenter).
+    Dividing by the standard deviation gives groups with rare successes (or rare failures) more weight: with rewards of
+    0 and 1 a factor between about 2 (half succeed) and ``sqrt(n)`` (one member differs).
 
-    ``per_conditioning`` compares members whose prompt held worked examples with each other, and plain ones with each
-    other: in one pool, a plain failure is punished for lacking the hints that its seeded siblings had.
+    ``per_conditioning`` compares seeded members (solved examples in the prompt) with each other, and plain members with
+    each other. With a joint mean, a plain failure is penalised for lacking the examples that its seeded siblings had.
 
     Sources: GRPO, Shao et al. 2024, arXiv 2402.03300; Dr. GRPO, Liu et al. 2025, arXiv 2503.20783. n-1 and 1e-6 as
     in verl's released estimator.

@@ -1,4 +1,4 @@
-"""Every response counts the same: what a stage has left in the step is imitated."""
+"""The baseline of rejection fine-tuning: advantage 1 for every response that the stages keep."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from outrider.credit.members import Members
 
 
 class Imitation(Baseline):
-    r"""One for every member: :math:`A_i = 1`.
+    r"""Advantage 1 for every valid member: :math:`A_i = 1`.
 
-    Which responses are imitated is decided before, by stages that leave the others out (``sift``, ``keep``); with the
-    surrogate ``likelihood`` the loss is then that of supervised fine-tuning (tokens that lose their credit stay in its
-    denominator). Rewards are not read.
+    Stages decide which responses are imitated, and drop the others (``sift``, ``keep``). With the surrogate
+    ``likelihood`` the loss is that of supervised fine-tuning (tokens whose advantage a shaper removes stay in its
+    denominator). Rewards are ignored.
 
-    Degenerate cases: a member that is not valid gets 0; one that is alone, and members with equal rewards, get 1.
+    Degenerate cases: an invalid member gets 0; a single member, and members with equal rewards, get 1.
 
     Source: rejection fine-tuning, STILL report, arXiv 2508.07534, section 4.4.1.
 

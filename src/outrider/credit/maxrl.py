@@ -1,4 +1,4 @@
-"""The baseline of MaxRL: what is rarely solved counts by how rarely."""
+"""The baseline of MaxRL: advantages are divided by the group's success rate."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from outrider.credit.members import Members
 
 
 class MaxRL(Baseline):
-    r"""Reward minus the mean of the group, over the share of it that succeeds.
+    r"""Reward minus the group mean, divided by the group's success rate.
 
     .. math:: A_i = \frac{r_i - \mu}{\hat p}, \qquad \hat p = \frac{c}{n}
 
     over the ``n`` valid members, ``c`` of which are successes. With rewards of 0 and 1 this is the published
     :math:`(r_i - \hat p) / \hat p`: a success gets :math:`1/\hat p - 1`, a failure -1.
 
-    What it follows, with rewards of 0 and 1: the log-likelihood of success expands into
-    :math:`\nabla \log p = \sum_{k \ge 1} \frac1k \nabla \mathrm{pass@}k`, of which the expected reward keeps the first
-    term. The mean over members of :math:`A_i \nabla \log \pi(y_i)` is an unbiased estimate of the first n-1 terms.
-    (Section 3 counts n: its estimator subtracts the mean score of a group without success as well, which teaches
-    failures to be unlikely though nothing better is known. The released code gives such a group 0, and so does this.)
+    The objective, with rewards of 0 and 1, is the log-likelihood of success, which expands into :math:`\nabla \log p =
+    \sum_{k \ge 1} \frac1k \nabla \mathrm{pass@}k`, of which the expected reward keeps only the first term. The mean
+    over members of :math:`A_i \nabla \log \pi(y_i)` is an unbiased estimate of the first n-1 terms. (Section 3 counts n
+    terms: its estimator also subtracts the mean score of a group without success, which makes failures less likely
+    without a known alternative. The released code gives such a group 0, and so does this one.)
 
-    Degenerate cases: no success, one valid member, or exactly equal rewards: all exactly 0. A member that is not valid
-    gets 0 and changes no sibling.
+    Degenerate cases: with no success, one valid member, or exactly equal rewards, all get exactly 0. An invalid member
+    gets 0 and does not affect siblings.
 
-    Decided: :math:`\hat p` is the share of verdicts, the numerator has rewards. The released code divides by the mean
-    reward plus 1e-6, which is the same for 0 and 1, and for -1 and 1 would divide by nothing. So a constant added to
-    all rewards changes nothing, a factor scales the advantage, and a reward shaper counts.
+    Decided: :math:`\hat p` is computed from verdicts, the numerator from rewards. The released code divides by the mean
+    reward plus 1e-6, which agrees for rewards of 0 and 1, but for -1 and 1 may divide by 0. Here a constant added to
+    all rewards changes nothing, a factor scales the advantage, and reward shapers have an effect.
 
     Source: MaxRL, Tajwar et al. 2026, arXiv 2602.02710, and its released code.
 

@@ -1,4 +1,4 @@
-"""What credit is computed from: the members of one group as plain arrays."""
+"""The input of credit: the members of one group as plain arrays."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from outrider.arrays import Flags, Floats, Ints
 from outrider.record import Group, Ids, Rollout
 
 TokenTexts = Callable[[Ids], list[str]]
-"""The text of each token on its own."""
+"""Maps token ids to the text of each token."""
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The rollouts of one group, as arrays over its ``G`` members. Ragged: every member has its own length.
+    """The rollouts of one group, as arrays over its ``G`` members, which may differ in length.
 
-    Only trainable tokens count: those a member sampled itself. Observed tokens (tool output) and a branch's prefix
-    are excluded from every array. What is not given says that every member is a root from the plain prompt.
+    All arrays hold only trainable tokens, those a member sampled itself: observed tokens (tool output) and a branch's
+    prefix are excluded. By default every member is a root from the plain prompt.
 
     Attributes:
         rewards_G: float64; NaN is *unscorable* (the verifier failed).
-        success_G: bool; the verdict, whatever the reward says.
+        success_G: bool; success by verdict, independent of the reward.
         tokens_G: int64; trainable tokens of each member, may be 0.
         logprobs_GT, entropies_GT: float64 per trainable token of each member; empty arrays where not recorded.
-        token_texts_GT: the text of each of these tokens on its own; empty where no component of the chain reads it.
-        parents_G: int64; which member each one continues; -1 for a root, and where that one is not among the members
+        token_texts_GT: the text of each of these tokens; empty if no component of the chain reads it.
+        parents_G: int64; the member that each one continues; -1 for a root, and if the parent is not among the members
             (it may belong to another loss stream).
-        starts_G: int64; where in its path a member's own tokens begin, counted in trainable tokens; 0 for a root.
-            Of ancestors that are not in the group, every token counts as trainable.
-        families_G: int64; members that continue the same rollout from the same position share a number, also where
-            that rollout is not among the members; all roots share one. The numbers themselves mean nothing.
-        seeded_G: bool; whether the prompt held worked examples, or a hint.
-        greedy_G: bool; whether it is no sample but the greedy response (on record, the rollout of a stage ``greedy``).
+        starts_G: int64; start of a member's own tokens in its path, in trainable tokens; 0 for a root. For ancestors
+            that are not in the group, every token counts as trainable.
+        families_G: int64; an arbitrary label shared by members that continue the same rollout from the same position,
+            even if that rollout is not among the members; all roots share one.
+        seeded_G: bool; whether the prompt contained solved examples or a hint.
+        greedy_G: bool; whether the member is the greedy response (of a stage ``greedy``) and not a sample.
 
     Raises:
-        ValueError: an array has another length than ``rewards_G``.
+        ValueError: the length of an array differs from that of ``rewards_G``.
     """
 
     rewards_G: Floats
@@ -67,9 +67,9 @@ class Members:
 
     @property
     def valid_G(self) -> Flags:
-        """The members that count in a baseline: scorable, and with at least one token to train.
+        """The members that count in a baseline: scorable, with at least one trainable token.
 
-        A member outside contributes to no statistic, gets advantage 0 and changes no sibling.
+        Other members count in no statistic, get advantage 0 and do not affect siblings.
         """
         return np.isfinite(self.rewards_G) & (self.tokens_G > 0)
 
@@ -77,9 +77,10 @@ class Members:
     def of(
         rollouts: Sequence[Rollout], group: Sequence[Rollout] = (), token_texts: TokenTexts | None = None
     ) -> Members:
-        """The members of a group, or of one stream of it: ``group`` has those that they may continue.
+        """The members from the rollouts of a group, or of one of its streams; ``group`` also has their possible
+        parents.
 
-        ``token_texts`` gives the text of each token, where a component of credit reads it."""
+        ``token_texts`` gives the text of each token, if a component of the chain reads it."""
         return Members(
             rewards_G=np.array([np.nan if r.reward is None else r.reward for r in rollouts], dtype=np.float64),
             success_G=np.array([r.success for r in rollouts], dtype=np.bool_),
@@ -104,13 +105,19 @@ def members_by_stream(group: Group) -> dict[str, list[Rollout]]:
 
 
 def families(rollouts: Sequence[Rollout]) -> Ints:
-    """A number per rollout, shared by those that continue the same rollout from the same position."""
+    """A label per rollout, shared by those that continue the same rollout from the same position."""
     numbers: dict[tuple[str | None, int], int] = {}
     return np.array([numbers.setdefault((r.parent, r.branch_at), len(numbers)) for r in rollouts], dtype=np.int64)
 
 
 _NONE: Ints = np.zeros(0, np.int64)
-_FILL = {"parents_G": -1, "starts_G": 0, "families_G": 0, "seeded_G": False, "greedy_G": False}  # what no array says
+_FILL = {
+    "parents_G": -1,
+    "starts_G": 0,
+    "families_G": 0,
+    "seeded_G": False,
+    "greedy_G": False,
+}  # defaults
 
 
 def _parents(rollouts: Sequence[Rollout]) -> Ints:
@@ -127,7 +134,7 @@ def _starts(rollouts: Sequence[Rollout], by_id: Mapping[str, Rollout]) -> Ints:
     for i, rollout in enumerate(rollouts):
         left, starts[i] = rollout.branch_at, 0
         owner = by_id.get(rollout.parent or "")
-        while owner is not None and left:  # up the path: what of the first `left` tokens each ancestor sampled
+        while owner is not None and left:  # up the path: those of the first `left` tokens that each ancestor sampled
             own = left - owner.branch_at
             if own > 0:
                 starts[i] += own if owner.trainable_T is None else int(owner.trainable_T[:own].sum())

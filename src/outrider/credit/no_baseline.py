@@ -14,14 +14,13 @@ class NoBaseline(Baseline):
 
     .. math:: A_i = r_i
 
-    The mean of :math:`A_i \nabla \log \pi(y_i)` is an unbiased estimate of the gradient of the expected reward, of
-    larger variance than with a baseline. Rewards matter by themselves here: 0 and 1 reinforce successes and leave
-    failures alone, -1 and 1 do both, and a constant added to all rewards makes another estimator, equal to this one
-    only in the mean.
+    The mean of :math:`A_i \nabla \log \pi(y_i)` is an unbiased estimate of the gradient of the expected reward, with
+    larger variance than with a baseline. The absolute value of rewards matters: 0 and 1 reinforce successes and ignore
+    failures, -1 and 1 use both. A constant added to all rewards gives a different estimator with the same expectation.
 
-    Degenerate cases: a member that is not valid gets 0. **Not as in the baselines that compare**: one valid member, and
-    members with equal rewards, keep their reward. That is why this exists: where a whole group fails, its failures
-    still teach.
+    Degenerate cases: an invalid member gets 0. **Unlike in baselines that compare members**, one valid member, and
+    members with equal rewards, keep their reward. This is the purpose of this baseline: a group of failures only still
+    has a gradient.
 
     Source: Williams 1992, "Simple statistical gradient-following algorithms"; the estimator of arXiv 2506.01347.
 

@@ -1,4 +1,4 @@
-"""XRPO's novelty sharpening: a correct response that the policy thought unlikely counts for more."""
+"""XRPO's novelty sharpening: unlikely correct responses get a bonus."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from outrider.credit.recorded import logprobs_of
 
 
 class Novelty(Shaper):
-    r"""Adds to the advantage of every successful member that is less likely than the group's mean.
+    r"""Adds a bonus to the advantage of every success that is less likely than the group's mean.
 
     .. math:: s_i = \frac{1}{|y_i|} \sum_t \log \pi_\mathrm{old}(y_{i,t}), \qquad \eta_i = e^{s_i - \bar s}, \qquad
               A_i^+ = A_i + \max\big(0, \min(\lambda \max(1 - \eta_i, 0), \kappa A_i)\big)
 
-    with :math:`\bar s` over all valid members, successful or not; :math:`A_i` is the member's mean advantage, and every
-    token of it gets the same addition. The likelihood is that of the trainable tokens as they were sampled.
+    with :math:`\bar s` over all valid members, correct or not; :math:`A_i` is the member's mean advantage, and all its
+    tokens get the same bonus. The likelihood is that of the trainable tokens at sampling.
 
-    Degenerate cases: one valid member has :math:`\eta = 1` and gets nothing; failures and members that are not valid
-    are never touched; where :math:`A_i \le 0` the cap leaves nothing (decided: Eq. 6 would subtract). So a group of
-    successes alone stays without signal, though section 3.3 says that it gains one. With ``degenerate_cap`` such a
-    group (all valid members successful, all advantages 0) gets :math:`\min(\lambda \max(1 - \eta_i, 0), c)`, centred
-    over its valid members: that is the claim, as an option.
+    Degenerate cases: one valid member has :math:`\eta = 1` and gets no bonus; failures and invalid members never
+    change; where :math:`A_i \le 0` the cap gives a bonus of 0 (decided: Eq. 6 would subtract). So a group of successes
+    only has no gradient, although section 3.3 claims that it gains one. With ``degenerate_cap`` such a group (all valid
+    members successful, all advantages 0) gets :math:`\min(\lambda \max(1 - \eta_i, 0), c)`, centred over its valid
+    members, which implements the claim.
 
-    Source: XRPO, arXiv 2510.06672, Eqs. 4 to 6; 2.5 and 0.5 as in section 4.1. Decided: the mean is over one group
-    whatever its prompts were; ``per_conditioning`` takes it apart for plain and for seeded ones, whose likelihoods are
-    not comparable. Deviation: decided were the trainer's likelihoods at temperature 1; these are the sampler's at its
-    own, which is the same where one engine does both and samples at 1, as in the recipe.
+    Source: XRPO, arXiv 2510.06672, Eqs. 4 to 6; 2.5 and 0.5 as in section 4.1. Decided: the mean is over the whole
+    group; ``per_conditioning`` separates plain and seeded prompts, whose likelihoods are not comparable. Deviation: the
+    likelihoods are the sampler's at its temperature instead of the trainer's at temperature 1. Both agree if one engine
+    does both and samples at temperature 1, as in the recipe.
 
     >>> m = Members(
     ...     np.array([1.0, 1, 0]), np.array([True, True, False]), np.array([1, 2, 1]),
@@ -62,7 +62,7 @@ class Novelty(Shaper):
         return [a + added for a, added in zip(advantages_GT, added_G, strict=True)]
 
     def typicality(self, members: Members) -> Floats:
-        """:math:`\\eta` of every member; 1 where it is not valid."""
+        """:math:`\\eta` of every member; 1 for invalid members."""
         eta_G, valid_G = np.ones(members.size), members.valid_G
         scores_G = np.array([lp.sum() / max(len(lp), 1) for lp in logprobs_of(members, "novelty")])
         for compared_G in self._compared(members):

@@ -1,4 +1,4 @@
-"""DAPO's soft punishment of responses that come close to the limit on their length."""
+"""DAPO's soft overlong punishment: a length penalty close to the response limit."""
 
 from __future__ import annotations
 
@@ -11,22 +11,20 @@ from outrider.credit.members import Members
 
 
 class Overlong(RewardShaper):
-    r"""Takes from the reward of a long response, the more the closer it comes to the limit.
+    r"""Subtracts a penalty from the reward of long responses that grows linearly up to the limit.
 
     .. math:: r_i' = r_i - \lambda\, \min\Big(1, \max\Big(0, \frac{L_i - (L_\max - L_\text{buffer})}{L_\text{buffer}}
               \Big)\Big)
 
-    :math:`L_i` counts the trainable tokens of the whole path, end token included: a branch is as long as what it
-    continues and its own tokens together, and tool output is free. A response that was cut at the limit has the length
-    :math:`L_\max` and the full penalty; one that the model's context cut earlier is not distinguished from one that
-    ended.
+    :math:`L_i` counts the trainable tokens of the whole path, including the end token and a branch's prefix, without
+    tool output. A response truncated at the limit has length :math:`L_\max` and the full penalty. A response that the
+    model's context truncated earlier is treated like one that ended.
 
-    Degenerate cases: rewards of members that are not valid stay as they are, NaN included. A group of failures that
-    differ in length has a signal after this, and learns to be short. Verdicts, filters and the recorded reward do not
-    change.
+    Degenerate cases: rewards of invalid members do not change, NaN included. A group of failures of different lengths
+    gets a gradient towards shorter responses. Verdicts, filters and the recorded reward do not change.
 
-    Source: DAPO, arXiv 2503.14476, Eq. 13, there with :math:`L_\max` = 20,480, a buffer of 4,096 and :math:`\lambda`
-    = 1 beside rewards of 1 and -1.
+    Source: DAPO, arXiv 2503.14476, Eq. 13, there with :math:`L_\max` = 20,480, a buffer of 4,096 and :math:`\lambda` =
+    1 with rewards of 1 and -1.
 
     >>> m = Members(np.array([1.0, 1.0, -1.0]), np.array([True, True, False]), np.array([60, 90, 100]))
     >>> Overlong(max_tokens=100, buffer=40).rewards(m, step=1).tolist()
@@ -54,5 +52,5 @@ class Overlong(RewardShaper):
 
 
 def path_lengths(members: Members) -> Floats:
-    """Trainable tokens of each member's path from the prompt on, float64 ``[G]``."""
+    """Trainable tokens of each member's path from the prompt, float64 ``[G]``."""
     return (members.starts_G + members.tokens_G).astype(np.float64)

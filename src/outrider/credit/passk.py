@@ -1,4 +1,4 @@
-"""Baselines for pass@k: the reward of a response is its contribution to the best of k."""
+"""Baselines for pass@k: advantages from a response's contribution to the best of k."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from outrider.credit.members import Members
 
 
 class PassK(Baseline):
-    r"""A member's share in the best reward of ``k`` responses, over all subsets of ``k`` that its group has.
+    r"""A member's contribution to the best reward of ``k`` responses, over all subsets of size ``k`` of its group.
 
     With :math:`S` running over the subsets of size k of the n valid members, :math:`g_S = \max_{j \in S} r_j`, and
     :math:`M_i` the mean of :math:`g_S` over those with :math:`i \in S`, :math:`M` and :math:`\sigma` its mean and
@@ -25,22 +25,23 @@ class PassK(Baseline):
       15: :math:`(1 - M)/\sigma` for a success and :math:`\big(1 - M - \tbinom{n-c-1}{k-1} / \tbinom{n-1}{k-1}\big) /
       \sigma` for one of the :math:`n - c` failures, where :math:`M = 1 - \tbinom{n-c}{k} / \tbinom{n}{k}`.
     * ``pkpo``: :math:`A_i = k` times the mean of :math:`g_S - g_{S \setminus i}` over the subsets with i: PKPO's Eq. 33
-      times n. A failure gets 0. For k = 1, where no other is left, it is :class:`LeaveOneOut`, as in the paper.
+      times n. A failure gets 0. For k = 1 the subset without i is empty, and this is :class:`LeaveOneOut`, as in the
+      paper.
     * ``pkpo_centred``: :math:`A_i = k (M_i - M)`, which is PKPO's Eq. 19 less its mean over the group, times n: the
       numerator of ``training``. For k = 1 it is :class:`GroupMean` without std.
 
-    The gradient of pass@k (for other rewards than 0 and 1, of the expected best of k) is what the mean over members of
-    :math:`A_i \nabla \log \pi(y_i)` estimates: without bias under ``pkpo``, too short by exactly :math:`1 - k/n` under
-    ``pkpo_centred``. PKPO writes a sum over members, hence the factor n.
+    The mean over members of :math:`A_i \nabla \log \pi(y_i)` estimates the gradient of pass@k (for rewards other than 0
+    and 1, of the expected best of k): without bias under ``pkpo``, shorter by exactly the factor :math:`1 - k/n` under
+    ``pkpo_centred``. PKPO uses a sum over members, hence the factor n.
 
-    Computed from the distances of sorted rewards: from the j-th, counted from 0, to the next, :math:`M_i` rises by
-    :math:`\tbinom{j}{k-1} / \tbinom{n-1}{k-1}` times their distance, and Eq. 33, times n / k, by
-    :math:`\tbinom{j+1}{k-1} / \tbinom{n-1}{k-1}` times it. So equal rewards have equal advantages, and a better reward
-    never has the lower one.
+    Computed from the differences of sorted rewards: from the j-th, counted from 0, to the next, :math:`M_i` rises by
+    :math:`\tbinom{j}{k-1} / \tbinom{n-1}{k-1}` times the difference, and Eq. 33, times n / k, by
+    :math:`\tbinom{j+1}{k-1} / \tbinom{n-1}{k-1}` times the difference. So equal rewards have equal advantages, and a
+    higher reward never has a lower advantage.
 
-    Degenerate cases: fewer than k valid members, or exactly equal rewards: all exactly 0, reported as rollouts without
-    advantage. Under ``training``, too, where every subset holds a best response (fewer than k failures), so always for
-    k = n: there pass@k counts as solved. A member that is not valid gets 0 and changes no sibling.
+    Degenerate cases: with fewer than k valid members, or exactly equal rewards, all get exactly 0, reported as rollouts
+    without advantage. Under ``training`` the same holds if every subset contains a best response (fewer than k
+    failures), so always for k = n. An invalid member gets 0 and does not affect siblings.
 
     Sources: Pass@k Training, Chen et al. 2025, arXiv 2508.10751, section 2.4, and its released code, for rewards of
     0 and 1, with an epsilon of 1e-6; PKPO, Walder & Karkhanis 2025, arXiv 2505.15201, sections 3.2 and 4.3.
@@ -72,7 +73,9 @@ class PassK(Baseline):
         order = np.argsort(rewards, kind="stable")
         gains = np.diff(rewards[order])
         shares = [comb(j + (self.variant == "pkpo"), k - 1) / comb(n - 1, k - 1) for j in range(n - 1)]
-        values = np.concatenate([[0.0], np.cumsum(np.array(shares) * gains)])  # M_i, or Eq. 33, above the worst one's
+        values = np.concatenate(
+            [[0.0], np.cumsum(np.array(shares) * gains)]
+        )  # M_i, or Eq. 33, relative to the lowest reward
         if self.variant != "pkpo":
             values -= values.mean()
             values -= values.mean()  # second pass: removes the rounding of the mean
@@ -85,8 +88,8 @@ class PassK(Baseline):
 
 
 def _deviation(gains: Floats, k: int) -> float:
-    """Population deviation of the best of k over all subsets, from the distances between sorted rewards."""
+    """Population standard deviation of the best of k over all subsets, from differences of sorted rewards."""
     n = len(gains) + 1
-    chances = np.array([comb(j, k - 1) / comb(n, k) for j in range(n)])  # that a subset's best is the j-th
+    chances = np.array([comb(j, k - 1) / comb(n, k) for j in range(n)])  # probability that a subset's best is the j-th
     best = np.concatenate([[0.0], np.cumsum(gains)])
     return float(np.sqrt(chances @ (best - chances @ best) ** 2))

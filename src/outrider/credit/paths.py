@@ -1,7 +1,7 @@
-r"""The prefix policy: what a rollout trains that continues another one. NumPy only.
+r"""The prefix policy: which tokens a branch trains. NumPy only.
 
-A token that several rollouts go through was sampled once, by its *owner*. With :math:`a_i(t)` the advantage that
-rollout :math:`i` has at token :math:`t` and :math:`w` the weight of the token in its row, the gradient of the loss is,
+A token that several rollouts share was sampled once, by its *owner*. With :math:`a_i(t)` the advantage that rollout
+:math:`i` has at token :math:`t` and :math:`w` the weight of the token in its row, the gradient of the loss is,
 on-policy, minus
 
 * ``mask``: :math:`\sum_i \sum_{t \in \text{own}(i)} w\, a_i(t)\, \nabla \log \pi(t)`. Every sampled token is trained
@@ -12,26 +12,25 @@ on-policy, minus
   path: a shared token is trained and counted in denominators once per path. Its old log-probability, and whether it
   was sampled or observed, are its owner's.
 
-Under ``count_once`` and ``repeat`` credit sees whole paths: a shaper that looks at positions or log-probabilities sees
-those of the whole response. A baseline that values the segments of a tree (``by_segment``) has accounted for everything
-below a token already, so it sees own tokens under every policy: ``count_once`` is ``mask``, and under ``repeat`` a
-token has its segment's value on every path.
+Under ``count_once`` and ``repeat`` credit gets whole paths: shapers see positions and log-probabilities of the whole
+response. A baseline with values of tree segments (``by_segment``) already includes everything below a token, so it gets
+own tokens under every policy. ``count_once`` then equals ``mask``, and under ``repeat`` a token has its segment's value
+on every path.
 
-Streams do not mix. Every stream's rollouts train in that stream, with that stream's advantages: the branches of a
-stream of their own train the prefixes there under ``repeat``, and change nothing in their parents' rows under
-``count_once``. A segment's value is known in its owner's stream alone; elsewhere the token stays context.
+Streams are independent. Each stream's rollouts are trained in that stream, with its advantages. Branches in a separate
+stream train their prefixes there under ``repeat``, and do not change their parents' rows under ``count_once``. A
+segment's value is known only in its owner's stream; in other streams the token stays context.
 
-A rollout that is excluded (its context says so, or a stage dropped it) has no row, and takes no part in a mean; one
-that is not valid takes no part either. Their tokens are trained where a row holds them: in a branch's path under
-``repeat``, nowhere otherwise. How a parent ended, also truncated, makes no difference. A prefix whose owner is not in
-the group stays context.
+An excluded rollout (by its context or by a stage) has no row and does not count in means; neither does an invalid one.
+Its tokens are trained only within the path of a branch under ``repeat``. It does not matter how a parent ended, even if
+it was truncated. A prefix whose owner is not in the group stays context.
 
-What to expect. If where a branch starts does not depend on how its parent ends, every path is by itself a draw from the
+Expected gradients. If the position of a branch does not depend on how its parent ends, every path is a sample of the
 policy. Then, with constant denominators and a baseline that does not depend on the group, the expected gradient under
-``repeat`` is that of as many independent rollouts. ``mask`` and ``count_once`` have another expectation, both the same:
-each *sampled* token counts once, so that decisions after a branching point weigh more than those before it.
-(``count_once`` removes the noise of the owner's own continuation.) Branches of failed rollouts alone start where things
-went wrong, under any policy.
+``repeat`` is that of as many independent rollouts. ``mask`` and ``count_once`` share a different expectation: each
+*sampled* token counts once, so decisions after a branch point have more weight than those before it. (``count_once``
+removes the variance from the owner's own continuation.) If only failed rollouts are branched, paths are not
+samples of the policy under any prefix policy.
 """
 
 from __future__ import annotations
@@ -52,21 +51,21 @@ _NO_IDS = np.zeros(0, np.int32)
 
 
 class CreditedRollout(NamedTuple):
-    """What is trained for one rollout, the rollout itself or its whole path without a prefix, and one advantage for
-    each of its trainable tokens."""
+    """The trained rollout (the rollout itself, or its whole path without a prefix), and an advantage per trainable
+    token."""
 
     rollout: Rollout
     advantages_N: Floats
 
 
 class Paths:
-    """The responses of one group, put together from the own tokens of the rollouts that sampled them.
+    """The whole paths of one group, assembled from the own tokens of its rollouts.
 
-    The own tokens of all rollouts lie end to end; a token's *place* is where. Each rollout comes after the one that it
-    continues.
+    The own tokens of all rollouts are concatenated; a token's *place* is its index. Each rollout comes after its
+    parent.
 
     Raises:
-        ValueError: a branch's log-probabilities have another mode than those of its prefix.
+        ValueError: the log-probabilities of a branch and of its prefix have different modes.
     """
 
     def __init__(self, rollouts: Sequence[Rollout]) -> None:
@@ -78,7 +77,9 @@ class Paths:
         for rollout in rollouts:
             parent = by_id.get(rollout.parent or "")
             if parent is not None and parent.mode != rollout.mode:
-                raise ValueError(f"rollout {rollout.id} continues {parent.id}, drawn in another log-probability mode")
+                raise ValueError(
+                    f"rollout {rollout.id} and its parent {parent.id} have different log-probability modes"
+                )
             unknown = np.full(rollout.branch_at, -1, np.int64)
             prefix = unknown if parent is None else self._path[parent.id][: rollout.branch_at]
             self._path[rollout.id] = np.concatenate([prefix, self._own[rollout.id]])
@@ -97,7 +98,7 @@ class Paths:
         return self._whole[rollout.id]
 
     def members(self, rollouts: Sequence[Rollout], token_texts: TokenTexts | None = None) -> Members:
-        """Whole paths as members of a group; who continues whom stays known."""
+        """Whole paths as members of a group, with their parents."""
         return replace(
             Members.of([self.whole(r) for r in rollouts], token_texts=token_texts), families_G=families(rollouts)
         )
@@ -105,7 +106,7 @@ class Paths:
     def counted_once(
         self, rollouts: Sequence[Rollout], shares: Sequence[Floats], valid_G: Flags
     ) -> list[CreditedRollout]:
-        """Own tokens, each with the mean over the paths through it, from advantages of whole paths."""
+        """Own tokens, each with the mean advantage over the paths through it."""
         sums, counts = np.zeros(len(self._sampled)), np.zeros(len(self._sampled))
         for rollout, share_N, valid in zip(rollouts, shares, valid_G, strict=True):
             if valid and not rollout.unused:

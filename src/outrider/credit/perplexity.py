@@ -1,4 +1,4 @@
-"""Weights by perplexity: what the policy found likely counts for more (or for less)."""
+"""Weights by perplexity: responses of low (or high) perplexity get more weight."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from outrider.credit.chain import Shaper
 from outrider.credit.members import Members
 from outrider.credit.recorded import logprobs_of
 
-_NO_SPREAD = 1e-6  # nats; less than float32 log-probabilities tell apart
+_NO_SPREAD = 1e-6  # nats; below the resolution of float32 log-probabilities
 
 
 class Perplexity(Shaper):
-    r"""Scales a member's advantage by how its log-perplexity compares with the group's.
+    r"""Scales a member's advantage by the z-score of its log-perplexity in the group.
 
     .. math:: \tilde A_{i,t} = A_{i,t} (1 - \alpha w_i), \qquad w_i = \frac{\ln P_i - \mu}{\sigma}, \qquad
               \ln P_i = -\frac{1}{|y_i|} \sum_t \log \pi_\mathrm{old}(y_{i,t})
 
-    with mean and population standard deviation over the valid members, right or wrong. Positive :math:`\alpha` favours
-    responses of low perplexity; a negative one is the opposite, with which the report compares. The likelihood is that
-    of the trainable tokens as they were sampled. Since :math:`|w_i| \le \sqrt{n-1}`, no advantage changes its sign as
-    long as :math:`|\alpha| \sqrt{n-1} < 1`. The factors average to 1, yet a centred group need not stay centred.
+    with mean and population standard deviation over the valid members, correct or not. Positive :math:`\alpha` favours
+    responses of low perplexity; negative :math:`\alpha` favours high perplexity, which the report also tests. The
+    likelihood is that of the trainable tokens at sampling. Since :math:`|w_i| \le \sqrt{n-1}`, no advantage changes its
+    sign as long as :math:`|\alpha| \sqrt{n-1} < 1`. The mean factor is 1, but a centred group need not stay centred.
 
-    Degenerate cases: one valid member, or perplexities that agree, have the weight 1 (a deviation below 1e-6 counts as
-    1, as in the released code). A member that is not valid enters no statistic and is not changed. An advantage of 0
-    stays 0.
+    Degenerate cases: one valid member, or equal perplexities, have factor 1 (a standard deviation below 1e-6 counts as
+    1, as in the released code). An invalid member counts in no statistic and does not change. An advantage of 0 stays
+    0.
 
-    The released code has two steps more, off here unless asked for. ``drop_outliers``: members further than 1.5
-    interquartile ranges from the quartiles do not enter mean and deviation, but are weighed with them all the same.
-    ``clamp``: bounds of the factor, there [0.8, 1.2].
+    The released code has two more steps, off by default here. ``drop_outliers``: members more than 1.5 interquartile
+    ranges outside the quartiles do not count in mean and deviation, but are still scaled. ``clamp``: bounds of the
+    factor, there [0.8, 1.2].
 
     Source: STILL report, arXiv 2508.07534, Eqs. 7 and 11; :math:`\alpha` from section 4.4.2. Decided: the formula as
-    written. The released script for low perplexity computes the weight and never applies it, so it is plain GRPO.
+    published. The released script for low perplexity computes the weight but never applies it, so it is plain GRPO.
 
     >>> m = Members(
     ...     np.array([1.0, 0]), np.array([True, False]), np.array([2, 1]),
@@ -54,7 +54,9 @@ class Perplexity(Shaper):
     @model_validator(mode="after")
     def _bounds_hold_one(self) -> Perplexity:
         if self.clamp is not None and not 0 <= self.clamp[0] <= 1 <= self.clamp[1]:
-            raise ValueError(f"clamp is [{self.clamp[0]}, {self.clamp[1]}], but should be from 0..1 to 1 or more")
+            raise ValueError(
+                f"clamp is [{self.clamp[0]}, {self.clamp[1]}], but must have a minimum in [0, 1] and a maximum >= 1"
+            )
         return self
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
@@ -62,7 +64,7 @@ class Perplexity(Shaper):
         return [a * factor for a, factor in zip(advantages_GT, factors_G, strict=True)]
 
     def factors(self, members: Members) -> Floats:
-        """What each member's advantage is multiplied by: float64 ``[G]``."""
+        """The factor of each member's advantage: float64 ``[G]``."""
         logprobs_GT, valid_G = logprobs_of(members, "perplexity"), members.valid_G
         factors_G = np.ones(members.size)
         if valid_G.any():

@@ -13,22 +13,22 @@ from outrider.credit.members import Members
 
 
 class Polarity(Shaper):
-    r"""Scales the advantages of successes by one number and those of failures by another.
+    r"""Scales the advantages of successes and of failures by separate factors.
 
     .. math:: \tilde A_{i,t} = \lambda_+ A_{i,t} \text{ if member } i \text{ succeeds}, \quad
               \lambda_- A_{i,t} \text{ otherwise}
 
-    ``positive: 0`` is NSR, which only pushes failures down; ``negative: 0`` is PSR; ``positive: 0.1`` is W-REINFORCE.
-    The paper's estimators have no baseline (:class:`NoBaseline` with rewards of 1 and -1): then the two parts sum to
-    REINFORCE, and failures teach also where the whole group fails. After a group baseline they do not.
+    ``positive: 0`` is NSR, which only discourages failures; ``negative: 0`` is PSR; ``positive: 0.1`` is W-REINFORCE.
+    The paper's estimators have no baseline (:class:`NoBaseline` with rewards of 1 and -1): the two parts then sum to
+    REINFORCE, and groups of failures only still have a gradient. After a group baseline they have none.
 
-    Decided: by the verdict, not by the sign of the advantage. The paper splits the objective by what a sample is, and
-    the signs need not agree with that: a correct response whose reward was shaped (too long, say) may fall below the
-    mean, and would be punished by a method that is to leave successes alone. After a baseline that tells segments of a
-    tree apart, a failure's good segment has the weight of a failure.
+    Decided: the factor depends on the verdict, not on the sign of the advantage. The paper splits the objective by
+    verdict, and signs may differ: a correct response with a shaped reward (for length, say) may fall below the mean,
+    and NSR, which should ignore successes, would discourage it. After a baseline with values of tree segments, a good
+    segment of a failure gets the factor of failures.
 
-    Degenerate cases: an advantage of 0, so every token of a group without signal and of a member that is not valid,
-    stays 0. With ``positive: 0`` a group of successes alone teaches nothing, with ``negative: 0`` one of failures.
+    Degenerate cases: an advantage of 0 stays 0, as in groups without a gradient and for invalid members. With
+    ``positive: 0`` a group of successes only has no gradient, with ``negative: 0`` a group of failures only.
 
     Source: Zhu et al. 2025, arXiv 2506.01347.
 

@@ -1,4 +1,4 @@
-"""A bonus by position: late tokens of a response count for more, in a window of steps."""
+"""A bonus by position: late tokens of a response get larger advantages, in a window of steps."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from outrider.credit.members import Members
 
 
 class Position(Shaper):
-    r"""Adds to the size of every advantage, the more the later its token stands.
+    r"""Increases the magnitude of every advantage, more for later tokens.
 
     .. math:: \tilde A_{i,t} = A_{i,t} + \mathrm{sign}(A_{i,t})\, b_{i,t}, \qquad
               b_{i,t} = \gamma\, \sigma\big(m (l_{i,t} - n)\big), \qquad l_{i,t} = \frac{t-1}{L_i} \in [0, 1)
 
-    :math:`L_i` counts the trainable tokens of the whole path: a branch begins where it leaves its parent. Negative
-    slopes :math:`m` favour early tokens (the report's direction d = -1). The bonus does not depend on how large an
-    advantage is, so it is relatively larger where advantages are small; ``cap`` bounds it to a share of
-    :math:`|A|`. The sign of no advantage changes.
+    :math:`L_i` counts the trainable tokens of the whole path, so a branch starts at its pivot. Negative slopes
+    :math:`m` favour early tokens (the report's direction d = -1). The bonus does not depend on the size of the
+    advantage, so it is relatively larger for small advantages; ``cap`` bounds it to a share of :math:`|A|`. No
+    advantage changes its sign.
 
     Outside steps ``first_step`` to ``first_step + steps - 1`` nothing is changed.
 
-    Degenerate cases: an advantage of 0, so every token of a group without signal and of a member that is not valid,
-    stays 0. A response of one token has the position 0.
+    Degenerate cases: an advantage of 0 stays 0, as in groups without a gradient and for invalid members. The token of a
+    one-token response has position 0.
 
     Source: STILL report, arXiv 2508.07534, Eqs. 8 and 12; numbers from section 4.4.2. Decided: :math:`l - 0.5`. The
-    report gives n = -0.5 and subtracts it, with which the bonus would be :math:`\gamma` almost everywhere; the released
-    code subtracts 0.5. Its cap of half of :math:`|A|` is not in the report, so it is off unless asked for.
+    report subtracts n = -0.5, which would make the bonus :math:`\gamma` almost everywhere; the released code subtracts
+    0.5. Its cap of half of :math:`|A|` is not in the report, so it is off by default.
 
     >>> m = Members(np.array([1.0, 0]), np.array([True, False]), np.array([4, 1]))
     >>> [a.round(3).tolist() for a in Position().shape([np.full(4, 0.5), np.array([-0.5])], m, 1)]

@@ -1,4 +1,4 @@
-"""QAE: a quantile of the group's rewards in the place of their mean."""
+"""QAE: a quantile of the group's rewards as the baseline, instead of the mean."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ class Quantile(Baseline):
     .. math:: A_i = \frac{r_i - b}{\sigma + \epsilon}, \qquad b = \min \{x : \tfrac1n \#\{j : r_j \le x\} \ge K\}
 
     over the ``n`` valid members; :math:`\sigma` is that of :class:`GroupMean`, around the mean. With rewards of 0 and 1
-    it is a gate: in a hard group (at most a share 1 - K succeeds) failures get 0 and successes :math:`1/\sigma`, in an
-    easy one successes get 0 and failures :math:`-1/\sigma`. So rare successes are reinforced, remaining failures are
-    pushed down, and nothing else is moved. A group is not centred.
+    it is a gate. In a hard group (a share of at most 1 - K succeeds) failures get 0 and successes :math:`1/\sigma`; in
+    an easy group successes get 0 and failures :math:`-1/\sigma`. So rare successes are reinforced and rare failures
+    discouraged, with no other effect. A group is not centred.
 
-    Degenerate cases: one valid member, or exactly equal rewards: all exactly 0. A member that is not valid gets 0 and
-    changes no sibling. A share of exactly 1 - K is hard.
+    Degenerate cases: with one valid member, or exactly equal rewards, all get exactly 0. An invalid member gets 0 and
+    does not affect siblings. A share of exactly 1 - K counts as hard.
 
-    ``interpolate`` takes the quantile between the two neighbours at position K (n - 1), as the released code does: with
-    8 members and K = 0.4, five successes have b = 0.8, and no member gets 0. With 16 and K = 0.4 it is the paper's.
+    ``interpolate`` interpolates between the two neighbours of position K (n - 1), as the released code does. With 8
+    members and K = 0.4, five successes give b = 0.8, and no member gets 0. With 16 members and K = 0.4 both definitions
+    agree.
 
-    Source: QAE, arXiv 2509.22611, Eqs. 4 and 5 (by a reader's notes), and the lines that its repository changes.
+    Source: QAE, arXiv 2509.22611, Eqs. 4 and 5 (from a reader's notes), and the changes in its repository.
 
     >>> hard = Members(np.array([1.0, 0, 0, 0]), np.array([True, False, False, False]), np.full(4, 5))
     >>> easy = Members(np.array([1.0, 1, 1, 0]), np.array([True, True, True, False]), np.full(4, 5))

@@ -1,4 +1,4 @@
-"""What the sampler recorded about every token, checked before a component of credit reads it."""
+"""Values per token that the sampler recorded, checked before credit components read them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def logprobs_of(members: Members, reader: str) -> Sequence[Floats]:
     """The log-probability of every trainable token, one array per member.
 
     Raises:
-        UserError: the sampler records none.
-        ValueError: a member has another number of them than of trainable tokens.
+        UserError: the sampler recorded none.
+        ValueError: a member's number of values differs from its number of trainable tokens.
     """
     return _recorded(members.logprobs_GT, members, reader, "log-probability")
 
 
 def entropies_of(members: Members, reader: str) -> Sequence[Floats]:
-    """The entropy at every trainable token, one array per member; raises as :func:`logprobs_of`."""
+    """The entropy at every trainable token, one array per member; raises like :func:`logprobs_of`."""
     return _recorded(members.entropies_GT, members, reader, "entropy")
 
 
@@ -34,8 +34,8 @@ def token_texts_of(members: Members, reader: str) -> Sequence[NDArray[np.str_]]:
     """The text of every trainable token, one array per member.
 
     Raises:
-        UserError: no values were given.
-        ValueError: as :func:`logprobs_of`.
+        UserError: no texts were given.
+        ValueError: see :func:`logprobs_of`.
     """
     return _recorded(members.token_texts_GT, members, reader, "text", "they were not given here")
 
@@ -46,7 +46,7 @@ def _recorded(
     given = [len(values) for values in values_GT] or [0] * members.size
     for member, (found, tokens) in enumerate(zip(given, members.tokens_G.tolist(), strict=True)):
         if tokens and not found:
-            raise UserError(f"credit component {reader} needs the {what} of every token, and {why}")
+            raise UserError(f"credit component {reader} needs the {what} of every token, but {why}")
         if found != tokens:
-            raise ValueError(f"member {member} has {tokens} trainable tokens and {found} recorded ones ({what})")
+            raise ValueError(f"member {member} has {tokens} trainable tokens, but {found} recorded values ({what})")
     return values_GT or [np.zeros(0)] * members.size  # type: ignore[list-item]  # no member has a token

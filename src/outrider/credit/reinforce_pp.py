@@ -1,4 +1,4 @@
-"""The baseline of REINFORCE++: rewards are compared with those of the whole batch."""
+"""The baseline of REINFORCE++: rewards are normalised over the whole batch."""
 
 from __future__ import annotations
 
@@ -15,30 +15,32 @@ from outrider.credit.members import Members
 
 
 class ReinforcePP(BatchBaseline):
-    r"""The z-score of a reward in the whole batch; with ``group_mean``, of its distance to the mean of its group.
+    r"""The z-score of a reward in the whole batch; with ``group_mean``, of its difference to the group mean.
 
     .. math:: A_i = \frac{x_i - m}{s + \epsilon}, \qquad
               m = \frac{\sum_j w_j x_j}{\sum_j w_j}, \quad s^2 = \frac{\sum_j w_j (x_j - m)^2}{\sum_j w_j - 1}
 
     with :math:`x_i = r_i` (REINFORCE++, Eq. 5) or :math:`r_i - \mu_\mathrm{group}` (REINFORCE++ w/ Baseline, Eqs. 6 and
-    7), over the valid members of all groups that a step has in one loss stream. ``weight`` says what is counted: each
-    response once, :math:`w_i = 1`, or each token once, :math:`w_i` the tokens to train.
+    7), over the valid members of all groups of a step in one loss stream. ``weight`` selects the statistics: over
+    responses, :math:`w_i = 1`, or over tokens, :math:`w_i` the number of trainable tokens.
 
-    Decided: responses, and with ``group_mean``. The paper takes its statistics over the tokens of a batch, its appendix
-    B.2 over its N samples; verl's and OpenRLHF's code counts tokens. By tokens a group whose rewards are all equal gets
-    :math:`-m/s` under ``group_mean``, since long responses move the mean off 0: a gradient from lengths alone. By
-    responses that mean is 0, and is taken as exactly 0, so no group without a difference has an advantage and no sign
-    is changed. What the loss makes of lengths is left to its own denominator.
+    Decided: responses, and with ``group_mean``. The paper has statistics over the tokens of a batch, its appendix B.2
+    over its N samples; the code of verl and OpenRLHF counts tokens. Over tokens, a group of equal rewards gets
+    :math:`-m/s` under ``group_mean``, since long responses shift the mean away from 0: a gradient from lengths only.
+    Over responses that mean is 0, and is set to exactly 0. So groups of equal rewards have no advantage, and no sign
+    changes. Length normalisation is left to the denominator of the loss.
 
-    Degenerate cases: fewer than two valid members in the batch, or all :math:`x_i` exactly equal: all exactly 0. With
-    ``group_mean`` a lone member of its group has :math:`x_i = 0`, as everywhere here; verl gives it its raw reward.
-    Without, a group of one, and one of equal rewards, is compared with the other groups: what those sampled enters its
-    advantage, and hard problems are below average as such. A member that is not valid gets 0 and changes no other.
-    A group that comes alone is the whole batch.
+    Degenerate cases: with fewer than two valid members in the batch, or exactly equal :math:`x_i`, all get exactly 0.
+    With ``group_mean`` the single member of a group has :math:`x_i = 0`, as in all baselines here; verl gives it its
+    raw reward. Without ``group_mean``, groups of one and groups of equal rewards are compared with the other groups, so
+    hard problems are below average in general. An invalid member gets 0 and does not affect others. A single group is
+    the whole batch.
 
-    Not here: the paper's KL to the reference model inside the reward (without ``group_mean``) is the objective's.
+    Not included: the paper's KL to the reference model in the reward (without ``group_mean``); the objective has a KL
+    term.
 
-    Source: REINFORCE++, Hu et al. 2025, arXiv 2501.03262v9, section 3. Epsilon is verl's, who add it to the variance.
+    Source: REINFORCE++, Hu et al. 2025, arXiv 2501.03262v9, section 3. Epsilon is that of verl, which adds it to the
+    variance.
 
     >>> solved, mixed = (Members(np.array(r), np.array(r) > 0, np.array([3, 1])) for r in ([1.0, 1.0], [1.0, 0.0]))
     >>> [a.round(3).tolist() for a in ReinforcePP().of_batch([solved, mixed])]

@@ -1,4 +1,4 @@
-"""From verdicts to rewards."""
+"""The map from verdicts to rewards."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from outrider.record import Outcome, Verdict
 
 
 class RewardOptions(Options):
-    """The reward of each verdict. null is *unscorable*: the rollout is kept out of every baseline and counted.
+    """The reward of each verdict. null means *unscorable*: the rollout is excluded from every baseline and counted.
 
-    A correct or incorrect verdict with a score between 0 and 1 (a graded task) earns
-    ``incorrect + score * (correct - incorrect)``.
+    A correct or incorrect verdict with a score between 0 and 1 (a graded task) gets ``incorrect + score * (correct -
+    incorrect)``.
     """
 
     correct: float = Field(1.0, description="reward of a correct answer")
@@ -24,7 +24,7 @@ class RewardOptions(Options):
     error: float | None = Field(None, description="reward where the verifier failed; null: unscorable")
 
     def of(self, verdict: Verdict) -> float:
-        """The reward of a verdict; NaN where it is unscorable."""
+        """The reward of a verdict; NaN if unscorable."""
         if verdict.outcome in (Outcome.CORRECT, Outcome.INCORRECT):
             return self.incorrect + verdict.score * (self.correct - self.incorrect)
         reward = {"unparseable": self.unparseable, "timeout": self.timeout, "error": self.error}[verdict.outcome.value]

@@ -1,4 +1,4 @@
-"""The siblings' baseline of DEEP-GRPO: a branch is compared with those that start at the same place."""
+"""The siblings' baseline of DEEP-GRPO: a branch is compared with branches from the same pivot."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from outrider.credit.members import Members
 
 
 class SiblingsMean(Baseline):
-    r"""Reward minus the mean over the rollouts that continue the same prefix, optionally over their deviation.
+    r"""Reward minus the mean of the rollouts that continue the same prefix, optionally over their standard deviation.
 
     .. math:: A_i = r_i - \frac{1}{|F_i|} \sum_{j \in F_i} r_j
 
-    with :math:`F_i` the valid members that continue the same parent from the same position, :math:`i` among them and
-    the parent not. All roots are one family, so without branches this is :class:`GroupMean` without std. Meant for the
-    branches' own stream, where their weight against the roots is explicit and does not grow with their number.
+    with :math:`F_i` the valid members that continue the same parent from the same position, including :math:`i` and
+    without the parent. All roots are one family, so without branches this is :class:`GroupMean` without std. It is
+    meant for a separate stream of branches, where their weight relative to the roots is explicit and does not grow with
+    their number.
 
-    Degenerate cases are :class:`GroupMean`'s, family by family: one valid member gets 0, equal rewards give exactly 0,
-    a member that is not valid gets 0 and changes no sibling. A parent that is not among the members is no obstacle.
+    Degenerate cases are those of :class:`GroupMean` in each family: one valid member gets 0, equal rewards give exactly
+    0, an invalid member gets 0 and does not affect siblings. The parent need not be among the members.
 
     Source: DEEP-GRPO, arXiv 2602.14169, section 3. Decided: no division by the standard deviation, as in the released
-    code; the text writes one, and ``std`` offers it (n-1, epsilon 1e-6).
+    code; the paper has one, available as ``std`` (n-1, epsilon 1e-6).
 
     >>> two_pivots = Members(
     ...     np.array([1.0, 0, 0, 1, 1]), np.array([True, False, False, True, True]), np.full(5, 4),
@@ -42,7 +43,7 @@ class SiblingsMean(Baseline):
 
 
 def within(labels_G: Ints, members: Members, baseline: Baseline) -> Floats:
-    """Advantages of a baseline that looks at rewards alone, among the members of one label at a time."""
+    """Advantages of a baseline that uses only rewards, computed separately for the members of each label."""
     result_G = np.zeros(members.size)
     for label in dict.fromkeys(labels_G.tolist()):
         chosen_G = labels_G == label

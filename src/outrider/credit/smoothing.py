@@ -1,4 +1,4 @@
-"""DS-GRPO's differential smoothing: rare ways to be right are rewarded, rare ways to be wrong are not."""
+"""DS-GRPO's differential smoothing: rewards unlikely successes and penalises unlikely failures."""
 
 from __future__ import annotations
 
@@ -15,26 +15,25 @@ from outrider.credit.recorded import logprobs_of
 
 
 class Smoothing(Shaper):
-    r"""Adds to a success for being unlikely, and takes from a failure for it.
+    r"""Adds a member's surprisal to the advantage of a success, and subtracts it from that of a failure.
 
     .. math:: \tilde A_i = A_i - \gamma_p \log \pi_\mathrm{old}(y_i) \;\text{ if it succeeds,} \qquad
               \tilde A_i = A_i + \gamma_n \log \pi_\mathrm{old}(y_i) \;\text{ otherwise}
 
-    Probability moves among the successes towards the rare ones, and among the failures towards the likely ones, so that
-    what is wrong stays in few places. It is a bonus for entropy on successes and a penalty for it on failures. Every
-    token of a member gets the same addition. The likelihood is that of the trainable tokens as they were sampled, under
-    ``sum`` of the whole response, as the equation is written (the addition then grows with length), under ``mean`` of a
-    token.
+    Among successes probability moves towards rare ones; among failures it moves towards likely ones, which concentrates
+    failures. This is an entropy bonus on successes and an entropy penalty on failures. Every token of a member gets the
+    same term. The log-likelihood is that of the trainable tokens at sampling: under ``sum`` that of the whole response,
+    as in the equation (the term then grows with length), under ``mean`` the mean per token.
 
-    Degenerate cases: nothing is centred, so a group of successes alone goes up, the rare ones more, and one of failures
-    alone goes down; one member too. A stage that drops such groups takes this away. Members that are not valid are not
-    changed. Whether a member succeeds is its verdict.
+    Degenerate cases: the term is not centred. So in a group of successes only all are reinforced, rare ones more, and
+    in a group of failures only all are discouraged; the same holds for one member. A stage that drops such groups
+    removes this effect. Invalid members do not change. Success is by verdict.
 
-    Source: DS-GRPO, arXiv 2511.19942v2, Eq. 6 (a sum), by two readers who agree; of the paper abstract and introduction
-    could be had. Its practice has the old policy's likelihood, as here, its theory that of the base. **The values of
-    the coefficients could not be had**: the defaults are ours, and so is the mean over tokens. The code of UCPO (arXiv
-    2605.00365) has the method as a baseline, and adds nothing where a group has one success, or one failure, alone;
-    that is not in the equation.
+    Source: DS-GRPO, arXiv 2511.19942v2, Eq. 6 (a sum), from two consistent readers' notes; of the paper only abstract
+    and introduction could be read. Its algorithm uses the old policy's likelihood, as here, its theory that of the base
+    model. **The values of the coefficients could not be found**: the defaults are ours, and so is the mean over tokens.
+    The code of UCPO (arXiv 2605.00365) has the method as a baseline, and adds nothing where a group has only one
+    success, or only one failure; the equation does not have this exception.
 
     >>> m = Members(
     ...     np.array([1.0, 1, 0]), np.array([True, True, False]), np.array([1, 2, 1]),

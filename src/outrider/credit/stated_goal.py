@@ -1,4 +1,5 @@
-"""The gradient of a stated goal, whatever the allocation: every problem counts the same, however many its rollouts."""
+"""The gradient of a stated goal (pass@k) under any allocation: problems have equal weight for any number of
+rollouts."""
 
 from __future__ import annotations
 
@@ -17,17 +18,18 @@ class StatedGoal(BatchBaseline):
 
     .. math:: A_{ij} = \frac{\bar n}{n_i} A_{ij}^{(k)}, \qquad \bar n = \frac{1}{P} \sum_{i=1}^{P} n_i
 
-    with the ``n_i`` valid members of each of the ``P`` problems that have one, and PKPO's :math:`A^{(k)}`
+    with the ``n_i`` valid members of each of the ``P`` problems with a valid member, and PKPO's :math:`A^{(k)}`
     (:class:`~outrider.credit.passk.PassK`; for ``k`` = 1 that of :class:`~outrider.credit.leave_one_out.LeaveOneOut`),
     whose mean over the members of one problem estimates :math:`\nabla U_k(p_i)`, :math:`U_k(p) = 1 - (1 - p)^k`,
-    without bias. So the mean over all members of :math:`A_{ij} \nabla \log \pi(y_{ij})` estimates
-    :math:`\nabla \frac{1}{P} \sum_i U_k(p_i)` without bias, as long as the numbers of rollouts were fixed before
-    they were drawn: ragged groups change its variance and not its goal. The objective has to take that mean as it is,
-    without a length in its denominator that depends on how a response ends (``aggregate: constant``), and in one update
-    a step: of several each divides by its own number of members, so that a problem weighs less beside large ones.
+    without bias. So the mean over all members of :math:`A_{ij} \nabla \log \pi(y_{ij})` estimates :math:`\nabla
+    \frac{1}{P} \sum_i U_k(p_i)` without bias if the numbers of rollouts were fixed before sampling: ragged groups
+    change the variance, not the goal. The objective has to use that mean unchanged: without a denominator that depends
+    on response lengths (``aggregate: constant``), and with one update per step. With several updates each divides by
+    its own number of members, so a problem has less weight in a mini-batch with large groups.
 
-    With groups of one size it is PKPO, or leave-one-out. Degenerate cases are those of ``pkpo``: fewer than ``k`` valid
-    members, or equal rewards, give 0, and the problem still counts in ``P``; one without a valid member counts nowhere.
+    With groups of equal size this is PKPO, or leave-one-out. Degenerate cases are those of ``pkpo``: fewer than ``k``
+    valid members, or equal rewards, give 0, and the problem still counts in ``P``. A problem without a valid member
+    does not count.
 
     >>> import numpy as np
     >>> one = Members(np.array([1.0, 0.0]), np.array([True, False]), np.ones(2, np.int64))

@@ -1,4 +1,4 @@
-"""The baseline of Tree-GRPO: compared with the whole group, and once more with one's own tree."""
+"""The baseline of Tree-GRPO: z-scores within the group and within the tree."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ class TreeGrpo(Baseline):
 
     .. math:: A_i = z_i(\text{group}) + z_i(\text{tree}), \qquad z_i(M) = \frac{r_i - \mu_M}{\sigma_M + \epsilon}
 
-    over the valid members of each set, standard deviations with n-1. A tree is a root and all that descends from it; a
+    over the valid members of each set, with standard deviations over n-1. A tree is a root with all its descendants; a
     member whose parent is not among the members is a root.
 
-    Degenerate cases, for each of the two terms: one valid member gets 0, equal rewards give exactly 0. A member that is
-    not valid gets 0 and changes no other. So a group without branches is :class:`GroupMean`.
+    Degenerate cases, for each of the two terms: one valid member gets 0, equal rewards give exactly 0. An invalid
+    member gets 0 and does not affect others. So without branches this is :class:`GroupMean`.
 
-    The advantage holds for a whole path: shared tokens are neither masked nor counted once, which is the prefix policy
-    ``repeat``.
+    The advantage applies to the whole path: shared tokens are neither masked nor counted once, which is the prefix
+    policy ``repeat``.
 
     Source: Tree-GRPO, arXiv 2509.21240. Deviation: the released code gives a tree of one member its raw reward as the
-    second term; here it is 0, the rule of every baseline, since a lone member has nothing to compare with.
+    second term; here it is 0, as in every baseline, since there is no other member to compare with.
 
     >>> import numpy as np
     >>> two_trees = Members(

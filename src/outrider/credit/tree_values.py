@@ -1,4 +1,4 @@
-"""The values of a tree's segments as credit: TreeRL and AttnRL."""
+"""Credit from the values of tree segments: TreeRL and AttnRL."""
 
 from __future__ import annotations
 
@@ -16,29 +16,30 @@ _NEAR_ZERO = 1e-8
 
 
 class TreeValues(Baseline):
-    r"""How much better a segment makes things, against the prompt and against the segment before it.
+    r"""The value of a segment relative to the prompt's value plus its value relative to the preceding segment's.
 
     With :math:`L(s)` the valid leaves at or below segment :math:`s`, :math:`V(s)` the mean of their rewards,
-    :math:`V_0` that of all valid members (the prompt's value) and :math:`p(s)` the segment before, the prompt for the
-    first of a path, every token of the segment gets
+    :math:`V_0` that of all valid members (the prompt's value) and :math:`p(s)` the preceding segment (the prompt for
+    the first of a path), every token of the segment gets
 
     * ``treerl_paper``: :math:`A(s) = \big(V(s) - V_0 + V(s) - V(p(s))\big) \,/ \sqrt{|L(s)|}`
     * ``treerl_code``: :math:`A(s) = W(s) + D(s)` with :math:`W(s) = \frac{n}{n-1} (V(s) - V_0) / \sqrt{|L(s)|}` and
-      :math:`D(s) = W(s) - W(p(s))`. Where :math:`|D(s)|` is below 1e-8 and a segment comes before, :math:`D(s)` is that
-      segment's :math:`D`, itself perhaps filled in so.
+      :math:`D(s) = W(s) - W(p(s))`. Where :math:`|D(s)|` is below 1e-8 and there is a preceding segment, :math:`D(s)`
+      is that segment's :math:`D`, recursively.
 
-    The code takes leave-one-out means, which are :math:`n/(n-1)` times the distance to the mean of all :math:`n`, and
+    The code uses leave-one-out means, which give :math:`n/(n-1)` times the difference to the mean of all :math:`n`, and
     scales before it takes the difference. AttnRL's formula is ``treerl_paper``, without a standard deviation.
 
-    The values account for all that happens below, so a token needs to be trained only once (prefix policies ``mask``
-    and ``count_once`` agree); the released codes train it once per path, which is ``repeat``.
+    The values include all descendants, so a token needs to be trained only once (prefix policies ``mask`` and
+    ``count_once`` agree); the released codes train it once per path, which is ``repeat``.
 
-    Degenerate cases: fewer than two valid members, or exactly equal rewards: all 0. A member that is not valid is no
-    leaf and cuts no segment; what it shares with valid members has their value, and the rest of its tokens get 0.
-    Without branches, ``treerl_paper`` gives twice the distance to the mean.
+    Degenerate cases: with fewer than two valid members, or exactly equal rewards, all get 0. An invalid member is not a
+    leaf and cuts no segment; tokens that it shares with valid members have their value, and the rest of its tokens get
+    0. Without branches, ``treerl_paper`` gives twice the difference to the mean.
 
     Sources: TreeRL, arXiv 2506.11902, and its released code; AttnRL, arXiv 2509.26628. Deviation from TreeRL's code: it
-    trains on 16 of 30 leaves and scales by the chosen ones; here all leaves are trained on, so both counts are one.
+    trains on 16 of 30 leaves and scales by the chosen ones; here all leaves are trained on, so both counts are the
+    same.
 
     >>> root_and_branch = Members(
     ...     np.array([1.0, 0, 0]), np.array([True, False, False]), np.array([4, 2, 2]),
@@ -55,7 +56,7 @@ class TreeValues(Baseline):
     )
 
     def advantages(self, members: Members) -> Floats:
-        """Of the segment that each member ends in."""
+        """The advantage of the segment in which each member ends."""
         forest = Forest.of(members)
         values_S = self._values(members, forest)
         ended_G = members.valid_G
@@ -82,7 +83,9 @@ class TreeValues(Baseline):
         if self.variant == "treerl_code":
             values_S *= len(rewards) / (len(rewards) - 1) / np.sqrt(counts_S)
         steps_S = values_S - forest.above(values_S, prompt=0.0)
-        same_S = leaves_S == forest.above(leaves_S, prompt=-1.0)  # no valid member parts here: one with what is before
+        same_S = leaves_S == forest.above(
+            leaves_S, prompt=-1.0
+        )  # no valid member branches off here: same leaves as its parent
         if self.variant == "treerl_code":
             same_S |= (np.abs(steps_S) < _NEAR_ZERO) & (forest.parents_S >= 0)
         advantages_S = values_S + _continued(steps_S, same_S, forest)
@@ -92,8 +95,8 @@ class TreeValues(Baseline):
 
 
 def _continued(steps_S: Floats, same_S: Flags, forest: Forest) -> Floats:
-    """The steps, with those that are ``same_S`` replaced by the one of the segment before."""
+    """The differences, with those marked by ``same_S`` replaced by the parent segment's."""
     steps = steps_S.tolist()
-    for segment in np.flatnonzero(same_S).tolist():  # parents come first, so a copy may be copied
+    for segment in np.flatnonzero(same_S).tolist():  # parents come first, so copies propagate
         steps[segment] = steps[int(forest.parents_S[segment])]
     return np.array(steps, np.float64)

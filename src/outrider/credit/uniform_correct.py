@@ -1,4 +1,4 @@
-"""UCPO: what a group's successes gain is shared out so that the rare ones get more of it."""
+"""UCPO: redistributes the advantages of a group's successes towards rare ones."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from outrider.credit.chain import Shaper
 from outrider.credit.members import Members
 from outrider.credit.recorded import logprobs_of
 
-_LEAST = 1e-6  # share of the group's successes, from which one that is rarer counts as no rarer: the released code's
+_LEAST = 1e-6  # minimum likelihood share of a success, as in the released code
 
 
 class UniformCorrect(Shaper):
-    r"""Weighs the successes of a group by how rare they are among themselves.
+    r"""Weights the successes of a group by their rarity among the successes.
 
     .. math:: \tilde A_i = A_i \Big(1 - \tau + \tau\, m \frac{1/q_i}{\sum_j 1/q_j}\Big), \qquad
               q_i = \frac{e^{s_i}}{\sum_j e^{s_j}}, \quad s_i = \frac{1}{|y_i|} \sum_t \log \pi_\mathrm{old}(y_{i,t})
 
-    with sums over the ``m`` valid successes. The weights have mean 1: where all successes have one advantage, the group
-    keeps its sum. With likelihoods of whole responses for :math:`s` the gradient is that of :math:`\log Z - \tau\,
-    \mathrm{KL}(u \,\|\, q)`, with :math:`Z` the mass of the correct responses, :math:`q` its distribution and :math:`u`
-    the uniform one; a mean over tokens is milder, and is what the authors run.
+    with sums over the ``m`` valid successes. The mean weight is 1: if all successes have equal advantages, the group's
+    sum does not change. If :math:`s` is the log-likelihood of the whole response, the gradient is that of :math:`\log Z
+    - \tau\, \mathrm{KL}(u \,\|\, q)`, with :math:`Z` the total probability of correct responses, :math:`q` their
+      distribution and :math:`u` the uniform one. A mean over tokens is milder, and is what the authors use.
 
-    Degenerate cases: fewer than two valid successes, or equally likely ones: nothing changes. In a group of successes
-    alone a baseline leaves 0, and 0 it stays. Failures and members that are not valid are never touched. A :math:`q_i`
-    below 1e-6 counts as that.
+    Degenerate cases: with fewer than two valid successes, or equally likely ones, nothing changes. In a group of
+    successes only, a baseline gives 0, which stays 0. Failures and invalid members never change. A :math:`q_i` below
+    1e-6 counts as 1e-6.
 
     Source: UCPO, arXiv 2605.00365v1 (abstract, and a reader's notes), and its released code, which gives every success
     the advantage of the first; here each keeps its own, which is the same without shaped rewards.
@@ -48,7 +48,7 @@ class UniformCorrect(Shaper):
         scores_G = np.array([lp.sum() / max(len(lp), 1) for lp in logprobs_of(members, "uniform_correct")])
         chosen_G, weights_G = members.success_G & members.valid_G, np.ones(members.size)
         if chosen_G.sum() > 1:
-            shares = np.exp(scores_G[chosen_G] - scores_G[chosen_G].max())  # the greatest is 1: no overflow
+            shares = np.exp(scores_G[chosen_G] - scores_G[chosen_G].max())  # the largest is 1: no overflow
             rarities = 1.0 / np.maximum(shares / shares.sum(), _LEAST)
             weights_G[chosen_G] = 1.0 - self.tau + self.tau * rarities / rarities.mean()
         return [a * weight for a, weight in zip(advantages_GT, weights_G, strict=True)]

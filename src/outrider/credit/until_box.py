@@ -1,4 +1,4 @@
-r"""Credit that ends with the first ``\boxed{…}``: what follows an answer is not imitated."""
+r"""Credit up to the first ``\boxed{…}``: tokens after the answer get no advantage."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from outrider.texts import tokens_until_box
 
 
 class UntilBox(Shaper):
-    r"""Takes the advantage of every token behind the one that closes the first box.
+    r"""Sets the advantage to 0 for every token after the one that closes the first box.
 
-    Token-exact: the token with the closing brace is the last one that keeps its advantage, whatever else is in it.
-    Of a branch, own tokens alone are looked at. The verifier has to go by the first box as well (``boxes: first``), or
-    a wrong answer that is corrected later is imitated as right.
+    The token with the closing brace is the last one that keeps its advantage, whatever else it contains. For a branch
+    only own tokens count. The verifier has to use the first box as well (``boxes: first``); otherwise an incorrect
+    answer that is corrected later would be imitated.
 
-    Degenerate cases: a response without a closed box keeps everything.
+    Degenerate cases: a response without a closed box does not change.
 
     Source: rejection fine-tuning, STILL report, arXiv 2508.07534, section 4.4.1, which removes "any content that
-    followed the first boxed marker". Decided: the box itself stays, or there would be no answer; an end token behind it
-    is not added, and a sampled one has no credit, so that only what was sampled before is imitated (the report does not
-    say what its fine-tuning appends); tokens without credit stay in the denominators.
+    followed the first boxed marker". Decided: the box itself keeps its advantage, since it holds the answer. No end
+    token is added after it, and a sampled end token has no credit, so only tokens up to the box are imitated (the
+    report does not say what its fine-tuning appends). Tokens without credit stay in the denominators.
 
     >>> m = Members(
     ...     np.array([1.0]), np.array([True]), np.array([5]),

@@ -1,4 +1,4 @@
-"""What stages share that spend a step's budget unevenly over its problems: how much, how few and how many."""
+"""Base class of stages that spread a step's rollout budget unevenly over its problems."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from outrider.record import Problem, SampleRequest, identity_seed
 
 
 class Allocation(PlansAhead, Stage):
-    """``n`` rollouts per problem on average, spent exactly, by a rule that a subclass has in :meth:`counts`.
+    """``n`` rollouts per problem on average, allocated by :meth:`counts` of a subclass. The step's total is exact.
 
-    Stands first, in the place of uniform. Degenerate cases: an empty batch asks for nothing; problems that have
-    rollouts get no more.
+    The stage comes first, in place of uniform. Degenerate cases: an empty batch requests nothing; problems that already
+    have rollouts get no more.
 
     Raises:
-        ValidationError: ``min_n <= n <= max_n`` does not hold, so that the budget could not be spent.
+        ValidationError: ``min_n <= n <= max_n`` does not hold, so the budget could not be spent.
     """
 
     n: int = Field(8, ge=1, description="mean rollouts per problem in a step; the step's total is exact")
@@ -55,8 +55,9 @@ class Allocation(PlansAhead, Stage):
         return [SampleRequest(problem, n=n) for problem, n in zip(problems, counts, strict=True)]
 
     def counts(self, problems: Sequence[Problem], ties: Sequence[int]) -> list[int]:
-        """Rollouts of every problem, which sum to ``n`` times their number; equals by the smaller of ``ties``.
+        """Rollouts per problem; they sum to ``n`` times the number of problems. Ties go to the smaller of ``ties``.
 
-        It sets its numbers of the step; the fewest and the most rollouts of a problem join them.
+        The method also sets the stage's metrics of the step, to which the fewest and most rollouts of a problem are
+        added.
         """
         raise NotImplementedError

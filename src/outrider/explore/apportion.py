@@ -1,4 +1,4 @@
-"""Whole numbers: how a budget of rollouts is shared out without losing or inventing one."""
+"""Integer apportionment of a rollout budget; the shares sum to the budget exactly."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 def apportion(weights_P: Sequence[float], total: int, ties_P: Sequence[Any]) -> list[int]:
     """Integers that sum to ``total``, in proportion to the weights, by largest remainder (Hamilton's method).
 
-    Each gets the whole part of ``total * weight / sum(weights)``; what is left goes, one each, to the largest
-    fractional parts, and among equal ones to the smallest ``ties_P``. All weights zero: all are taken as equal.
-    None at all: nothing is given. Permuting weights and ties permutes the answer.
+    Each weight gets the integer part of ``total * weight / sum(weights)``. The remaining units go, one each, to the
+    largest fractional parts; ties go to the smallest ``ties_P``. Permuting weights and ties permutes the result.
+    Degenerate cases: weights that are all zero count as equal; without weights nothing is allocated.
 
     Raises:
         ValueError: a weight is negative or not finite.
@@ -25,7 +25,7 @@ def apportion(weights_P: Sequence[float], total: int, ties_P: Sequence[Any]) -> 
     """
     if not all(math.isfinite(weight) and weight >= 0 for weight in weights_P):
         raise ValueError(f"weights must be finite and not negative: {weights_P}")
-    whole = math.fsum(weights_P)  # exactly rounded, so the order of the summands cannot matter
+    whole = math.fsum(weights_P)  # exactly rounded, so the order of the terms does not matter
     weights = weights_P if whole > 0 else [1.0] * len(weights_P)
     shares = [total * weight / (whole or len(weights)) for weight in weights]
     given = [math.floor(share) for share in shares]
@@ -43,11 +43,12 @@ def raised(
     ties_P: Sequence[Any],
     among: Collection[int] | None = None,
 ) -> list[int]:
-    """``counts_P`` with ``total`` more, one after another to the ``i`` with the largest ``gain(i, n)`` of ``n + 1``.
+    """``counts_P`` plus ``total`` units, each given to the ``i`` with the largest ``gain(i, n)`` of going from n to n +
+    1.
 
-    Where the gains of each fall with ``n`` the sum of all gains is the largest that any allocation has: the units of
-    the best one are the largest gains there are. No problem gets more than ``most``, so where there is no room left,
-    less than ``total`` is given out. Equal gains: the smaller of ``ties_P`` first. ``among``: only these.
+    If the gains of each ``i`` decrease with ``n``, no allocation has a larger sum of gains: the optimum consists of the
+    largest gains. No problem gets more than ``most``, so less than ``total`` may be allocated. Ties go to the smaller
+    of ``ties_P``. With ``among``, only these indices get units.
 
     >>> raised([1, 1], 3, most=9, gain=lambda i, n: [3.0, 2.0][i] / n, ties_P=[0, 1])
     [3, 2]

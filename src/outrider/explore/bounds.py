@@ -1,4 +1,4 @@
-"""How many rollouts a step holds at most and at least, as far as its stages say beforehand."""
+"""Bounds on the rollouts of a step, known before it from the recipe alone."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 
 class Bounds(NamedTuple):
-    """What a step holds at some stage, as far as a recipe says beforehand.
+    """Bounds on a step's rollouts before some stage, from the recipe alone.
 
     Attributes:
-        fewest: rollouts of the step.
-        most: the same; None behind a stage that adds rollouts or drops groups by what it finds, without a useful bound.
-        first: fewest and most of a problem in the first pass, by a stage that draws for problems without any.
+        fewest: minimum rollouts of the step.
+        most: maximum rollouts of the step; None after a stage that adds rollouts or drops groups depending on outcomes,
+            without a useful bound.
+        first: minimum and maximum rollouts per problem of the stage that samples for problems without rollouts.
     """
 
     fewest: int = 0
@@ -20,11 +21,11 @@ class Bounds(NamedTuple):
     first: tuple[int, int] = (0, 0)
 
     def begun(self, drawn: int, first: tuple[int, int]) -> Bounds:
-        """After a stage that draws for problems without rollouts, and for no others."""
+        """Bounds after a stage that samples only for problems without rollouts."""
         return self if self.most != 0 else Bounds(drawn, drawn, first)
 
     def more(self, most: int) -> Bounds:
-        """After a stage that adds this many at most, and may add none."""
+        """Bounds after a stage that adds at most ``most`` rollouts, and may add none."""
         return self if self.most is None else self._replace(most=self.most + most)
 
 
@@ -33,17 +34,17 @@ class BoundedStage(Protocol):
     """A stage that bounds its rollouts. A stage without this method has no upper bound."""
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
-        """Bounds after its turn, from those before it, in a step that begins with so many problems."""
+        """Bounds after the stage, from the bounds before it, in a step that begins with ``problems`` problems."""
         ...
 
 
 def bounds_of(stage: object, before: Bounds, problems: int) -> Bounds:
-    """Bounds after the turn of a stage, from those before it."""
+    """Bounds after a stage, from the bounds before it."""
     return stage.bounds(before, problems) if isinstance(stage, BoundedStage) else before._replace(most=None)
 
 
 def bounds_after(stages: Sequence[object], problems: int) -> Bounds:
-    """Bounds of a step of so many problems after these stages, from nothing."""
+    """Bounds of a step with ``problems`` problems after all of ``stages``."""
     bounds = Bounds()
     for stage in stages:
         bounds = bounds_of(stage, bounds, problems)

@@ -1,4 +1,4 @@
-"""Branching: more rollouts from inside of those there are."""
+"""Branching: sample continuations of existing rollouts."""
 
 from __future__ import annotations
 
@@ -26,34 +26,35 @@ AnySegmenter = Annotated[Segmenter, ComponentOf(SEGMENTERS, "segmenter", Segment
 
 
 class Branch(Stage):
-    """Cuts rollouts into segments, chooses pivots among the cuts, and asks for ``branches`` continuations of each.
+    """Cuts rollouts into segments, picks pivots among the cuts, and samples ``branches`` continuations of each.
 
-    - ``which``: rollouts that may be branched. ``failed``: those without success, truncated ones too. ``all``.
-      ``by_accuracy``: ``ceil(n e^-acc)`` of a problem's n roots, the minority of successes or failures whole (a tie:
-      the failures) and the rest drawn; what grew from a chosen root counts with it.
-    - ``segment`` cuts (:mod:`outrider.explore.segment`), ``select`` chooses: ``pivots`` of each rollout, tree or
-      problem, as the selector says, in each of ``rounds``. Later rounds may branch from branches too.
-    - ``cap``: most branches in a step. Beyond it whole pivots are excluded, drawn by identity and counted.
-    - ``stream``: ``branch`` gives them credit and a loss of their own (DEEP-GRPO); trees are one stream, ``main``.
+    - ``which``: rollouts that may be branched. ``failed``: rollouts without success, including truncated ones. ``all``.
+      ``by_accuracy``: ``ceil(n e^-acc)`` of a problem's n roots with their branches. These are the whole minority of
+      successes or failures (a tie: the failures) and a random draw from the majority.
+    - ``segment`` cuts (:mod:`outrider.explore.segment`) and ``select`` picks ``pivots`` per rollout, tree or problem,
+      depending on the selector, in each of ``rounds``. Later rounds may also branch from branches.
+    - ``cap``: maximum branches in a step. Above it whole pivots are excluded at random (seeded by identity) and
+      counted.
+    - ``stream``: ``branch`` gives branches their own credit and loss (DEEP-GRPO); tree methods use one stream,
+      ``main``.
 
     A branch keeps its parent's context, prompt and path: ``prefix.ids`` is a slice of ``parent.response_ids``. A pivot
-    at the prompt is a new rollout after the parent's prompt. Success is the verdict's; a rollout that could not be
-    scored has neither failed nor succeeded. No rollout that an earlier stage excluded is branched, nor one whose
-    context is excluded from training: its branches would be too.
+    at the prompt is a new rollout after the parent's prompt. Success is the verdict; an unscorable rollout counts
+    neither as failure nor as success. Rollouts that an earlier stage excluded are not branched. Neither are rollouts
+    whose context is excluded from training, since their branches would be excluded too.
 
-    Metrics of a step: ``pivots``, ``branches``; ``no_candidate``, rollouts (trees, problems) that should be branched
-    and have no cut; ``excluded``, rollouts passed over for their context; ``capped``, branches that the cap excluded;
-    ``short``, rollouts that problems lack to a width that the selector promises; ``ratio``, mean relative depth of the
-    pivots; ``recovered``, share of the pivots in failed rollouts from which a branch succeeded; the selector's own. A
-    mean of nothing is NaN.
+    Metrics of a step: ``pivots``, ``branches``; ``no_candidate``, sources (rollouts, trees or problems) without a cut;
+    ``excluded``, rollouts skipped for their context; ``capped``, branches that the cap excluded; ``short``, rollouts
+    that problems lack to the selector's width; ``ratio``, mean relative depth of the pivots; ``recovered``, share of
+    the pivots in failed rollouts from which a branch succeeded; the selector's own metrics. A mean over nothing is NaN.
 
-    Degenerate cases: nothing failed, an empty group, an empty or one-token response: no request. Fewer cuts than
-    ``pivots``: fewer branches.
+    Degenerate cases: without failures, for an empty group, and for a response of at most one token nothing is
+    requested. Fewer cuts than ``pivots`` give fewer branches.
 
     Sources: DEEP-GRPO (arXiv 2602.14169) section 4.3 and algorithm 1, P = 1 and B = 8. Decided: candidates are proper
-    prefixes (the released code adds the prompt); failure is the verdict, never shaped reward. AttnRL (arXiv
-    2509.26628) for ``by_accuracy``; it drops solved problems that attract little attention, which is not implemented:
-    they are branched like any other. TreeRL, Tree-GRPO, TreePO: see the selectors.
+    prefixes (the released code adds the prompt); failure is the verdict, never shaped reward. AttnRL (arXiv 2509.26628)
+    for ``by_accuracy``. Not implemented: AttnRL drops solved problems that attract little attention; here they are
+    branched like any other. TreeRL, Tree-GRPO, TreePO: see the selectors.
 
     >>> Branch(segment={"chunk": {"tokens": 8}}, select="surprisal", branches=2).model_dump()["select"]
     {'surprisal': {}}
@@ -85,7 +86,7 @@ class Branch(Stage):
 
     @property
     def _width(self) -> int | None:
-        """Up to how many rollouts every problem is filled, where the selector says so."""
+        """The number of rollouts up to which the selector fills every problem; None if it does not."""
         return self.select.fills if isinstance(self.select, FillingSelector) else None
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
@@ -103,7 +104,7 @@ class Branch(Stage):
 
     def check(self, around: Surroundings) -> None:
         if not around.before:
-            raise ValueError("branch continues rollouts, and as the first stage it finds none: put uniform before it")
+            raise ValueError("branch continues existing rollouts and cannot be the first stage: put uniform before it")
         width, (drawn, _) = self._width, around.bounds.first
         if width is not None and drawn >= width:
             raise ValueError(
@@ -139,7 +140,7 @@ class Branch(Stage):
         return asks
 
     def _sources(self, group: Group, view: View) -> dict[str, list[SegmentedRollout]]:
-        """The rollouts that may be branched, as the selector takes them: one by one, by tree, or all of the problem."""
+        """The rollouts that may be branched, grouped by the selector's ``over``: rollout, tree or problem."""
         by_id = {rollout.id: rollout for rollout in group.rollouts}
         taken: dict[str, set[int]] = {}
         for rollout in group.rollouts:
@@ -161,7 +162,7 @@ class Branch(Stage):
         return [r for r in members if root_of(r, by_id).id in chosen]
 
     def _within_cap(self, asks: Sequence[_Ask], view: View) -> list[_Ask]:
-        """What fits, in an order made of the pivots' identities; siblings stay together."""
+        """The pivots within the cap, in an order seeded by their identities; siblings stay together."""
         if self.cap is None:
             return list(asks)
         room = self.cap - self._tally["branches"]
@@ -196,7 +197,7 @@ class _Ask(NamedTuple):
 
 
 def branch_request(problem: Problem, pivot: Pivot, n: int, stream: str) -> SampleRequest:
-    """``n`` continuations of a pivot, in its rollout's own context."""
+    """Request ``n`` continuations of a pivot, in its rollout's own context."""
     parent, at = pivot
     prefix = Prefix(parent.id, parent.response_ids[:at]) if at else None
     return SampleRequest(
@@ -205,14 +206,15 @@ def branch_request(problem: Problem, pivot: Pivot, n: int, stream: str) -> Sampl
 
 
 def root_of(rollout: Rollout, by_id: Mapping[str, Rollout]) -> Rollout:
-    """The first of this step that it grew from: from the prompt, or from what an earlier step left."""
+    """The root of a rollout's tree within this step; it starts from the prompt or from a prefix of an earlier step."""
     while parent := by_id.get(rollout.parent or ""):
         rollout = parent
     return rollout
 
 
 def by_accuracy(roots: Sequence[Rollout], seed: int) -> list[Rollout]:
-    """``ceil(n e^-acc)`` of n roots, easier problems fewer: the minority whole, the rest drawn from the others.
+    """``ceil(n e^-acc)`` of n roots, fewer for easier problems: the whole minority, and a random draw from the
+    majority.
 
     The minority always fits: below one half, ``acc <= e^-acc``; above, ``1 - acc <= e^-acc``.
     """
@@ -224,7 +226,7 @@ def by_accuracy(roots: Sequence[Rollout], seed: int) -> list[Rollout]:
 
 
 def outcomes(groups: Sequence[Group]) -> list[PivotOutcome]:
-    """What became of every pivot of a step that has a scorable branch, in an order made of identities alone."""
+    """The outcome of every pivot of a step that has a scorable branch, in an order that depends on identities only."""
     found = []
     for group in sorted(groups, key=lambda g: g.id):
         by_id = {rollout.id: rollout for rollout in group.rollouts}
@@ -241,5 +243,5 @@ def outcomes(groups: Sequence[Group]) -> list[PivotOutcome]:
 
 
 def mean(values: Sequence[float]) -> float:
-    """NaN of nothing."""
+    """The mean; NaN without values."""
     return math.fsum(values) / len(values) if values else math.nan

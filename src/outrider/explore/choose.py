@@ -98,7 +98,7 @@ class Choose(PlansAhead, Stage):
         return offers | self._model.numbers()
 
     def state_dict(self) -> dict[str, Any]:
-        """The seed, and the model."""
+        """The seed and the state of the model."""
         return {"seed": self._seed, "model": self._model.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

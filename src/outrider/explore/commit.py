@@ -1,4 +1,4 @@
-"""Pilot, then commit (Pilot-Commit): a few rollouts decide which problems get many, and which get none."""
+"""Pilot-Commit: the pass rate of a few pilot rollouts decides which problems get many more, and which are dropped."""
 
 from __future__ import annotations
 
@@ -19,31 +19,32 @@ from outrider.record import Group, Problem, SampleRequest, identity_seed
 
 
 class Commit(Stage):
-    """``n`` more rollouts for problems whose first ones, the pilot, succeeded at a rate within ``[low, high]``.
+    """``n`` more rollouts for problems whose pilot (their first rollouts) has a pass rate within ``[low, high]``.
 
-    All others are dropped, with their reason: ``commit: too easy``, ``commit: too hard``, ``commit: unscorable`` (the
-    verifier failed on all of the pilot), ``commit: surplus`` (beyond ``target``; which ones, a seeded draw decides). A
-    group is pilot and commitment together. While fewer than ``target`` problems are within the band, new ones get a
-    pilot, in at most ``attempts`` rounds, each as many as :func:`outrider.explore.refill.expected` says, but no more
-    than the step began with; after that the step trains on what there is, and ``missing`` says how many are short.
-    Without a target every problem within the band is committed to, and no new ones are tried.
+    All other problems are dropped with a reason: ``commit: too easy``, ``commit: too hard``, ``commit: unscorable``
+    (the verifier failed on the whole pilot) or ``commit: surplus`` (beyond ``target``, chosen by a seeded draw). A
+    group holds the pilot and the further rollouts. While fewer than ``target`` problems are within the band, new
+    problems get a pilot, in at most ``attempts`` rounds. Each round takes :func:`outrider.explore.refill.expected`
+    problems, at most as many as the step began with. After the last round the step trains on the problems it has, and
+    ``missing`` counts the rest. Without a target every problem within the band is accepted, and no new problems are
+    taken.
 
-    With ``evict`` a problem whose rollouts all succeeded, two at least, is passed over from then on, unless it comes
-    up a third time in a step: then the pool has too few others (``recalled``). One that was too hard comes up as any
-    other. The last 100,000 evicted problems are remembered.
+    With ``evict`` a problem is skipped once all its rollouts, at least two, have succeeded. If it comes up a third time
+    in one step, it is taken again, because the training set has too few others (``recalled``). Problems that were too
+    hard come up again like any other. The last 100,000 evicted problems are remembered.
 
-    The rate is that of scorable rollouts from the plain prompt. Degenerate cases: an empty batch asks for nothing;
-    groups that an earlier stage has excluded count as none; if no problem is within the band, all are dropped and the
-    step has no update; a task without further problems ends the rounds early.
+    The pass rate is that of scorable rollouts from the plain prompt. Degenerate cases: an empty batch requests nothing;
+    groups that an earlier stage excluded do not count; if no problem is within the band, all are dropped and the step
+    has no update; if the task has no further problems, the rounds end early.
 
-    Source: Kim et al. 2026, "Pilot-Commit", arXiv 2605.26606, as its released code has it (recipe/pc); of the paper
-    itself only summaries could be read. Differences: there pilots wait for up to four steps in a buffer until they are
-    committed to, so that they are off-policy, which its ratio does not show; here the commitment follows in the same
-    step, and what is beyond the target is dropped. A step that is still short stops the released run, and so does a
-    data set that is evicted whole. As there, the outcomes that select a problem also train on it.
+    Source: Kim et al. 2026, "Pilot-Commit", arXiv 2605.26606, following its released code (recipe/pc); of the paper
+    itself only summaries could be read. Differences: there pilots wait in a buffer for up to four steps and are then
+    off-policy, which its ratio does not show. Here the further rollouts follow in the same step, and problems beyond
+    the target are dropped. The released run stops when a step has too few problems or when all problems are evicted. As
+    there, the outcomes that select a problem are also trained on.
 
     Raises:
-        ValueError: ``low`` is above ``high``, or no pass rate that the pilot can have lies between.
+        ValueError: ``low`` is above ``high``, or no possible pass rate of the pilot lies between them.
         UserError: no problem has rollouts yet.
 
     >>> Commit(n=48, target=128).high
@@ -74,7 +75,7 @@ class Commit(Stage):
 
     def check(self, around: Surroundings) -> None:
         if not around.before:
-            raise ValueError("commit goes by pilots, and as the first stage it finds none: put uniform before it")
+            raise ValueError("commit needs pilot rollouts and cannot be the first stage: put uniform before it")
         fewest, most = around.bounds.first
         if most and not any(self.low <= k / n <= self.high for n in range(fewest, most + 1) for k in range(n + 1)):
             raise ValueError(f"a pilot of n={most} cannot have a pass rate between {self.low} and {self.high}")
@@ -102,7 +103,7 @@ class Commit(Stage):
         return [SampleRequest(group.problem, n=self.n) for group in within if group.id in self._committed]
 
     def fate(self, group: Group) -> str:
-        """Why a pilot is not committed to; empty if it is within the band."""
+        """Why the problem of a pilot is dropped; empty if its pass rate is within the band."""
         rate = pass_rate(group)
         if rate is None:
             return "unscorable"
@@ -120,7 +121,7 @@ class Commit(Stage):
         if problem.id not in self._evicted:
             return True
         self._offers[problem.id] += 1
-        # epochs have orders of their own: a whole one lies between the first offer and the third, not the second
+        # each epoch has its own order: only between the first offer and the third lies a whole epoch
         exhausted = self._offers[problem.id] > 2
         (self._recalled if exhausted else self._refused).add(problem.id)
         return exhausted
@@ -136,7 +137,7 @@ class Commit(Stage):
         return numbers
 
     def state_dict(self) -> dict[str, Any]:
-        """The problems that are passed over, that of longest ago first."""
+        """The evicted problems, oldest first."""
         return {"evicted": list(self._evicted)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -145,7 +146,6 @@ class Commit(Stage):
     def _begin(self, view: View) -> None:
         if view.groups and not any(group.size for group in view.groups):
             raise UserError(
-                "commit goes by the rollouts of an earlier stage, and no problem has any yet: "
-                "put uniform before it in explore"
+                "commit needs rollouts of an earlier stage, and no problem has any: put uniform before it in explore"
             )
         self._began, self._seed, self._committed = len(view.groups), view.seed, None

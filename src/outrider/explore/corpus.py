@@ -1,4 +1,4 @@
-"""The solved problems that examples are taken from."""
+"""The corpus of solved problems from which in-context examples are taken."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outrider.record.disk import open_bytes
 
 
 class Exemplar(NamedTuple):
-    """A problem with a solution that the verifier accepted; ``seeded`` if it was found with examples in front."""
+    """A problem with a verified solution; ``seeded`` if the solution was sampled with in-context examples."""
 
     question: str
     solution: str
@@ -25,7 +25,7 @@ class Exemplar(NamedTuple):
 
 @dataclass
 class Corpus:
-    """At most one entry per problem, its latest; the order is that of storing, oldest first.
+    """Solved problems, each with its latest solution, in order of storing, oldest first.
 
     >>> corpus = Corpus(most=2)
     >>> [corpus.store(name, Exemplar(name, "1")) for name in "abac"]
@@ -38,15 +38,16 @@ class Corpus:
     entries: dict[str, Exemplar] = field(default_factory=dict)
 
     def store(self, problem_id: str, entry: Exemplar) -> int:
-        """Note the entry as the latest; how many of the oldest gave way."""
+        """Store the entry as the latest; returns how many of the oldest were removed."""
         before = len(self.entries) + (problem_id not in self.entries)
         remember(self.entries, problem_id, entry, self.most)
         return before - len(self.entries)
 
     def learn(self, groups: Sequence[Group]) -> int:
-        """Store the last success of each group, if anything but thoughts is left of it; how many gave way.
+        """Store the last success of each group if it has text outside ``<think>``; returns how many entries were
+        removed.
 
-        Groups are taken in order of problem id: the order of a batch leaves no trace.
+        Groups are taken in order of problem id, so the order of the batch does not matter.
         """
         evicted = 0
         for group in sorted(groups, key=lambda g: g.problem.id):
@@ -66,13 +67,13 @@ class Corpus:
 
 
 def question_of(problem: Problem) -> str:
-    """The bare question: ``metadata["question"]`` where a task gives it, as a part of the prompt; else the prompt."""
+    """The bare question: ``metadata["question"]`` if the task gives it and the prompt contains it, else the prompt."""
     question = problem.metadata.get("question")
     return question if isinstance(question, str) and question and question in problem.prompt else problem.prompt
 
 
 def without_thinking(text: str) -> str:
-    """A response without its ``<think>…</think>``, of which the first half may have been part of the prompt.
+    """A response without its ``<think>…</think>``; the opening tag may be part of the prompt.
 
     >>> without_thinking("<think>4? 5?</think>It is 5."), without_thinking("5?</think> 5"), without_thinking("3<think>")
     ('It is 5.', '5', '3')
@@ -82,10 +83,10 @@ def without_thinking(text: str) -> str:
 
 
 def read_corpus(path: str) -> dict[str, Exemplar]:
-    """Entries of a JSON lines file (``.gz`` too) whose lines have the texts ``id``, ``problem`` and ``solution``.
+    """Entries of a JSON lines file (also ``.gz``) whose lines have the strings ``id``, ``problem`` and ``solution``.
 
     Raises:
-        ValueError: there is no such file, it holds no entry, a line lacks something, or an id comes twice.
+        ValueError: the file is missing or has no entry, a line lacks a field, or an id occurs twice.
     """
     entries: dict[str, Exemplar] = {}
     try:
@@ -101,7 +102,7 @@ def read_corpus(path: str) -> dict[str, Exemplar]:
     except (OSError, EOFError, zlib.error) as error:
         raise ValueError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
     if not entries:
-        raise ValueError(f"{path} holds no solved problem; leave corpus out to begin without any")
+        raise ValueError(f"{path} holds no solved problem: remove corpus to start without any")
     return entries
 
 
@@ -111,8 +112,8 @@ def _entry(line: str, place: str) -> tuple[str, Exemplar]:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{place}: broken JSON ({error})") from error
     if not isinstance(fields, Mapping):
-        raise ValueError(f"{place}: an object is needed, not {type(fields).__name__}")
+        raise ValueError(f"{place}: expected an object, not {type(fields).__name__}")
     for name in ("id", "problem", "solution"):
         if not isinstance(fields.get(name), str) or not fields[name].strip():
-            raise ValueError(f"{place}: the field {name!r} must be a text that is not empty")
+            raise ValueError(f"{place}: the field {name!r} must be a non-empty string")
     return fields["id"], Exemplar(fields["problem"], fields["solution"])

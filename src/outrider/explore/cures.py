@@ -1,4 +1,4 @@
-"""Allocation by difficulty (after CurES): most rollouts for problems that are solved half of the time."""
+"""Allocation by difficulty (after CurES): most rollouts for problems with a pass rate near one half."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ Positive = Annotated[float, Field(gt=0)]
 
 
 class Cures(Allocation):
-    """``n`` rollouts per problem on average, shared out by what earlier visits say of each problem's difficulty.
+    """``n`` rollouts per problem on average, allocated by each problem's difficulty in earlier visits.
 
-    The pass rate ``p`` of a problem has the posterior ``Beta(prior[0] + successes, prior[1] + failures)`` over all
-    its visits; one visit keeps the share ``memory`` of the evidence before it, since the policy moves on. A
-    problem's weight is the expected deviation of one verdict,
+    The pass rate ``p`` of a problem has the posterior ``Beta(prior[0] + successes, prior[1] + failures)`` over all its
+    visits. Each visit discounts earlier evidence by ``memory``, since the policy changes. A problem's weight is the
+    expected standard deviation of one verdict,
 
         w = E[sqrt(p (1 - p))] = B(a + 1/2, b + 1/2) / B(a, b),    B Euler's beta function,
 
-    and of ``n`` times the number of problems, spent exactly, each gets a share in proportion to ``w``, no fewer than
-    ``min_n`` and no more than ``max_n``: :func:`share_out`. A new problem has the prior's weight, so the first epoch
-    is uniform if all are new. Stands first, in the place of uniform.
+    The step's ``n`` times the number of problems are allocated in proportion to ``w``, at least ``min_n`` and at most
+    ``max_n`` each (:func:`share_out`); the total is exact. A new problem has the weight of the prior, so the first
+    epoch is uniform if all problems are new. The stage comes first, in place of uniform.
 
-    Only scorable rollouts from the plain prompt are evidence: branches and seeded rollouts say nothing of the pass
-    rate, verifier errors nothing at all. Groups that were dropped are evidence too. Degenerate cases: an empty batch
-    asks for nothing; problems that have rollouts get no more; all-solved and all-failed problems keep a positive
-    weight, and ``min_n`` keeps them in view. The last 100,000 problems are remembered, an older one is new again.
+    Only scorable rollouts from the plain prompt count as evidence, including those of dropped groups: branches and
+    seeded rollouts do not estimate the pass rate. Degenerate cases: an empty batch requests nothing; problems that
+    already have rollouts get no more; all-solved and all-failed problems keep a positive weight, and ``min_n`` keeps
+    sampling them. The last 100,000 problems are remembered; an older problem counts as new.
 
-    Source: CurES (Zeng et al., arXiv 2510.01037), as XRPO (arXiv 2510.06672, section 2.2 and appendix G) describes
-    it: difficulty by Bayesian posterior updates, allocation by difficulty. Decided here: the expectation over the
-    posterior in closed form (a plug-in estimate would give a problem that was solved twice no rollouts at all),
-    floor and cap, forgetting, and that the posterior starts from the prior and learns while training; the paper
-    estimates it before. Its re-weighting of which problems are drawn is left to the stage ``skip``.
+    Source: CurES (Zeng et al., arXiv 2510.01037), as described in XRPO (arXiv 2510.06672, section 2.2 and appendix G):
+    difficulty by Bayesian posterior updates, allocation by difficulty. Decided here: the closed-form expectation over
+    the posterior (a plug-in estimate would give no rollouts to a problem that was solved twice), minimum and maximum,
+    and the discount. The posterior starts from the prior and is updated during training; the paper estimates it before
+    training. The paper also re-weights which problems are sampled; here the stage ``skip`` does so.
 
     Raises:
-        ValidationError: ``min_n <= n <= max_n`` does not hold, so that the budget could not be spent.
+        ValidationError: ``min_n <= n <= max_n`` does not hold, so the budget could not be spent.
     """
 
     prior: tuple[Positive, Positive] = Field((1.0, 1.0), description="pseudo-counts of successes and failures")
@@ -59,7 +59,7 @@ class Cures(Allocation):
         """``E[sqrt(p (1 - p))]`` under the posterior of a problem; at most 1/2."""
         successes, failures = self._evidence.get(problem_id, (0.0, 0.0))
         a, b = self.prior[0] + successes, self.prior[1] + failures
-        # grouped so that (a, b) and (b, a) give the same number to the last bit, which makes a tie a tie
+        # grouped so that (a, b) and (b, a) give bit-identical results, so that ties are exact
         return exp((lgamma(a + 0.5) + lgamma(b + 0.5)) - (lgamma(a) + lgamma(b)) - log(a + b))
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
@@ -73,7 +73,7 @@ class Cures(Allocation):
         return self._numbers
 
     def state_dict(self) -> dict[str, Any]:
-        """Successes and failures of each problem, that of longest ago first."""
+        """Successes and failures of each problem, oldest first."""
         return {"evidence": [[key, *counts] for key, counts in self._evidence.items()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -81,14 +81,13 @@ class Cures(Allocation):
 
 
 def share_out(weights: Sequence[float], total: int, bounds: tuple[int, int], ties: Sequence[int]) -> list[int]:
-    """Whole numbers in proportion to positive ``weights``, within ``bounds``, that sum to ``total`` exactly.
+    """Integers in proportion to positive ``weights``, within ``bounds``, that sum to ``total`` exactly.
 
-    Neyman's allocation in integers: one after another goes to where ``w / sqrt(n (n + 1))`` is largest, which
-    minimises ``sum w^2 / n`` over all allocations within the bounds (Wright 2012, "The equivalence of Neyman optimum
-    allocation for sampling and equal proportions for apportioning the U.S. House of Representatives"). Rounding by
-    largest remainder knows neither floor nor cap. Equal weights differ by one at most, the lower ``ties`` first.
-
-    The bounds must leave room: ``bounds[0] >= 1`` and ``total`` between ``len(weights)`` times either.
+    Neyman's allocation in integers: each unit goes to the largest ``w / sqrt(n (n + 1))``, which minimises ``sum w^2 /
+    n`` over all allocations within the bounds (Wright 2012, "The equivalence of Neyman optimum allocation for sampling
+    and equal proportions for apportioning the U.S. House of Representatives"). Largest-remainder rounding has neither
+    minimum nor maximum. Equal weights differ by at most one; the lower ``ties`` gets more. The bounds must be feasible:
+    ``bounds[0] >= 1`` and ``total`` between ``len(weights)`` times either.
 
     >>> share_out([1.0, 2.0, 4.0], 14, (1, 32), [0, 0, 0]), share_out([1.0, 2.0, 4.0], 14, (3, 6), [0, 0, 0])
     ([2, 4, 8], [3, 5, 6])

@@ -1,4 +1,4 @@
-"""Likeness of texts: which solved problems are near a new one."""
+"""Similarity of texts: which solved problems are close to a new one."""
 
 from __future__ import annotations
 
@@ -14,34 +14,35 @@ from outrider.errors import UserError
 from outrider.options import Options
 from outrider.record import identity_seed, uniforms
 
-_FEATURES = 2**18  # hashes of n-grams; at 50,000 different ones, one in five shares its place with another
-_WORDS = r"\w+|[^\w\s]"  # single digits and signs too: in "3+4" they are all there is
+_FEATURES = 2**18  # hashes of n-grams; with 50,000 distinct n-grams, one in five collides
+_WORDS = r"\w+|[^\w\s]"  # single digits and signs too: "3+4" has nothing else
 
 
 class Embedder(Options):
-    """One way of saying how alike two texts are. Fields are the options; what it keeps is a cache and no state."""
+    """A similarity of texts. Fields are the options; anything stored is a cache, not state."""
 
     def prepare(self) -> None:
-        """Load what is needed, so that what is missing is known before anything is sampled.
+        """Load models and packages, so that a missing one is reported before sampling starts.
 
         Raises:
             UserError: a package or model is missing.
         """
 
     def cosines(self, queries: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
-        """``[queries, texts]``; a query's row depends on itself and on the texts, not on the other queries.
+        """Cosine similarities ``[queries, texts]``; a row depends on its query and the texts, not on the other queries.
 
-        Not plain vectors, since TF-IDF has a quarter of a million columns that are nearly all zero.
+        The method does not return vectors, since TF-IDF has a quarter of a million columns that are nearly all zero.
         """
         raise NotImplementedError
 
 
 class Tfidf(Embedder):
-    """Cosine of term frequencies times inverse document frequencies, ``1 + log((1 + N) / (1 + N_term))``.
+    """Cosine of TF-IDF vectors with inverse document frequency ``1 + log((1 + N) / (1 + N_term))``.
 
-    Document frequencies are those of the texts; n-grams that no text has weigh nothing in the order. N-grams are
-    hashed, so that the counts of a text need no common vocabulary and are computed once; the weights are computed
-    anew when the texts change. Two texts that share nothing, or an empty one: 0. Source: scikit-learn.
+    Document frequencies are those of the texts; n-grams that no text has do not affect the order. N-grams are hashed,
+    so the counts of a text need no shared vocabulary and are computed once; the weights are recomputed when the texts
+    change. Degenerate cases: two texts without a common n-gram, or an empty text, have similarity 0. Source:
+    scikit-learn.
 
     >>> near, far = Tfidf().cosines(["3 4 5>12:"], ["3 4 6>13:", "7 8 9>24:"])[0]
     >>> bool(0 < far < near < 1)
@@ -82,7 +83,7 @@ class Tfidf(Embedder):
         from scipy.sparse import csr_matrix  # type: ignore[import-untyped]
         from sklearn.feature_extraction.text import TfidfTransformer
 
-        known = self._rows  # once: reading a private attribute thousands of times is what would take longest here
+        known = self._rows  # read once: thousands of reads of a private attribute would dominate the run time
         new = [text for text in dict.fromkeys(texts) if text not in known]
         if new:
             counts = self._counter.transform(new)
@@ -94,15 +95,16 @@ class Tfidf(Embedder):
         places, counts = (np.concatenate(parts) for parts in zip(*rows, strict=True))
         matrix = csr_matrix((counts, places, ends), shape=(len(texts), _FEATURES))
         self._weights = TfidfTransformer().fit(matrix)
-        self._columns = self._weights.transform(matrix).T.tocsr()  # once, where a product would do so every time
+        self._columns = self._weights.transform(matrix).T.tocsr()  # transposed once; a product would do so each time
         self._texts = texts
 
 
 class Transformer(Embedder):
-    """Cosine of the vectors of any ``sentence-transformers`` model.
+    """Cosine of the embeddings of a ``sentence-transformers`` model.
 
-    A Hugging Face encoder that is none gets mean pooling over its tokens; the package sees to that. Texts are embedded
-    one by one, and once as long as they stay: a batch would change the last bits with its other members.
+    For any other Hugging Face encoder the package adds mean pooling over tokens. Texts are embedded one at a time,
+    since the last bits of an embedding depend on the other texts of its batch. Embeddings are cached while the text is
+    in use.
 
     Source: XRPO (arXiv 2510.06672) uses Qwen3-Embedding-8B, without an instruction that it names.
     """
@@ -123,7 +125,7 @@ class Transformer(Embedder):
             ) from error
         try:
             self._model = package.SentenceTransformer(self.model)
-        except Exception as error:  # offline, unknown, gated, broken: each has a class of its own
+        except Exception as error:  # offline, unknown, gated and broken models raise different classes
             reason = str(error).strip().split("\n")[0].rstrip(".")
             raise UserError(f"embedder model {self.model!r} cannot be loaded ({reason})") from error
 
@@ -132,7 +134,7 @@ class Transformer(Embedder):
         known = self._vectors
         self._vectors = {text: known[text] if text in known else self._vector(text) for text in dict.fromkeys(texts)}
         vectors_ND = np.stack([*map(self._vectors.__getitem__, texts)])
-        # query by query: a product of matrices may round a row otherwise when other rows stand beside it
+        # query by query: in a matrix product, the rounding of a row may depend on the other rows
         return np.stack([vectors_ND @ self._vector(query) for query in queries])
 
     def _vector(self, text: str) -> NDArray[np.float32]:
@@ -141,7 +143,7 @@ class Transformer(Embedder):
 
 
 class Random(Embedder):
-    """A number in (0, 1) for each pair of texts, by a hash of both: retrieval that knows nothing, for the ablation.
+    """A pseudo-random number in (0, 1) per pair of texts, from a hash of both: the ablation of retrieval.
 
     >>> bool((Random().cosines(["a"], ["b", "c"]) == Random().cosines(["x", "a"], ["b", "c"])[1]).all())
     True

@@ -1,4 +1,4 @@
-"""Entropy-adaptive branching: divide where the policy is less sure than it was at the start."""
+"""Entropy-adaptive branching (ARPO): branch where the policy's entropy is higher than at the start."""
 
 from __future__ import annotations
 
@@ -24,36 +24,37 @@ from outrider.record.turns import sampled
 
 
 class EntropyBranch(Stage):
-    r"""At every boundary, each path divides with a probability that rises with its entropy there (ARPO).
+    r"""At every boundary, each path branches with a probability that rises with its entropy there (ARPO).
 
     .. math:: P_t = \mathrm{clip}(\alpha + \beta \, \Delta H_t, 0, 1), \qquad \Delta H_t = H_t - H_0
 
-    with H_t the mean entropy, in nats, of the first ``tokens`` sampled tokens behind boundary t (fewer at a path's
-    end), and H_0 that of the first ones of the path's root. A path that divides gets ``branches`` continuations from
-    the boundary. With ``threshold`` nothing is drawn: a path divides if ``alpha + beta ΔH`` exceeds it.
+    with H_t the mean entropy, in nats, of the first ``tokens`` sampled tokens after boundary t (fewer at a path's end),
+    and H_0 that of the first tokens of the path's root. A path that branches gets ``branches`` continuations from the
+    boundary. With ``threshold`` nothing is random: a path branches if ``alpha + beta ΔH`` exceeds the threshold.
 
-    Boundaries are taken one by one, the first of all paths, then the second, branches included, as if all were written
-    at the same time, until a problem has ``total`` rollouts. When no path reaches further, what is left is spent on
-    new rollouts from the prompt. So every problem ends with exactly ``total``, those of earlier stages counted (N of
-    the paper; a problem with more keeps them, one that an earlier stage excluded gets none). Paths that divide at one
-    boundary compete for the last places in seeded order. On single-turn tasks ``segment: {delimiter: …}`` makes steps
-    the turns.
+    Boundaries are processed in order: the first of all paths, then the second, branches included, until a problem has
+    ``total`` rollouts. When no path reaches the next boundary, the remaining rollouts start from the prompt. So every
+    problem ends with exactly ``total`` rollouts (N of the paper), including those of earlier stages. A problem with
+    more keeps them; a problem that an earlier stage excluded gets none. Paths that branch at the same boundary compete
+    for the last places in seeded order. For single-turn tasks, ``segment: {delimiter: …}`` gives boundaries between
+    reasoning steps.
 
-    Source: ARPO (arXiv 2507.19849) section 3.1; N = 8 of M = 16, one more path per division, k = 20, alpha 0.5 and
+    Source: ARPO (arXiv 2507.19849) section 3.1; N = 8 of M = 16, one more path per branching, k = 20, alpha 0.5 and
     beta 0.2 in the released scripts. Deviations:
 
     - Scale: the paper normalises ΔH by the vocabulary, the code sums 20 tokens over the 10 likeliest ids and divides by
-      ln V. Here it is a mean in nats of the whole distribution, and beta is theirs: ``0.2 * 20 / ln(152 000) = 0.335``.
-    - Start: the code takes H_0 of a branch where it branched, and keeps it by row number from batch to batch.
-    - Place: the code measures the turn before the tool's answer and divides behind the answer; here both are behind
-      it, as the paper describes it.
-    - Chance: the paper compares P with a threshold, the code with a uniform number, which is the default here.
-    - Filling up: the code adds one new rollout per turn, here they come at once.
+      ln V. Here the entropy is a mean in nats over the whole distribution, with the equivalent beta: ``0.2 * 20 /
+      ln(152 000) = 0.335``.
+    - Start: the code measures H_0 of a branch at its branch point, and keeps it by row number from batch to batch.
+    - Place: the code measures the turn before the tool's answer and branches after the answer; here both are after the
+      answer, as in the paper.
+    - Chance: the paper compares P with a threshold, the code with a uniform random number, which is the default here.
+    - Filling up: the code adds one new rollout per turn; here all are added at once.
 
     Degenerate cases: an empty group gets ``total`` new rollouts; an empty response has no boundary.
 
     Metrics: ``pivots``, ``branches``, ``from_prompt``, new rollouts from the prompt; ``rise``, mean ΔH where paths
-    divided.
+    branched.
 
     Raises:
         UserError: the sampler records no entropies.
@@ -92,7 +93,7 @@ class EntropyBranch(Stage):
 
     def check(self, around: Surroundings) -> None:
         if not around.before:
-            raise ValueError("entropy_branch continues rollouts, and as the first stage it finds none")
+            raise ValueError("entropy_branch continues existing rollouts and cannot be the first stage")
         drawn, _ = around.bounds.first
         if drawn >= self.total:
             raise ValueError(
@@ -138,7 +139,7 @@ class EntropyBranch(Stage):
         return self._chains[rollout.id]
 
     def _place(self, path: SegmentedRollout, by_id: Mapping[str, Rollout], seed: int) -> _Place | None:
-        """Where a path divides at this level, if it does."""
+        """Where a path branches at this level; None if it does not."""
         if len(path.bounds) <= self._level or path.bounds[self._level] not in path.candidates:
             return None
         at = path.bounds[self._level]
@@ -153,7 +154,7 @@ class EntropyBranch(Stage):
     def _entropy(self, rollout: Rollout, at: int, by_id: Mapping[str, Rollout]) -> float:
         """Mean entropy of the first own sampled tokens from ``at`` on."""
         if rollout.entropies_T is None:
-            raise UserError("entropy_branch needs the entropy of every token, and this sampler records none")
+            raise UserError("entropy_branch needs the entropy of every token, but this sampler records none")
         own = at - rollout.branch_at
         entropies = rollout.entropies_T[own:][sampled(rollout, by_id)[at:]][: self.tokens]
         return float(entropies.mean(dtype=np.float64))

@@ -1,4 +1,4 @@
-"""The explorer: stages in order, each called round after round until it requests nothing."""
+"""The explorer: runs the stages of a step in order, each in rounds until it requests nothing."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from outrider.record.turns import observed
 T = TypeVar("T")
 
 MOST_ROUNDS = 1000
-"""Rounds of one stage in a step, of which the shipped ones have a few: a plan that is never empty would not end."""
+"""Maximum rounds of a stage in a step, against plans that are never empty; shipped stages need a few."""
 Draw = Callable[[Sequence[SampleRequest]], list[Rollout]]
 Broadcast = Callable[[Callable[[], T]], T]
 
 
 class _Plan(NamedTuple):
-    """A stage's answer: what to draw, or nothing more and the groups and rollouts that it drops."""
+    """A stage's answer: what to sample, or no requests and the groups and rollouts that the stage drops."""
 
     requests: list[SampleRequest]
     dropped: dict[str, str]
 
 
 class Explored(NamedTuple):
-    """A step's groups, and the stages' numbers of it as ``explore/<stage>/<name>``."""
+    """The groups of a step, and the stages' metrics as ``explore/<stage>/<name>``."""
 
     groups: list[Group]
     metrics: dict[str, float]
 
 
 class Explorer:
-    """Plans a step's rollouts and has them drawn and verified, round by round.
+    """Plans a step's rollouts and has them sampled and verified, round by round.
 
-    Every process of a run calls ``explore``; plans are made on one and shared, so that the state of the stages lives
-    in one place. What comes back is the same everywhere.
+    Every process of a run calls ``explore``. One process plans and shares the plans, so only that process holds the
+    state of the stages. All processes get the same result.
 
     Args:
-        stages: the recipe's, in order. The explorer works on copies.
-        stream: where the problems of a step come from.
-        engine: the policy and its tokenizer, as stages may use them.
+        stages: the recipe's stages, in order. The explorer works on copies.
+        stream: source of the problems.
+        engine: the policy and its tokenizer, for the stages.
         seed: the run's master seed.
-        share: calls a function on the planning process and gives its result to all.
-        prompt_limit: most tokens of a prompt that leave room for the longest response in the model's context.
+        share: runs a function on the planning process and broadcasts the result.
+        prompt_limit: maximum prompt tokens that leave room for the longest response in the model's context.
     """
 
     def __init__(
@@ -62,22 +62,24 @@ class Explorer:
         prompt_limit: int = sys.maxsize,
     ) -> None:
         self._prompt_limit = prompt_limit
-        self.stages = [stage.model_copy(deep=True) for stage in stages]  # state stays here: a recipe is data
+        self.stages = [
+            stage.model_copy(deep=True) for stage in stages
+        ]  # copies hold the state, the recipe stays plain data
         self.stream, self._engine, self._seed, self._share = stream, engine, seed, share
 
     def prepare(self) -> None:
-        """Let every stage load what it needs.
+        """Let every stage load its models and files.
 
         Raises:
-            UserError: something is missing.
+            UserError: a package, model or file is missing.
         """
         self._share(self._prepare)
 
     def explore(self, step: int, problems: int, draw: Draw, progress: float = 0.0) -> Explored:
-        """One step: take problems, then let each stage plan from the groups so far until it asks for nothing.
+        """Run one step: take problems, then let each stage plan from the groups so far until it requests nothing.
 
         Raises:
-            UserError: the task has not that many different problems, or stages refuse too many.
+            UserError: the task has too few different problems, or stages refuse too many.
         """
         taken: list[Problem] = self._share(lambda: self._begin(step, problems))
         groups = {p.id: Group(p, group_id(step, p)) for p in taken}
@@ -96,7 +98,7 @@ class Explorer:
 
     @staticmethod
     def _join(groups: dict[str, Group], requests: Sequence[SampleRequest], drawn: list[Rollout], step: int) -> None:
-        """Rollouts join the groups of their problems; a problem that is new to the step makes a group."""
+        """Add rollouts to the groups of their problems; a problem that is new to the step gets a new group."""
         for problem in {r.problem.id: r.problem for r in requests}.values():
             groups.setdefault(problem.id, Group(problem, group_id(step, problem)))
         by_problem: dict[str, list[Rollout]] = {}
@@ -119,18 +121,18 @@ class Explorer:
         return taken
 
     def _take(self, step: int, n: int, present: Container[str]) -> list[Problem]:
-        """Problems that no stage refuses."""
+        """Take ``n`` problems that no stage refuses."""
         choosy = [stage for stage in self.stages if isinstance(stage, AdmittingStage)]
         return self.stream.take(n, present, lambda problem: all(stage.admits(problem, step) for stage in choosy))
 
     def _predictions(self, finished: Sequence[Group]) -> dict[str, float]:
-        """The predicted pass rate of each group's problem, of the last stage that has one: it decides what is drawn."""
+        """The predicted pass rate of each group's problem, from the last stage that predicts one."""
         predicting = [stage for stage in self.stages if isinstance(stage, PredictingStage)]
         found = ((group.id, stage.predicted(group.problem)) for stage in predicting for group in finished)
         return {group: rate for group, rate in found if rate is not None}
 
     def _observe(self, finished: Sequence[Group]) -> dict[str, float]:
-        groups = [group.drawn for group in finished]  # what is replayed was observed when it was drawn
+        groups = [group.drawn for group in finished]  # replayed rollouts were observed in the step that sampled them
         return {
             f"explore/{_name(stage, i)}/{key}": value
             for i, stage in enumerate(self.stages)
@@ -142,15 +144,15 @@ class Explorer:
         return {"stream": self.stream.state_dict(), "stages": stages}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where ``state_dict`` was taken.
+        """Restore the state.
 
         Raises:
-            UserError: the stages are others than those that were saved.
+            UserError: the stages differ from the saved ones.
         """
         names = [_name(stage, i) for i, stage in enumerate(self.stages)]
         saved = [entry["stage"] for entry in state["stages"]]
         if saved != names:
-            raise UserError(f"the checkpoint holds the state of stages {saved}, the recipe has {names}")
+            raise UserError(f"the checkpoint holds the state of stages {saved}, but the recipe has {names}")
         self.stream.load_state_dict(state["stream"])
         for stage, entry in zip(self.stages, state["stages"], strict=True):
             stage.load_state_dict(entry["state"])
@@ -177,7 +179,7 @@ class Explorer:
     def _complete(
         self, requests: Sequence[SampleRequest], groups: Mapping[str, Group], step: int, stage: str
     ) -> list[SampleRequest]:
-        """Number the rollouts within their groups and fill in what a stage leaves open. Requests for none vanish."""
+        """Number the rollouts within their groups and fill in defaults. Requests for zero rollouts are removed."""
         members = {key: group.size for key, group in groups.items()}
         completed = []
         for request in requests:
@@ -201,7 +203,7 @@ class Explorer:
 
 
 def _with_turns(prefix: Prefix | None, group: Group | None) -> Prefix | None:
-    """The prefix, and what in it an environment said, where there is one."""
+    """The prefix with the observations that it contains, if there is a prefix."""
     if prefix is None or group is None or not any(rollout.observations for rollout in group.rollouts):
         return prefix
     by_id = {rollout.id: rollout for rollout in group.rollouts}
@@ -216,7 +218,7 @@ def _dropped(stage: Stage, groups: Sequence[Group]) -> dict[str, str]:
     dropped = dict(stage.drop(groups))
     known = {group.id for group in groups} | {rollout.id for group in groups for rollout in group.rollouts}
     if unknown := dropped.keys() - known:
-        raise ValueError(f"{type(stage).__name__} drops what is not in the step: {sorted(unknown)}")
+        raise ValueError(f"{type(stage).__name__} drops groups or rollouts that are not in the step: {sorted(unknown)}")
     return dropped
 
 
@@ -232,6 +234,6 @@ def _without(group: Group, dropped: Mapping[str, str]) -> Group:
 
 def _endless(stage: str, index: int, step: int) -> str:
     return (
-        f"explore.{index}: {stage} has asked for rollouts in {MOST_ROUNDS} rounds of step {step} and asks for more; a "
-        "stage ends with an empty plan, as by `if view.round > 0: return []`"
+        f"explore.{index}: {stage} requested rollouts in all {MOST_ROUNDS} rounds of step {step} and did not finish; a "
+        "stage ends with an empty plan, for example `if view.round > 0: return []`"
     )

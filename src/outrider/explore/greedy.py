@@ -1,4 +1,4 @@
-"""One greedy rollout of every problem, to compare the sampled ones with."""
+"""One greedy rollout per problem, as a baseline for the sampled rollouts."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from outrider.record import Context, SampleRequest, SamplingParams
 
 
 class Greedy(Stage):
-    """Adds the greedy rollout of each problem that has rollouts: the yardstick of the credit component ``greedy``.
+    """Adds the greedy rollout of each problem that has rollouts: the baseline of the credit component ``greedy``.
 
-    It starts at the plain prompt and takes the most likely token each time (temperature 0). It is no sample of the
-    policy, so its context excludes it from training (``unused``: excluded context); its tokens count as generated. On
-    record it is the rollout of the stage named ``<place>-greedy``. Stages take it for no evidence of a pass rate and
-    branch none from it; other baselines and the step's metrics count it like any member.
+    The rollout starts at the plain prompt and takes the most likely token each time (temperature 0). It is not a sample
+    of the policy, so its context excludes it from training (``unused``: excluded context); its tokens count as
+    generated. Its stage in the records is ``<place>-greedy``. Stages do not count it as evidence of a pass rate and do
+    not branch it. Other baselines and the step's metrics count it like any member. A request with its own sampling
+    options must give all of them, so ``max_tokens`` is repeated here.
 
-    A request that says how to draw says all of it, so ``max_tokens`` is given here once more.
-
-    Degenerate cases: an empty batch, and groups without rollouts or wholly excluded by an earlier stage, get none.
+    Degenerate cases: an empty batch, and groups without rollouts or excluded by an earlier stage, get none.
 
     Source: ReMax, Li et al. 2023, arXiv 2310.10505, algorithm 1.
 
@@ -33,7 +32,7 @@ class Greedy(Stage):
 
     def check(self, around: Surroundings) -> None:
         if not around.before:
-            raise ValueError("greedy adds to rollouts, and as the first stage it finds none: put uniform before it")
+            raise ValueError("greedy adds to existing rollouts and cannot be the first stage: put uniform before it")
         around.refuse_limit(self.max_tokens)
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:

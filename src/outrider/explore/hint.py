@@ -1,4 +1,4 @@
-"""Hints: the beginning of a problem's given solution stands in its prompt, and less of it later (QuestA)."""
+"""Hints (QuestA): the prompt reveals the beginning of the problem's given solution, less of it later in training."""
 
 from __future__ import annotations
 
@@ -16,32 +16,31 @@ from outrider.explore.surroundings import Surroundings
 from outrider.explore.view import View
 from outrider.record import Context, Group, Problem, SampleRequest
 
-SHORTEST = 10  # characters: less of a solution says nothing
+SHORTEST = 10  # characters; shorter hints are not useful
 
 
 class Hint(Stage):
-    """``n`` rollouts of every problem, each after a prompt that ends in a part of the problem's solution.
+    """``n`` rollouts per problem, from a prompt that contains the beginning of the problem's solution.
 
-    The solution is the task's own (``metadata["solution"]``; a table's field ``solution``), without thoughts in
-    ``<think>…</think>``. Of its characters a share is shown, the first of ``shares`` in the first part of the run, the
-    next in the next, all parts of equal length. Rollouts are trained after the prompt that they were drawn from, so
-    with ratio 1. The words ``template`` take the place of the question within the prompt, so that a format around it
-    stays; a task whose prompts name no question (``metadata["question"]``) gets the hint behind the whole prompt.
-    Evaluation asks no stage, and shows no hint.
+    The solution is the task's own (``metadata["solution"]``; a table's field ``solution``), without
+    ``<think>…</think>``. The run is divided into parts of equal length, one for each of ``shares``, which is the share
+    of the solution's characters to reveal. Rollouts are trained after the prompt that they were sampled from, so the
+    ratio is 1. The text of ``template`` replaces the question within the prompt, so a format around the question stays.
+    If the task's prompts name no question (``metadata["question"]``), the text replaces the whole prompt. Evaluation
+    uses no stages and therefore no hints.
 
-    Their context is ``seeded``: they say nothing of how often the policy solves a problem by itself, so a stage that
-    goes by a first pass finds none behind this one, and a report has no trend of success over steps. A step's own
-    numbers (``success``, ``solved``, ``reward``) are of what was drawn, hints included. New problems that a later stage
+    The rollouts' context is ``seeded``: they do not estimate how often the policy solves a problem without hints. A
+    stage that needs a first pass therefore finds none after this one, and a report has no trend of success over steps.
+    A step's metrics (``success``, ``solved``, ``reward``) include hinted rollouts. New problems that a later stage
     takes have plain prompts.
 
-    Degenerate cases: a problem without a solution, a share of fewer than ten characters, or a prompt that leaves the
-    longest response no room: the plain prompt, counted as ``unhinted`` by rollouts. A problem that has rollouts
-    already gets none.
+    Degenerate cases: a problem without a solution, a hint of fewer than ten characters, or a prompt that leaves no room
+    for the longest response gets the plain prompt; ``unhinted`` counts these rollouts. A problem that already has
+    rollouts gets none.
 
     Source: Li et al. 2025, QuestA, arXiv 2507.13266, and its released code (add_prefix.py): half of the solution, then
-    a quarter, from problems that are rarely solved, which are chosen before training, without those whose answer
-    is not in the solution; there the second part of the run has an optimizer of its own, and blanks around a solution
-    count.
+    a quarter. There the problems are rarely solved ones, chosen before training, without those whose answer is not in
+    the solution. The second part of the run has a new optimizer there, and whitespace around a solution counts.
 
     >>> Hint().shares
     [0.5, 0.25]
@@ -61,7 +60,7 @@ class Hint(Stage):
         around.refuse_drawn()
         for part in ("{question}", "{hint}"):
             if self.template.count(part) != 1:
-                raise ValueError(f"hint.template needs {part} once, and is {self.template!r}")
+                raise ValueError(f"hint.template must contain {part} exactly once, but is {self.template!r}")
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         return before.begun(self.n * problems, (self.n, self.n))
@@ -79,7 +78,7 @@ class Hint(Stage):
         hint = given[: int(share * len(given))]
         if len(hint) >= SHORTEST:
             question = question_of(problem)
-            # one after the other, as a question may hold "{hint}"
+            # sequential replacement, since a question may contain "{hint}"
             head, _, tail = self.template.partition("{hint}")
             text = head.replace("{question}", question) + hint + tail.replace("{question}", question)
             ids = view.engine.encode(replace(problem, prompt=problem.prompt.replace(question, text, 1)))
@@ -90,7 +89,7 @@ class Hint(Stage):
         return plain
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
-        """Rollouts of the step with a hint, and without for want of one."""
+        """Number of rollouts with a hint (``hinted``), and without because none was possible (``unhinted``)."""
         counts = {name: float(self._counts[name]) for name in ("hinted", "unhinted")}
         self._counts.clear()
         return counts

@@ -1,4 +1,4 @@
-"""Which of a step's responses are imitated: the best by a measure, and some that are wrong."""
+"""Selection of responses for rejection fine-tuning: the best by a measure, plus a share of failures."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ _NEEDS: dict[str, Needs] = {"entropy": frozenset({"entropies"}), "branching": fr
 
 
 class Keep(Stage):
-    r"""Keeps so many responses of the whole step, and leaves the others out: ``incorrect``, ``unscorable``, or
+    r"""Keeps at most ``most`` responses of the whole step and drops the others as ``incorrect``, ``unscorable``, or
     ``beyond the most``.
 
-    Of what is not excluded yet, those that succeed are ranked, highest first, by their mean over tokens of
+    Successes that are not excluded yet are ranked, highest first, by the mean over their tokens of
 
-    * ``entropy``: the entropy that they were drawn with;
-    * ``branching``: the rollout branching factor, the fewest tokens that hold a probability of at least ``mass``, at
-      temperature 1, which takes a forward pass of the policy;
-    * ``chance``: by lot, seeded by the rollout, which also decides between equals.
+    * ``entropy``: the entropy during sampling;
+    * ``branching``: the rollout branching factor, the smallest number of tokens with a total probability of at least
+      ``mass``, at temperature 1; it takes a forward pass of the policy;
+    * ``chance``: a random number seeded by the rollout, which also breaks ties.
 
-    Tokens behind the one that closes the first box do not count: they are not imitated (``until_box``).
+    Tokens after the one that closes the first box do not count, since they are not imitated (``until_box``).
 
-    With ``n`` kept in all, :math:`\lfloor \mathrm{noise}\; n \rfloor` are failures, ranked in the same way, as far as
-    there are any; n is the most for which there are enough successes, at most ``most``. ``per_problem`` is the most of
-    one problem, successes and failures each.
+    Of ``n`` kept responses, :math:`\lfloor \mathrm{noise}\; n \rfloor` are failures, ranked in the same way, if there
+    are that many. n is the largest number for which there are enough successes, at most ``most``. ``per_problem``
+    limits the successes, and the failures, of one problem.
 
-    It asks for no rollouts. Degenerate cases: without a success nothing is kept.
+    The stage requests no rollouts. Degenerate cases: without a success nothing is kept.
 
-    Source: rejection fine-tuning, STILL report, arXiv 2508.07534, section 4.4.1. Decided: 5 % of what is trained on is
-    wrong (it could be read as 5 % of the wrong ones), and both parts are ranked; the nucleus has the token on its
-    boundary.
+    Source: rejection fine-tuning, STILL report, arXiv 2508.07534, section 4.4.1. Decided: 5 % of the training data are
+    failures (the report could also mean 5 % of the failures), and both parts are ranked; the nucleus includes the token
+    on its boundary.
     """
 
     most: int | None = Field(None, ge=1, description="maximum responses kept per step; null: no limit")
@@ -66,7 +66,7 @@ class Keep(Stage):
         return before
 
     def plan(self, view: View) -> list[SampleRequest]:
-        """Decides, since here the policy can be asked; ``drop`` says so."""
+        """Select the responses here, where the policy is available; ``drop`` returns the result."""
         left = [r for group in view.groups for r in group.rollouts if trainable(r)]
         verified = [r for r in scorable(left) if r.success or self.noise]
         values = dict(zip((r.id for r in verified), self._values(verified, view), strict=True))
@@ -95,7 +95,7 @@ class Keep(Stage):
         return self._numbers
 
     def _first(self, ranked: Sequence[Rollout]) -> list[Rollout]:
-        """As many of each problem as there may be, in the same order."""
+        """The first ``per_problem`` of each problem, in the same order."""
         taken: Counter[str] = Counter()
         chosen = []
         for rollout in ranked:
@@ -105,7 +105,7 @@ class Keep(Stage):
         return chosen
 
     def _mean_value(self, rollouts: Sequence[Rollout], values: Mapping[str, float]) -> float:
-        """NaN where nothing was measured."""
+        """The mean of the measured values; NaN if nothing was measured."""
         return _mean([values[r.id] for r in rollouts]) if rollouts and self.by != "chance" else math.nan
 
     def _values(self, rollouts: Sequence[Rollout], view: View) -> list[float]:
@@ -119,12 +119,12 @@ class Keep(Stage):
 
 def _entropies(rollout: Rollout) -> NDArray[np.float32]:
     if rollout.entropies_T is None:
-        raise UserError("stage keep needs the entropy of every token, and this sampler records none")
+        raise UserError("stage keep needs the entropy of every token, but this sampler records none")
     return rollout.entropies_T if rollout.trainable_T is None else rollout.entropies_T[rollout.trainable_T]
 
 
 def _imitated(rollout: Rollout, engine: Engine) -> int:
-    """Sampled tokens up to the first box."""
+    """Number of sampled tokens up to the first box."""
     if first_box_end(rollout.text) is None:
         return rollout.trainable_tokens
     ids = rollout.token_ids if rollout.trainable_T is None else rollout.token_ids[rollout.trainable_T]

@@ -1,4 +1,4 @@
-"""Allocation by value (Knapsack RL): each rollout goes where its value for the next update is highest."""
+"""Allocation by value (Knapsack RL): each rollout goes to the problem where it adds most value to the update."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from outrider.record import Group, Problem
 def value(n: int, p: float) -> float:
     """``V(n, p) = (1 - p^n - (1 - p)^n) p (1 - p)^2``, the value of ``n`` rollouts of a problem with pass rate ``p``.
 
-    The chance of a group that is mixed, so that it has a gradient, times what a first-order step would add to ``p``.
-    Concave in ``n``; 0 for one rollout, and where ``p`` is 0 or 1.
+    The probability of a mixed group, which has a gradient, times the first-order increase of ``p``. Concave in ``n``; 0
+    for one rollout, and where ``p`` is 0 or 1.
 
     >>> value(2, 0.5), value(1, 0.5), value(8, 0.0)
     (0.0625, 0.0, 0.0)
@@ -28,7 +28,7 @@ def value(n: int, p: float) -> float:
 
 
 def enough(p: float, chance: float, most: int) -> int:
-    """Rollouts after which a group is mixed with about this chance, ``log(1 - chance) / log(max(p, 1 - p))``, cut.
+    """Rollouts for a mixed group with probability near ``chance``: ``log(1 - chance) / log(max(p, 1 - p))``, clipped.
 
     >>> enough(0.5, 0.9, 128), enough(1 / 16, 0.9, 128), enough(1 / 93, 0.9, 128)
     (3, 35, 128)
@@ -37,28 +37,28 @@ def enough(p: float, chance: float, most: int) -> int:
 
 
 class Knapsack(Allocation):
-    """``n`` rollouts per problem on average, to where they raise the sum of :func:`value` most.
+    """``n`` rollouts per problem on average, allocated to maximise the sum of :func:`value`.
 
-    A problem's pass rate ``p`` is that of its last visit, or, where that had fewer than ``window`` rollouts, of the
-    last ``window`` over its visits; it counts as known after ``known`` of them. New problems get ``n``, the others
-    ``min_n``; the rest of ``n`` times the number of problems is spent exactly, and no problem gets more than ``max_n``:
+    A problem's pass rate ``p`` is that of its last visit, or of its last ``window`` rollouts if the visit had fewer. It
+    is known after ``known`` rollouts. New problems get ``n``, the others ``min_n``. The rest of ``n`` times the number
+    of problems is allocated exactly, with at most ``max_n`` per problem:
 
-    1. problems with ``0 < p < 1`` get the rollouts of highest value, up to the sum of their :func:`enough`;
-    2. what that leaves goes evenly to the known unsolved ones (``p = 0``), or if there are none to the solved ones;
-    3. where ``max_n`` keeps something back, to the solved ones, then by value again, then evenly to all.
+    1. problems with ``0 < p < 1`` get rollouts by value, up to the sum of their :func:`enough`;
+    2. the rest goes evenly to known unsolved problems (``p = 0``), or to solved ones if there are none;
+    3. what ``max_n`` withholds goes to solved problems, then by value again, then evenly to all.
 
-    Values are concave in ``n``, so one rollout after another to the largest gain is the optimum of the knapsack that
-    the paper solves by dynamic programming. Stands first, in the place of uniform.
+    Values are concave in ``n``, so this greedy allocation by largest gain is the optimum of the knapsack that the paper
+    solves by dynamic programming. The stage comes first, in place of uniform.
 
-    Only scorable rollouts from the plain prompt are evidence, of dropped groups too. Degenerate cases: an empty batch
-    asks for nothing; problems that have rollouts get no more; the first epoch is uniform; if no problem is mixed,
-    everything goes to the unsolved ones. The last 100,000 problems are remembered.
+    Only scorable rollouts from the plain prompt count as evidence, including those of dropped groups. Degenerate cases:
+    an empty batch requests nothing; problems that already have rollouts get no more; the first epoch is uniform; if no
+    problem is mixed, everything goes to unsolved problems. The last 100,000 problems are remembered.
 
-    Source: Li et al. 2025, "Knapsack RL", arXiv 2509.25849, as its released code has it (exploration_utils.py and
+    Source: Li et al. 2025, "Knapsack RL", arXiv 2509.25849, following its released code (exploration_utils.py and
     rl_dataset.py); of the paper itself only summaries could be read. Differences: there a mixed problem that gets
-    nothing above ``min_n`` has value 0 instead of ``V(min_n, p)``, which favours one for each; new
-    problems count as unsolved in step 2; steps 1 and 2 know no common cap; and a batch of nothing but mixed problems
-    with something to spare stops it (a division by zero, and a sum that is short).
+    nothing above ``min_n`` has value 0 instead of ``V(min_n, p)``, which favours one rollout for each. New problems
+    count as unsolved in step 2 there, and steps 1 and 2 have no common maximum. A batch of mixed problems only, with
+    budget left over, fails there (a division by zero, and a sum that is too small).
 
     Raises:
         ValidationError: ``min_n <= n <= max_n`` or ``known <= window`` does not hold.
@@ -95,12 +95,12 @@ class Knapsack(Allocation):
         return self.shares(rates, ties)
 
     def rate(self, problem_id: str) -> float | None:
-        """The pass rate of a problem; None while it is not known."""
+        """The pass rate of a problem; None while it is unknown."""
         seen = self._seen.get(problem_id, "")
         return seen.count("1") / len(seen) if len(seen) >= self.known else None
 
     def shares(self, rates: Sequence[float | None], ties: Sequence[int]) -> list[int]:
-        """Rollouts of every problem, which sum to ``n`` times their number."""
+        """Rollouts per problem; they sum to ``n`` times the number of problems."""
         total = self.n * len(rates)
         mixed = {i: p for i, p in enumerate(rates) if p is not None and 0 < p < 1}
         unsolved = [i for i, p in enumerate(rates) if p == 0]
@@ -131,7 +131,7 @@ class Knapsack(Allocation):
         return self._numbers
 
     def state_dict(self) -> dict[str, Any]:
-        """The last outcomes of each problem, 1 for a success, that of longest ago first."""
+        """The last outcomes of each problem, 1 for a success; problems oldest first."""
         return {"seen": [[key, seen] for key, seen in self._seen.items()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What stages remember of problems from epoch to epoch, in bounded space."""
+"""Bounded memory of problems across epochs, for stages."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TypeVar
 T = TypeVar("T")
 
 MOST_PROBLEMS = 100_000
-"""The most problems that a stage remembers: some 10 MB of a checkpoint. Endless tasks would fill any memory."""
+"""Maximum problems that a stage remembers, about 10 MB of a checkpoint. Endless tasks would need unlimited memory."""
 
 
 def remember(memory: dict[str, T], problem_id: str, value: T, most: int = MOST_PROBLEMS) -> None:
-    """Note ``value`` as the latest; where there are too many, the problem seen longest ago is forgotten.
+    """Store ``value`` as the latest entry; beyond ``most`` entries the oldest is removed.
 
     >>> memory = {"a": 1, "b": 2}
     >>> remember(memory, "a", 3, most=2)

@@ -1,4 +1,4 @@
-"""What came of a group: which of its rollouts count, and whether they agree."""
+"""The outcome of a group: which rollouts count, and whether they agree."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ GroupOutcome = Literal["mixed", "solved", "unsolved", "unscorable"]
 
 
 def scorable(rollouts: Iterable[Rollout]) -> list[Rollout]:
-    """The rollouts that count in a baseline: with a reward that is a number, and a token to train.
+    """The rollouts that count in a baseline: those with a reward that is not NaN and at least one trainable token.
 
-    Looks at whether there is a reward and never at its value, so it agrees with the ``valid_G`` of credit.
+    The function tests whether there is a reward, never its value, so it agrees with the ``valid_G`` of credit.
     """
     return [r for r in rollouts if r.reward is not None and math.isfinite(r.reward) and r.trainable_tokens]
 
 
 def trainable(rollout: Rollout) -> bool:
-    """Whether it may be trained on: no stage has left it out, and its context is not excluded."""
+    """Whether the rollout may be trained on: no stage has dropped it, and its context is not excluded."""
     return not rollout.unused and rollout.context.trained != "excluded"
 
 
 def evidence(rollouts: Iterable[Rollout]) -> list[Rollout]:
-    """The scorable rollouts that the policy was sampled for: all but the greedy yardstick and what is replayed.
+    """The scorable rollouts that are samples of the current policy: all except greedy and replayed ones.
 
-    The former starts at the plain prompt and is excluded from training (:class:`outrider.explore.greedy.Greedy`).
+    Greedy rollouts start at the plain prompt and are excluded from training (:class:`outrider.explore.greedy.Greedy`).
     """
     drawn = [r for r in scorable(rollouts) if not r.replayed]
     return [r for r in drawn if r.context.kind != "plain" or r.context.trained != "excluded"]
@@ -36,14 +36,14 @@ def evidence(rollouts: Iterable[Rollout]) -> list[Rollout]:
 def first_pass(group: Group) -> list[Rollout]:
     """The rollouts that estimate the policy's pass rate: evidence from the plain prompt, in stream ``main``.
 
-    Branches start where another rollout already was, and seeded prompts show solutions: neither says how often the
-    policy solves the problem by itself.
+    Branches start from another rollout's prefix, and seeded prompts show solutions: neither estimates how often the
+    policy solves the problem from its plain prompt.
     """
     return [r for r in evidence(group.roots) if r.stream == "main" and r.context.kind == "plain"]
 
 
 def pass_rate(group: Group) -> float | None:
-    """The share of the first pass that succeeded; None where none of it could be verified."""
+    """The pass rate of the first pass; None if none of its rollouts could be verified."""
     counted = first_pass(group)
     return sum(r.success for r in counted) / len(counted) if counted else None
 
@@ -51,8 +51,8 @@ def pass_rate(group: Group) -> float | None:
 def outcome(group: Group) -> GroupOutcome:
     """Whether the rollouts that are evidence agree on success: all ``solved``, all ``unsolved``, or ``mixed``.
 
-    One success beside seven verifier errors is ``solved``: the errors are in no baseline, so nothing is compared.
-    Without any the group is ``unscorable``, and so is an empty one.
+    One success and seven verifier errors are ``solved``: errors are in no baseline, so there is no contrast. A group
+    without evidence is ``unscorable``, and so is an empty one.
     """
     verdicts = {r.success for r in evidence(group.rollouts)}
     if len(verdicts) == 2:

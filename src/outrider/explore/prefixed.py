@@ -1,4 +1,4 @@
-"""Prefixes of rare successes (PrefixRL) or given solutions (POPE): an unsolved problem begins further on."""
+"""Prefixes of rare successes (PrefixRL) or given solutions (POPE): rollouts on unsolved problems start from them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from outrider.explore.surroundings import Surroundings
 from outrider.explore.view import Engine, View
 from outrider.record import Group, Ids, Prefix, Problem, Rollout, SampleRequest, identity_seed, uniforms
 
-MOST_SUCCESSES = 2_000  # a token is some six bytes of a checkpoint: 50 MB of responses of 4,096
+MOST_SUCCESSES = 2_000  # about six bytes of a checkpoint per token: 50 MB for responses of 4,096 tokens
 
 
 class _Success(NamedTuple):
-    """The last success of a problem that is seldom solved, or its given solution, and the share that is continued."""
+    """The last success of a rarely solved problem, or its given solution, and the share of it used as prefix."""
 
     rollout: str
     ids: tuple[int, ...]
@@ -31,36 +31,36 @@ class _Success(NamedTuple):
 
 
 class Prefixed(Stage):
-    """Rollouts that continue a part of an earlier success, for problems that nothing solved in this step.
+    """Rollouts that continue a prefix of an earlier success, for problems without a success in this step.
 
-    After every step the last success of each problem of which fewer than half of the plain rollouts succeeded is kept,
-    as tokens; one that is solved more often is let go. When a problem comes up again and all its plain rollouts fail,
-    ``prefixes`` cuts of what is kept are drawn, each at a share of its tokens that is uniform in ``[low, high]``, and
-    ``n`` rollouts continue each: on-policy but for the prefix, which is context and not trained on. With ``move`` there
-    is one cut, whose share begins in the middle and moves towards a pass rate of one half: by ``move`` up after a
-    visit on which fewer than half of the continuations succeeded, down where more did, within ``[low, high]``. With
-    ``given`` a problem of which nothing is kept begins from the solution that its task gives
-    (``metadata["solution"]``), until it has a success of its own.
+    After every step the stage stores the last success, as tokens, of each problem with a plain pass rate below one
+    half; above, the success is removed. When a problem comes up again and all its plain rollouts fail, ``prefixes``
+    prefixes of the success are drawn, each with a share of its tokens that is uniform in ``[low, high]``. ``n``
+    rollouts continue each prefix. They are on-policy except for the prefix, which is context and not trained on. With
+    ``move`` there is one prefix, whose share starts in the middle and moves towards a pass rate of one half. It rises
+    by ``move`` after a visit on which fewer than half of the continuations succeeded and falls if more did, within
+    ``[low, high]``. With ``given``, problems without a stored success use the task's own solution
+    (``metadata["solution"]``) until they have one.
 
-    A prefix is another problem, so its rollouts are to be compared among themselves: credit ``siblings_mean``. They
-    start where no rollout of this step was, and say nothing of the problem's pass rate.
+    A prefix defines a different problem, so its rollouts should be compared with each other: credit ``siblings_mean``.
+    They do not start from the plain prompt, so they do not estimate the problem's pass rate.
 
-    Degenerate cases: nothing kept, a success of fewer than two tokens, or a group that earlier stages excluded: nothing
-    is asked for; a prefix keeps at least one token and leaves at least one; unscorable rollouts are no failures, and
-    a problem of which none could be verified is not unsolved; cuts that coincide have one family of twice the size.
-    Successes with prefixes count, so that a problem may be led on by what it led to. Responses in which an environment
-    has spoken are not kept: it could not be brought back to where it was. A problem without a solution, or whose prompt
-    is not read as the beginning of prompt and solution (a chat format ends it), is helped by no given one: ``ungiven``.
-    The last 2,000 problems with a success are remembered.
+    Degenerate cases: without a stored success, with one of fewer than two tokens, and for groups that earlier stages
+    excluded, nothing is requested. A prefix keeps at least one token and leaves at least one. Unscorable rollouts are
+    not failures, and a problem without a verifiable rollout is not unsolved. Equal prefixes form one sibling set of
+    twice the size. Successes from prefixes are stored too, so later prefixes may come from continuations. Responses
+    with observations are not stored, because the environment's state could not be restored. ``ungiven`` counts problems
+    whose given solution cannot be used: the task has none, or the prompt's tokens do not begin those of prompt and
+    solution (a chat format ends the prompt). The last 2,000 problems with a success are remembered.
 
-    Source: Setlur et al. 2026, "PrefixRL", arXiv 2601.18795, of which only a summary could be read: three cuts between
-    0.4 and 0.8, groups of 8. Differences: there the successes come from rejection sampling before training, one for
-    each hard problem, and prefixed problems are always in the mix. ``given`` and ``move`` are after POPE (Qu et al.
-    2026, arXiv 2601.18779, of which only summaries could be read): there the shortest prefix of a solution that leads
-    to any success is looked for before training, and stands in the prompt, with the words to go on from it.
+    Source: Setlur et al. 2026, "PrefixRL", arXiv 2601.18795, of which only a summary could be read: three prefixes
+    between 0.4 and 0.8, groups of 8. Differences: there the successes come from rejection sampling before training, one
+    per hard problem, and prefixed problems are always in the training mix. ``given`` and ``move`` follow POPE (Qu et
+    al. 2026, arXiv 2601.18779, of which only summaries could be read). POPE searches, before training, for the shortest
+    prefix of a solution that leads to any success, and puts it in the prompt with an instruction to continue from it.
 
     Raises:
-        ValidationError: ``low`` is above ``high``, or there is more than one cut with ``move``.
+        ValidationError: ``low`` is above ``high``, or ``prefixes`` is above 1 with ``move``.
 
     >>> Prefixed().prefixes
     3
@@ -84,15 +84,15 @@ class Prefixed(Stage):
         if self.low > self.high:
             raise ValueError(f"low is {self.low}, above high, which is {self.high}")
         if self.move and self.prefixes > 1:
-            raise ValueError(f"prefixes is {self.prefixes}, but with move a problem has one cut: prefixes is to be 1")
+            raise ValueError(f"prefixes is {self.prefixes}, but move uses one prefix per problem: set prefixes to 1")
         return self
 
     def check(self, around: Surroundings) -> None:
         if not around.before:
-            raise ValueError("prefixed helps where plain rollouts fail, and as the first stage it finds none")
+            raise ValueError("prefixed needs plain rollouts and cannot be the first stage: put uniform before it")
         if around.turns:
             raise ValueError(
-                f"prefixed cannot bring the environments of {around.task} back to where an earlier step had them"
+                f"prefixed cannot restore the environments of {around.task} to their state at an earlier prefix"
             )
         around.refuse_stream(self.stream)
 
@@ -133,7 +133,7 @@ class Prefixed(Stage):
         return Counter(min(max(1, int(share * length)), length - 1) for share in shares)
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
-        for group in sorted(groups, key=lambda group: group.problem.id):  # so that their order leaves no trace
+        for group in sorted(groups, key=lambda group: group.problem.id):  # so that their order does not matter
             self._learn(group)
         return self._numbers | {"kept": float(len(self._kept))}
 
@@ -153,7 +153,7 @@ class Prefixed(Stage):
             self._kept[key] = before._replace(share=share)
 
     def _moved(self, success: _Success, group: Group) -> float:
-        """The share of the next prefix, after what came of the last one."""
+        """The share of the next prefix, from the outcomes of the last one."""
         continued = [r.success for r in evidence(group.rollouts) if r.parent == success.rollout]
         if not continued:
             return success.share
@@ -161,7 +161,7 @@ class Prefixed(Stage):
         return min(max(success.share - self.move * ((over > 0) - (over < 0)), self.low), self.high)
 
     def state_dict(self) -> dict[str, Any]:
-        """Of each problem the rollout, its tokens and the share, that of longest ago first."""
+        """The rollout, tokens and share of each problem, oldest first."""
         return {"kept": [[key, kept.rollout, list(kept.ids), kept.share] for key, kept in self._kept.items()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -169,7 +169,7 @@ class Prefixed(Stage):
 
 
 def _solution(problem: Problem, engine: Engine) -> Ids:
-    """The tokens of the solution that the task gives, behind those of the prompt; none if there are no such."""
+    """The tokens of the task's own solution after those of the prompt; empty if there are none."""
     text = problem.metadata.get("solution")
     if not isinstance(text, str):
         return np.zeros(0, np.int32)
@@ -178,5 +178,5 @@ def _solution(problem: Problem, engine: Engine) -> Ids:
 
 
 def _observed(rollouts: Sequence[Rollout]) -> bool:
-    """Whether an environment has spoken in any of them."""
+    """Whether any of the rollouts contains an observation."""
     return any(r.observations or r.trainable_T is not None for r in rollouts)

@@ -1,4 +1,4 @@
-"""Prioritised allocation: more rollouts where they narrow the estimate of a problem's success rate most (XRPO)."""
+"""Prioritised allocation (XRPO): more rollouts where they reduce the uncertainty of the pass rate most."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ Counts = NDArray[np.int64]
 
 
 def reduction(successes_P: Counts, n_P: Counts, confidence: float) -> Floats:
-    """What one more rollout takes off the half-width of the confidence interval of each problem's success rate.
+    """The decrease, by one more rollout, of the half-width of each problem's confidence interval of the pass rate.
 
     ``Δ(n) = h(n) - h(n + 1)``, ``h(n) = t s / sqrt(n)`` (Eqs. 1 and 2): ``t`` is the quantile ``(1 + confidence) / 2``
     of Student's distribution with ``n - 1`` degrees of freedom, ``s`` the sample standard deviation (``n - 1``) of the
-    outcomes 0 and 1, which is taken not to change. Zero where all outcomes are equal.
+    outcomes 0 and 1, assumed not to change. The reduction is 0 where all outcomes are equal.
 
-    Fewer than two rollouts have no spread, and an interval without an end: they count as two with ``s = 0.5``, but for
-    no more than the largest of the problems whose spread is known (decided; recipes draw two at least, of which
-    verifier errors may leave fewer, and two would then outweigh every problem that was verified more often).
+    With fewer than two rollouts ``s`` is undefined and the interval infinite. They count as two with ``s = 0.5``,
+    capped at the largest reduction of problems with known ``s`` (decided). Recipes sample at least two, but verifier
+    errors may leave fewer, and without the cap these would outweigh every problem with more verified rollouts.
 
     >>> reduction(np.array([2, 4, 1]), np.array([4, 4, 1]), confidence=0.95).round(3).tolist()
     [0.202, 0.0, 0.202]
@@ -50,7 +50,7 @@ def reduction(successes_P: Counts, n_P: Counts, confidence: float) -> Floats:
 
 
 def exploration_bonus(n_P: Counts, pulls: int, weight: float) -> Floats:
-    """``weight * sqrt(log(1 + pulls) / n)``, for problems that were tried little; none counts as one.
+    """``weight * sqrt(log(1 + pulls) / n)``, larger for problems with few rollouts; n = 0 counts as 1.
 
     >>> exploration_bonus(np.array([4]), pulls=32, weight=0.1).round(3).tolist()
     [0.093]
@@ -59,30 +59,31 @@ def exploration_bonus(n_P: Counts, pulls: int, weight: float) -> Floats:
 
 
 class Prioritise(Stage):
-    """Spends what is left of ``total`` rollouts a step, in ``rounds``, in proportion to each problem's priority.
+    """Spends the rest of ``total`` rollouts per step, in ``rounds``, in proportion to each problem's priority.
 
-    ``Π_q = Δ_q(n_q) + λ sqrt(log(1 + T) / n_q)`` (Eq. 3): :func:`reduction` plus :func:`exploration_bonus`. The rest
-    of the budget is split evenly over the rounds, earlier ones first where it does not divide; a round's share is
-    cut up by :func:`outrider.explore.apportion.apportion`, equal remainders by fewer rollouts, then by an order drawn
-    for the round. Priorities are estimated anew in each round, from all scorable rollouts of a problem that start at
-    its prompt (a branch says nothing of the success rate from there). With ``seed``, problems without a success so
-    far are asked with examples in front, see :class:`outrider.explore.seed.Seed`; who succeeds gets plain prompts from
-    the next round on. ``total`` counts every rollout of the step, those of earlier stages too, and is spent exactly.
+    ``Π_q = Δ_q(n_q) + λ sqrt(log(1 + T) / n_q)`` (Eq. 3): :func:`reduction` plus :func:`exploration_bonus`. The rest of
+    the budget is split evenly over the rounds; a remainder goes to earlier rounds.
+    :func:`outrider.explore.apportion.apportion` divides a round's share; ties go to problems with fewer rollouts, then
+    by a random order of the round. Priorities are re-estimated in each round, from all scorable rollouts of a problem
+    that start at its prompt (branches do not estimate the pass rate from the prompt). With ``seed``, problems without a
+    success so far get in-context examples (:class:`outrider.explore.seed.Seed`); after a success they get plain prompts
+    from the next round on. ``total`` counts every rollout of the step, including those of earlier stages, and is spent
+    exactly.
 
-    All outcomes equal: Δ is 0 and the bonus alone counts, so solved and unsolved problems rank equal; ``skip_solved``
-    leaves the solved out. If no problem has a priority, all get the same. Groups that an earlier stage has dropped get
-    nothing; if no problem is left, the budget stays unspent, which the metric ``unspent`` shows. Problems that were
-    tried and on all of whose rollouts the verifier failed get nothing either, which ``unscorable`` counts, unless that
-    is all of them: then everyone gets the same. Earlier stages whose share depends on what they find may use up the
-    budget or more in a step, which ``overdrawn`` shows. An empty batch asks for nothing. There is no floor: a problem
-    may get none (Appendix J reports 0 to 7 each).
+    Degenerate cases: where all outcomes of a problem are equal, Δ is 0 and only the bonus counts, so solved and
+    unsolved problems rank equal; ``skip_solved`` excludes solved ones. If all priorities are 0, all problems get the
+    same. Groups that an earlier stage dropped get nothing; if no problem is left, the budget stays unspent (metric
+    ``unspent``). Problems whose rollouts are all unscorable get nothing (counted by ``unscorable``), unless all
+    problems are: then all get the same. Earlier stages whose rollouts depend on outcomes may use up the budget or
+    exceed it (metric ``overdrawn``). An empty batch requests nothing. There is no minimum: a problem may get none
+    (Appendix J reports 0 to 7 each).
 
-    Decided where the paper is open: its alpha = 0.95 is a confidence *level*, since read literally the quantile is
-    0.525 and Δ drowns in the bonus; λ, which it does not give, is 0.1; T is the round's own budget, or with
-    ``cumulative`` all rollouts of the step after the round; of "the next rollout" and "in proportion", the latter.
-
-    ``effective_problems`` is ``(Σ n)^2 / Σ n^2``, ``weight_max`` the largest group over the mean: where every rollout
-    or token has the same weight in the loss, problems weigh by their share of rollouts, which depends on outcomes.
+    Decided where the paper is ambiguous: its alpha = 0.95 is a confidence *level*, since read literally the quantile is
+    0.525 and the bonus dominates Δ. λ, which the paper does not give, is 0.1. T is the round's own budget, or with
+    ``cumulative`` all rollouts of the step after the round. The paper has both "the next rollout" and "in proportion";
+    we use the latter. ``effective_problems`` is ``(Σ n)^2 / Σ n^2``, ``weight_max`` the largest group over the mean.
+    Where every rollout or token has the same weight in the loss, a problem's weight is its share of rollouts, which
+    depends on outcomes.
 
     Source: XRPO (arXiv 2510.06672), section 3.2, Algorithm 1.
 
@@ -111,12 +112,12 @@ class Prioritise(Stage):
         drawn = around.bounds
         if not around.before or drawn.first[0] == 1:
             raise ValueError(
-                "prioritise ranks problems by their rollouts so far: put uniform before it, at least 2 for each"
+                "prioritise ranks problems by their rollouts so far: put uniform before it, with n at least 2"
             )
         if drawn.fewest >= self.total:
             raise ValueError(
-                f"prioritise.total is {self.total} rollouts a step, but the stages before it draw {drawn.fewest} for "
-                f"{around.problems} problems, so none is left to allocate"
+                f"prioritise.total is {self.total} rollouts per step, but the stages before it sample {drawn.fewest} "
+                f"for {around.problems} problems, so none is left to allocate"
             )
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
@@ -146,7 +147,7 @@ class Prioritise(Stage):
         return self._requests(eligible, extra_P, view)
 
     def _eligible(self, groups: Sequence[Group]) -> list[Group]:
-        """Who may get more: not the dropped, nor, beside others, the unscorable; nor the solved if they are skipped."""
+        """Groups that may get more: not dropped, not unscorable (unless all are), and not solved if ``skip_solved``."""
         kept = [(g, outcome(g)) for g in groups if not g.dropped]
         unscorable = {g.id for g, found in kept if g.size and found == "unscorable"}
         self._counts["unscorable"] = len(unscorable)
@@ -179,14 +180,14 @@ class Prioritise(Stage):
     def _refuse_nothing_to_rank(self, groups: Sequence[Group]) -> None:
         if groups and not any(g.size for g in groups):
             raise UserError(
-                "prioritise ranks problems by their rollouts so far, and none has any yet: "
+                "prioritise ranks problems by their rollouts so far, but none has any: "
                 "put uniform before it in explore, with n at least 2"
             )
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
-        """Extra rollouts: in all, to problems that were unsolved or solved when they got them, most and share of none
-        for one problem; problems that got none since none of their rollouts could be verified; budget left over,
-        rollouts of earlier stages beyond it; then the weights and seeding's own."""
+        """Extra rollouts: in all, to problems unsolved or solved at that time, maximum per problem, and share of
+        problems without any. Then problems without a verifiable rollout, unspent budget, rollouts of earlier stages
+        beyond the budget, the weights, and the metrics of seeding."""
         names = ("extra_unsolved", "extra_solved", "unscorable", "unspent", "overdrawn")
         counts = {"extra": self._extra.total()} | {name: self._counts[name] for name in names}
         n_P = np.array([g.size for g in groups if g.size], np.float64)

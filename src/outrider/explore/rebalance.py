@@ -1,4 +1,4 @@
-"""Difficulty-adaptive second round (DARS): the fewer rollouts succeed, the more follow."""
+"""Difficulty-adaptive second pass (DARS): problems with a lower pass rate get more rollouts."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ Schedule = Literal["et", "hw"]
 
 
 class Rebalance(Stage):
-    r"""Raises the cumulative advantage of hard problems to that of a problem solved half of the time.
+    r"""Raises the cumulative advantage of hard problems to that of a problem with pass rate one half.
 
-    The advantages of ``N`` rollouts with accuracy ``a`` sum, in absolute value, to ``N S(a)``, where
-    ``S(a) = 2 a (1 - a)`` without and ``2 sqrt(a (1 - a))`` with division by the group's deviation (``std``).
-    A problem with ``a < 1/2`` gets as many rollouts more as bring its sum to ``N S(1/2)`` (``et``, equal treatment)
-    or to ``2 (1 - a) N S(1/2)`` (``hw``, hardness-weighted), but no more than ``n_max`` in all:
+    The advantages of ``N`` rollouts with accuracy ``a`` sum, in absolute value, to ``N S(a)``, where ``S(a) = 2 a (1 -
+    a)`` without and ``2 sqrt(a (1 - a))`` with division by the group's deviation (``std``). A problem with ``a < 1/2``
+    gets further rollouts until its sum is ``N S(1/2)`` (``et``, equal treatment) or ``2 (1 - a) N S(1/2)`` (``hw``,
+    hardness-weighted), up to ``n_max`` in all:
 
         extra = min(ceil((target - N S(a)) / S(a)), n_max - N)
 
     ``N`` and ``a`` are those of the scorable rollouts from the plain prompt that no stage has excluded; branches and
-    seeded rollouts say nothing of the pass rate. The cap counts unscorable ones too: they were paid for. All counts
-    are exact, by integer arithmetic.
+    seeded rollouts do not estimate the pass rate. The cap also counts unscorable rollouts, which cost the same. All
+    counts are exact (integer arithmetic).
 
     Over training, the cap can change linearly from ``n_max`` to ``n_max_end``, rounded to the nearest integer:
 
         cap = floor(n_max + (n_max_end - n_max) progress + 1/2)
 
-    With ``n_max_end`` at ``N`` a run ends as plain GRPO: from pass@k to pass@1, as the paper's appendix G.2 proposes
-    (it gives no formula; decided: linear in the share of the budget that is spent).
+    With ``n_max_end`` equal to ``N`` a run ends as plain GRPO: from pass@k to pass@1, as the paper's appendix G.2
+    proposes (without a formula; decided: linear in the share of the budget spent).
 
-    Degenerate cases: accuracy 0 counts as ``1/(2N)`` (decided, as in the released code), so a lone failed rollout
-    has accuracy 1/2 and gets nothing more; problems with ``a >= 1/2``, groups without rollouts and groups that are
-    ragged are ordinary; if no problem needs more, the stage requests nothing. The union is one group: combine it with a
-    loss that has no normaliser per group, which would cancel the re-weighting.
+    Degenerate cases: accuracy 0 counts as ``1/(2N)`` (decided, as in the released code), so a single failed rollout has
+    accuracy 1/2 and gets no more. Problems with ``a >= 1/2`` and groups without rollouts get no more, and groups may
+    differ in size. If no problem needs more, the stage requests nothing. Both passes form one group: combine it with a
+    loss without per-group normalisation, which would cancel the re-weighting.
 
     Differences: Eq. 7 prints ``2 (1 - x)`` where Eq. 8 and the released code have ``2 x = 2 (1 - a)``; the code's
     float32 accuracies can overshoot the ceiling by one. The paper has ``n_max`` 32, the scripts 64 for ``hw``.
 
     Raises:
-        UserError: every group is larger than the cap is, or comes to be.
+        UserError: every group is larger than the smaller of ``n_max`` and ``n_max_end``.
 
     Source: Yang et al. 2025, "Depth-Breadth Synergy in RLVR" (DARS), Eqs. 3 to 8, appendix F.1 for ``std``.
 
@@ -72,7 +72,7 @@ class Rebalance(Stage):
         if not around.before:
             raise ValueError("rebalance adds to a first pass: put uniform before it")
         if least < n:
-            raise ValueError(f"rebalance.n_max is {least}, below the {n} rollouts of the first pass, which count")
+            raise ValueError(f"rebalance.n_max is {least}, below the {n} rollouts of the first pass, which it includes")
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         return before.more((max(self.n_max, self.n_max_end or 0) - before.first[0]) * problems)
@@ -99,7 +99,7 @@ class Rebalance(Stage):
         return requests
 
     def cap(self, progress: float) -> int:
-        """The most rollouts of a problem when a share ``progress`` of the budget is spent."""
+        """The maximum rollouts of a problem after the share ``progress`` of the budget."""
         end = self.n_max if self.n_max_end is None else self.n_max_end
         return int(self.n_max + (end - self.n_max) * progress + 0.5)
 
@@ -112,13 +112,13 @@ class Rebalance(Stage):
         if sizes and min(sizes) > least:
             key = "n_max" if self.n_max == least else "n_max_end"
             raise UserError(
-                f"rebalance.{key} is {least}, but every problem has {min(sizes)} rollouts or more before rebalance "
-                f"begins; it counts those, so at least {min(sizes)} is needed"
+                f"rebalance.{key} is {least}, but every problem already has at least {min(sizes)} rollouts before "
+                f"rebalance, which count: set it to {min(sizes)} or more"
             )
 
 
 def rollouts_wanted(n: int, successes: int, schedule: Schedule, std: bool = False) -> int:
-    """Rollouts in all for a problem of which ``successes`` of ``n`` succeeded; ``n`` where no more are needed.
+    """Total rollouts for a problem with ``successes`` of ``n`` rollouts; ``n`` where no more are needed.
 
     With ``a = h / 2n``, where ``h = 2 successes`` (1 for none), the least ``t`` with ``t S(a) >= target`` has
 
@@ -144,6 +144,6 @@ def _root_up(square: int) -> int:
 
 
 def _first_size(group: Group) -> int:
-    """What the first pass cost, unscorable rollouts included."""
+    """The size of the first pass, unscorable rollouts included."""
     plain = [r for r in group.roots if r.stream == "main" and r.context.kind == "plain"]
-    return sum(r.context.trained != "excluded" for r in plain)  # all but the greedy yardstick
+    return sum(r.context.trained != "excluded" for r in plain)  # without the greedy rollout

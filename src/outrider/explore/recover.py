@@ -10,7 +10,7 @@ import numpy as np
 
 from outrider.arrays import Floats
 
-_COLD = 10  # outcomes that do not make a fit yet
+_COLD = 10  # maximum outcomes without a fit
 
 
 @dataclass
@@ -19,12 +19,13 @@ class Recoverability:
 
     .. math:: R(r) = \sigma(w r + b), \qquad r = t / T \in (0, 1)
 
-    Keeps the last ``memory`` outcomes, first in, first out, and is fitted anew to all of them by every ``learn``:
-    scikit-learn's ``LogisticRegression`` with its defaults (lbfgs, L2 with C = 1). While there are at most 10
-    outcomes, or all are alike, R = 1.
+    It stores the last ``memory`` outcomes, first in, first out. Every ``learn`` refits scikit-learn's
+    ``LogisticRegression`` with its defaults (lbfgs, L2 with C = 1) to all of them. With at most 10 outcomes, or if all
+    are equal, R = 1.
 
-    Source: DEEP-GRPO (arXiv 2602.14169) Eq. 3 and appendix C.3. The paper says "periodically" and no cold start; the
-    released code fits at every selection, in each of its processes by itself. Decided: once per step, one for the run.
+    Source: DEEP-GRPO (arXiv 2602.14169) Eq. 3 and appendix C.3. The paper says "periodically" and describes no cold
+    start; the released code fits at every selection, separately in each process. Decided: one fit per step, shared by
+    the run.
 
     >>> r = Recoverability(memory=100)
     >>> r.learn([0.1] * 6 + [0.9] * 6, [True] * 6 + [False] * 6)
@@ -39,18 +40,18 @@ class Recoverability:
     b: float | None = None
 
     def log_probability(self, ratios: Floats) -> Floats:
-        """log R at relative depths, float64; 0 while nothing is known."""
+        """log R at relative depths, float64; 0 before the first fit."""
         if self.w is None or self.b is None:
             return np.zeros(len(ratios))
         return -np.logaddexp(0.0, -(self.w * ratios + self.b))
 
     def learn(self, ratios: Sequence[float], recovered: Sequence[bool]) -> None:
-        """Remember outcomes, forget the oldest, fit again."""
+        """Add outcomes, remove the oldest, and refit."""
         self.ratios = [*self.ratios, *ratios][-self.memory :]
         self.recovered = [*self.recovered, *recovered][-self.memory :]
         self.w = self.b = None
         if len(self.ratios) > _COLD and len(set(self.recovered)) == 2:
-            # takes a second, and only this estimator needs it
+            # the import takes a second, and only this estimator needs it
             from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
 
             fit = LogisticRegression().fit(np.array(self.ratios)[:, None], np.array(self.recovered))

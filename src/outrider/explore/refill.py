@@ -1,4 +1,4 @@
-"""Dynamic sampling (DAPO): new problems until enough groups have something to compare."""
+"""Dynamic sampling (DAPO): sample new problems until enough groups are mixed."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from outrider.record import Group, SampleRequest, identity_seed
 
 
 class Refill(Stage):
-    """Samples new problems until ``target`` groups are mixed, and drops every group that is not.
+    """Samples new problems until ``target`` groups are mixed, and drops all other groups.
 
-    A group is mixed if among its scorable rollouts some succeed and some do not; the verdict decides, never a shaped
-    reward. With ``m`` of ``s`` groups mixed so far in the step, a round takes
+    A group is mixed if some of its scorable rollouts succeed and some fail, by verdict and never by shaped reward. With
+    ``m`` of ``s`` groups mixed so far in the step, a round takes
 
         min(ceil((target - m) / share), oversample * (target - m)),    share = (m + 1) / (s + 2)
 
-    new problems: the rule of succession, which is never 0, and a cap for when it is small. After ``attempts`` rounds
-    the step trains on what there is, and ``missing`` says how many groups short.
+    new problems, where ``share`` follows the rule of succession and is never 0; the second term caps the round when it
+    is small. After ``attempts`` rounds the step trains on the mixed groups it has, and ``missing`` counts the rest.
 
-    Reasons for being dropped: ``refill: solved``, ``refill: unsolved``, ``refill: truncated`` (unsolved, and every
-    rollout ran out of tokens), ``refill: unscorable`` (the verifier failed on all of them), ``refill: surplus`` (mixed,
-    beyond the target; which ones, a seeded draw decides, whatever the order they came in). They stay on record.
+    Reasons for dropping: ``refill: solved``, ``refill: unsolved``, ``refill: truncated`` (unsolved, and every rollout
+    was truncated), ``refill: unscorable`` (the verifier failed on every rollout), ``refill: surplus`` (mixed, beyond
+    the target, chosen by a seeded draw that does not depend on their order). Dropped groups stay in the records.
 
     Degenerate cases: verifier errors count as absent, so one success among errors is ``solved``; groups of one are
-    never mixed; groups that an earlier stage has excluded count as neither; an empty batch asks for nothing; if no
-    group is mixed, all are dropped and the step has no update; a task without further problems ends the rounds early.
+    never mixed; groups that an earlier stage excluded do not count; an empty batch requests nothing; if no group is
+    mixed, all are dropped and the step has no update; if the task has no further problems, the rounds end early.
 
-    Differences: the released scripts stop the run when the rounds are used up, and estimate nothing: they sample
-    three times the batch in each round.
+    Differences: the released scripts stop the run after the last round, and sample three times the batch in each round
+    without an estimate.
 
     Raises:
         UserError: no group has rollouts yet.
@@ -64,7 +64,9 @@ class Refill(Stage):
 
     def check(self, around: Surroundings) -> None:
         if not around.before:
-            raise ValueError("refill replaces groups that are not mixed, and as the first stage it finds none")
+            raise ValueError(
+                "refill replaces groups that are not mixed and cannot be the first stage: put uniform before it"
+            )
 
     def plan(self, view: View) -> list[SampleRequest]:
         if view.round == 0:
@@ -87,7 +89,7 @@ class Refill(Stage):
         return [SampleRequest(problem, n=n) for problem in taken]
 
     def problems(self, missing: int, mixed: int, sampled: int) -> int:
-        """New problems for the next round, when ``mixed`` of ``sampled`` groups were."""
+        """Number of new problems for the next round, if ``mixed`` of ``sampled`` groups are mixed."""
         return min(expected(missing, mixed, sampled), self.oversample * missing)
 
     def drop(self, groups: Sequence[Group]) -> dict[str, str]:
@@ -107,7 +109,7 @@ class Refill(Stage):
     def _begin(self, view: View) -> None:
         if view.groups and not any(group.size for group in view.groups):
             raise UserError(
-                "refill filters what an earlier stage has sampled, and no problem has rollouts yet: "
+                "refill filters groups of an earlier stage, but no problem has rollouts: "
                 "put uniform before it in explore"
             )
         self._began, self._seed = len(view.groups), view.seed
@@ -115,7 +117,7 @@ class Refill(Stage):
 
 
 def expected(missing: int, found: int, sampled: int) -> int:
-    """Problems that bring ``missing`` more, when ``found`` of ``sampled`` were: by the rule of succession, never none.
+    """Problems expected to yield ``missing`` more, if ``found`` of ``sampled`` did, by the rule of succession; never 0.
 
     >>> expected(6, 5, 10), expected(6, 0, 0), expected(0, 3, 4)
     (12, 12, 0)
@@ -124,12 +126,12 @@ def expected(missing: int, found: int, sampled: int) -> int:
 
 
 def live(groups: Sequence[Group]) -> list[Group]:
-    """Groups that have rollouts and that no earlier stage has excluded."""
+    """Groups with rollouts that no earlier stage has excluded."""
     return [group for group in groups if group.size and not group.dropped]
 
 
 def first_stage(group: Group) -> int:
-    """How many rollouts the first stage gave the problem."""
+    """Number of rollouts of the first stage."""
     return sum(r.stage == group.rollouts[0].stage for r in group.rollouts) if group.size else 0
 
 

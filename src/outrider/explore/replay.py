@@ -1,4 +1,4 @@
-"""Success replay: a problem that nothing solves is trained on its own last success once more."""
+"""Success replay: train again on a problem's last success where no rollout of the step solves it."""
 
 from __future__ import annotations
 
@@ -18,43 +18,46 @@ from outrider.explore.surroundings import Surroundings
 from outrider.explore.view import View
 from outrider.record import Group, Mode, Outcome, Rollout, SampleRequest, StopReason, Verdict
 
-MOST_TOKENS = 800_000  # at most seventy bytes of a checkpoint each, 56 MB: 195 of 4,096, or some five thousand of 160
+MOST_TOKENS = (
+    800_000  # at most 70 bytes of a checkpoint each, 56 MB: 195 responses of 4,096 tokens, or about 5,000 of 160
+)
 
 
 class _Success(NamedTuple):
-    """The last success of a problem, and the step that drew it."""
+    """The last success of a problem, and the step that sampled it."""
 
     step: int
     rollout: Rollout
 
 
 class Replay(Stage):
-    """The last success of a problem joins its group again where all plain rollouts of the step fail.
+    """Adds a problem's last success to its group where all plain rollouts of the step fail.
 
-    After every step the last plain success of each problem of which fewer than half of the plain rollouts succeeded is
-    kept, with its tokens and log-probabilities; one of a problem that is solved more often is let go. A group of
-    failures alone teaches nothing; with the success it does. Nothing is drawn, so a replay costs no generated tokens.
+    After every step the stage stores the last plain success, with tokens and log-probabilities, of each problem with a
+    plain pass rate below one half; above, the success is removed. A group of failures has no gradient; with the success
+    it has one. Nothing is sampled, so a replay costs no generated tokens.
 
-    It is off-policy: its old log-probabilities are those of the policy that drew it. Under ``clip: [0.2, 0.2]`` a token
-    of it that has become a fifth likelier has no gradient, and one that has become unlikelier counts by its ratio, so
-    that what was unlearnt is pulled back least. With ``objective.correction`` ``truncate`` and ``mask`` weigh it by the
-    ratio of policies instead; ``recompute``, and the surrogate ``likelihood``, take it as if it were drawn now.
+    A replay is off-policy: its old log-probabilities are those of the policy that sampled it. Under ``clip: [0.2,
+    0.2]`` a token whose probability rose by a fifth has no gradient. A token whose probability fell is weighted by its
+    ratio, so tokens that were unlearned most are restored least. ``objective.correction`` ``truncate`` and ``mask``
+    weight the replay by the ratio of policies instead. ``recompute``, and the surrogate ``likelihood``, treat it as if
+    it were sampled now.
 
-    A replayed rollout says nothing of the present policy: no pass rate, cost, stage or report counts it, and its
-    context in the records is ``replayed``, with the id that it had. It is trained on, so the learner's gauges
-    (``learn/…``, and those of a correction) are of it too. The stage stands last.
+    A replayed rollout is not a sample of the current policy: no pass rate, cost, stage or report counts it. Its context
+    in the records is ``replayed``, with its original id. It is trained on, so the learner's metrics (``learn/…``, and
+    those of a correction) include it. The stage comes last.
 
-    Degenerate cases: nothing kept, or a group without a plain rollout that could be verified: nothing is replayed, nor
-    in a group that an earlier stage excluded, so that behind ``refill``, which leaves the unsolved out, it has nothing
-    to do. Only successes that were drawn and might be trained on are kept, never replays, so that one is replayed again
-    and again and grows older; ``oldest`` puts an end to that. One that was drawn at another temperature or from another
-    prompt than this step's (a run may be resumed with such) is let go: ``outdated``. Responses in which an environment
-    has spoken are not kept. Of 800,000 tokens, prompts included, the last are remembered; ``forgotten`` counts those
-    that made room, too long ones among them.
+    Degenerate cases: without a stored success, or in a group without a verifiable plain rollout, nothing is replayed.
+    The same holds in groups that an earlier stage excluded, so after ``refill``, which drops unsolved groups, the stage
+    has no effect. Only sampled, trainable successes are stored, never replays, so the same success may be replayed
+    repeatedly; ``oldest`` limits its age. A success that was sampled at another temperature or from another prompt than
+    this step's, as after resuming with a changed recipe, is removed (``outdated``). Responses with observations are not
+    stored. The latest successes within 800,000 tokens, prompts included, are stored; ``forgotten`` counts removed ones,
+    including those that are too long.
 
-    Source: response reuse of AR3PO (Zhang et al. 2025, arXiv 2509.25808), of which the abstract alone could be had:
-    correct responses of a replay buffer where sampling finds none. How old they may be, how many join and how they are
-    corrected is ours.
+    Source: response reuse of AR3PO (Zhang et al. 2025, arXiv 2509.25808), of which only the abstract could be read:
+    correct responses from a replay buffer where sampling finds none. Decided here: their maximum age, how many are
+    added, and how they are corrected.
 
     >>> Replay().oldest is None
     True
@@ -64,18 +67,22 @@ class Replay(Stage):
     stream: str = Field("main", description="loss stream of replayed rollouts")
 
     _kept: dict[str, _Success] = PrivateAttr(default_factory=dict)
-    _steps: int = PrivateAttr(0)  # that were observed
+    _steps: int = PrivateAttr(0)  # number of observed steps
     _ages: list[int] = PrivateAttr(default_factory=list)
     _outdated: int = PrivateAttr(0)
 
     def check(self, around: Surroundings) -> None:
         if not around.before:
-            raise ValueError("replay helps where plain rollouts fail, and as the first stage it finds none")
+            raise ValueError("replay needs plain rollouts and cannot be the first stage: put uniform before it")
         if around.turns:
-            raise ValueError(f"replay keeps responses of one turn, and those of {around.task} have several")
+            raise ValueError(
+                f"replay supports single-turn responses only, but those of {around.task} have several turns"
+            )
         if around.after:
             name = type(around.after[0]).__name__.lower()
-            raise ValueError(f"replay stands last, or {name} behind it would take what it replays for this step's")
+            raise ValueError(
+                f"replay must be the last stage: {name} after it would treat replayed rollouts as this step's"
+            )
         around.refuse_stream(self.stream)
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
@@ -101,13 +108,13 @@ class Replay(Stage):
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         self._steps += 1
-        for group in sorted(groups, key=lambda group: group.problem.id):  # so that their order leaves no trace
+        for group in sorted(groups, key=lambda group: group.problem.id):  # so that their order does not matter
             rate, right = pass_rate(group), [r for r in first_pass(group) if r.success and trainable(r)]
-            found = [r for r in right if not r.observations]  # a stage used alone is never checked
+            found = [r for r in right if not r.observations]  # check() does not run for a stage that is used alone
             if rate is not None and rate >= 0.5:
                 self._kept.pop(group.problem.id, None)
             elif found:
-                # seconds are a clock, and a state has none; a reward is no stage's business
+                # a state holds no times; rewards are assigned later
                 kept = replace(found[-1], verdict=replace(_verdict(found[-1]), seconds=0.0), reward=None)
                 remember(self._kept, group.problem.id, _Success(self._steps, kept), MOST_TOKENS)  # each has one or more
         forgotten = self._make_room()
@@ -117,7 +124,7 @@ class Replay(Stage):
         return {name: float(number) for name, number in {**numbers, "forgotten": forgotten}.items()}
 
     def _make_room(self) -> int:
-        """Let go of the oldest successes beyond the memory, and say of how many."""
+        """Remove the oldest successes beyond ``MOST_TOKENS``; returns how many."""
         tokens, forgotten = sum(map(_tokens, self._kept.values())), 0
         while tokens > MOST_TOKENS:
             tokens -= _tokens(self._kept.pop(next(iter(self._kept))))
@@ -125,7 +132,7 @@ class Replay(Stage):
         return forgotten
 
     def state_dict(self) -> dict[str, Any]:
-        """Each success with its step, that of longest ago first, and the number of steps."""
+        """Each success with its step, oldest first, and the number of steps."""
         return {
             "steps": self._steps,
             "kept": [[success.step, _data(success.rollout)] for success in self._kept.values()],
@@ -142,7 +149,7 @@ def _tokens(success: _Success) -> int:
 
 
 def _alike(old: Rollout, new: Rollout) -> bool:
-    """Whether both were drawn in one mode from one prompt."""
+    """Whether both rollouts have the same sampling mode and the same prompt."""
     return old.mode == new.mode and np.array_equal(old.prompt_ids, new.prompt_ids)
 
 
@@ -152,7 +159,7 @@ def _verdict(rollout: Rollout) -> Verdict:
 
 
 def _data(rollout: Rollout) -> dict[str, Any]:
-    """What a plain success is made of, as plain data; numbers keep all their bits."""
+    """A plain success as JSON data; numbers keep all their bits."""
     verdict = _verdict(rollout)
     return {
         **{name: getattr(rollout, name) for name in _PLAIN},

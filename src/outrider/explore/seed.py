@@ -1,4 +1,4 @@
-"""In-context seeding: solved problems as examples in front of one that is not (XRPO)."""
+"""In-context seeding (XRPO): solved problems as examples in the prompt of an unsolved problem."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from outrider.record.normalised import normalised
 
 
 class ExemplarTemplate(Options):
-    r"""How examples and a question are written as one text; ``{{`` and ``}}`` stand for braces.
+    r"""Template that joins examples and a question into one prompt; ``{{`` and ``}}`` stand for braces.
 
-    The default is XRPO's (appendix C). The result takes the place of the question within the problem's prompt, so
-    that a chat format around it stays; see :func:`outrider.explore.corpus.question_of`.
+    The default is XRPO's (appendix C). The result replaces the question within the problem's prompt, so a chat format
+    around the question stays; see :func:`outrider.explore.corpus.question_of`.
 
     >>> plain = ExemplarTemplate(whole="{examples}{question}", example="{problem}{solution}\n")
     >>> plain.write("3 4>7:", [Exemplar("5 6>11:", "5+6=11")])
@@ -52,16 +52,17 @@ class ExemplarTemplate(Options):
         try:
             named = {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
         except ValueError as error:
-            raise ValueError(f"write {{{{ and }}}} for braces that name nothing ({error})") from error
+            raise ValueError(f"literal braces must be written as {{{{ and }}}} ({error})") from error
         allowed = needed | ({"number"} if info.field_name == "example" else set())
         if not needed <= named <= allowed:
             raise ValueError(
-                f"needs {_listed(needed)}, may have {_listed(allowed)}, and has {_listed(named) or 'none'}"
+                f"must contain {_listed(needed)}, may contain {_listed(allowed)}, but contains "
+                f"{_listed(named) or 'none'}"
             )
         return text
 
     def write(self, question: str, examples: Sequence[Exemplar], longest: int | None = None) -> str:
-        """The text; each solution is cut to its ``longest`` first characters."""
+        """The prompt text; each solution is truncated to its first ``longest`` characters."""
         written = [
             self.example.format(number=number, problem=entry.question, solution=entry.solution[:longest])
             for number, entry in enumerate(examples, 1)
@@ -70,7 +71,7 @@ class ExemplarTemplate(Options):
 
 
 class _Prompt(NamedTuple):
-    """A seeded prompt; without exemplars it is none, and the plain one is to be used."""
+    """A seeded prompt; without exemplars the plain prompt is used."""
 
     ids: Ids
     exemplars: tuple[str, ...] = ()
@@ -78,29 +79,29 @@ class _Prompt(NamedTuple):
 
 
 class Seed(Options):
-    """Puts the ``k`` nearest solved problems in front of a problem that has no success yet.
+    """Adds the ``k`` nearest solved problems as examples to the prompt of a problem without a success.
 
-    The corpus is what the run itself has solved: after each step the last success of every problem replaces its entry,
-    successes that examples helped to included (they are flagged). Success is the verdict; thoughts in
-    ``<think>…</think>`` are excluded. Nearest is by cosine of the questions, best first, the latest stored first among
-    equals; the problem itself is never its own example, under another id either, and no likeness is too small. What is
-    written is :class:`ExemplarTemplate`; if it has more than ``max_tokens`` tokens, or leaves the longest response no
-    room in the model's context, solutions are cut at their ends, all to the same length, and if even one character each
-    is too much, the last example is excluded. The question is never cut.
+    The corpus holds the problems that the run itself has solved. After each step the last success of every problem
+    replaces its entry, including seeded successes (they are flagged). Success is the verdict; ``<think>…</think>`` is
+    removed from solutions. Nearest is by cosine similarity of the questions, highest first; ties go to the latest
+    stored. A problem is never its own example, also not under another id, and there is no minimum similarity.
+    :class:`ExemplarTemplate` formats the prompt. If it has more than ``max_tokens`` tokens, or leaves no room in the
+    model's context for the longest response, all solutions are truncated to the same length. If even one character each
+    is too long, the last example is dropped. The question is never truncated.
 
-    Fewer than ``k`` solved problems: fewer examples. None, or none that fits: the plain prompt, counted as
-    ``unseeded``. A full corpus forgets the entry stored longest ago, counted as ``evicted``.
+    Degenerate cases: fewer than ``k`` solved problems give fewer examples. Without an example that fits, the plain
+    prompt is used (``unseeded``). A full corpus removes its oldest entry (``evicted``).
 
-    Difference: XRPO ranks the whole training set once, and of a problem's 64 nearest takes the first that are solved,
-    or none; a stream has no end to rank, so here the nearest of what is solved are taken, however far.
+    Difference: XRPO ranks the whole training set once, and takes the first solved ones among a problem's 64 nearest, or
+    none. A stream cannot be ranked as a whole, so here the nearest solved problems are taken at any distance.
 
-    Decided where XRPO is open: the corpus begins empty, or with a file (its "baseline-correct solutions"); thoughts
-    are excluded, as the lengths in its Table 9 suggest; a rollout is trained after the prompt it was drawn from
-    (``trained: as_generated``), which has ratio 1 but an objective with examples in it. ``original`` trains it after
-    the plain prompt, with the log-probabilities that it was drawn with as the old ones: the ratio begins at
-    ``pi(y | plain) / pi(y | seeded)``, which the surrogate's clip bounds for positive advantages and
-    ``objective.correction: truncate`` for all. Only weights of whole responses that nothing cuts make the mean gradient
-    that of the plain prompt. ``excluded`` leaves it to the baseline. Never used in evaluation: it asks no stage.
+    Decided where XRPO is ambiguous: the corpus starts empty, or from a file (its "baseline-correct solutions").
+    Thoughts are excluded, as the lengths in its Table 9 suggest. A rollout is trained after the prompt it was sampled
+    from (``trained: as_generated``); the ratio is then 1, but the objective includes the examples. ``original`` trains
+    it after the plain prompt, with the log-probabilities of sampling as the old ones. The ratio then starts at ``pi(y |
+    plain) / pi(y | seeded)``, which the surrogate's clip bounds for positive advantages and ``objective.correction:
+    truncate`` for all. Only untruncated weights of whole responses make the mean gradient that of the plain prompt.
+    ``excluded`` uses the rollout only in the baseline. Evaluation uses no stages, and therefore no seeding.
 
     Source: XRPO (arXiv 2510.06672), section 3.2 and appendix C.
 
@@ -132,13 +133,15 @@ class Seed(Options):
         if self.corpus is not None:
             entries = read_corpus(self.corpus)
             if len(entries) > self.capacity:
-                raise ValueError(f"{self.corpus} holds {len(entries)} solved problems, but capacity is {self.capacity}")
+                raise ValueError(
+                    f"{self.corpus} holds {len(entries)} solved problems, above capacity, which is {self.capacity}"
+                )
             for problem_id, entry in entries.items():
                 self._corpus.store(problem_id, entry)
         return self
 
     def seeded(self, requests: Sequence[SampleRequest], view: View) -> dict[str, SampleRequest]:
-        """The requests with examples in front, by problem id; those for which there are none stay as they are."""
+        """The requests with seeded prompts, by problem id; requests without examples stay as they are."""
         new = [r.problem for r in requests if r.problem.id not in self._prompts]
         if new and self._corpus.entries:
             for problem, nearest in zip(new, self._nearest(new), strict=True):
@@ -159,7 +162,7 @@ class Seed(Options):
 
     def _nearest(self, problems: Sequence[Problem]) -> list[list[str]]:
         """Ids of the ``k`` nearest entries for each problem, best first."""
-        ids = list(self._corpus.entries)[::-1]  # the latest first, so that a stable sort prefers it among equals
+        ids = list(self._corpus.entries)[::-1]  # the latest first, so that a stable sort prefers it in ties
         texts = [entry.question for entry in self._corpus.entries.values()][::-1]
         own = [normalised(text) for text in texts]
         cosines = self.embed.cosines([question_of(p) for p in problems], texts)
@@ -171,7 +174,7 @@ class Seed(Options):
         return found
 
     def _write(self, problem: Problem, nearest: Sequence[str], view: View) -> _Prompt:
-        """As many of the nearest examples as fit, their solutions cut as little as that takes."""
+        """The prompt with as many of the nearest examples as fit, and solutions truncated as little as possible."""
         question, room = question_of(problem), min(self.max_tokens, view.prompt_limit)
         for count in range(len(nearest), 0, -1):
             examples = [self._corpus.entries[key] for key in nearest[:count]]
@@ -181,15 +184,15 @@ class Seed(Options):
                 ids = view.engine.encode(replace(problem, prompt=problem.prompt.replace(question, text, 1)))
                 if len(ids) <= room:
                     return _Prompt(ids, tuple(nearest[:count]), longest < full)
-                excess = (len(ids) - room) * len(text) / len(ids)  # in characters, about
+                excess = (len(ids) - room) * len(text) / len(ids)  # approximate, in characters
                 longest = _shorter([len(entry.solution) for entry in examples], longest, excess)
         return _Prompt(np.zeros(0, np.int32))
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
-        """Take in what a step has solved.
+        """Store the solved problems of a step.
 
-        Numbers: rollouts with examples, without for want of any, with solutions cut, with fewer than k; problems solved
-        with examples alone; entries that gave way; entries, and those found with examples.
+        Metrics: rollouts with examples, without because there were none, with truncated solutions, with fewer than k;
+        problems solved only with examples; removed entries; entries, and those from seeded rollouts.
         """
         self._prompts.clear()
         evicted = self._corpus.learn(groups)
@@ -215,9 +218,9 @@ class Seed(Options):
 
 
 def _shorter(lengths: Sequence[int], longest: int, excess: float) -> int:
-    """The greatest limit on all lengths that takes ``excess`` off their sum, at least one less than ``longest``.
+    """The largest limit on all lengths that reduces their sum by ``excess``; at least one below ``longest``.
 
-    The excess is an estimate, so 1 is tried before giving up at 0.
+    The excess is an estimate, so 1 is tried before 0.
 
     >>> _shorter([10, 4], 10, 3.0), _shorter([10, 4], 10, 8.0), _shorter([5], 3, 0.0), _shorter([5], 3, 9.0)
     (7, 3, 2, 1)

@@ -1,4 +1,4 @@
-"""Segmenters: where a response may be cut, and which of the cuts a branch may start from."""
+"""Segmenters: where a response may be cut, and at which cuts a branch may start."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Mark = Annotated[str, Field(min_length=1)]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SegmentedRollout:
-    """A rollout that may be branched. Positions count response tokens: cutting at ``t`` keeps ``response_ids[:t]``.
+    """A rollout that may be branched. Positions count response tokens: a cut at ``t`` keeps ``response_ids[:t]``.
 
     Attributes:
-        rollout: whose whole path, prefix included, is cut.
-        bounds: where segments end, ascending, each in ``0 < t < T``: the ends of a response are no cuts.
+        rollout: the rollout; its whole path, prefix included, is cut.
+        bounds: ends of segments, ascending, each in ``0 < t < T``: the ends of a response are not cuts.
         candidates: the bounds at which a branch may start; see :meth:`Segmenter.chain`.
     """
 
@@ -42,25 +42,25 @@ class SegmentedRollout:
 
 
 class Segmenter(Options):
-    """Cuts a response into segments. Positions are of tokens; nothing is decoded to be encoded again."""
+    """Cuts a response into segments. Positions are tokens; text is never decoded and re-encoded."""
 
     answer_marks: list[Mark] = Field([], description="texts such as \\boxed or ####; no branch starts after one")
 
     def bounds(self, token_texts: Sequence[str], sampled_T: NDArray[np.bool_]) -> list[int]:
-        """Where segments end, each in ``0 < t < T``, ascending.
+        """Ends of segments, each in ``0 < t < T``, ascending.
 
         Args:
-            token_texts: the text of each response token; empty unless it ``requires`` texts.
+            token_texts: the text of each response token; empty unless the segmenter ``requires`` texts.
             sampled_T: False for tokens that were observed.
         """
         raise NotImplementedError
 
     def check(self, around: Surroundings) -> None:
-        """Refuse, when a recipe is read, a setting in which it would never cut. Raises ValueError."""
+        """Raise ValueError, when a recipe is read, for settings in which the segmenter would never cut."""
 
     @property
     def requires(self) -> Needs:
-        """``texts`` where the text of the tokens is needed."""
+        """``texts`` if the text of the tokens is needed."""
         return frozenset({"texts"}) if self.answer_marks else NOTHING
 
     def chain(
@@ -68,16 +68,15 @@ class Segmenter(Options):
     ) -> SegmentedRollout:
         """The rollout with its cuts. A bound ``t`` is a candidate if
 
-        - it lies behind the rollout's own branch point: what comes before belongs to the parent;
-        - the token at ``t`` was sampled: a branch must not write what the environment says;
-        - ``response_ids[:t]`` holds no whole answer mark: a path with two answers can hardly succeed;
+        - it lies after the rollout's own branch point: earlier tokens belong to the parent;
+        - the token at ``t`` was sampled: a branch must not write observations;
+        - ``response_ids[:t]`` contains no complete answer mark: a path with two answers rarely succeeds;
         - it is not ``taken``: a pivot is branched in one round only.
 
-        The prefix is proper, and a proper prefix of a response that fit leaves room for at least one token, whatever
-        the sampler's limits are.
+        The prefix is proper, so within the sampler's limits at least one more token fits.
 
         Args:
-            relatives: the rollouts of the group by id, for what was observed on the way.
+            relatives: the rollouts of the group by id, for the observations on the path.
         """
         sampled_T = sampled(rollout, relatives)
         token_texts = engine.token_texts(rollout.response_ids) if "texts" in self.requires else []
@@ -101,8 +100,8 @@ class Chunk(Segmenter):
     def check(self, around: Surroundings) -> None:
         if self.tokens >= around.max_tokens:
             raise ValueError(
-                f"cuts responses every {self.tokens} tokens, but none is longer than {around.max_tokens} "
-                "(sample.max_tokens), so nothing would ever be cut"
+                f"cuts responses every {self.tokens} tokens, but responses have at most {around.max_tokens} "
+                "(sample.max_tokens), so none would ever be cut"
             )
 
     def bounds(self, token_texts: Sequence[str], sampled_T: NDArray[np.bool_]) -> list[int]:
@@ -110,12 +109,12 @@ class Chunk(Segmenter):
 
 
 class Delimiter(Segmenter):
-    """A segment ends with the token that completes one of ``marks``, whatever else the token holds.
+    """A segment ends with the token that completes one of ``marks``, whatever else the token contains.
 
-    Marks are looked for in the joined text of the tokens, from left to right, the longest first, without overlap. So
-    ``".\\n"`` as one token ends a sentence, which the released code of DEEP-GRPO misses (it compares ids with the one
-    of "."), and a blank line of two tokens is found too. A response without a mark is one segment; AttnRL's second
-    attempts there (lines, then tokens) are excluded. Source: DEEP-GRPO (arXiv 2602.14169) section 4.1.
+    Marks are searched in the joined text of the tokens, from left to right, the longest first, without overlap. So
+    ``".\\n"`` as one token ends a sentence, which the released code of DEEP-GRPO misses (it compares token ids with
+    that of "."). A blank line of two tokens is found too. A response without a mark is one segment; AttnRL's fallbacks
+    (lines, then tokens) are not implemented. Source: DEEP-GRPO (arXiv 2602.14169) section 4.1.
 
     >>> Delimiter(marks=["."]).bounds(["a", ".\\n", "b", ".", "c"], np.ones(5, bool))
     [2, 4]
@@ -132,7 +131,7 @@ class Delimiter(Segmenter):
 
 
 class Turns(Segmenter):
-    """Where an observation ends and the policy goes on: the turns of an agent. A single turn is one segment.
+    """Segments end where an observation ends and the policy continues: an agent's turns. A single turn is one segment.
 
     Source: DEEP-GRPO (arXiv 2602.14169) section 4.1, Think-Action-Observation steps; Tree-GRPO's nodes.
 
@@ -143,8 +142,8 @@ class Turns(Segmenter):
     def check(self, around: Surroundings) -> None:
         if not around.turns:
             raise ValueError(
-                f"cuts rollouts at their turns, but in task {around.task!r} they are single turns; give it another "
-                "segment, chunk or delimiter"
+                f"cuts rollouts at their turns, but task {around.task!r} has single-turn rollouts: use another "
+                "segmenter, chunk or delimiter"
             )
 
     def bounds(self, token_texts: Sequence[str], sampled_T: NDArray[np.bool_]) -> list[int]:
@@ -155,7 +154,7 @@ SEGMENTERS: dict[str, type[Segmenter]] = {"chunk": Chunk, "delimiter": Delimiter
 
 
 def _ends(token_texts: Sequence[str], marks: Sequence[str]) -> list[int]:
-    """How many tokens it takes to complete each occurrence of a mark, ascending."""
+    """The number of tokens up to the end of each occurrence of a mark, ascending."""
     pattern = "|".join(re.escape(mark) for mark in sorted(marks, key=len, reverse=True))
     characters = np.cumsum([len(text) for text in token_texts])
     ends = [match.end() for match in re.finditer(pattern, "".join(token_texts))]

@@ -1,4 +1,4 @@
-"""Rules that a response has to pass before it is imitated."""
+"""Filter of responses for rejection fine-tuning."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from outrider.texts import first_box_end, redundancy
 
 
 class Sift(Stage):
-    """Leaves out every response that is not fit to be imitated, right or wrong, with the first reason that holds:
+    """Drops responses that are unfit for imitation, correct or not, with the first reason that applies:
 
     * ``unscorable``: the verifier failed, or hung;
-    * ``no answer``: it found none in it;
+    * ``no answer``: the verifier found no answer;
     * ``no digit``;
-    * ``repetitive``: of its 3-grams of words, a share above ``redundancy`` repeats an earlier one. Fewer than 50 say
-      nothing.
+    * ``repetitive``: the share of its word 3-grams that repeat an earlier one is above ``redundancy``. With fewer than
+      50 3-grams the rule does not apply.
 
-    What stands behind the first box is not looked at: it is not imitated (``until_box``).
+    Text after the first box is ignored, since it is not imitated (``until_box``).
 
-    It asks for no rollouts. What is excluded stays on record, counts in baselines, and costs what it cost.
+    The stage requests no rollouts. Dropped responses stay in the records and in baselines, and their tokens count.
 
     Source: the filters of rejection fine-tuning, STILL report, arXiv 2508.07534, section 4.4.1, which does not define
-    its redundancy (:func:`outrider.texts.redundancy`). Its fourth rule, that nothing behind the first answer is
-    imitated, is the shaper ``until_box``.
+    its redundancy (:func:`outrider.texts.redundancy`). Its fourth rule, not to imitate text after the first answer, is
+    the shaper ``until_box``.
     """
 
     digit: bool = Field(True, description="only responses that contain a digit")

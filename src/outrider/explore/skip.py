@@ -1,4 +1,4 @@
-"""An across-epoch curriculum (after GRESO): problems that taught nothing lately come up less often."""
+"""A curriculum across epochs (after GRESO): problems with unanimous recent visits are sampled less often."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from outrider.record import Group, Problem, SampleRequest, identity_seed
 
 @dataclass(slots=True)
 class _Streak:
-    """The last visits of a problem: how it ended each time, how often in a row, and what the draws depend on."""
+    """A problem's latest visits: their common outcome, how many in a row, and the inputs of the random draws."""
 
     solved: bool
     visits: int
@@ -26,31 +26,30 @@ class _Streak:
     offers: int = 0
 
     def drawn(self) -> float:
-        """A number in [0, 1), another one every time the problem comes up."""
+        """A pseudo-random number in [0, 1), a new one each time the problem comes up."""
         self.offers += 1
         return identity_seed(self.seed, "skip", self.offers) / 2**63
 
 
 class Skip(PlansAhead, Stage):
-    """Refuses a problem, when it comes up again, with a probability that grows with its unanimous visits in a row.
+    """Refuses a problem with a probability that grows with the number of consecutive unanimous visits.
 
-    After ``z`` visits in a row that all ended solved, or all unsolved, a problem is taken with probability
+    After ``z`` consecutive visits that were all solved, or all unsolved, a problem is accepted with probability
 
         max(keep ** z, floor)
 
-    and with certainty if it is new or its last visit was mixed. It asks for no rollouts: it stands anywhere among the
-    stages and decides which problems a step begins with, and which ones refill gets. The floor keeps every pool
-    open: a problem is expected back within ``1 / floor`` epochs however often it failed.
+    and always if it is new or its last visit was mixed. The stage requests no rollouts. It can stand anywhere among the
+    stages and filters the problems that a step begins with and those that refill takes. With the floor, every problem
+    is expected back within ``1 / floor`` epochs, however often it failed.
 
-    A visit ends solved or unsolved if all its scorable rollouts agree, those from branches and seeded prompts
-    included: where these find a solution the problem teaches. Degenerate cases: a visit with fewer than two scorable
-    rollouts shows no agreement and changes nothing; a change from unsolved to solved starts a new row. The draw
-    depends on the run's seed, the problem, its last visit and how often it came up since. The last 100,000 problems
-    with such a row are remembered.
+    A visit is solved or unsolved if all its scorable rollouts agree, including those from branches and seeded prompts:
+    if these find a solution, the problem has a gradient. Degenerate cases: a visit with fewer than two scorable
+    rollouts changes nothing; a change from unsolved to solved starts a new count. The draw depends on the run's seed,
+    the problem, its last visit and how often it came up since. The last 100,000 problems with a count are remembered.
 
-    Differences (GRESO, arXiv 2506.02177): there the base probability adapts, for easy and hard problems apart, to a
-    target share of groups without variance, and the batch grows to make up for them; here it is a constant with a
-    floor, and refill makes up.
+    Differences (GRESO, arXiv 2506.02177): there the base probability adapts, separately for easy and hard problems, to
+    a target share of groups without variance, and the batch grows to replace them. Here the probability is a constant
+    with a floor, and refill replaces groups.
 
     >>> Skip().chance(0), Skip().chance(2), Skip().chance(9)
     (1.0, 0.25, 0.1)
@@ -71,7 +70,7 @@ class Skip(PlansAhead, Stage):
         return []
 
     def chance(self, visits: int) -> float:
-        """The probability of being taken after so many unanimous visits in a row."""
+        """The acceptance probability after ``visits`` consecutive unanimous visits."""
         return max(self.keep**visits, self.floor)
 
     def admits(self, problem: Problem, step: int) -> bool:
@@ -106,7 +105,7 @@ class Skip(PlansAhead, Stage):
         remember(self._streaks, key, _Streak(solved, visits, seed=group.rollouts[0].seed))
 
     def state_dict(self) -> dict[str, Any]:
-        """Per problem, longest ago first: how its visits ended, how many in a row, the seed, how often it came up."""
+        """Per problem, oldest first: outcome of its visits, how many in a row, the seed, and how often it came up."""
         return {"streaks": [[key, *astuple(streak)] for key, streak in self._streaks.items()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

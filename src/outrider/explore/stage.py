@@ -1,4 +1,4 @@
-"""The contract of a stage: which rollouts to sample next, given those there are."""
+"""The contract of a stage, which plans the next rollouts from those of the step so far."""
 
 from __future__ import annotations
 
@@ -13,48 +13,48 @@ from outrider.record import Group, Problem, SampleRequest
 
 
 class Stage(Options):
-    """One way of spending the rollout budget. Fields are the recipe's options; state lives in ``PrivateAttr``.
+    """A way of spending the rollout budget. Fields are the recipe's options; state is in ``PrivateAttr``.
 
-    Only ``plan`` has to be written. The explorer calls ``plan`` with ``round`` 0, 1, 2, … and has each answer sampled
-    and verified, until the answer is empty; then the stage may ``drop`` groups or rollouts, and the next stage begins.
-    After the last stage every stage sees the finished groups through ``observe``. All of this happens in one process of
-    a run.
+    Only ``plan`` is required. The explorer calls ``plan`` with ``round`` 0, 1, 2, … and has each answer sampled and
+    verified, until the answer is empty. Then the stage may ``drop`` groups or rollouts, and the next stage begins.
+    After the last stage, ``observe`` of every stage gets the finished groups. All of this happens in one process of a
+    run.
 
-    A stage may have more methods, each a contract of its own: :class:`outrider.explore.bounds.BoundedStage`,
+    A stage may have further methods, each with its own contract: :class:`outrider.explore.bounds.BoundedStage`,
     :class:`AdmittingStage`, :class:`PreparedStage`, :class:`PredictingStage`; and it may promise that it
     :class:`PlansAhead`.
     """
 
     @property
     def requires(self) -> Needs:
-        """What it needs that not every engine gives."""
+        """Optional engine features that the stage needs."""
         return NOTHING
 
     def plan(self, view: View) -> list[SampleRequest]:
-        """The next rollouts; none ends the stage's turn."""
+        """The next rollouts; an empty list ends the stage."""
         raise NotImplementedError
 
     def check(self, around: Surroundings) -> None:
-        """Refuse, when a recipe is read, surroundings that it cannot work in.
+        """Refuse, when a recipe is read, surroundings in which the stage cannot work.
 
         Raises:
-            ValueError: one sentence.
+            ValueError: what is wrong, in one sentence.
         """
 
     def drop(self, groups: Sequence[Group]) -> Mapping[str, str]:
-        """What is not to be trained on: the id of a group, or of a single rollout, to the reason. It stays on record,
-        and its tokens count."""
+        """Exclusions from training: a map from the id of a group, or of a rollout, to the reason. Dropped rollouts stay
+        in the records, and their tokens count."""
         return {}
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
-        """Learn from the finished groups of a step, and give its numbers for the metrics, the same names every step.
+        """Learn from the finished groups of a step, and return the stage's metrics, with the same names every step.
 
         Tokens, rollouts and successes of each stage are counted by the trainer.
         """
         return {}
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that ``load_state_dict`` needs to plan as if never interrupted; plain JSON data."""
+        """All state needed to resume, as JSON data."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -64,10 +64,10 @@ class Stage(Options):
 
 @runtime_checkable
 class PreparedStage(Protocol):
-    """A stage that loads something, once and before anything is sampled."""
+    """A stage that loads models or files once, before sampling starts."""
 
     def prepare(self) -> None:
-        """Load what is needed.
+        """Load the stage's models and files.
 
         Raises:
             UserError: a package, model or file is missing.
@@ -77,28 +77,28 @@ class PreparedStage(Protocol):
 
 @runtime_checkable
 class AdmittingStage(Protocol):
-    """A stage that chooses among the problems that come up."""
+    """A stage that filters the problems that come up."""
 
     def admits(self, problem: Problem, step: int) -> bool:
-        """Whether a problem may be taken into this step; one that is refused is passed over."""
+        """Whether a problem may be taken into this step; a refused problem is skipped."""
         ...
 
 
 @runtime_checkable
 class PredictingStage(Protocol):
-    """A stage that expects a pass rate of each problem."""
+    """A stage that predicts a pass rate for each problem."""
 
     def predicted(self, problem: Problem) -> float | None:
-        """The pass rate that the earlier steps let it expect, from 0 to 1; None while it expects none.
+        """The predicted pass rate from earlier steps, from 0 to 1; None without a prediction.
 
-        Asked of every problem of a step before ``observe``, and kept beside the problem's rollouts.
+        Called for every problem of a step before ``observe``, and stored with the problem's rollouts.
         """
         ...
 
 
 class PlansAhead:
-    """Promised by a stage that decides all of a step before a rollout of it is drawn, and from plain prompts.
+    """Marks a stage that plans the whole step before sampling any of its rollouts, and only from plain prompts.
 
-    Credit that states a goal asks for it: with more rollouts where some failed, or without those that did, its estimate
-    is one of another goal. Loss streams are not distinguished.
+    Credit with a stated goal requires this property: if the number of rollouts depends on outcomes, or failures are
+    dropped, the credit estimates the gradient of another goal. Loss streams are not distinguished.
     """

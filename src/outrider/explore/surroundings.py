@@ -10,16 +10,16 @@ from outrider.explore.bounds import Bounds, bounds_after
 
 
 class Surroundings(NamedTuple):
-    """The recipe around a stage, as far as a stage has to agree with it.
+    """The parts of the recipe that a stage has to be consistent with.
 
     Attributes:
         before: the stages before it, in order.
-        problems: with which a step begins.
-        max_tokens: of a response.
+        problems: number of problems that a step begins with.
+        max_tokens: maximum tokens of a response.
         streams: the loss streams that have a credit chain.
-        task: its name.
-        turns: whether its rollouts have turns.
-        after: the stages behind it.
+        task: name of the task.
+        turns: whether the task's rollouts have several turns.
+        after: the stages after it, in order.
         goal: k of the pass@k objective, if the credit of stream ``main`` has one.
     """
 
@@ -34,26 +34,26 @@ class Surroundings(NamedTuple):
 
     @property
     def bounds(self) -> Bounds:
-        """Bounds of the step when the turn of the stage comes."""
+        """Bounds of the step before this stage."""
         return bounds_after(self.before, self.problems)
 
     def refuse_limit(self, max_tokens: int) -> None:
-        """Raise ValueError where responses have another limit than the one that a stage goes by."""
+        """Raise ValueError if the stage assumes another response limit than ``sample.max_tokens``."""
         if max_tokens != self.max_tokens:
             raise ValueError(
                 f"assumes responses of at most {max_tokens} tokens, but sample.max_tokens is {self.max_tokens}"
             )
 
     def refuse_drawn(self) -> None:
-        """Raise ValueError where a stage that draws for problems without rollouts would find none."""
+        """Raise ValueError if a stage that samples for problems without rollouts would find none."""
         if fewest := self.bounds.first[0]:
             raise ValueError(
-                f"finds problems that have {fewest} rollouts or more and would draw nothing: it stands in the place of "
-                "uniform, so take out the one before it"
+                f"samples only for problems without rollouts, but each already has at least {fewest}: it comes in "
+                "place of uniform, so remove the stage before it"
             )
 
     def refuse_stream(self, stream: str) -> None:
-        """Raise ValueError where the rollouts of a stage would get no credit."""
+        """Raise ValueError if the stage's rollouts would get no credit."""
         if stream not in self.streams:
             hint = nearest(stream, self.streams)
-            raise ValueError(f"draws for the loss stream {stream!r}, which has no chain in credit ({hint})")
+            raise ValueError(f"samples for the loss stream {stream!r}, which has no chain in credit ({hint})")

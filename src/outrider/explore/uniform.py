@@ -11,10 +11,10 @@ from outrider.record import SampleRequest
 
 
 class Uniform(PlansAhead, Stage):
-    """``n`` rollouts of every problem, from its plain prompt, in one round.
+    """``n`` rollouts per problem, from its plain prompt, in one round.
 
-    The allocation of GRPO (Shao et al. 2024, arXiv 2402.03300) and of every method's first stage. An empty batch
-    asks for nothing; a problem that has rollouts already gets no more.
+    The allocation of GRPO (Shao et al. 2024, arXiv 2402.03300) and the first stage of most methods. Degenerate cases:
+    an empty batch requests nothing; a problem that already has rollouts gets no more.
 
     >>> Uniform(n=4)
     Uniform(n=4)

@@ -1,4 +1,4 @@
-"""What a stage sees when it plans: the step so far, and what it may ask of the run."""
+"""The view of a stage when it plans: the step so far, and access to the policy and the problems."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from outrider.record import Group, Ids, Problem, Rollout
 
 
 class Engine(Protocol):
-    """The policy and its tokenizer, as far as stages may use them. Stages ask for nothing that they do not need."""
+    """The parts of the policy and its tokenizer that stages may use. A stage calls only what it needs."""
 
     def encode(self, problem: Problem) -> Ids:
-        """A problem's plain prompt as token ids; a seeded prompt is a problem with another ``prompt``."""
+        """The token ids of a problem's prompt; a seeded prompt is a problem with another ``prompt``."""
         ...
 
     def token_texts(self, ids: Ids) -> list[str]:
-        """The text of each token on its own: where sentences and steps end."""
+        """The text of each token, to find the ends of sentences and steps."""
         ...
 
     def attention(self, rollout: Rollout, starts: Sequence[int]) -> NDArray[np.float64]:
-        """Mean attention between the steps of a response, ``[layers * heads, steps, steps]``: row queries column.
+        """Mean attention between the steps of a response, ``[layers * heads, steps, steps]``; rows attend to columns.
 
         ``starts``: first response token of each step, ascending, the first 0. One forward pass of the policy.
         """
         ...
 
     def branching(self, rollouts: Sequence[Rollout], mass: float) -> list[NDArray[np.int32]]:
-        """At each sampled token of each rollout, the fewest tokens that hold a probability of at least ``mass``, at
-        temperature 1. A forward pass of the policy."""
+        """The branching factor at each sampled token of each rollout: the smallest number of tokens with a total
+        probability of at least ``mass``, at temperature 1. One forward pass of the policy."""
         ...
 
 
@@ -41,15 +41,15 @@ class View:
     """The argument of :meth:`outrider.explore.Stage.plan`.
 
     Attributes:
-        groups: all groups of the step so far, the new problems' too, in the order in which they joined.
-        step: counts from 1.
-        round: how often this stage has been asked before in this step.
-        progress: share of the run's budget that was spent before the step, in [0, 1).
-        take: ``take(n)`` gives the next ``n`` training problems that are in no group of the step, fewer where
-            there are no others.
+        groups: all groups of the step so far, including those of new problems, in order of joining.
+        step: the step, from 1.
+        round: number of earlier calls of ``plan`` of this stage in this step.
+        progress: share of the run's budget spent before the step, in [0, 1).
+        take: ``take(n)`` returns the next ``n`` training problems without a group in the step, or fewer if there are no
+            others.
         engine: see :class:`Engine`.
         seed: the run's master seed; a stage draws with ``identity_seed(view.seed, "name", view.step, …)``.
-        prompt_limit: most tokens of a prompt that leave room for the longest response in the model's context.
+        prompt_limit: maximum prompt tokens that leave room for the longest response in the model's context.
     """
 
     groups: Sequence[Group]

@@ -1,4 +1,4 @@
-"""Allocation by predicted variance (VIP): what is known of like problems says how many rollouts a problem needs."""
+"""Allocation by predicted variance (VIP): pass rates are predicted from similar problems."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ from outrider.record import Group, Problem
 
 Estimator = Literal["rloo", "dr_grpo"]
 MOST_TEXTS = 10_000
-RESOLVED = 1e-4  # of the largest eigenvalue: what is smaller tells like questions apart by their rounding
-LEAST: dict[Estimator, int] = {"rloo": 2, "dr_grpo": 3}  # from here on one rollout more takes off less than the last
+RESOLVED = 1e-4  # share of the largest eigenvalue; smaller ones separate similar questions by rounding errors
+LEAST: dict[Estimator, int] = {
+    "rloo": 2,
+    "dr_grpo": 3,
+}  # from here on each further rollout reduces the variance less than the last one
 
 
 def variance(n: int, p: float, estimator: Estimator) -> float:
-    """Of a problem's gradient from ``n`` rollouts, up to a factor that all problems share: ``p (1 - p) f(n)``.
+    """Variance of a problem's gradient from ``n`` rollouts, up to a common factor: ``p (1 - p) f(n)``.
 
-    ``f`` is ``1 / (n - 1)`` where the baseline is the mean of the others, and ``(n - 1) / n^2`` where it is the mean of
-    the group (theorems 5.2 and 5.1, which take scores to be independent of rewards).
+    ``f`` is ``1 / (n - 1)`` if the baseline is the mean of the others, and ``(n - 1) / n^2`` if it is the group mean
+    (theorems 5.2 and 5.1, which assume that scores are independent of rewards).
 
     >>> variance(3, 0.5, "rloo"), variance(4, 0.5, "dr_grpo")
     (0.125, 0.046875)
@@ -37,30 +40,32 @@ def variance(n: int, p: float, estimator: Estimator) -> float:
 
 
 class Vip(Allocation):
-    """``n`` rollouts per problem on average, to where they take most off the sum of gradient variances.
+    """``n`` rollouts per problem on average, allocated to minimise the sum of gradient variances.
 
-    The pass rate of a problem is predicted from its question before anything is drawn: ``p(x) = sigmoid(g(x))``, where
-    ``g`` is a Gaussian process with mean 0 and kernel ``K(x, y) = exp(-(1 - cos(x, y)) / bandwidth^2)``, the RBF of
-    vectors of length 1. After a step with questions ``B`` and pass rates ``r``, cut to ``[epsilon, 1 - epsilon]``,
+    The pass rate of a problem is predicted from its question before sampling: ``p(x) = sigmoid(g(x))``, where ``g`` is
+    a Gaussian process with mean 0 and kernel ``K(x, y) = exp(-(1 - cos(x, y)) / bandwidth^2)``, the RBF of vectors of
+    length 1. After a step with questions ``B`` and pass rates ``r``, clipped to ``[epsilon, 1 - epsilon]``,
 
         g <- g + K(., B) K(B, B)^-1 (logit r - g(B)),
 
-    which keeps ``K`` as it is, so that the policy may move on. ``n`` times the number of problems is then spent
-    exactly, one rollout after another to where ``variance(n, p) - variance(n + 1, p)`` is largest, from ``min_n`` up
-    to ``max_n``: gains fall with ``n``, so no allocation has less variance. Stands first, in the place of uniform.
+    with ``K`` unchanged, so that predictions can follow the policy. ``n`` times the number of problems are then
+    allocated exactly. Each rollout goes to the largest ``variance(n, p) - variance(n + 1, p)``, from ``min_n`` up to
+    ``max_n``. Gains decrease with ``n``, so no allocation has less variance. The stage comes first, in place of
+    uniform.
 
-    Only scorable rollouts from the plain prompt are evidence, of dropped groups too. Degenerate cases: in the first
-    step, and where nothing alike is known, ``p`` is 1/2; equal predictions share evenly; predictions are cut as rates
-    are; questions that are all but the same share the mean of their logits; an empty batch asks for nothing; problems
-    that have rollouts get no more. The last 10,000 questions are remembered, what an older one said is forgotten.
-    ``tfidf`` weighs its terms by what is remembered, so ``K`` moves a little with it; a ``transformer`` does not.
+    Only scorable rollouts from the plain prompt count as evidence, including those of dropped groups. Degenerate cases:
+    in the first step, and for questions unlike any earlier one, ``p`` is 1/2; equal predictions share evenly;
+    predictions are clipped like pass rates; nearly equal questions share the mean of their logits; an empty batch
+    requests nothing; problems that already have rollouts get no more. The last 10,000 questions are remembered; older
+    ones have no effect. ``tfidf`` weights its terms by the remembered questions, so ``K`` changes slightly with them;
+    with ``transformer`` it does not.
 
-    Source: Nguyen et al. 2026, "VIP", arXiv 2602.01601, of whose text only summaries could be read, and earlier
-    versions of its code. Differences: that code solves the relaxed problem by SLSQP with a bonus for problems that look
-    hard, adds 1e-4 to the diagonal of ``K`` (so that of two equal questions ``g`` comes within 1e-4 of their mean, not
-    to it), rounds what gets less than 4 to no rollout at all, and lets ``g`` begin at -5; where its script names no
-    number it is 16 rollouts a problem. Its bandwidth is fixed at 0.4 where the paper takes the median distance, which a
-    stream of problems has not.
+    Source: Nguyen et al. 2026, "VIP", arXiv 2602.01601, of which only summaries could be read, and earlier versions of
+    its code. Differences: that code solves the relaxed problem by SLSQP with a bonus for problems that look hard. It
+    adds 1e-4 to the diagonal of ``K``, so for two equal questions ``g`` comes within 1e-4 of their mean, not to it. It
+    rounds allocations below 4 to no rollouts, and ``g`` starts at -5. The default of its script is 16 rollouts per
+    problem. Its bandwidth is fixed at 0.4; the paper uses the median distance, which is undefined for a stream of
+    problems.
 
     Raises:
         ValidationError: ``min_n <= n <= max_n`` does not hold, ``min_n`` is too small for the estimator, or the
@@ -88,10 +93,12 @@ class Vip(Allocation):
         if self.min_n < LEAST[self.estimator]:
             raise ValueError(
                 f"min_n is {self.min_n}, but with {self.estimator} it must be at least {LEAST[self.estimator]}: "
-                "below, a rollout more may add variance"
+                "below that, a further rollout may increase the variance"
             )
         if isinstance(self.embed, Random):
-            raise ValueError("embed is random, which is no likeness: a is not as near to b as b is to a")
+            raise ValueError(
+                "embed is random, which is not a similarity: it is not symmetric; use tfidf or transformer"
+            )
         return self
 
     def prepare(self) -> None:
@@ -113,12 +120,12 @@ class Vip(Allocation):
         return raised([self.min_n] * len(problems), room, self.max_n, taken_off, ties)
 
     def predict(self, questions: Sequence[str]) -> list[float]:
-        """The pass rates that are to be expected, each by itself."""
+        """The predicted pass rates, each independent of the other questions."""
         latents = np.zeros(len(questions)) if not self._seen or not questions else self._rows(questions)[1]
         return [float(p) for p in np.clip(1 / (1 + np.exp(-latents)), self.epsilon, 1 - self.epsilon)]
 
     def _rows(self, questions: Sequence[str]) -> tuple[Floats, Floats]:
-        """``K`` of the questions with everything that is remembered, and ``g`` of them."""
+        """``K`` between the questions and all remembered ones, and ``g`` of the questions."""
         cosines = self.embed.cosines(questions, [text for text, _ in self._seen.values()]).astype(np.float64)
         kernel = np.exp((cosines - 1) / self.bandwidth**2)
         return kernel, (kernel * [share for _, share in self._seen.values()]).sum(1)
@@ -127,9 +134,10 @@ class Vip(Allocation):
         return self._predicted.get(problem.id)
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
-        """``off``: mean distance of pass rates from what was predicted; ``remembered``: the number of questions."""
+        """Learn; metrics ``off``, the mean absolute error of predicted pass rates, and ``remembered``, the number of
+        questions."""
         rates = {}
-        for group in sorted(groups, key=lambda group: group.problem.id):  # so that their order leaves no trace
+        for group in sorted(groups, key=lambda group: group.problem.id):  # so that their order does not matter
             if (rate := pass_rate(group)) is not None:
                 rates[group.problem.id] = rate
                 _, share = self._seen.get(group.problem.id, ("", 0.0))
@@ -155,7 +163,7 @@ class Vip(Allocation):
             self._seen[key] = text, before + float(share)
 
     def state_dict(self) -> dict[str, Any]:
-        """Each question with its share in the prediction, that of longest ago first."""
+        """Each question with its weight in the prediction, oldest first."""
         return {"seen": [[key, *entry] for key, entry in self._seen.items()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -1,1 +1,1 @@
-"""Learning: packed forward and backward passes, one optimizer, gradients that do not depend on the split."""
+"""Learning: packed forward and backward passes, one optimizer, and gradients independent of micro-batching."""

@@ -1,4 +1,4 @@
-"""How rows are divided: into optimizer batches, over ranks, into micro-batches."""
+"""The division of rows into optimizer batches, over ranks, and into micro-batches."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from outrider.model.packing import Packable, context_of
 from outrider.record.row import WeightedRow
 
 _REPEATED = 4
-"""Attention repeats a shared context for each row. Its queries, keys and values are at most this part of a token's
-activations: a quarter of them with SmolLM2-135M's widths, a seventh with Qwen2.5-1.5B's."""
+"""The share of a token's activations in queries, keys and values, which attention repeats per row for a shared context.
+An upper bound: a quarter with SmolLM2-135M's widths, a seventh with Qwen2.5-1.5B's."""
 
 _MIN_GAIN = 0.1
-"""Share of all tokens that sharing contexts has to save before rows are ordered for it."""
+"""Minimum share of tokens that sharing contexts has to save before rows are sorted by context."""
 
 Sized = TypeVar("Sized", bound=Packable)
 
 
 def cut_by_group(rows: Sequence[WeightedRow], parts: int) -> list[list[WeightedRow]]:
-    """Optimizer batches: whole groups, in order, as even as their number allows. Never an empty part.
+    """Optimizer batches of whole groups, in order, as equal as possible, without empty parts.
 
     >>> from outrider.record.row import imitation_row
     >>> a, b = (imitation_row(np.zeros(1, np.int32), np.zeros(1, np.int32)) for _ in "ab")
     >>> [len(part) for part in cut_by_group([a, b], parts=3)]
     [2]
     """
-    # in the order of arrival, on which the order of updates depends
+    # in order of arrival, which determines the order of updates
     groups: dict[str, list[WeightedRow]] = {}
     for row in rows:
         groups.setdefault(row.group, []).append(row)
@@ -38,21 +38,21 @@ def cut_by_group(rows: Sequence[WeightedRow], parts: int) -> list[list[WeightedR
 
 
 def micro_batches(rows: Sequence[Sized], tokens: int, shares: bool = True) -> list[list[Sized]]:
-    """Rows filled into micro-batches of at most ``tokens`` tokens; a longer row gets one of its own.
+    """Pack rows into micro-batches of at most ``tokens`` tokens; a longer row gets its own micro-batch.
 
     Args:
-        shares: whether a micro-batch computes a context once for all rows that begin with it, as packed rows do
+        shares: whether a micro-batch computes a context once for all rows with this context, as in packed rows
             (:mod:`outrider.model.packing`). Each further row then counts a quarter of its context, for attention.
     """
     return _filled(_ordered(rows, shares), tokens, shares)
 
 
 def split_by_tokens(rows: Sequence[Sized], parts: int, shares: bool = True) -> list[list[Sized]]:
-    """Rows over ranks, so that the rank with the most tokens to compute has few. Every rank gets the same split.
+    """Split rows over ranks to minimise the maximum tokens per rank. Every rank computes the same split.
 
-    The better one of two: longest row first, each to the rank with the fewest tokens so far (ties go to the lowest
-    rank), which computes a context on nearly every rank; and rows of one context after the other, cut in as many runs
-    as there are ranks, which computes all but a few contexts once.
+    The better of two splits is used. The first assigns the longest row first, each to the rank with the fewest tokens
+    so far (ties go to the lowest rank); it computes a context on nearly every rank. The second sorts rows by context
+    and cuts them into one run per rank; it computes nearly all contexts once.
     """
     loads = [0] * parts
     longest_first: list[list[Sized]] = [[] for _ in range(parts)]
@@ -67,14 +67,14 @@ def split_by_tokens(rows: Sequence[Sized], parts: int, shares: bool = True) -> l
 
 
 def _ordered(rows: Sequence[Sized], shares: bool) -> list[Sized]:
-    """By length, which wastes little padding in attention, unless sharing contexts saves more than that would."""
+    """Sort rows by length, which reduces padding in attention, or by context if that saves more."""
     if shares and sum(row.length for row in rows) - _load(rows) >= _MIN_GAIN * sum(row.length for row in rows):
         return _by_context(rows)
-    return sorted(rows, key=lambda r: r.length)  # stable, so equal lengths keep their order
+    return sorted(rows, key=lambda r: r.length)  # a stable sort: equal lengths keep their order
 
 
 def _by_context(rows: Sequence[Sized]) -> list[Sized]:
-    """Rows of one context after another, shortest first; contexts by their longest row."""
+    """Rows grouped by context, shortest first; contexts by their longest row."""
     contexts: dict[bytes, list[Sized]] = {}
     for row in sorted(rows, key=lambda r: r.length):
         contexts.setdefault(context_of(row), []).append(row)
@@ -82,7 +82,7 @@ def _by_context(rows: Sequence[Sized]) -> list[Sized]:
 
 
 def _runs(rows: Sequence[Sized], parts: int) -> list[list[Sized]]:
-    """Rows in order, cut into at most ``parts`` runs of which the largest is as small as can be; then empty ones."""
+    """Cut rows, in order, into at most ``parts`` runs with the smallest maximum; the rest are empty."""
     low, high = max(row.length for row in rows), sum(row.length for row in rows)
     while low < high:
         middle = (low + high) // 2
@@ -92,7 +92,7 @@ def _runs(rows: Sequence[Sized], parts: int) -> list[list[Sized]]:
 
 
 def _filled(rows: Sequence[Sized], tokens: int, shares: bool) -> list[list[Sized]]:
-    """Rows in order, cut wherever the next one would make more than ``tokens`` tokens to compute."""
+    """Cut rows, in order, before the row that would exceed ``tokens`` computed tokens."""
     batches: list[list[Sized]] = []
     room, contexts = 0, set[bytes]()
     for row in rows:
@@ -108,11 +108,11 @@ def _filled(rows: Sequence[Sized], tokens: int, shares: bool) -> list[list[Sized
 
 
 def _load(rows: Sequence[Sized]) -> int:
-    """What rows cost in one pass, in tokens, where each context is computed once."""
+    """The cost of rows in one pass, in tokens, with each context computed once."""
     firsts = {context_of(row): row for row in rows}
     return sum(_again(row) for row in rows) + sum(row.length - _again(row) for row in firsts.values())
 
 
 def _again(row: Packable) -> int:
-    """What a row costs whose context is in the pass already, in tokens."""
+    """The cost, in tokens, of a row whose context is already in the pass."""
     return len(row.token_ids) + len(row.context_ids) // _REPEATED

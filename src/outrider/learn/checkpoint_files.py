@@ -1,4 +1,4 @@
-"""What a training goes on from, on disk: checkpoints of a learner."""
+"""Checkpoints of a learner on disk."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from outrider.errors import UserError
 from outrider.model.tensors_file import pending, write_tensors
 from outrider.record.disk import disk_refused
 
-TRAINED, OPTIMIZER = "weights.safetensors", "optimizer.pt"  # of a whole model, as in 0.1
+TRAINED, OPTIMIZER = "weights.safetensors", "optimizer.pt"  # of a replicated model, as in 0.1
 
 
 class Training(NamedTuple):
-    """What a training goes on from.
+    """The state of a learner to save or load.
 
     Attributes:
-        weights: that are trained, by name.
-        optimizer: whose state is saved, or loaded into.
-        counts: plain numbers to be saved: steps, the state of the objective.
-        reference: the same weights of the reference, where it is not the model that training began with; else empty.
+        weights: trained weights, by name.
+        optimizer: the optimizer whose state is saved or loaded.
+        counts: plain data to save: steps, the state of the objective.
+        reference: the reference's values of these weights, if it is no longer the initial model; else empty.
     """
 
     weights: Mapping[str, Parameter]
@@ -37,27 +37,27 @@ class Training(NamedTuple):
 
 
 class CheckpointFiles(Protocol):
-    """Checkpoints of one way to hold a model."""
+    """Checkpoints for one way to distribute a model."""
 
     def save(self, folder: Path, training: Training) -> None:
-        """Write what is trained and the state of its training, without a copy of it; every rank has to call.
+        """Write trained weights and training state, without a copy in memory; every rank has to call.
 
         Raises:
-            UserError: the disk refuses.
+            UserError: the write fails.
         """
         ...
 
     def load(self, folder: Path, training: Training) -> dict[str, Any]:
-        """Take over what :meth:`save` wrote, on any number of ranks, and return its counts; every rank has to call.
+        """Load the files of :meth:`save` on any number of ranks, and return the counts; every rank has to call.
 
         Raises:
-            UserError: they are those of another model.
+            UserError: the checkpoint is from another model.
         """
         ...
 
 
 class WholeFiles:
-    """Of a model that every rank holds whole: one file of its weights, and one of the rest."""
+    """Checkpoints of a replicated model: one file with its weights, and one with the rest."""
 
     def save(self, folder: Path, training: Training) -> None:
         state = {"optimizer": training.optimizer.state_dict(), **training.counts}
@@ -66,7 +66,7 @@ class WholeFiles:
         try:
             write_tensors(folder / TRAINED, {name: pending(p) for name, p in training.weights.items()})
             torch.save(state, folder / OPTIMIZER)
-        except (OSError, RuntimeError) as error:  # the last is what torch makes of a full disk
+        except (OSError, RuntimeError) as error:  # torch raises RuntimeError on a full disk
             raise disk_refused(folder, error) from error
 
     @torch.no_grad()
@@ -76,7 +76,7 @@ class WholeFiles:
         refuse_other_weights(_shapes(training.weights), _shapes(weights))
         for name, parameter in training.weights.items():
             parameter.copy_(weights[name])
-        # weights_only: a checkpoint from somewhere else must not run code
+        # weights_only: a checkpoint from an unknown source must not run code
         state = torch.load(folder / OPTIMIZER, weights_only=True, map_location="cpu")
         training.optimizer.load_state_dict(state.pop("optimizer"))
         reference = state.pop("reference", {})
@@ -86,22 +86,20 @@ class WholeFiles:
 
 
 def trained_in(model: PreTrainedModel) -> dict[str, Parameter]:
-    """What is trained of a model, by name."""
+    """The trained parameters of a model, by name."""
     return {name: p for name, p in model.named_parameters() if p.requires_grad}
 
 
 def refuse_other_weights(mine: Mapping[str, torch.Size], theirs: Mapping[str, torch.Size]) -> None:
-    """Raise UserError where a checkpoint holds tensors of other names or shapes."""
+    """Raise UserError if the checkpoint's tensors have other names or shapes."""
     if mine != theirs:
         raise UserError("the checkpoint holds the weights of another model")
 
 
 def refuse_other_learner(folder: Path, needed: str) -> None:
-    """Raise UserError where a checkpoint was written by a learner that holds its model otherwise."""
+    """Raise UserError if the checkpoint was written by another kind of learner."""
     if not (folder / needed).exists():
-        raise UserError(
-            f"{folder} holds no {needed}: it was saved by another engine.learner than this one, and is resumed by that"
-        )
+        raise UserError(f"{folder} has no {needed}: it was saved by another engine.learner; resume with that one")
 
 
 def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:

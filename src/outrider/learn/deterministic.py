@@ -1,4 +1,4 @@
-"""The same gradient to the last bit, each time that it is computed: on a GPU too."""
+"""Bit-exact gradients, also on a GPU."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ _NONE = " does not have a deterministic implementation"
 
 @contextmanager
 def deterministic_algorithms(wanted: bool = True) -> Iterator[None]:
-    """A block that computes by PyTorch's deterministic algorithms, where they are ``wanted``.
+    """A context that uses PyTorch's deterministic algorithms if ``wanted``.
 
-    A GPU adds in the order in which its threads arrive, the gradients of keys and values in attention for instance, so
-    the last bits of a gradient differ from run to run. A CPU of as many threads adds in the same order each time.
+    A GPU sums in the order in which its threads arrive, for instance the gradients of attention's keys and values, so
+    the last bits of a gradient differ between runs. A CPU with the same number of threads always sums in the same
+    order.
 
     >>> with deterministic_algorithms():
     ...     torch.zeros(2).put_(torch.tensor([0, 0]), torch.ones(2))
@@ -26,22 +27,22 @@ def deterministic_algorithms(wanted: bool = True) -> Iterator[None]:
     outrider.errors.UserError: learn.deterministic=true: PyTorch has no deterministic algorithm for put_; leave it false
 
     Raises:
-        UserError: PyTorch has none for an operation of the block, or an older one wants a variable of the environment.
+        UserError: PyTorch has none for an operation in the block, or an older PyTorch requires an environment variable.
     """
     if not wanted:
         yield
         return
-    memory: Any = torch.utils.deterministic  # its switch is one of the module's class, which has no type
+    memory: Any = torch.utils.deterministic  # the switch is an untyped property of the module's class
     fills, mode = memory.fill_uninitialized_memory, torch.get_deterministic_debug_mode()
-    torch.set_deterministic_debug_mode("error")  # with warnings alone attention would stay as it is
-    memory.fill_uninitialized_memory = False  # it finds bugs, and writes all memory once more
+    torch.set_deterministic_debug_mode("error")  # with warnings only, attention would stay non-deterministic
+    memory.fill_uninitialized_memory = False  # a debugging aid that writes all memory once more
     try:
         yield
     except RuntimeError as error:
-        if "CUBLAS_WORKSPACE_CONFIG" in str(error):  # it may be read once, at the first product, long before
+        if "CUBLAS_WORKSPACE_CONFIG" in str(error):  # it may be read only once, at the first matmul
             raise UserError(
-                "learn.deterministic=true: this PyTorch wants CUBLAS_WORKSPACE_CONFIG=:4096:8 in the environment in "
-                "which the run begins"
+                "learn.deterministic=true: this PyTorch requires the environment variable "
+                "CUBLAS_WORKSPACE_CONFIG=:4096:8: set it before the run starts"
             ) from error
         operation, found, _ = str(error).partition(_NONE)
         if not found:

@@ -1,4 +1,4 @@
-"""How a learner holds a model: whole in every process, or sharded over them."""
+"""How a learner holds a model: replicated in every process, or sharded."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from outrider.model.packing import Packable
 
 
 class HeldModel(Protocol):
-    """A model on which all ranks compute together.
+    """A model that all ranks train together.
 
     Attributes:
-        parameters: what is trained, as the optimizer sees it.
-        whole: whether every rank holds all of it, so that one can save and export alone.
-        files: its checkpoints.
+        parameters: trained parameters, for the optimizer.
+        whole: whether the model is replicated, so that one rank can save and export alone.
+        files: reader and writer of checkpoints.
     """
 
     parameters: list[Parameter]
@@ -32,36 +32,37 @@ class HeldModel(Protocol):
     files: CheckpointFiles
 
     def statistics(self, rows: Sequence[Packable], temperature: float, top: int = 0) -> TokenStatistics:
-        """Of every own token of this rank's rows, end to end, and of the ``top`` likeliest at its place."""
+        """Statistics of all own tokens of this rank's rows, concatenated, and of the ``top`` likeliest at each
+        position."""
         ...
 
     def idle(self, mine: int) -> Iterator[Tensor]:
-        """Where this rank needs ``mine`` passes: those of no rows that it has to run before them, for the sake of ranks
-        that need more, each with a loss of 0 that depends on all that is trained."""
+        """The empty passes that this rank has to run before its ``mine`` passes, if other ranks need more. Each has a
+        loss of 0 that depends on all trained parameters."""
         ...
 
     def finish_gradients(self, norm: float) -> float:
-        """Every rank has run its backward passes: add gradients over ranks, scale them where their norm is larger than
-        ``norm``, and return the norm that they had, over all ranks."""
+        """Sum gradients over ranks after all backward passes, clip their norm to ``norm``, and return the norm before
+        clipping, over all ranks."""
         ...
 
     def exchange(self, others: Sequence[Tensor]) -> None:
-        """Give what is trained the values of ``others``, which were made as copies of it, and give them its own."""
+        """Swap the values of the trained parameters with ``others``, which are copies of them."""
         ...
 
     def assembled(self, adapter: bool = False) -> PreTrainedModel | None:
-        """The whole model, or one of which nothing but the adapter has weights, on one rank, and None on the others;
-        every rank has to call."""
+        """The whole model, or one in which only the adapter has weights, on one rank, and None on the others; every
+        rank has to call."""
         ...
 
 
 class WholeModel:
-    """All weights in every process, whose gradients are added.
+    """A replicated model; gradients are summed over processes.
 
     Args:
-        model: made ready for ``path``.
+        model: the model, prepared for ``path``.
         ranks: this process among all.
-        dtype: of matrix products.
+        dtype: dtype of matmuls.
     """
 
     whole = True
@@ -77,12 +78,12 @@ class WholeModel:
         return own_statistics(self.model, self.path, rows, self.dtype, temperature, top)
 
     def idle(self, mine: int) -> Iterator[Tensor]:
-        return iter(())  # it waits for no other rank
+        return iter(())  # no rank waits for another
 
     def finish_gradients(self, norm: float) -> float:
         if self.ranks.size > 1:
             gradients = [p.grad for p in self.parameters if p.grad is not None]
-            # one sum of everything instead of one for each parameter
+            # one all-reduce instead of one per parameter
             flat = self.ranks.sum_(torch.cat([g.reshape(-1) for g in gradients]))
             for gradient, part in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
                 gradient.copy_(part.view_as(gradient))

@@ -1,4 +1,4 @@
-"""What trains the policy: the contract of a learner, and what every learner does with the rows of a step."""
+"""The contract of a learner, which trains the policy, and the update loop that all learners share."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from outrider.objective.tokens import TokenBatch
 from outrider.record.row import Logprobs, WeightedRow
 
 PolicyWriter = Callable[[Path, dict[str, Any]], None]
-"""Writes the policy into a new folder, with notes of where it comes from."""
+"""Writes the policy into a new folder, with notes on its origin."""
 
 
 class Loss(Protocol):
-    """An objective as the learner sees it: what it does to a step, to an optimizer batch, and to a micro-batch."""
+    """An objective from the learner's view: its methods for a step, an optimizer batch, and a micro-batch."""
 
     @property
     def needs(self) -> LossNeeds: ...
 
     def begin(self, rows: Sequence[WeightedRow], logprobs: Logprobs) -> tuple[Sequence[WeightedRow], dict[str, float]]:
-        """The rows of a step as they are to be trained on, and gauges of the step."""
+        """The rows of a step for training, and metrics of the step."""
         ...
 
     def prepare(self, rows: Sequence[WeightedRow]) -> list[WeightedRow]:
-        """What is decided over a whole optimizer batch, the same on every rank."""
+        """Decisions that need the whole optimizer batch, the same on every rank."""
         ...
 
     def __call__(
@@ -44,9 +44,9 @@ class Loss(Protocol):
         ref_logprobs_N: Tensor | None,
         top_NK: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss of a micro-batch, and diagnostics as sums over tokens; without entropies where there are none.
+        """The loss of a micro-batch, and diagnostics as sums over tokens; ``entropies_N`` may be None.
 
-        ``top_NK``: log-probabilities of the likeliest tokens, for a loss that reads some.
+        ``top_NK``: log-probabilities of the likeliest tokens, for losses that read them.
         """
         ...
 
@@ -56,15 +56,15 @@ class Loss(Protocol):
 
 
 class Updated(NamedTuple):
-    """What a step's updates were like.
+    """The results of a step's updates.
 
     Attributes:
         metrics: see :func:`updates`.
-        lost_groups: the groups whose every optimizer batch was not finite.
-        notices: sentences to say.
+        lost_groups: groups for which no optimizer batch was finite.
+        notices: messages for the user.
         logprobs: for each row of the step the log-probability of each own token in the forward pass of its last update,
-            float32, under the weights before that update; None for a row without a pass. Empty where the engine does
-            not tell.
+            float32, under the weights before that update; None for a row without a pass. Empty if the engine does not
+            return them.
     """
 
     metrics: dict[str, float]
@@ -74,7 +74,7 @@ class Updated(NamedTuple):
 
 
 class Learner(Protocol):
-    """Trains the policy. All ranks call each method together, unless it is said otherwise.
+    """Trains the policy. All ranks call each method together, unless stated otherwise.
 
     Attributes:
         whole: whether one rank can save and export alone.
@@ -84,10 +84,10 @@ class Learner(Protocol):
     def whole(self) -> bool: ...
 
     def update(self, rows: Sequence[WeightedRow], progress: float = 0.0) -> Updated:
-        """Train on the rows of one step; ``progress`` in [0, 1] places it in the learning-rate schedule.
+        """Train on the rows of one step; ``progress`` in [0, 1] sets the learning-rate schedule.
 
         Raises:
-            ValueError: log-probabilities of several modes, or of a truncated one.
+            ValueError: log-probabilities have several modes, or a truncated one.
         """
         ...
 
@@ -96,15 +96,15 @@ class Learner(Protocol):
         ...
 
     def export(self, folder: Path, adapter: bool = False) -> None:
-        """Write the present weights into a folder for a sampler, or the adapter alone."""
+        """Write the current weights, or only the adapter, into a folder for a sampler."""
         ...
 
     def writer(self, policy: Policy) -> PolicyWriter | None:
-        """What writes the trained policy, for a run's folder; None on all ranks but one."""
+        """The writer of the trained policy for a run folder; None on all ranks but one."""
         ...
 
     def save(self, folder: Path) -> None:
-        """Write what training goes on from into a folder; ``whole``: one rank alone may call.
+        """Write a checkpoint into a folder; with ``whole`` one rank may call alone.
 
         Raises:
             UserError: the disk refuses.
@@ -112,20 +112,20 @@ class Learner(Protocol):
         ...
 
     def load(self, folder: Path) -> None:
-        """Go on from what :meth:`save` wrote.
+        """Load a checkpoint of :meth:`save`.
 
         Raises:
-            UserError: it is of another model.
+            UserError: the checkpoint is from another model.
         """
         ...
 
 
 @runtime_checkable
 class EntropyLearner(Protocol):
-    """A learner that has the whole distribution of every token."""
+    """A learner with access to the full distribution of every token."""
 
     def entropies(self, rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
-        """The entropy of the distribution that each own token was drawn from, as ``logprobs``; nats."""
+        """The entropy of the distribution at each own token, like ``logprobs``; nats."""
         ...
 
 
@@ -141,25 +141,24 @@ def updates(
     optimizer_step: Callable[[Sequence[WeightedRow], float], dict[str, float]],
     progress: float,
 ) -> Updated:
-    """The updates of one step: epochs of optimizer batches, each of whole groups.
+    """Run the updates of one step: epochs of optimizer batches, each of whole groups.
 
-    Its metrics are means over trained tokens, their number as ``tokens`` (each as often as it was trained on), the mean
-    ``loss`` of the updates, the last gradient norm and learning rate, counts: ``updates``, ``skipped_no_signal``,
-    ``skipped_nonfinite``, ``rows_skipped``, with a service ``trained_tokens``, those of the rows with their prompts,
-    and the gauges of the objective.
+    Metrics: means over trained tokens; their number ``tokens`` (counted once per use); the mean ``loss`` of the
+    updates; the last gradient norm and learning rate; counts ``updates``, ``skipped_no_signal``, ``skipped_nonfinite``
+    and ``rows_skipped``; with a service ``trained_tokens``, including prompts; and the metrics of the objective.
 
     Args:
-        logprobs: by the learner, on demand.
-        optimizer_step: on one batch; returns sums over its tokens, their number as ``tokens``, and counts.
+        logprobs: computes the learner's log-probabilities on demand.
+        optimizer_step: trains on one batch; returns sums over its tokens, their number as ``tokens``, and counts.
 
     Raises:
-        ValueError: log-probabilities of several modes, or of a truncated one.
+        ValueError: log-probabilities have several modes, or a truncated one.
     """
     refuse_modes(rows)
     rows = [replace(row, place=place) for place, row in enumerate(rows)]
     totals: dict[str, float] = {}
     rows, gauges = loss.begin(rows, logprobs)
-    # a group that was trained in one epoch and skipped in another is not lost
+    # a group that was trained in any epoch is not lost
     lost, trained = set[str](), set[str]()
     for _ in range(options.epochs):
         for batch in cut_by_group(rows, options.minibatches):
@@ -175,7 +174,7 @@ def updates(
 
 
 def refuse_modes(rows: Sequence[WeightedRow]) -> None:
-    """Raise ValueError where log-probabilities of several modes, or of a truncated one, would meet in a ratio."""
+    """Raise ValueError if log-probabilities have several modes, or a truncated one, so that ratios would be wrong."""
     modes = {row.mode for row in rows}
     if len(modes) > 1 or any(mode.top_p != 1.0 or mode.top_k != 0 for mode in modes):
         raise ValueError(f"rows of different or truncated log-probability modes in one batch: {sorted(modes)}")

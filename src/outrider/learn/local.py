@@ -34,24 +34,24 @@ from outrider.record import Ids
 from outrider.record.row import WeightedRow
 
 Hold = Callable[[PreTrainedModel, ComputePath, Processes, torch.dtype], HeldModel]
-"""Makes a :class:`outrider.learn.held.HeldModel` of a model that is whole on every rank."""
+"""Creates a :class:`outrider.learn.held.HeldModel` from a model that every rank has loaded."""
 
 
 class LocalLearner:
     """AdamW over a causal LM.
 
-    ``update`` is given all rows on every rank; each rank computes its share and the gradients are added. Rows that
-    cannot change the gradient are skipped, but stay in every denominator. An optimizer batch whose loss or gradient is
-    not finite is skipped and counted, and so is one without any signal. All log-probabilities of a step are of one
-    mode: ratios between modes mean nothing.
+    ``update`` gets all rows on every rank; each rank computes its share and gradients are summed. Rows that cannot
+    change the gradient are skipped, but stay in every denominator. An optimizer batch with a non-finite loss or
+    gradient, or without any advantage, is skipped and counted. All log-probabilities of a step must have one mode,
+    since ratios between modes are meaningless.
 
     Args:
-        model: made ready for ``path`` (:func:`outrider.sample.ready.ready`).
+        model: the model, prepared for ``path`` (:func:`outrider.sample.ready.ready`).
         loss: the objective.
         ranks: this process among all.
-        dtype: of matrix products. Weights that are trained, gradients and optimizer state stay float32.
-        path: what computes log-probabilities.
-        hold: how the model is held on the ranks.
+        dtype: dtype of matmuls. Trained weights, gradients and optimizer state stay float32.
+        path: implementation that computes log-probabilities.
+        hold: replicates or shards the model.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class LocalLearner:
             recompute_layers(model)
         self.held = hold(model, path, self.ranks, dtype)
         self.parameters = self.held.parameters
-        # Of what is trained alone: beside an adapter, its first state. It takes the policy's place to be computed.
+        # A copy of the trained weights only (of an adapter its initial state), swapped in to compute the reference.
         self.reference = [p.detach().clone() for p in self.parameters] if loss.needs.reference else []
         self.optimizer = self._new_optimizer()
         self.steps = self.optimizer_steps = 0
@@ -84,7 +84,7 @@ class LocalLearner:
             updated = updates(rows, self.options, self.loss, self.logprobs, self._optimizer_step, progress)
             updated = updated._replace(logprobs=self._seen.of([len(row.token_ids) for row in rows], self.ranks))
         if self.passes != before:
-            updated = updated._replace(notices=[f"memory ran out in the backward pass: going on with {self.passes}"])
+            updated = updated._replace(notices=[f"out of memory in the backward pass: continuing with {self.passes}"])
         self.steps += 1
         if self.loss.needs.reset_every and self.steps % self.loss.needs.reset_every == 0:
             self.reset_reference()
@@ -113,7 +113,7 @@ class LocalLearner:
         refuse_modes(rows)
         ends = np.cumsum([len(row.token_ids) for row in rows])
         slots = [Slot(row, int(end) - len(row.token_ids)) for row, end in zip(rows, ends, strict=True)]
-        # zeros where another rank computes, so that the sum over ranks is the whole
+        # zeros where another rank computes, so that the sum over ranks is complete
         values_N = torch.zeros(int(ends[-1]) if len(ends) else 0, dtype=_wide(self.model))
         micros = self._micro_batches(slots)
         computed = self._passes([[slot.row for slot in micro] for micro in micros], which)
@@ -125,8 +125,8 @@ class LocalLearner:
 
     @torch.no_grad()
     def _passes(self, micros: Sequence[Sequence[WeightedRow]], which: int) -> list[Tensor]:
-        """Log-probabilities (0) or entropies (1) of each micro-batch; all passes before the first is read, which waits
-        for it."""
+        """Log-probabilities (0) or entropies (1) of each micro-batch; reads results after all passes, since a read
+        synchronises."""
         for _ in self.held.idle(len(micros)):
             pass
         return [self._forward(rows)[which] for rows in micros]
@@ -143,7 +143,7 @@ class LocalLearner:
 
     @torch.no_grad()
     def reset_reference(self) -> None:
-        """The policy becomes the reference, and the optimizer state is reset; a warm-up is not repeated.
+        """Set the reference to the policy, and reset the optimizer state; a warm-up is not repeated.
 
         Source: ProRL, arXiv 2505.24864.
         """
@@ -152,7 +152,7 @@ class LocalLearner:
         self.optimizer = self._new_optimizer()
 
     def export(self, folder: Path, adapter: bool = False) -> None:
-        """As :func:`outrider.model.weights_file.write_weights` does, in the type of matrix products."""
+        """Export like :func:`outrider.model.weights_file.write_weights`, in the dtype of matmuls."""
         if (model := self.held.assembled(adapter)) is None:
             return
         if adapter:
@@ -165,10 +165,10 @@ class LocalLearner:
         return None if model is None else partial(save_policy, policy._replace(model=model))
 
     def save(self, folder: Path) -> None:
-        """Write what training goes on from into a folder; every rank has to call, unless ``held.whole``.
+        """Write a checkpoint into a folder; every rank has to call, unless ``held.whole``.
 
-        The weights that are trained, the optimizer state, the counts, and the reference if it is reset at
-        times: else it is the model that training began with.
+        It has the trained weights, the optimizer state, the counts, and the reference if it is ever reset (otherwise it
+        is the initial model).
 
         Raises:
             UserError: the disk refuses.
@@ -179,18 +179,18 @@ class LocalLearner:
         self.held.files.save(folder, self._training(counts))
 
     def load(self, folder: Path) -> None:
-        """Go on from what :meth:`save` wrote; every rank has to call.
+        """Load a checkpoint of :meth:`save`; every rank has to call.
 
         Raises:
             UserError: it is of another model.
         """
         decays = [group["weight_decay"] for group in self.optimizer.param_groups]
         counts = self.held.files.load(folder, self._training({}))
-        for group, decay in zip(self.optimizer.param_groups, decays, strict=True):  # the options win, also when forced
+        for group, decay in zip(self.optimizer.param_groups, decays, strict=True):  # the options win, also with --force
             group.update(weight_decay=decay, betas=self.options.betas)
         self.optimizer_steps, self.steps = counts["optimizer_steps"], counts["steps"]
         self.loss.load_state_dict(counts["loss"])
-        # smaller passes go on where those asked for are the same
+        # reduced pass sizes are kept if the requested ones are unchanged
         asked = counts.get("passes", [])
         if asked[:2] == [*self._asked]:
             self._take(Passes(*asked[2:]))
@@ -202,7 +202,7 @@ class LocalLearner:
 
     def _new_optimizer(self) -> torch.optim.AdamW:
         options = self.options
-        # biases and the weights of norms are vectors; whether these decay is an option
+        # biases and norm weights are vectors; weight decay on these is an option
         matrices = [p for p in self.parameters if p.ndim >= 2]
         others = [p for p in self.parameters if p.ndim < 2]
         decay = options.weight_decay
@@ -217,11 +217,13 @@ class LocalLearner:
         trained = [row for row in weighted if row.trained]
         result = {"rows_skipped": float(len(rows) - len(trained))}
         if not trained:
-            return result | {"skipped_no_signal": 1.0}  # a gradient of zeros would let AdamW's momentum move weights
+            return result | {
+                "skipped_no_signal": 1.0
+            }  # with a zero gradient, AdamW's momentum would still move weights
         self._seen.begin(trained)
         with deterministic_algorithms(self.options.deterministic):
             result |= self._gradients(trained)
-        # after the sum over ranks, so that every rank takes the same decision
+        # after the sum over ranks, so that all ranks decide the same
         norm = self.held.finish_gradients(math.inf if self.options.clip_norm is None else self.options.clip_norm)
         if not (math.isfinite(norm) and math.isfinite(result["loss"])):
             return {"rows_skipped": result["rows_skipped"], "skipped_nonfinite": 1.0}
@@ -239,11 +241,11 @@ class LocalLearner:
         return micro_batches(share, self.passes.tokens, shares)
 
     def _gradients(self, rows: Sequence[WeightedRow]) -> dict[str, float]:
-        """Gradients of this rank's share, and the sums of the diagnostics over all ranks; where memory runs out on a
-        rank, all begin again with smaller passes.
+        """Gradients of this rank's share, and the sums of diagnostics over all ranks; if a rank runs out of memory, all
+        retry with smaller passes.
 
         Raises:
-            UserError: memory does not hold the longest row alone.
+            UserError: the longest row does not fit in memory by itself.
         """
         while True:
             self.optimizer.zero_grad(set_to_none=False)
@@ -257,16 +259,17 @@ class LocalLearner:
             self._take(self.passes.smaller(min(self.passes.tokens, sum(lengths)), max(lengths)))
 
     def _free(self) -> int | None:
-        """Bytes that this rank may take, of what is available before any rank begins; None where nothing is limited.
+        """The memory limit of this rank in bytes, from the memory available before any rank starts; None without a
+        limit.
 
-        Ranks that share a model wait for each other inside of a pass, so one that ran out could not begin again.
+        Ranks of a sharded model wait for each other within a pass, so a rank that ran out could not retry.
         """
         if self.parameters[0].device.type != "cpu" or not self.whole:
             return None
         free = available()
         if self.ranks.size == 1 or free is None:
             return free
-        # the mean over ranks, each of which has looked before the first one can go on
+        # the mean over ranks, a collective, so all have read it before any continues
         return int(self.ranks.sum_(torch.tensor([free], dtype=torch.float64))) // self.ranks.size**2
 
     def _take(self, passes: Passes) -> None:
@@ -275,28 +278,28 @@ class LocalLearner:
         self.passes = passes
 
     def _accumulate(self, micros: Sequence[Sequence[WeightedRow]], free: int | None = None) -> dict[str, float]:
-        """Gradients of this rank's rows, and the sums of the diagnostics over all ranks; ``ran_out`` counts ranks whose
-        memory did not hold a pass."""
+        """Gradients of this rank's rows, and the sums of diagnostics over all ranks; ``ran_out`` counts ranks that ran
+        out of memory."""
         sums: dict[str, Tensor] = {}
         out = 0.0
         try:
             with memory_limit(free):
                 self._backward(micros, sums)
         except (RuntimeError, MemoryError) as error:
-            # ranks that share a model wait for each other inside of a pass, so there it ends the run
+            # ranks of a sharded model wait for each other within a pass, so this ends the run
             if not (self.whole and ran_out(error)):
                 raise
             out = 1.0
-        # by their names, since a rank without rows has no sums
+        # by name, since a rank without rows has no sums
         names = ["loss", *self.loss.needs.diagnostics] if self.ranks.size > 1 else [*sums]
         none = torch.zeros((), dtype=torch.float64, device=self.parameters[0].device)
         packed = torch.stack([none + out, *(sums.get(name, none) for name in names)]).cpu()
         return dict(zip(["ran_out", *names], self.ranks.sum_(packed).tolist(), strict=True))
 
     def _backward(self, micros: Sequence[Sequence[WeightedRow]], sums: dict[str, Tensor]) -> None:
-        """Add the gradients of micro-batches, and their diagnostics to ``sums``."""
+        """Accumulate the gradients of micro-batches, and their diagnostics in ``sums``."""
         for parameter in self.parameters:
-            if parameter.grad is None:  # a rank without rows has the same gradients to add as the others
+            if parameter.grad is None:  # a rank without rows also takes part in the sum of gradients
                 parameter.grad = torch.zeros_like(parameter)
         references = self._reference_logprobs(micros)
         for nothing in self.held.idle(len(micros)):
@@ -308,7 +311,7 @@ class LocalLearner:
             loss.backward()
             self._seen.add(micro, logprobs_N)
             for name, value in (diagnostics | {"loss": loss.detach()}).items():
-                # in float64, for sums of many small terms; on its device, since each reading waits for it
+                # in float64, for sums of many small terms; on the device, since each read synchronises
                 sums[name] = sums.get(name, torch.zeros_like(value, dtype=torch.float64)) + value.double()
 
     def _forward(self, rows: Sequence[WeightedRow], top: int = 0) -> TokenStatistics:
@@ -316,7 +319,7 @@ class LocalLearner:
 
 
 class Slot(NamedTuple):
-    """A row, and where its own tokens start among those of all rows."""
+    """A row, and the index of its first own token among those of all rows."""
 
     row: WeightedRow
     start: int
@@ -335,5 +338,5 @@ class Slot(NamedTuple):
 
 
 def _wide(model: PreTrainedModel) -> torch.dtype:
-    """The type of log-probabilities: float32 or wider."""
+    """The dtype of log-probabilities: float32 or wider."""
     return torch.promote_types(next(model.parameters()).dtype, torch.float32)

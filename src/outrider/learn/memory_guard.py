@@ -1,8 +1,8 @@
-"""Memory that runs out in a pass, as an error that can be caught, on a CPU too.
+"""Turns running out of memory in a pass into an error that can be caught, also on a CPU.
 
-CUDA's allocator raises. On a CPU the kernel promises more memory than there is, and kills a process that takes it. So
-for the time of a pass the process gets a limit of the data that it may hold (``RLIMIT_DATA``): what it holds and its
-share of what is available. Beyond it PyTorch's allocator raises, and the process goes on.
+CUDA's allocator raises. On a CPU the kernel overcommits memory, and kills a process that uses too much. So during a
+pass the process has a limit on its data (``RLIMIT_DATA``): its current data plus its share of the available memory.
+Above the limit PyTorch's allocator raises, and the process continues.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _WORDS = (
 _LOCK = threading.Lock()
 _FOUND: list[tuple[int, int]] = []
 _INSIDE: list[None] = []
-_KEPT = 0.95  # of what is available; the rest is for other programs
+_KEPT = 0.95  # share of the available memory; the rest is for other programs
 
 
 class Passes(NamedTuple):
-    """How large forward and backward passes are, and whether activations are computed twice."""
+    """The size of forward and backward passes, and whether activations are recomputed."""
 
     tokens: int
     recomputed: bool
@@ -41,23 +41,23 @@ class Passes(NamedTuple):
         return f"learn.micro_tokens={self.tokens} learn.gradient_checkpointing={str(self.recomputed).lower()}"
 
     def smaller(self, tokens: int, longest: int) -> Passes:
-        """The next smaller ones than ``tokens``, which did not fit.
+        """The next smaller passes after ``tokens`` tokens did not fit.
 
         Raises:
-            UserError: it was the longest row alone, with nothing kept.
+            UserError: the pass was already the longest row alone, with recomputed activations.
         """
         if tokens > longest:
             return Passes(max(longest, tokens // 2), self.recomputed)
         if not self.recomputed:
             return Passes(tokens, True)
         raise UserError(
-            f"memory does not hold a pass of {longest} tokens, the longest response with its prompt: take a smaller "
+            f"a pass of {longest} tokens, the longest response with its prompt, does not fit in memory: use a smaller "
             "sample.max_tokens, policy.lora or a smaller model"
         )
 
 
 def ran_out(error: BaseException) -> bool:
-    """Whether an error says that memory ran out, on a GPU or on a CPU."""
+    """Whether an error is an out-of-memory error, of a GPU or CPU."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     return isinstance(error, RuntimeError) and any(words in str(error) for words in _WORDS)
@@ -65,16 +65,16 @@ def ran_out(error: BaseException) -> bool:
 
 @contextmanager
 def memory_limit(free: int | None) -> Iterator[None]:
-    """A block in which this process takes at most so many bytes more; None: any number.
+    """A context in which this process may allocate at most ``free`` further bytes; None: no limit.
 
-    Nothing is limited where the system has no such limit.
+    There is no limit on systems without ``RLIMIT_DATA``.
     """
     if free is None:
         yield
         return
     import resource
 
-    with _LOCK:  # ranks may be threads of one process, and the last one to leave restores what the first one found
+    with _LOCK:  # ranks may be threads of one process; the last one to leave restores the original limit
         if not _FOUND:
             _FOUND.append(resource.getrlimit(resource.RLIMIT_DATA))
         _INSIDE.append(None)
@@ -92,12 +92,12 @@ def memory_limit(free: int | None) -> Iterator[None]:
 
 
 def available(root: Path = Path("/")) -> int | None:
-    """Bytes that programs can take without others losing theirs, swap included; of the container, if that is less.
+    """Available memory in bytes, swap included, or that of the container if it is less.
 
-    None where the system does not say, as outside of Linux.
+    None if unknown, as outside Linux.
 
     Args:
-        root: where ``proc`` and ``sys`` are.
+        root: folder of ``proc`` and ``sys``.
     """
     try:
         lines = (root / "proc/meminfo").read_text().splitlines()
@@ -109,18 +109,18 @@ def available(root: Path = Path("/")) -> int | None:
 
 
 def _container(root: Path) -> list[int]:
-    """What the control group at the top of a container leaves, its caches aside."""
+    """The free memory of the container's top control group, without caches."""
     group = root / "sys/fs/cgroup"
     try:
         limit, taken = int((group / "memory.max").read_text()), int((group / "memory.current").read_text())
         stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
         return [max(0, limit - taken + int(stat.get("inactive_file", 0)))]
-    except (OSError, ValueError):  # "max", or no such group
+    except (OSError, ValueError):  # "max" (no limit), or no such group
         return []
 
 
 def _held() -> int:
-    """Bytes of data of this process, as ``RLIMIT_DATA`` counts them."""
+    """Bytes of data of this process, as counted by ``RLIMIT_DATA``."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmData:"):
             return int(line.split()[1]) * 1024

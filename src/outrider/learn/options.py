@@ -16,10 +16,10 @@ MICRO_TOKENS = 16_384
 
 
 class LearnOptions(Options):
-    """AdamW, its schedule, and how a step's rollouts are divided into optimizer batches and micro-batches.
+    """Options of AdamW, its schedule, and the division of a step into optimizer batches and micro-batches.
 
-    The warm-up is linear, from ``lr / n`` at the first to ``lr`` at the ``n``-th of what it counts: steps of the loop,
-    as verl counts them, or updates of the optimizer, of which a step has ``minibatches * epochs``.
+    The warm-up is linear, from ``lr / n`` at the first to ``lr`` at the ``n``-th training step (as in verl) or
+    optimizer update, of which a step has ``minibatches * epochs``.
 
     >>> LearnOptions(warmup="20 steps").warm(steps=4, updates=70), LearnOptions(warmup="320 updates").warm(4, 79)
     (0.25, 0.25)
@@ -58,7 +58,9 @@ class LearnOptions(Options):
     def _older_name(cls, data: Any) -> Any:
         if isinstance(data, Mapping) and "warmup_steps" in data:
             n = data["warmup_steps"]
-            raise ValueError(f"warmup_steps counted updates, and is now warmup: {n} updates; or {n} steps of the loop")
+            raise ValueError(
+                f"warmup_steps counted optimizer updates: write warmup: {n} updates, or {n} steps for training steps"
+            )
         return data
 
     @field_validator("warmup", mode="before")
@@ -79,13 +81,13 @@ class LearnOptions(Options):
         return self.gradient_checkpointing is True
 
     def warm(self, steps: int, updates: int) -> float:
-        """The share of the learning rate that the warm-up allows after so many steps and updates."""
+        """The warm-up factor of the learning rate after ``steps`` training steps and ``updates`` updates."""
         n, unit = self.warmup.split()
         done = steps if unit == "steps" else updates
         return min(1.0, (done + 1) / int(n)) if int(n) else 1.0
 
     def rate(self, progress: float, steps: int, updates: int) -> float:
-        """The learning rate: the warm-up times the schedule by ``progress`` in [0, 1]; both end points exact.
+        """The learning rate: warm-up times schedule, by ``progress`` in [0, 1]; both end points are exact.
 
         >>> options = LearnOptions(lr=0.5, schedule="cosine")
         >>> options.rate(0.0, 0, 0), options.rate(1.0, 9, 9)
@@ -97,7 +99,7 @@ class LearnOptions(Options):
 
 
 class SftOptions(Options):
-    """New problems every step, so an epoch never ends. Stops by steps: competence follows steps, not seconds."""
+    """Options of supervised fine-tuning, with new problems every step and a number of steps as the only limit."""
 
     steps: int = Field(6339, ge=1)
     problems: int = Field(24, ge=1, description="problems per step")
@@ -113,18 +115,18 @@ class SftOptions(Options):
 
 
 class LearnerEngine(Options):
-    """What trains the policy of a run."""
+    """The engine that trains the policy of a run."""
 
 
 class LocalLearning(LearnerEngine):
-    """PyTorch, with all weights in every process of the run."""
+    """PyTorch, with the weights replicated in every process of the run."""
 
 
 class Fsdp2(LearnerEngine):
     """PyTorch's FSDP2: parameters, gradients and optimizer state are sharded over the processes of the run, one per
     GPU.
 
-    The policy is whole nowhere, so rollouts come from a sampler with weights of its own.
+    No process has the whole policy, so rollouts come from a sampler with separate weights.
     """
 
     offload: bool = Field(
@@ -133,7 +135,7 @@ class Fsdp2(LearnerEngine):
 
 
 class Prices(Options):
-    """Of a million tokens, in any money."""
+    """Prices per million tokens, in any currency."""
 
     prefill: float = Field(ge=0, description="price of prompt tokens")
     sample: float = Field(ge=0, description="price of generated tokens")
@@ -141,9 +143,9 @@ class Prices(Options):
 
 
 class Tinker(LearnerEngine, ServiceOptions):
-    """A service that speaks the Tinker protocol, hosted or one's own: it holds the policy, and trains an adapter.
+    """A service with the Tinker protocol, hosted or self-hosted, which holds the policy and trains an adapter.
 
-    Its key is taken from the environment variable ``TINKER_API_KEY``, and is written nowhere.
+    The API key comes from the environment variable ``TINKER_API_KEY``, and is never written.
     """
 
     prices: Prices | None = Field(None, description="prices per million tokens, for the estimate of `--dry-run`")

@@ -1,4 +1,4 @@
-"""The processes that learn together."""
+"""The processes of a learner, and collectives between them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class Processes(Protocol):
-    """The processes of a run, as one of them sees them."""
+    """The processes of a run, from the view of one of them."""
 
     rank: int
     size: int
@@ -19,7 +19,7 @@ class Processes(Protocol):
         ...
 
     def linked(self) -> AbstractContextManager[None]:
-        """A block in which the devices of all ranks wait for each other."""
+        """A context in which the devices of all ranks synchronise with each other."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Gradient checkpointing: memory of a layer's input instead of its activations, for a second forward pass."""
+"""Gradient checkpointing: stores only the inputs of layers, and recomputes activations in the backward pass."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from outrider.errors import UserError
 
 
 def recompute_layers(model: PreTrainedModel) -> None:
-    """Let every layer keep only its input, and compute the rest again in the backward pass.
+    """Make every layer store only its input, and recompute its activations in the backward pass.
 
-    Without gradients nothing changes.
+    Passes without gradients do not change.
 
     Raises:
-        UserError: the architecture has no layers that can do so.
+        UserError: the architecture has no layers that support this.
     """
     layers = layers_of(model, "learn.gradient_checkpointing")
     # The switch of transformers works in training mode only. There, layers with a dropout of their own (OPT, BioGPT,
@@ -33,16 +33,16 @@ def layers_of(model: PreTrainedModel, wanted_by: str) -> list[GradientCheckpoint
     """The layers of a model.
 
     Raises:
-        UserError: the architecture has none that transformers marks as such; ``wanted_by`` is the key that asks.
+        UserError: transformers marks none in this architecture; ``wanted_by`` is the option that needs them.
     """
     layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
     if not layers:
-        raise UserError(f"{wanted_by}: {type(model).__name__} has no layers that can do so")
+        raise UserError(f"{wanted_by}: {type(model).__name__} has no layers that support this")
     return layers
 
 
 def _recomputed(forward: Callable[..., Any], *inputs: Any, **named: Any) -> Any:
     if not torch.is_grad_enabled():
         return forward(*inputs, **named)
-    # the model is in evaluation mode and draws nothing, so no random state has to be kept
+    # the model is in evaluation mode without randomness, so no random state has to be stored
     return checkpoint(forward, *inputs, use_reentrant=False, preserve_rng_state=False, **named)

@@ -1,4 +1,4 @@
-"""The log-probabilities that the updates of a step have computed on their way, kept for the record."""
+"""Log-probabilities from the forward passes of a step's updates, for the records."""
 
 from __future__ import annotations
 
@@ -14,48 +14,48 @@ from outrider.record.row import WeightedRow
 
 
 class SeenLogprobs:
-    """Of each row the log-probabilities of the last optimizer batch that it was in.
+    """The log-probabilities of each row in its last optimizer batch.
 
-    They cost no pass of their own: the values stay on the device until all updates of the step are done, and one copy
-    brings them over.
+    They need no extra pass: the values stay on the device until all updates of the step are done, and are then copied
+    at once.
     """
 
     def __init__(self) -> None:
         self._batch = -1
-        self._last: dict[int, int] = {}  # the last batch of each row, on every rank alike
+        self._last: dict[int, int] = {}  # the last batch of each row, the same on every rank
         self._parts: list[tuple[int, list[int], Tensor]] = []
 
     def begin(self, rows: Sequence[WeightedRow]) -> None:
-        """An optimizer batch of these rows, which is the same on every rank, begins."""
+        """Start an optimizer batch of these rows, which is the same on every rank."""
         self._batch += 1
         self._last.update((row.place, self._batch) for row in rows)
 
     def add(self, rows: Sequence[WeightedRow], logprobs_N: Tensor) -> None:
-        """Keep those of a micro-batch of this rank; ``N`` runs over the own tokens of its rows."""
+        """Store the log-probabilities of a micro-batch of this rank; ``N`` counts the own tokens of its rows."""
         self._parts.append((self._batch, [row.place for row in rows], logprobs_N.detach()))
 
     def forget(self) -> None:
-        """The batch begins again, as memory ran out."""
+        """Discard the batch, which is retried after running out of memory."""
         self._parts = [part for part in self._parts if part[0] != self._batch]
 
     def of(self, sizes: Sequence[int], ranks: Processes) -> list[NDArray[np.float32] | None]:
-        """For each row of the step, by its place, on every rank; None for a row that was in no batch.
+        """The log-probabilities of each row of the step, on every rank; None for rows in no batch.
 
         Args:
             sizes: own tokens of each row.
-            ranks: each of which has computed its share.
+            ranks: the ranks, each of which has computed its share.
         """
         ends = np.cumsum([0, *sizes])
         values_N = torch.zeros(int(ends[-1]), dtype=torch.float32)
         parts = [part for part in self._parts if part[1]]
         if parts:
-            seen = torch.cat([part[2].float() for part in parts]).cpu()  # one copy: each waits for the device
+            seen = torch.cat([part[2].float() for part in parts]).cpu()  # one copy, since each copy synchronises
             start = 0
             for batch, places, _ in parts:
                 for place in places:
                     if self._last[place] == batch:
                         values_N[ends[place] : ends[place + 1]] = seen[start : start + sizes[place]]
                     start += sizes[place]
-        # zeros where another rank has computed, so that the sum over ranks is the whole
+        # zeros where another rank has computed, so that the sum over ranks is complete
         split = np.split(ranks.sum_(values_N).numpy(), ends[1:-1])
         return [split[place] if place in self._last else None for place in range(len(sizes))]

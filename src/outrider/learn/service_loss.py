@@ -1,4 +1,4 @@
-"""Losses that services know by name. Imports no torch."""
+"""Built-in losses of training services. Imports no torch."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from outrider.objective.options import ObjectiveOptions
 
 
 class NamedLoss(NamedTuple):
-    """A loss that services know, with its parameters."""
+    """A built-in loss of a service, with its parameters."""
 
     name: str
     config: dict[str, float] | None = None
 
 
 def named_loss(options: ObjectiveOptions) -> NamedLoss | None:
-    """The loss of the protocol that has the gradient of an objective, if one has.
+    """The built-in loss of the protocol with the same gradient as an objective, if there is one.
 
-    Selections that leave tokens out, corrections and streams are factors of an advantage. An objective bounds log
-    ratios to ±20, and services do not.
+    Selections that exclude tokens, corrections and streams become factors of the advantage. An objective bounds log
+    ratios to ±20; services do not.
 
     >>> named_loss(ObjectiveOptions(surrogate={"clip": [0.2, 0.28]}))
     NamedLoss(name='ppo', config={'clip_low_threshold': 0.8, 'clip_high_threshold': 1.28})

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning on a task's own solutions: how the embedded base models are made."""
+"""Supervised fine-tuning on a task's own solutions, which makes the embedded base models."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from outrider.tasks.turn_task import TurnTask
 
 
 def solution_row(policy: Policy, problem: Problem, prompts: bool = False) -> WeightedRow:
-    """Prompt as context, solution and end token as own tokens; with ``prompts`` all but the first token are own.
+    """A row with the prompt as context, and solution and end token as own tokens; with ``prompts`` all but the first
+    token are own.
 
     Raises:
         UserError: the problem has no solution.
     """
     encode = policy.tokenizer
     if "solution" not in problem.metadata:
-        raise UserError(f"problem {problem.id!r} has no worked solution to learn from (metadata 'solution')")
+        raise UserError(f"problem {problem.id!r} has no solution to train on (metadata 'solution')")
     context = encode(problem.prompt)["input_ids"]
     ids = [*context, *encode(problem.metadata["solution"], add_special_tokens=False)["input_ids"], encode.eos_token_id]
     begin = 1 if prompts else len(context)
@@ -34,7 +35,8 @@ def solution_row(policy: Policy, problem: Problem, prompts: bool = False) -> Wei
 
 
 def demonstration_row(policy: Policy, task: TurnTask, problem: Problem) -> WeightedRow:
-    """Prompt as context, a demonstration as own tokens, with what the environment says to it as observed ones."""
+    """A row with the prompt as context, a demonstration as own tokens, and the environment's replies as observed
+    tokens."""
 
     def encode(text: str) -> list[int]:
         return list(policy.tokenizer(text, add_special_tokens=False)["input_ids"])
@@ -50,7 +52,7 @@ def demonstration_row(policy: Policy, task: TurnTask, problem: Problem) -> Weigh
 
 
 def imitating(policy: Policy, options: SftOptions) -> LocalLearner:
-    """What trains ``policy`` in place, on its path, by the likelihood of the tokens to be learnt."""
+    """The learner that trains ``policy`` in place, on its path, by the likelihood of the target tokens."""
     if policy.path.name != "plain":
         use_plans(policy.model)
     return LocalLearner(policy.model, options.learn, ImitationLoss(), path=policy.path)
@@ -64,16 +66,16 @@ def fine_tune(
     learner: LocalLearner | None = None,
     done: int = 0,
 ) -> None:
-    """Train ``policy`` in place; ``report(step, metrics)`` after every step. Loss: mean over the tokens to be learnt.
+    """Train ``policy`` in place; ``report(step, metrics)`` after every step. Loss: mean over the target tokens.
 
-    Problems follow from the step alone, so a ``learner`` that has done some steps goes on as if it had never stopped.
-    A problem that takes more tokens than the model's context, with its solution, is skipped and counted: ``too_long``.
+    Problems depend only on the step, so a ``learner`` that has done some steps continues as if never interrupted. A
+    problem that is, with its solution, longer than the model's context is skipped and counted (``too_long``).
 
     Raises:
         UserError: all problems of a step are too long; a problem has no solution; ``prompts`` of a task with turns.
     """
     if options.prompts and isinstance(task, TurnTask):
-        raise UserError(f"prompts=true: task {task.name!r} has demonstrations with turns, whose prompts are not learnt")
+        raise UserError(f"prompts=true is not supported for task {task.name!r}, whose demonstrations have turns")
     context = context_length(policy.model)
     learner = learner or imitating(policy, options)
     for step in range(done, options.steps):
@@ -81,7 +83,9 @@ def fine_tune(
         drawn = [_row(policy, task, task.train(index), options.prompts) for index in indices]
         rows = [row for row in drawn if row.length <= context]
         if not rows:
-            raise UserError(f"step {step + 1}: all problems and solutions have more than {context} tokens, the context")
+            raise UserError(
+                f"step {step + 1}: all problems with their solutions are longer than the context of {context} tokens"
+            )
         metrics = learner.update(rows, progress=step / options.steps).metrics
         report(step, metrics | {"too_long": float(len(drawn) - len(rows))})
 

@@ -33,18 +33,18 @@ _NOTHING = imitation_row(np.zeros(1, np.int32), np.zeros(1, np.int32))
 
 
 class ShardedModel:
-    """A share of every weight, gradient and average on each rank.
+    """Parameters, gradients and optimizer state sharded over ranks.
 
-    Layers are gathered one at a time, in the forward pass and again in the backward pass, in ``dtype``; what is outside
-    of them (embedding, last norm, head) as one part, in float32, so that the residual stream is that of a whole model.
-    Gradients are added and scattered in float32 as each layer's backward pass ends. All ranks run the same number of
-    passes, since each takes part in gathering what the others compute with.
+    Layers are gathered one at a time, in the forward pass and again in the backward pass, in ``dtype``. The rest
+    (embedding, last norm, head) is gathered as one part, in float32, so that the residual stream equals that of a
+    replicated model. Gradients are reduce-scattered in float32 after each layer's backward pass. All ranks run the same
+    number of passes, since each takes part in all gathers.
 
-    Takes over ``model``, which may lie in the host's memory, and is sharded onto this rank's device. Its arguments are
-    those of :class:`outrider.learn.held.WholeModel`, and
+    The class takes ownership of ``model``, which may be in host memory, and shards it onto this rank's device.
+    Arguments are those of :class:`outrider.learn.held.WholeModel`, and
 
     Args:
-        offload: keep shards, gradients and optimizer state in the host's memory, and layers on the device while they
+        offload: shards, gradients and optimizer state stay in host memory; layers are on the device only while they
             compute.
 
     Raises:
@@ -65,23 +65,21 @@ class ShardedModel:
         layers = layers_of(model, "engine.learner=fsdp2")
         self._ranks, self._offload, self._device = ranks, offload, placement().device
         if offload and self._device.type == "cpu":
-            raise UserError(
-                "engine.learner.fsdp2.offload: there is no GPU here whose memory anything could be kept from"
-            )
+            raise UserError("engine.learner.fsdp2.offload requires a GPU, and there is none: set it to false")
         self._shell = _without_weights(model)
         self._root = _Statistics(model, path, dtype)
-        if not dist.is_initialized():  # one process alone, whose shares may be offloaded; its end is `Ranks.leave`'s
+        if not dist.is_initialized():  # a single process, which may offload; `Ranks.leave` ends the group
             dist.init_process_group(store=HashStore(), rank=ranks.rank, world_size=ranks.size)
         mesh = init_device_mesh(self._device.type, (ranks.size,))
-        # Autocast would copy each weight into ``dtype``, and autograd keep all these copies until the backward pass.
-        # What it finds in ``dtype`` it uses, and that is freed with the layer.
+        # Autocast would copy each weight to ``dtype``, and autograd would hold all copies until the backward pass.
+        # Weights that are already in ``dtype`` are used directly, and freed with the layer.
         low = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32, cast_forward_inputs=False)
         where = CPUOffloadPolicy() if offload else OffloadPolicy()
         for layer in layers:
             fully_shard(layer, mesh=mesh, mp_policy=low, offload_policy=where)
         fully_shard(self._root, mesh=mesh, offload_policy=where)
         for part in cast("list[FSDPModule]", [*layers, self._root]):
-            # a sum, not a mean: denominators are those of the whole batch already
+            # a sum, not a mean: denominators already cover the whole batch
             part.set_gradient_divide_factor(1.0)
             part.set_force_sum_reduction_for_comms(True)  # gloo has no other reduction
         self.model = model
@@ -90,8 +88,8 @@ class ShardedModel:
     def statistics(self, rows: Sequence[Packable], temperature: float, top: int = 0) -> TokenStatistics:
         statistics: TokenStatistics = self._root(rows, temperature, top)
         if not torch.is_grad_enabled():
-            # FSDP leaves the outermost part gathered for a backward pass, and code that read or wrote a parameter then
-            # would have a buffer that is about to go instead of this rank's share
+            # FSDP leaves the outermost part gathered for the backward pass; code that reads or writes a parameter then
+            # would get a temporary buffer instead of this rank's shard
             cast(FSDPModule, self._root).reshard()
         return statistics
 
@@ -103,21 +101,21 @@ class ShardedModel:
             yield 0.0 * (nothing.logprobs_T.sum() + nothing.entropies_T.sum())
 
     def finish_gradients(self, norm: float) -> float:
-        # they were added in the backward passes
+        # already summed in the backward passes
         return float(_whole(torch.nn.utils.clip_grad_norm_(self.parameters, norm)))
 
     @torch.no_grad()
     def exchange(self, others: Sequence[Tensor]) -> None:
-        if self._offload:  # shares may still be on their way to the device
+        if self._offload:  # shards may still be in transfer
             torch.cuda.synchronize(self._device)
         for parameter, other in zip(self.parameters, others, strict=True):
             mine, its = (cast(DTensor, tensor.detach()).to_local() for tensor in (parameter, other))
-            kept = mine.clone()  # in place: FSDP gathers from where a share lies
+            kept = mine.clone()  # in place, since FSDP gathers from the shard's memory
             mine.copy_(its)
             its.copy_(kept)
 
     def assembled(self, adapter: bool = False) -> PreTrainedModel | None:
-        """Tensor by tensor, so that no GPU ever holds the whole."""
+        """Assemble the model tensor by tensor, so that no GPU holds all of it."""
         tensors = {}
         with self._ranks.linked():
             for name, tensor in (trained_in(self.model) if adapter else self.model.state_dict()).items():
@@ -126,14 +124,14 @@ class ShardedModel:
                     tensors[name] = full.cpu()
         if self._ranks.rank != 0:
             return None
-        assembled = copy.deepcopy(self._shell)  # and not the shell itself, which would keep the weights
+        assembled = copy.deepcopy(self._shell)  # a copy, since the shell itself would hold on to the weights
         assembled.load_state_dict(tensors, strict=not adapter, assign=True)
         assembled.tie_weights()
         return assembled
 
 
 class _Statistics(torch.nn.Module):
-    """What the learner computes, as the outermost module: FSDP gathers weights where a module is called."""
+    """The learner's computation as the outermost module, since FSDP gathers weights when a module is called."""
 
     def __init__(self, model: PreTrainedModel, path: ComputePath, dtype: torch.dtype) -> None:
         super().__init__()
@@ -144,8 +142,8 @@ class _Statistics(torch.nn.Module):
 
 
 def _without_weights(model: PreTrainedModel) -> PreTrainedModel:
-    """The shape of the whole, to put it together in; nothing is copied."""
-    memo: dict[int, Tensor] = {}  # what deepcopy takes as copied already
+    """The model without weights, in which it is assembled; nothing is copied."""
+    memo: dict[int, Tensor] = {}  # marks tensors as already copied for deepcopy
     for tensor in [*model.parameters(), *model.buffers()]:
         empty = torch.empty_like(tensor, device="meta")
         memo[id(tensor)] = Parameter(empty, tensor.requires_grad) if isinstance(tensor, Parameter) else empty
@@ -153,6 +151,6 @@ def _without_weights(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def _whole(tensor: Any) -> Tensor:
-    """A tensor as if it had never been sharded; every rank has to ask."""
+    """The full tensor of a sharded one; every rank has to call."""
     full: Tensor = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
     return full

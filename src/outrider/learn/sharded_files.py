@@ -1,4 +1,4 @@
-"""Checkpoints of a sharded model, by ``torch.distributed.checkpoint``: each rank writes and reads its own share."""
+"""Checkpoints of a sharded model, by ``torch.distributed.checkpoint``: each rank writes and reads its own shards."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from outrider.record.disk import disk_refused, write_atomically
 COUNTS = "learner.json"
 _STEPS = "averaged_steps"
 _MOMENTS = ("exp_avg", "exp_avg_sq")
-_FILES = 32  # files of a rank; each is put together in memory before it is written
+_FILES = 32  # files per rank; each is assembled in memory before the write
 
 
 class ShardedFiles:
-    """Files of shares: safetensors, so that reading runs no code, named by rank, with the place of each share in them.
+    """Files of shards in safetensors (which runs no code on reading), named by rank, with the position of each shard.
 
-    They can be read on any number of ranks. Beside its own share a rank needs the memory of a 32nd of it, or of its
-    largest tensor's share.
+    They can be read on any number of ranks. A rank needs extra memory for a 32nd of its shards, or for its largest
+    shard.
     """
 
     def save(self, folder: Path, training: Training) -> None:
         tensors = _tensors(training)
-        # AdamW counts its steps for each parameter, and they are the same for all
+        # AdamW stores a step count per parameter, equal for all
         steps = next((int(moments["step"]) for moments in training.optimizer.state.values()), 0)
         writer = HuggingFaceStorageWriter(str(folder), _files(tensors), save_distributed=True)
         try:
@@ -71,7 +71,7 @@ class ShardedFiles:
 
 
 def _tensors(training: Training) -> dict[str, Tensor]:
-    """Everything that is in a checkpoint, by name; no copies."""
+    """All tensors of a checkpoint, by name, without copies."""
     trained, moments = training.weights, training.optimizer.state
     tensors = {f"weights.{name}": p.detach() for name, p in trained.items()}
     for kind in _MOMENTS if moments else ():
@@ -80,6 +80,6 @@ def _tensors(training: Training) -> dict[str, Tensor]:
 
 
 def _files(tensors: Mapping[str, Tensor]) -> dict[str, int]:
-    """Which file of a rank each tensor goes into, from 1; files of about the same size."""
+    """The file of each tensor, from 1, with files of about equal size."""
     sizes = np.cumsum([tensor.nbytes for tensor in tensors.values()])
     return {name: int(end * _FILES // (sizes[-1] + 1)) + 1 for name, end in zip(tensors, sizes, strict=True)}

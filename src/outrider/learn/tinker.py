@@ -1,15 +1,15 @@
-r"""Training by a Tinker service: credit, selections and denominators are decided here, the gradient is taken there.
+r"""Training by a Tinker service: credit, selections and denominators are computed here, gradients by the service.
 
-A service knows a few losses by name, over rows with one advantage per token. Where one of them is the objective, the
-product of all factors is its advantage. Everything else is linear in the gradient of log-probabilities,
+A service has a few built-in losses, over rows with one advantage per token. If the objective is one of them, the
+product of all factors is the advantage. Any other objective is linear in the gradient of log-probabilities,
 
 .. math:: \nabla L = \sum_t \frac{\partial L}{\partial \log\pi_t} \nabla \log\pi_t,
 
-so the service tells the log-probabilities, the factors are taken here in float64, and the service is given the loss
+so the service returns log-probabilities, the factors are computed here in float64, and the service gets the loss
 :math:`-\sum_t \rho_t a_t` with :math:`a_t = -\partial L / \partial \log\pi_t` and old log-probabilities equal to the
-present ones: there :math:`\rho = 1`, and its gradient is the sum above. This costs one more forward pass. The
-protocol's own way to do so, a cross-entropy with weights, is not used: where a service takes the mean of a row's losses
-it divides by the sum of the weights, which may be anything.
+current ones: then :math:`\rho = 1`, and the gradient is the sum above. This costs one more forward pass. The protocol's
+weighted cross-entropy is not used: a service that averages a row's losses divides by the sum of the weights, which may
+be any number.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ LINEAR = "importance_sampling"
 
 
 class TinkerLearner:
-    """AdamW on an adapter that a service holds.
+    """AdamW on an adapter held by a service.
 
     Args:
         loss: the objective.
-        named: the loss of the service that has the same gradient; None: none has.
+        named: the built-in loss with the same gradient; None if there is none.
 
     Raises:
-        UserError: the service ignores what the options ask for.
+        UserError: the service ignores a requested option.
     """
 
     whole = True
@@ -84,13 +84,13 @@ class TinkerLearner:
         return _own(self.service.logprobs(sent), rows)
 
     def export(self, folder: Path, adapter: bool = False) -> None:
-        raise NotImplementedError("the service's sampler is given weights by the service")
+        raise NotImplementedError("the service passes weights to its sampler itself")
 
     def writer(self, policy: Policy) -> PolicyWriter | None:
         return partial(self._write, policy)
 
     def _write(self, policy: Policy, folder: Path, about: Mapping[str, Any]) -> None:
-        """The adapter alone; the weights beneath it are with the service."""
+        """Write the adapter only; the base weights stay with the service."""
         part = folder.with_name(f".{folder.name}.part")
         try:
             shutil.rmtree(part, ignore_errors=True)
@@ -103,7 +103,7 @@ class TinkerLearner:
             raise disk_refused(folder, error) from error
 
     def save(self, folder: Path) -> None:
-        """Weights and optimizer state stay with the service; what is written is where they are, and the counts."""
+        """Save the path of weights and optimizer state on the service, and the counts."""
         place = self.service.save(_new_name())
         counts = {"optimizer_steps": self.optimizer_steps, "steps": self.steps, "loss": self.loss.state_dict()}
         text = json.dumps({"service": self.service.address, "state": place, **counts}, indent=1)
@@ -111,9 +111,7 @@ class TinkerLearner:
 
     def load(self, folder: Path) -> None:
         if not (folder / STATE).exists():
-            raise UserError(
-                f"{folder} holds no {STATE}: it was saved by another engine.learner, and is resumed by that"
-            )
+            raise UserError(f"{folder} has no {STATE}: it was saved by another engine.learner; resume with that one")
         state = json.loads((folder / STATE).read_bytes())
         self.service.load(state["state"])
         self.optimizer_steps, self.steps = state["optimizer_steps"], state["steps"]
@@ -133,14 +131,14 @@ class TinkerLearner:
         told = self.service.step(Adam(rate, beta1, beta2, grad_clip_norm=self.options.clip_norm or 0.0))
         self.optimizer_steps += 1
         norms = {name.rpartition("/")[2]: value for name, value in told.items() if name.endswith("grad_norm")}
-        idle = self._filled(len(trained)) - len(trained)  # rows that train nothing are sent and paid all the same
+        idle = self._filled(len(trained)) - len(trained)  # padding rows are also sent and paid for
         lengths = [row.length for row in trained]
         sent = {"trained_tokens": float(sum(lengths) + idle * min(lengths))}
         return result | sums | norms | sent | {"learning_rate": rate, "updates": 1.0}
 
     def _exactly(self, rows: Sequence[WeightedRow], named: NamedLoss) -> dict[str, float] | None:
-        """The gradient of a loss of the service's own, and the sums of the diagnostics; None where what it is made of
-        is not finite, which is then not sent."""
+        """The gradient of a built-in loss, and the sums of the diagnostics; None, without a request, if its inputs are
+        not finite."""
         factors = [_factors(row) for row in rows]
         if not all(np.isfinite(factors_N).all() for factors_N in factors):
             return None
@@ -150,12 +148,12 @@ class TinkerLearner:
             loss, diagnostics = self._loss(rows, torch.from_numpy(np.concatenate(logprobs)))
         if not math.isfinite(loss.item()):
             raise EngineLostError(
-                "the loss is not finite, and a gradient that a Tinker service has taken cannot be taken back"
+                "the loss is not finite, and the Tinker service cannot discard an accumulated gradient"
             )
         return _sums(loss, diagnostics)
 
     def _linearly(self, rows: Sequence[WeightedRow]) -> dict[str, float] | None:
-        """The gradient of any objective, and the sums of the diagnostics; None where it is not finite."""
+        """The gradient of any objective, and the sums of the diagnostics; None if it is not finite."""
         now = self.logprobs(rows)
         logprobs_N = torch.from_numpy(np.concatenate(now)).requires_grad_()
         loss, diagnostics = self._loss(rows, logprobs_N)
@@ -176,7 +174,7 @@ class TinkerLearner:
         old_logprobs: Sequence[NDArray[np.floating]],
         advantages: Sequence[NDArray[np.floating]],
     ) -> list[ServiceRow]:
-        """The rows as the service takes them, filled up to a number for which it has compiled."""
+        """The rows in the service's format, padded to a number for which it has compiled."""
         total = self._filled(len(rows))
         sent = [
             _service_row(row, old, advantage, self.abilities, total)
@@ -187,13 +185,13 @@ class TinkerLearner:
         return sent + [idle] * (total - len(rows))
 
     def _filled(self, rows: int) -> int:
-        """The least multiple of ``engine.learner.tinker.rows`` that holds so many."""
+        """``rows`` rounded up to a multiple of ``engine.learner.tinker.rows``."""
         each = self.service.options.rows
         return -(-rows // each) * each
 
 
 def _factors(row: WeightedRow) -> NDArray[np.float64]:
-    """The advantage of each own token times everything that multiplies the policy term."""
+    """The advantage of each own token times all factors of the policy term."""
     factors_N = row.weight * row.trainable_N * row.advantages_N
     for given in (row.importance_N, row.keeps_N):
         if given is not None:
@@ -213,14 +211,14 @@ def _service_row(
     factor = abilities.factor(length, rows)
     return ServiceRow(
         np.concatenate([row.context_ids, row.token_ids]),
-        # what was observed may have none, and NaN times an advantage of 0 is NaN
+        # observed tokens may have NaN, and NaN times an advantage of 0 is NaN
         np.concatenate([before, np.where(row.trainable_N, old_logprobs_N, 0.0)]),
         np.concatenate([before, advantages_N * factor]),
     )
 
 
 def _own(logprobs: Sequence[NDArray[np.float64]], rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
-    """Those of own tokens, of rows and not of what they were filled up with."""
+    """The log-probabilities of own tokens, without padding rows."""
     return [found[-len(row.token_ids) :] for found, row in zip(logprobs, rows, strict=False)]
 
 
@@ -229,7 +227,7 @@ def _sums(loss: Tensor, diagnostics: Mapping[str, Tensor]) -> dict[str, float]:
 
 
 def _complete(folder: Path, base: str) -> None:
-    """Say what an adapter needs to be loaded, where the service has not: its base, and the layers that it is of."""
+    """Add missing fields to an adapter's config: its base model and its layers."""
     file = folder / ADAPTER
     config = json.loads(file.read_bytes())
     with safe_open(folder / "adapter_model.safetensors", "pt") as weights:
@@ -241,5 +239,5 @@ def _complete(folder: Path, base: str) -> None:
 
 
 def _new_name() -> str:
-    """No two runs may save to one place."""
+    """A unique name, so that no two runs save to the same path."""
     return f"outrider-{uuid.uuid4().hex[:16]}"

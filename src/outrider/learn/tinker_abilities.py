@@ -1,12 +1,12 @@
-r"""What a Tinker service does with a gradient and with the parameters of AdamW, found by trying.
+r"""Probes how a Tinker service normalises gradients and which AdamW parameters it applies.
 
-Services differ, and say nothing of what they leave out: one sums the losses of tokens and rows, another takes the mean
-over each row's tokens and over rows; one ignores the clipping of gradients, another everything but the learning rate.
-So a few steps are made on an adapter of their own, which is then thrown away, and the log-probability of one token is
-watched. The decay of weights is not tried: SkyRL's JAX backend decays the adapters of all its users when one asks it.
+Services differ without documenting it: one sums the losses of tokens and rows, another averages over each row's tokens
+and over rows; one ignores gradient clipping, another everything but the learning rate. So a few steps are made on a
+temporary adapter, and the log-probability of one token is measured. Weight decay is not probed: SkyRL's JAX backend
+decays the adapters of all its users when one requests it.
 
-With an :math:`\epsilon` far above every gradient AdamW is a step of size :math:`\eta / \epsilon` along the
-gradient, so that the token moves in proportion to what the service made of it.
+With an :math:`\epsilon` far above every gradient, AdamW makes a step of size :math:`\eta / \epsilon` along the
+gradient, so the token's change is proportional to the gradient that the service computed.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from outrider.errors import UserError
 from outrider.model.tinker_service import Adam, ServiceRow, TinkerService
 
 _LENGTH, _EPSILON = 8, 1e9
-_IDS = np.arange(3, 3 + _LENGTH, dtype=np.int32)  # tokens that every vocabulary has
-_LEAST, _MOST = 1e-2, 0.3  # of a movement: far above rounding, and small enough to be in proportion
+_IDS = np.arange(3, 3 + _LENGTH, dtype=np.int32)  # token ids that every vocabulary has
+_LEAST, _MOST = 1e-2, 0.3  # bounds of a change: far above rounding, and small enough to be linear
 
 
 @dataclass(frozen=True)
 class Abilities:
-    """What a service does; each but the first two is whether it does what it is told.
+    """The behaviour of a service; all but the first two state whether an option is applied.
 
     Attributes:
         row_mean: whether the loss of a row is divided by its length, the prompt included.
         batch_mean: whether losses are divided by the number of rows.
-        epsilon: of AdamW. Where it is ignored, the betas may be too.
-        clipping: of the gradient's norm.
+        epsilon: AdamW's epsilon. If it is ignored, the betas may be too.
+        clipping: clipping of the gradient norm.
     """
 
     row_mean: bool
@@ -40,7 +40,7 @@ class Abilities:
     clipping: bool = True
 
     def factor(self, length: int, rows: int) -> float:
-        """By which an advantage is multiplied, so that the gradient is that of a sum over tokens and rows.
+        """The factor of advantages that makes the gradient that of a sum over tokens and rows.
 
         >>> Abilities(row_mean=True, batch_mean=True).factor(length=8, rows=3)
         24.0
@@ -49,14 +49,14 @@ class Abilities:
 
 
 def abilities_of(service: TinkerService) -> Abilities:
-    """Try a service out.
+    """Probe a service.
 
     Raises:
-        UserError: its gradients agree with none of the known conventions.
-        EngineLostError: it fails.
+        UserError: its gradients match none of the known conventions.
+        EngineLostError: the service fails.
     """
     probe = _Probe(service)
-    # a step that cannot move anything, unless epsilon is ignored
+    # a step that changes nothing unless epsilon is ignored
     if abs(probe.moved(rate=1e-3)) > max(1e-6, 10 * probe.jitter):
         return Abilities(row_mean=False, batch_mean=False, epsilon=False, clipping=False)
     rate = probe.fitting_rate()
@@ -89,12 +89,12 @@ def _nearest(what: str, found: float, meaning: dict[float, bool]) -> bool:
 
 
 class _Probe:
-    """One token on an adapter of its own."""
+    """One token on a temporary adapter."""
 
     def __init__(self, service: TinkerService) -> None:
         self._service, self._trainer = service, service.new_adapter()
         seen = [self._logprob() for _ in range(4)]
-        # where kernels depend on what else is computed, no two answers are the same
+        # if kernels depend on the batch, no two answers are equal
         self.jitter = max(seen) - min(seen)
         self._least = max(_LEAST, 20 * self.jitter)
         if self._least > _MOST / 2:
@@ -105,7 +105,7 @@ class _Probe:
         self._last = seen[-1]
 
     def moved(self, rate: float, calls: int = 1, rows: int = 1, length: int = _LENGTH, clip: float = 0.0) -> float:
-        """How far the token goes in a step, from so many calls of so many equal rows."""
+        """The change of the token's log-probability in a step, from ``calls`` calls with ``rows`` equal rows."""
         for _ in range(calls):
             self._service.backward([_row(length, 1.0)] * rows, "importance_sampling", trainer=self._trainer)
         self._service.step(Adam(rate, beta1=0.0, beta2=0.0, eps=_EPSILON, grad_clip_norm=clip), self._trainer)
@@ -113,11 +113,11 @@ class _Probe:
         return self._last - before
 
     def fitting_rate(self) -> float:
-        """A learning rate that moves the token visibly."""
+        """A learning rate that changes the token measurably."""
         rate = 1e-5 * _EPSILON
         for _ in range(9):
             if abs(moved := self.moved(rate)) >= self._least:
-                return rate * self._least / abs(moved)  # the least: further away nothing is in proportion
+                return rate * self._least / abs(moved)  # the minimum, since larger changes are not linear
             rate *= 3 if abs(moved) > self._least / 10 else 10
         raise UserError("the Tinker service did not change a token's likelihood in nine steps: it does not train")
 
@@ -127,9 +127,9 @@ class _Probe:
 
 
 def _row(length: int, advantage: float) -> ServiceRow:
-    """The watched token is the same in a longer row, whose other tokens are behind it."""
+    """A row of the given length; the measured token has the same position for every length."""
     ids = np.resize(_IDS, length)
     advantages = np.zeros(length - 1)
     advantages[_LENGTH - 2] = advantage
-    # old log-probabilities of 0 would scale the ratio by the probability itself: in proportion all the same
+    # old log-probabilities of 0 scale the ratio by the probability itself, which is still proportional
     return ServiceRow(ids, np.zeros(length - 1), advantages)

@@ -1,6 +1,6 @@
-"""Measurement: from verified rollouts to pass@k, majority, greedy and their intervals. NumPy only.
+"""Measurement: pass@k, majority, greedy and their intervals from verified rollouts. NumPy only.
 
-The rendering as a table is in :mod:`outrider.measure.table`, which alone needs rich and is not imported here.
+Tables are in :mod:`outrider.measure.table`, which needs rich and is not imported here.
 """
 
 from outrider.measure.bootstrap import Interval, bootstrap_difference, bootstrap_mean

@@ -1,4 +1,4 @@
-"""Whether, and where, a noisy curve of a run bends: a rise, and then a plateau."""
+"""Test for a bend in a noisy training curve, such as a rise followed by a plateau."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from outrider.arrays import Floats, Ints
 from outrider.measure.blocks import NONE, IntervalBounds, bounds, noise
 
 FEWEST = 12
-"""Points below which two slopes, their meeting point and the noise cannot be distinguished."""
+"""Minimum points to identify two slopes, their meeting point and the noise."""
 
 _EDGE = 0.1  # the curve may not bend within the first and last tenth, where one point could be a segment
 _PLACES = 200  # candidates for the bend
@@ -22,15 +22,15 @@ CurveShape = Literal["too short", "constant", "flat", "steady", "levels off", "b
 
 @dataclass(frozen=True, slots=True)
 class Bend:
-    """What was found; NaN where the shape has no such number.
+    """The result of :func:`find_bend`; NaN where a shape does not define a number.
 
     Attributes:
         shape: ``"levels off"``: a rising (or falling) stage and a plateau. ``"bends"``: two slopes, the second no
-            plateau. ``"steady"``: one slope all along. ``"flat"``: no slope that the noise lets one see.
-            ``"constant"``: every value is the same. ``"too short"``: fewer than :data:`FEWEST` points.
-        excluded: values that are NaN.
-        p_value: chance that a straight line with such noise would bend at least as much.
-        early, late: slopes per unit of x before and after the bend; without a bend both are that of the one line.
+            plateau. ``"steady"``: one slope all along. ``"flat"``: no significant slope. ``"constant"``: every value is
+            the same. ``"too short"``: fewer than :data:`FEWEST` points.
+        excluded: number of NaN values.
+        p_value: probability that a straight line with this noise bends at least as much.
+        early, late: slopes per unit of x before and after the bend; without a bend both are the slope of the line.
         bend: x at which the two segments meet; only for the two shapes with a bend, as ``at_bend``.
         start, at_bend: fitted values at the first x and at the bend.
     """
@@ -60,19 +60,20 @@ def find_bend(
     with the bend :math:`\tau` at the best of up to 200 points in the middle 80 % of the points. Two questions, each
     answered by resampling residuals in blocks, since those of neighbouring steps are alike:
 
-    1. *Is there a bend?* The statistic is the share of the one line's squared error that the best bend removes. A bend
-       that was searched for always removes some, so it is compared with ``resamples`` curves that have none: the one
-       line plus resampled residuals of the *two* segments (those of the one line would contain the bend as noise).
+    1. *Is there a bend?* The statistic is the share of the one line's squared error that the best bend removes. The
+       best bend always removes some, so it is compared with ``resamples`` curves without a bend: the one line plus
+       resampled residuals of the *two* segments (those of the one line would contain the bend as noise).
     2. *Where, and how steep?* Resampled residuals on top of the two segments, fitted again, give the intervals.
 
     The curve ``levels off`` if the bend is significant and the late slope is at most ``plateau`` times as steep as the
-    early one. Works for falling curves (entropy) as well. A bend at an end of the middle 80 % may lie further out.
+    early one. Falling curves (entropy) work as well. If the bend is at an end of the middle 80 %, the true one may lie
+    further out.
 
-    Degenerate cases: NaN in x or y is excluded, and counted. A curve without any noise around one line has no bend.
-    The p-value is never below 1 / (resamples + 1).
+    Degenerate cases: NaN in x or y is excluded and counted. A curve without noise around one line has no bend. The
+    p-value is never below 1 / (resamples + 1).
 
     Raises:
-        ValueError: x and y differ in length, x does not rise, or ``resamples < 1``, without which nothing is decided.
+        ValueError: x and y differ in length, x does not rise, or ``resamples < 1``.
 
     Source: the stages are those of the STILL report, arXiv 2508.07534, section 3.2.2, which marks them by eye. Bend by
     search with a bootstrap test: Hansen 1996, Econometrica 64; blocks: Künsch 1989, Annals of Statistics 17.
@@ -84,12 +85,12 @@ def find_bend(
     """
     x, y = np.asarray(x_N, dtype=np.float64), np.asarray(y_N, dtype=np.float64)
     if x.shape != y.shape or resamples < 1:
-        raise ValueError(f"a bend needs pairs and a resample, not {len(x)} x, {len(y)} y and {resamples} resamples")
+        raise ValueError(f"x and y need equal lengths, and resamples >= 1, not {len(x)}, {len(y)}, {resamples}")
     known_N = np.isfinite(x) & np.isfinite(y)
     excluded = int((~known_N).sum())
     x, y = x[known_N], y[known_N]
     if (np.diff(x) <= 0).any():
-        raise ValueError("the x of a curve must rise")
+        raise ValueError("x must increase")
     if len(x) < FEWEST or np.ptp(y) == 0:
         return Bend("too short" if len(x) < FEWEST else "constant", excluded)
     fit = _Candidates(x)
@@ -113,8 +114,8 @@ def find_bend(
 class _Candidates:
     """All candidate bends over the same x at once.
 
-    A hinge less its projection on the straight line is one direction :math:`q_k` per candidate, so the squared
-    error that bend k removes is :math:`(q_k y)^2`.
+    A hinge minus its projection on the straight line is one direction :math:`q_k` per candidate, so the squared error
+    that bend k removes is :math:`(q_k y)^2`.
     """
 
     def __init__(self, x_N: Floats) -> None:
@@ -126,7 +127,7 @@ class _Candidates:
         self.slope_N = slope_N / np.linalg.norm(slope_N)
         hinges_KN = np.maximum(x_N - self.places_K[:, None], 0.0)
         rest_KN = hinges_KN - hinges_KN.mean(axis=1, keepdims=True)
-        # orthogonal to the line, so a candidate's gain is one product, for all candidates and resamples at once
+        # orthogonal to the line, so the gains of all candidates and resamples are one matrix product
         rest_KN -= (rest_KN @ self.slope_N)[:, None] * self.slope_N
         self.size_K = np.linalg.norm(rest_KN, axis=1)
         self.unit_KN = rest_KN / self.size_K[:, None]
@@ -141,7 +142,7 @@ class _Candidates:
         return np.asarray(self.line(y_N) + (y_N @ unit_N) * unit_N, dtype=np.float64)
 
     def gain(self, y_BN: Floats) -> Floats:
-        """Of every row: the share of the straight line's squared error that the best bend removes."""
+        """For every row, the share of the straight line's squared error that the best bend removes."""
         removed_B = np.square(y_BN @ self.unit_KN.T).max(axis=1)
         total_B = np.square(y_BN - y_BN.mean(axis=1, keepdims=True)).sum(axis=1)
         error_B = total_B - np.square(y_BN @ self.slope_N)
@@ -150,15 +151,15 @@ class _Candidates:
         return gain_B
 
     def places(self, y_BN: Floats) -> Floats:
-        """Of every row: x of the best bend."""
+        """For every row, x of the best bend."""
         return self.places_K[self._best(y_BN)]
 
     def slope(self, y_BN: Floats) -> Floats:
-        """Of every row: the slope of the straight line."""
+        """For every row, the slope of the straight line."""
         return np.asarray(y_BN @ self.slope_N / (self.slope_N @ self.x_N), dtype=np.float64)
 
     def slopes(self, y_BN: Floats) -> tuple[Floats, Floats]:
-        """Of every row: the slopes before and after the best bend."""
+        """For every row, the slopes before and after the best bend."""
         at_B = self._best(y_BN)
         change_B = np.einsum("bn,bn->b", y_BN, self.unit_KN[at_B]) / self.size_K[at_B]
         hinges_BN = np.maximum(self.x_N - self.places_K[at_B, None], 0.0)
@@ -170,7 +171,7 @@ class _Candidates:
 
 
 def _p_value(fit: _Candidates, y_N: Floats, resamples: int, seed: int) -> float:
-    """How often a straight line with the noise of the two segments bends at least as much."""
+    """The share of straight lines with the noise of the two segments that bend at least as much."""
     # residuals of the two segments: those of the one line would contain the bend as noise
     straight_BN = fit.line(y_N) + noise(y_N - fit.segments(y_N), 4, resamples, seed)
     as_much = int((fit.gain(straight_BN) >= fit.gain(y_N[None])).sum())

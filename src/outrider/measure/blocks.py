@@ -1,4 +1,4 @@
-"""Resampling a curve in blocks: the noise of neighbouring steps is alike, and intervals must know it."""
+"""Block bootstrap of a curve, since the noise of neighbouring steps is correlated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from outrider.measure.bootstrap import middle
 
 
 class IntervalBounds(NamedTuple):
-    """A number with its interval; NaN ends where none was computed."""
+    """A number with its interval; low and high are NaN if no interval was computed."""
 
     value: float
     low: float
@@ -19,7 +19,7 @@ class IntervalBounds(NamedTuple):
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether all of the interval lies on one side of 0; False where there is none."""
+        """Whether the interval excludes 0; False without an interval."""
         return self.low > 0 or self.high < 0
 
 
@@ -44,7 +44,7 @@ def autocorrelation(residuals_N: Floats) -> float:
 
 
 def block_length(residuals_N: Floats) -> int:
-    r"""How many neighbouring residuals are drawn together.
+    r"""The number of neighbouring residuals that are drawn together.
 
     .. math:: \ell = \Big\lceil \Big(\frac{2 \rho}{1 - \rho^2}\Big)^{2/3} n^{1/3} \Big\rceil
 
@@ -68,7 +68,7 @@ def block_length(residuals_N: Floats) -> int:
 
 
 def block_indices(n: int, length: int, resamples: int, seed: int) -> Ints:
-    """Indices ``[resamples, n]`` of overlapping blocks, drawn with replacement and laid end to end.
+    """Indices ``[resamples, n]`` of overlapping blocks, drawn with replacement and concatenated.
 
     >>> block_indices(4, 2, 1, seed=0).tolist()
     [[2, 3, 1, 2]]
@@ -80,10 +80,10 @@ def block_indices(n: int, length: int, resamples: int, seed: int) -> Ints:
 
 
 def noise(residuals_N: Floats, parameters: int, resamples: int, seed: int) -> Floats:
-    """Resampled residuals ``[resamples, n]`` with the spread that the fit took away put back.
+    """Resampled residuals ``[resamples, n]``, rescaled for the spread that the fit removed.
 
-    A fit of ``parameters`` numbers leaves residuals that are too small by :math:`\\sqrt{(n - p) / n}`. Blocks as long
-    as :func:`block_length` says; centred.
+    A fit of ``parameters`` numbers leaves residuals that are too small by :math:`\\sqrt{(n - p) / n}`. The blocks have
+    the length :func:`block_length`; the residuals are centred.
     """
     n = len(residuals_N)
     wide_N = (residuals_N - residuals_N.mean()) * np.sqrt(n / (n - parameters))

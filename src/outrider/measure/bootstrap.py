@@ -1,4 +1,4 @@
-"""Intervals by resampling problems: how far a number would move on other problems of the same kind."""
+"""Bootstrap intervals over problems: the variation of a number on other problems of the same kind."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from outrider.arrays import Floats
 
-LEVEL = 0.95  # of every interval here
+LEVEL = 0.95  # confidence level of all intervals
 _CHUNK = 2_000_000  # drawn indices held at once: 16 MB
 
 
@@ -19,7 +19,7 @@ class Interval(NamedTuple):
     Attributes:
         value: the mean; NaN if no problem has a value.
         low, high: ends of the interval; NaN if none was computed.
-        problems: how many different problems the three numbers stand on.
+        problems: number of different problems behind the three numbers.
     """
 
     value: float
@@ -45,18 +45,18 @@ def bootstrap_mean(
     of the resampled means. The samples *within* a problem are not resampled: their noise is already in the
     spread of the values. The interval covers the choice of problems, not the seed of a training run.
 
-    ``problems_P`` says which problem a value is of, where a problem has several (groups of several steps): they are
-    alike, so they are drawn together, and a resample's mean is over all values that it holds.
+    ``problems_P`` gives the problem of each value if a problem has several (groups of several steps). These are
+    correlated, so they are drawn together, and a resample's mean is over all its values.
 
     Degenerate cases: NaN values are excluded, and ``problems`` counts the problems of the rest. No interval (NaN) for
-    ``resamples = 0`` and for fewer than two problems. If all values are equal the interval has no width, which is too
-    good to be true; docs/intervals.md has the simulated coverage of this and other cases.
+    ``resamples = 0`` and for fewer than two problems. If all values are equal the interval has width 0, which is too
+    narrow; docs/intervals.md has the simulated coverage of this and other cases.
 
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13; of clusters, Davison and
     Hinkley, "Bootstrap Methods and their Application", 1997, section 3.8.
 
     Raises:
-        ValueError: not every value has its problem.
+        ValueError: the numbers of values and problems differ.
 
     >>> bootstrap_mean([1.0, 0.0, 1.0, 0.0, float("nan")])
     Interval(value=0.5, low=0.0, high=1.0, problems=4)
@@ -103,7 +103,7 @@ def middle(draws_B: Floats) -> tuple[float, float]:
 def _by_problem(known_P: Floats, problems_P: NDArray[Any], there_P: NDArray[np.bool_]) -> tuple[Floats, Floats]:
     """Sum and number of the known values of each problem."""
     if problems_P.shape != there_P.shape:
-        raise ValueError(f"every value needs its problem: {len(there_P)} values, {len(problems_P)} problems")
+        raise ValueError(f"problems_P must have one entry per value: {len(there_P)} values, {len(problems_P)} problems")
     _, of_P = np.unique(problems_P[there_P], return_inverse=True)
     return np.bincount(of_P, known_P).astype(np.float64), np.bincount(of_P).astype(np.float64)
 
@@ -112,17 +112,19 @@ def bootstrap_difference(before_P: ArrayLike, after_P: ArrayLike, resamples: int
     """Mean of ``after - before`` on the same problems, in the same order, with its interval.
 
     Pairing removes the spread between easy and hard problems, which is most of the width of either mean alone: two
-    overlapping intervals can still differ for certain. A problem that is NaN on either side is excluded. Otherwise as
-    :func:`bootstrap_mean`.
+    means with overlapping intervals can still differ significantly. A problem that is NaN on either side is excluded.
+    Otherwise as :func:`bootstrap_mean`.
 
     Raises:
-        ValueError: the two have different shapes.
+        ValueError: the two arrays have different shapes.
 
     >>> bootstrap_difference([0.0, 0.5, 1.0], [0.25, 0.75, 1.25])
     Interval(value=0.25, low=0.25, high=0.25, problems=3)
     """
     first_P, second_P = np.asarray(before_P, dtype=np.float64), np.asarray(after_P, dtype=np.float64)
     if first_P.shape != second_P.shape:
-        raise ValueError(f"a paired difference needs the same problems, not {first_P.shape} and {second_P.shape}")
-    # of the differences: resampling both sides apart would lose the pairing
+        raise ValueError(
+            f"a paired difference needs the same problems, not shapes {first_P.shape} and {second_P.shape}"
+        )
+    # resamples the differences: separate resamples of both sides would lose the pairing
     return bootstrap_mean(second_P - first_P, resamples, seed)

@@ -1,4 +1,4 @@
-"""Token categories: which tokens do the reasoning, structure it, watch over it, or hold the sentence together."""
+"""Token categories: formal reasoning, logical structure, metacognition and sentence support."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ Expressions = tuple[re.Pattern[str], re.Pattern[str]]
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Names of categories and what belongs to each, in the order in which they may take text.
+    """Names of categories with their words and patterns, in order of precedence.
 
     Attributes:
-        expressions: per category what finds its words in folded text, and its patterns in the text as it is.
+        expressions: per category the expression of its words for folded text, and its patterns for the original text.
 
-    Source: STILL report, arXiv 2508.07534, Table 1, for the four categories of the built-in lexicon. The report prints
-    a few examples of each and no list; the words are ours.
+    Source: STILL report, arXiv 2508.07534, Table 1, for the four categories of the built-in lexicon. The report gives
+    only a few examples per category; the words are ours.
 
     >>> lexicon = Lexicon.of({"metacognitive": {"words": ["wait", "let's check"]}, "formal": {"patterns": ["[0-9]+"]}})
     >>> lexicon.categorise_token_texts(["Wait", ",", " let", "'s", " check", " 12", "3"]).tolist()
@@ -48,10 +48,10 @@ class Lexicon:
 
     @staticmethod
     def load(path: Path | None = None) -> Lexicon:
-        """The built-in lexicon, or a user's file in the same format, which replaces it as a whole.
+        """Load the built-in lexicon, or a user's file in the same format, which replaces it completely.
 
         Raises:
-            UserError: the file cannot be read, or is no lexicon.
+            UserError: the file cannot be read, or is not a lexicon.
         """
         path = path or LEXICON
         try:
@@ -62,10 +62,10 @@ class Lexicon:
 
     @staticmethod
     def of(data: Mapping[str, Any], where: str = "lexicon") -> Lexicon:
-        """From plain data: per category ``words`` and ``patterns``, as the built-in file describes them.
+        """Create a lexicon from data: ``words`` and ``patterns`` per category, as described in the built-in file.
 
         Raises:
-            UserError: not of that form, an unknown key, an empty category, or a pattern that is no regular expression.
+            UserError: another form, an unknown key, an empty category, or an invalid regular expression.
         """
         if not isinstance(data, Mapping) or not data:
             raise UserError(f"{where}: a lexicon needs at least one category with words or patterns")
@@ -75,16 +75,16 @@ class Lexicon:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The categories, and last ``"unmatched"``: what the numbers of :meth:`categorise` stand for."""
+        """The categories and last ``"unmatched"``, indexed by the numbers of :meth:`categorise`."""
         return (*self.expressions, UNMATCHED)
 
     def categorise(self, text: str, offsets_T2: Sequence[tuple[int, int]] | Offsets) -> Ints:
         """The category of every token of one text, as an index into :attr:`names`.
 
-        ``offsets_T2``: start and end of each token, in characters of ``text``. Words are found in the text, not in
-        tokens: a word cut into three tokens gives three tokens of its category, and a phrase all of its tokens. A
-        token takes the category of its first character that is part of a match. A token of white space or of no
-        characters (special tokens, parts of a character) is unmatched, also within a phrase.
+        ``offsets_T2``: start and end of each token, in characters of ``text``. Words are matched in the text, not in
+        tokens: all tokens of a word or phrase get its category. A token gets the category of its first character that
+        is part of a match. A token of white space or of no characters (special tokens, parts of a character) is
+        unmatched, also within a phrase.
 
         >>> Lexicon.of({"x": {"words": ["in summary"]}}).categorise("In summary", [(0, 2), (2, 3), (3, 10)]).tolist()
         [0, 1, 0]
@@ -94,7 +94,7 @@ class Lexicon:
         for kind, (words, patterns) in enumerate(self.expressions.values()):
             for match in (*patterns.finditer(text), *words.finditer(folded)):
                 at, size = slice(*match.span()), match.end() - match.start()
-                if kind_of[at].count(unmatched) == size:  # a match whose text is partly taken is dropped
+                if kind_of[at].count(unmatched) == size:  # a match that overlaps an earlier one is dropped
                     kind_of[at] = bytes([kind]) * size
         for match in _SPACE.finditer(text):
             kind_of[match.start()] = unmatched
@@ -102,7 +102,7 @@ class Lexicon:
         return np.array([next((k for k in part if k != unmatched), unmatched) for part in parts], dtype=np.int64)
 
     def categorise_token_texts(self, token_texts: Sequence[str]) -> Ints:
-        """The same for tokens decoded one by one; joined they must be the text."""
+        """:meth:`categorise` for tokens decoded one by one; joined they must equal the text."""
         stops = list(accumulate(map(len, token_texts)))
         return self.categorise("".join(token_texts), list(zip([0, *stops], stops, strict=False)))
 
@@ -120,7 +120,9 @@ def _expressions(name: str, entry: object, where: str) -> Expressions:
         try:
             re.compile(pattern)
         except re.error as error:
-            raise UserError(f"{where}: {name}.patterns: {pattern!r} is no regular expression ({error})") from None
+            raise UserError(
+                f"{where}: {name}.patterns: {pattern!r} is not a valid regular expression ({error})"
+            ) from None
     return _words(words), re.compile("|".join(f"(?:{p})" for p in patterns) or _NEVER)
 
 
@@ -132,7 +134,7 @@ def _words(words: Sequence[str]) -> re.Pattern[str]:
 
 
 def _folded(text: str) -> str:
-    """Lower case with straight apostrophes, of the same length: one expression without regard to case is slow."""
+    """Lower case with straight apostrophes, of the same length; case-insensitive expressions are slow."""
     lower = text.lower()
     if len(lower) != len(text):  # İ becomes two characters
         lower = "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
@@ -141,12 +143,12 @@ def _folded(text: str) -> str:
 
 def _strings(value: object, where: str) -> list[str]:
     if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(v, str) and v for v in value):
-        raise UserError(f"{where} must be a list of texts")
+        raise UserError(f"{where} must be a list of strings")
     return list(value)
 
 
 def _read(text: str, where: str) -> Any:
-    """YAML in which every plain value is text: ``no`` and ``on`` are words here."""
+    """Read YAML with every plain value as a string: ``no`` and ``on`` are words here."""
     import yaml  # not needed to import measure
 
     try:

@@ -1,4 +1,4 @@
-"""Two evaluations on the same problems: what changed, and whether it is more than the choice of problems."""
+"""Paired comparison of two evaluations on the same problems, with bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Change:
 
     Attributes:
         level: the label; ``"all"`` for all problems together.
-        pass_at: for every k that both evaluations have.
-        majority, greedy: as in :class:`Summary`.
-        entropy: difference of the nats per token, over problems where both recorded some.
+        pass_at: by k, for every k of both evaluations.
+        majority, greedy: see :class:`Summary`.
+        entropy: difference in nats per token, over problems where both recorded entropies.
     """
 
     level: str
@@ -34,14 +34,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What changed between two evaluations, on the problems that both have.
+    """Paired differences between two evaluations, on the problems that both have.
 
     Attributes:
-        before, after: the two.
-        overall, levels: paired differences; the levels that both have, in the order of ``before``.
-        test_sets: those of the test sets, where the problems that both have are of several.
-        problems: how many problems both have.
-        unpaired: how many problems only one of them has; these enter no difference.
+        before, after: the two evaluations.
+        overall, levels: paired differences, over all problems and by common level, in the order of ``before``.
+        test_sets: differences by test set, if the common problems are from several.
+        problems: number of common problems.
+        unpaired: number of problems in only one of them; these count in no difference.
     """
 
     before: Evaluation
@@ -54,10 +54,10 @@ class Comparison:
 
 
 def compare(before: Evaluation, after: Evaluation) -> Comparison:
-    """Pair two evaluations by problem id. Bootstrap as in ``after``.
+    """Pair two evaluations by problem id, with the bootstrap options of ``after``.
 
     Raises:
-        UserError: they have no problem in common.
+        UserError: the evaluations have no problem in common.
     """
     pairs = paired(before, after)
     if not pairs:
@@ -94,9 +94,9 @@ def _change(level: str, pairs: Sequence[tuple[Tally, Tally]], ks: Sequence[int],
 
 
 def _entropy(pairs: Sequence[tuple[Tally, Tally]], resamples: int, seed: int) -> Interval:
-    """Every token has the same weight, so a side is a ratio of sums over problems, not a mean of theirs.
+    """The difference in entropy. Every token has the same weight, so each side is a ratio of sums over problems.
 
-    To first order as the ratio r varies with the problems, it is the mean of r + (nats - r tokens) / mean(tokens).
+    To first order in the variation over problems, the ratio r is the mean of r + (nats - r tokens) / mean(tokens).
     """
     known = [pair for pair in pairs if all(t.entropy_tokens for t in pair)]
     if not known:

@@ -1,4 +1,4 @@
-"""How many problems decide between two models: won and lost, the few that carry the difference, and what is missing."""
+"""How decisive a comparison of two models is: problems won and lost, decisive problems, and required sample sizes."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from outrider.measure.bootstrap import Interval, bootstrap_mean
 from outrider.measure.evaluation import pass_values
 from outrider.measure.tally import Tally
 
-ERROR = 0.05  # of every test here, and the rate of false discoveries among single problems
-POWER = 0.8  # with which a difference should be detected
+ERROR = 0.05  # significance level of all tests, and false discovery rate among single problems
+POWER = 0.8  # power to detect a difference
 _BOTH = 1.959964 + 0.841621  # standard normal quantiles of 1 - ERROR / 2 and of POWER
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the problems that two models share say of the difference of their pass@1, after minus before.
+    """The difference in pass@1 of two models on their common problems, after minus before.
 
     Attributes:
         difference: paired, with its bootstrap interval; ``difference.problems`` have verified samples of both models.
-        won, lost, tied: problems whose pass rate is higher after, lower, and equal.
-        clearly_won, clearly_lost: those on which the two pass rates differ significantly by themselves.
-        decisive: see :func:`decisive_problems`; None where the interval includes 0.
-        needed_problems, needed_samples: see :func:`problems_needed` and :func:`samples_needed`; None where the interval
-            excludes 0, and where no number is enough.
+        won, lost, tied: problems whose pass rate after is higher, lower, or equal.
+        clearly_won, clearly_lost: problems whose two pass rates differ significantly.
+        decisive: see :func:`decisive_problems`; None if the interval includes 0.
+        needed_problems, needed_samples: see :func:`problems_needed` and :func:`samples_needed`; None if the interval
+            excludes 0, or if no number is enough.
     """
 
     difference: Interval
@@ -45,7 +45,7 @@ class Decision:
 
 
 def decide(pairs: Sequence[tuple[Tally, Tally]], resamples: int = 2000, seed: int = 0) -> Decision:
-    """What pairs of counts, before and after, say of pass@1; options as in :func:`bootstrap_mean`.
+    """The decision on pass@1 from pairs of counts, before and after; options as in :func:`bootstrap_mean`.
 
     Pairs of which one side has no verified sample are excluded. Imports scipy.
 
@@ -55,7 +55,7 @@ def decide(pairs: Sequence[tuple[Tally, Tally]], resamples: int = 2000, seed: in
     changes_P = differences(known, 1)
     difference = bootstrap_mean(changes_P, resamples, seed)
     clear_P = distinguishable(known)
-    # whole numbers: equal rates of different numbers of samples differ in their last bits
+    # integers: equal rates from different numbers of samples differ in their last bits
     sign_P = np.array([np.sign(a.successes * b.scorable - b.successes * a.scorable) for b, a in known])
     undecided = not difference.excludes_zero
     return Decision(
@@ -80,16 +80,15 @@ def differences(pairs: Sequence[tuple[Tally, Tally]], k: int) -> Floats:
 def decisive_problems(changes_P: ArrayLike, resamples: int = 2000, seed: int = 0) -> int | None:
     """The smallest number of problems without which the interval of the mean change includes 0.
 
-    Those with the largest changes in the direction of the mean are removed first, as each of them moves the mean
-    most. The interval is that of :func:`bootstrap_mean`; the count is looked for from where the interval of a normal
-    distribution would include 0. A small number says that the difference rests on few problems, and would look
-    otherwise on a slightly different set.
+    Problems with the largest changes in the direction of the mean are removed first, since they move the mean most. The
+    interval is that of :func:`bootstrap_mean`; the search starts at the count where a normal interval would include 0.
+    If the number is small, the difference depends on few problems and could disappear on a slightly different set.
 
-    Degenerate cases: None where the interval of all problems includes 0, or there is none. Fewer than two problems have
-    no interval, which counts as one that includes 0. NaN values are excluded.
+    Degenerate cases: None if the interval of all problems includes 0, or there is none. With fewer than two problems
+    there is no interval, which counts as including 0. NaN values are excluded.
 
     Source: the smallest share of the data whose removal makes a result insignificant, Broderick, Giordano and Meager
-    2020, arXiv 2011.14999. They approximate which data those are; here they are known, as the result is a mean.
+    2020, arXiv 2011.14999. They approximate which data these are; for a mean they are known exactly.
 
     >>> decisive_problems([0.5] * 9 + [0.0] * 11), decisive_problems([0.5, -0.5] * 10)
     (6, None)
@@ -122,11 +121,11 @@ def _without_by_normal(largest_P: Floats) -> int:
 
 
 def distinguishable(pairs: Sequence[tuple[Tally, Tally]]) -> np.ndarray:
-    """Whether the two pass rates of each problem differ significantly by themselves.
+    """Whether the two pass rates of each problem differ significantly.
 
-    Fisher's exact test of each problem, two-sided; of those that are named, ``ERROR`` are expected to be false
-    (Benjamini and Hochberg 1995). With few samples of each problem hardly any can be: 4 of 4 against 0 of 4 has a
-    p-value of 0.03 alone. Imports scipy.
+    Fisher's exact test per problem, two-sided, with a false discovery rate of ``ERROR`` (Benjamini and Hochberg 1995).
+    With few samples per problem hardly any difference is significant: 4 of 4 against 0 of 4 has a p-value of 0.03 by
+    itself. Imports scipy.
     """
     if not pairs:
         return np.zeros(0, np.bool_)
@@ -138,21 +137,21 @@ def distinguishable(pairs: Sequence[tuple[Tally, Tally]]) -> np.ndarray:
 
 @lru_cache(maxsize=100_000)
 def _fisher(before: int, of_before: int, after: int, of_after: int) -> float:
-    """The p-value of a table of two by two; many problems have equal counts."""
+    """The p-value of a two-by-two table, cached since many problems have equal counts."""
     from scipy.stats import fisher_exact
 
     return float(fisher_exact([[before, of_before - before], [after, of_after - after]])[1])
 
 
 def problems_needed(changes_P: ArrayLike) -> int | None:
-    r"""Problems with which a mean change as large as this one would be detected with a power of 80 %.
+    r"""The number of problems to detect a mean change of this size with a power of 80 %.
 
     .. math:: N = (z_{0.975} + z_{0.8})^2 \, s^2 / \bar d^2
 
-    with the mean and the variance of the paired changes. It assumes that the true difference is the one that was seen
-    (it may be smaller, or none at all), that further problems are like these, and as many samples of each.
+    with the mean and the variance of the paired changes. Assumptions: the true difference is the observed one (it may
+    be smaller or 0), and further problems are like these, with the same number of samples.
 
-    Degenerate cases: None where the mean change is 0 or there are fewer than two problems. NaN values are excluded.
+    Degenerate cases: None if the mean change is 0 or there are fewer than two problems. NaN values are excluded.
 
     Source: the paired power analysis of Miller 2024, arXiv 2411.00640.
 
@@ -167,15 +166,15 @@ def problems_needed(changes_P: ArrayLike) -> int | None:
 
 
 def samples_needed(pairs: Sequence[tuple[Tally, Tally]]) -> int | None:
-    r"""Samples of each of these problems, by each model, with which the mean change would be detected (power 80 %).
+    r"""The samples per problem and model to detect the mean change on these problems with a power of 80 %.
 
-    The variance of the changes is that between problems and that of sampling, of which the second falls as samples are
-    added: it is the mean of :math:`\hat p (1 - \hat p) / (n - 1)` over problems, added over both models. Assumptions as
-    in :func:`problems_needed`, and about as many samples of every problem.
+    The variance of the changes is the sum of the variance between problems and that of sampling. Only the latter
+    decreases with samples: it is the mean of :math:`\hat p (1 - \hat p) / (n - 1)` over problems, added over both
+    models. Assumptions as in :func:`problems_needed`, and about as many samples of every problem.
 
-    Degenerate cases: None where no number of samples is enough, as the problems differ too much by themselves; where
-    the mean change is 0; and where fewer than two problems have two samples of both models, as then nothing tells the
-    two variances apart.
+    Degenerate cases: None if no number of samples is enough, because the variance between problems is too large; if the
+    mean change is 0; and if fewer than two problems have two samples of both models, since the two variances are then
+    not identified.
 
     Source: the two parts of the variance are those of Miller 2024, arXiv 2411.00640.
     """
@@ -193,16 +192,16 @@ def samples_needed(pairs: Sequence[tuple[Tally, Tally]]) -> int | None:
 
 
 def _variance(tally: Tally) -> float:
-    """Of the pass rate of a problem, without bias."""
+    """Unbiased sampling variance of a problem's pass rate."""
     rate = tally.successes / tally.scorable
     return rate * (1 - rate) / (tally.scorable - 1)
 
 
 def paired_p(changes_P: ArrayLike) -> float:
-    """Two-sided p-value that the mean change is 0: Student's t, and never below that of flipping signs.
+    """Two-sided p-value for a mean change of 0: Student's t, but never below that of the sign-flip test.
 
-    ``n`` changes that are not 0 have a p-value of ``2^(1 - n)`` or more: a few problems that all changed alike prove
-    little, although their spread is 0. Imports scipy.
+    ``n`` changes that are not 0 have a p-value of ``2^(1 - n)`` or more: a few problems with equal changes are weak
+    evidence, although their spread is 0. Imports scipy.
 
     Degenerate cases: 1 where no problem changed; NaN with fewer than two problems. NaN values are excluded.
 
@@ -224,7 +223,7 @@ def paired_p(changes_P: ArrayLike) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """P-values adjusted for their number: the chance that any true null hypothesis gets less than 0.05 is at most 5 %.
+    """Holm-adjusted p-values: the probability that any true null hypothesis gets less than 0.05 is at most 5 %.
 
     Degenerate cases: NaN stays NaN, and is not counted.
 

@@ -1,4 +1,4 @@
-"""The weight of problems of each difficulty in a batch's advantages: cumulative advantage, as measured."""
+"""Measured cumulative advantage: the weight of problems of each difficulty in a batch's advantages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from outrider.arrays import Floats, Ints
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Weights:
-    """Cumulative advantage of groups by the accuracy that they show, one entry per bin, hardest first.
+    """Cumulative advantage of groups by observed accuracy, one entry per bin, hardest first.
 
     The first bin holds groups without a success, the last those without a failure (whose advantages are 0 under any
     baseline that compares members); those between have equal width, ends above included: ``low < accuracy <= high``.
@@ -24,8 +24,8 @@ class Weights:
         size_B: mean number of rollouts of such a group, NaN where there is none; so in the next two.
         weight_B, error_B: mean over groups of the sum of \\|A\\|, and its standard error (NaN for one group).
         share_B: of all of the batch's \\|A\\|; NaN if all advantages are 0.
-        unassigned: rollouts without an advantage (NaN); they weigh nothing.
-        unknown: groups without a verified rollout; in no bin.
+        unassigned: rollouts without an advantage (NaN), which have weight 0.
+        unknown: groups without a verified rollout, which are in no bin.
     """
 
     low_B: Floats
@@ -51,20 +51,19 @@ def cumulative_advantage(
 
     .. math:: \mathcal{A}_\text{group} = \sum_i |A_i|, \qquad u = \frac{\text{successes}}{\text{scorable}}
 
-    ``group_R`` says which group a rollout is of (any labels), ``success_R`` is 1 or 0, NaN where unscorable,
+    ``group_R`` is the group of each rollout (any labels), ``success_R`` is 1 or 0, NaN where unscorable,
     ``advantage_R`` its advantage, NaN where it has none.
 
-    ``counted_R`` chooses the rollouts that tell the accuracy (None: all scorable ones); the sum is always over all of
-    the group. That is what allocation schedules differ by: with the first pass counted, a curve shows what the second
-    pass made of problems that looked alike before it, as DARS draws ET and HW; with all counted, what the batch holds.
-    Branches and rollouts from seeded prompts say nothing of a problem's accuracy and should never be counted.
+    ``counted_R`` selects the rollouts that define the accuracy (None: all scorable ones); the sum is always over the
+    whole group. If only the first pass counts, the curve shows the effect of an allocation schedule on problems with
+    equal first passes, as in DARS for ET and HW. If all rollouts count, it shows the final batch. Branches and rollouts
+    from seeded prompts do not estimate a problem's accuracy and should not count.
 
-    This is over the accuracy that problems *show*; ``benchmarks/studies/cumulative_advantage.py`` has the exact curve
-    over the pass rate that they *have*. The two differ most at the ends, as a group without a success has no weight
-    however large it is.
+    This curve is over *observed* accuracy; ``benchmarks/studies/cumulative_advantage.py`` has the exact curve over the
+    *true* pass rate. They differ most at the ends, since a group without a success has weight 0 at any size.
 
-    ``problem_R`` says which problem a rollout is of (None: every group is of another): groups of one problem are alike,
-    so the errors are those of means over problems.
+    ``problem_R`` is the problem of each rollout (None: every group has a different one). Groups of one problem are
+    correlated, so standard errors are clustered by problem.
 
     Raises:
         ValueError: the arrays differ in length, a success is neither 0, 1 nor NaN, or ``bins`` is not even: 1/2 must
@@ -80,12 +79,12 @@ def cumulative_advantage(
     success, advantage = np.asarray(success_R, dtype=np.float64), np.asarray(advantage_R, dtype=np.float64)
     counted = np.ones(success.shape, np.bool_) if counted_R is None else np.asarray(counted_R, dtype=np.bool_)
     if not np.shape(group_R) == success.shape == advantage.shape == counted.shape:
-        raise ValueError("groups, successes, advantages and counted flags are of different rollouts")
+        raise ValueError("groups, successes, advantages and counted flags must have equal lengths")
     if bins < 2 or bins % 2:
-        raise ValueError(f"an even number of bins puts an end at 1/2, not {bins}")
+        raise ValueError(f"bins must be even, so that 1/2 is the end of a bin, not {bins}")
     verified_R = counted & ~np.isnan(success)
     if not np.isin(success[verified_R], (0, 1)).all():
-        raise ValueError("a success is 0, 1 or NaN")
+        raise ValueError("success must be 0, 1 or NaN")
     labels, of_group_R, size_G = np.unique(np.asarray(group_R), return_inverse=True, return_counts=True)
     verified_G = np.bincount(of_group_R[verified_R], minlength=len(labels))
     won_G = np.bincount(of_group_R[verified_R], success[verified_R], len(labels)).astype(np.int64)
@@ -135,7 +134,7 @@ def _table(
 
 
 def _errors(bin_G: Ints, problem_G: Ints, above_G: Floats, counts_B: Floats) -> Floats:
-    """Standard errors of means over groups that come in problems: of one cluster, unknown."""
+    """Standard errors of means over groups, clustered by problem; NaN for one cluster."""
     cell_G, bins = problem_G * len(counts_B) + bin_G, len(counts_B)
     cells_C, of_G = np.unique(cell_G, return_inverse=True)
     sums_C = np.bincount(of_G, above_G)

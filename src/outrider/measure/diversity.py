@@ -1,4 +1,4 @@
-"""Diversity of the responses to one problem: of their answers, and of their tokens."""
+"""Diversity of the responses to a problem: distinct answers, and n-gram overlap of tokens."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ def distinct_at_k(answers: Sequence[str], k: int) -> float:
 
     .. math:: \sum_a \Big[ 1 - \binom{n - n_a}{k} \Big/ \binom{n}{k} \Big]
 
-    each answer is found by ``k`` draws as a success is in pass@k. Unbiased for every ``k`` up to the ``n`` answers, so
-    that models with different numbers of rollouts can be compared. NaN where ``n < k``; ``""`` is no answer.
+    where each answer is found by ``k`` draws like a success in pass@k. It is unbiased for every ``k`` up to the ``n``
+    answers, so models with different numbers of rollouts are comparable. NaN where ``n < k``; ``""`` does not count as
+    an answer.
 
     Raises:
         ValueError: ``k < 1``.
@@ -38,13 +39,13 @@ def distinct_at_k(answers: Sequence[str], k: int) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextDiversity:
-    """What the responses to each problem share, one entry per problem in ``problems``, or per response.
+    """n-gram statistics of responses, one entry per problem in ``problems``, or per response.
 
     Attributes:
         problems: their labels, sorted. A suffix ``_R`` counts responses of any problem.
         responses_P: responses per problem.
         duplicates_P: responses that equal an earlier one of their problem, token by token.
-        overlap_P, novelty_P: means over the responses that have the number; NaN where none has.
+        overlap_P, novelty_P: means over the responses where the number is defined; NaN if there are none.
         overlap_R, novelty_R: of each response, in the order given; see :func:`text_diversity` for NaN.
     """
 
@@ -74,12 +75,12 @@ def text_diversity(
     0. It is 1 for a response that lies within another one, 0 if no ``N``-gram is shared. Novelty is the share of
     ``N``-grams that no other response has.
 
-    ``responses`` are token ids (arrays, or lists) or words (lists of text, see :func:`words`), ``problem_R`` says
-    whose they are (None: one problem). The work is a sort of all n-grams per order, O(tokens log tokens) for all
-    problems together; no pair of responses is compared.
+    ``responses`` are token ids (arrays, or lists) or words (lists of strings, see :func:`words`), ``problem_R`` their
+    problems (None: one problem). The work is a sort of all n-grams per order, O(tokens log tokens) for all problems
+    together; no pair of responses is compared.
 
-    Degenerate cases: overlap leaves out the orders that a response is too short for, and is NaN for an empty one;
-    novelty is NaN for a response of fewer than ``N`` tokens; both are NaN where a problem has one response.
+    Degenerate cases: overlap excludes orders above the length of the response, and is NaN for an empty one; novelty is
+    NaN for a response of fewer than ``N`` tokens; both are NaN if a problem has only one response.
 
     Raises:
         ValueError: ``order < 1``, or labels and responses differ in number.
@@ -98,7 +99,7 @@ def text_diversity(
     R = len(responses)
     labels_R = np.zeros(R, np.int64) if problem_R is None else np.asarray(problem_R)
     if labels_R.shape != (R,):
-        raise ValueError(f"{R} responses need one problem each, not labels of shape {labels_R.shape}")
+        raise ValueError(f"problem_R must have one label for each of {R} responses, not the shape {labels_R.shape}")
     problems, of_R, responses_P = np.unique(labels_R, return_inverse=True, return_counts=True)
     P, length_R, code_T = len(problems), np.array([len(r) for r in responses], np.int64), _codes(responses)
     log_R, orders_R = np.zeros(R), np.zeros(R)
@@ -124,7 +125,7 @@ def text_diversity(
 
 
 def words(text: str) -> list[str]:
-    """A text as words: numbers and words as they stand, every other sign and every ideograph by itself.
+    """Split a text into words: numbers and words, and every other sign and every ideograph by itself.
 
     >>> words("So 12+x = 7, 答案")
     ['So', '12', '+', 'x', '=', '7', ',', '答', '案']
@@ -136,7 +137,7 @@ _WORD = re.compile(r"[^\W\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+|\S")
 
 
 def _codes(responses: Sequence[TokenSequence]) -> Ints:
-    """All tokens of all responses, one after the other, as small numbers; equal tokens have equal ones."""
+    """All tokens of all responses, concatenated, as small integers."""
     if all(isinstance(r, np.ndarray) for r in responses):
         flat_T = np.concatenate([np.zeros(0, np.int64), *map(np.asarray, responses)])
         # small numbers keep the products in _grams far from the limit of int64
@@ -146,10 +147,10 @@ def _codes(responses: Sequence[TokenSequence]) -> Ints:
 
 
 def _grams(code_T: Ints, length_R: Ints, of_R: Ints, order: int) -> Iterator[tuple[Ints, Ints]]:
-    """For n = 1 … order: the number of every n-gram, and the response it starts in.
+    """For n = 1 … order: the id of every n-gram, and the response that contains it.
 
-    Grams have the same number where they are equal and of the same problem. An n-gram is the (n-1)-gram at its start
-    and one more token, so that two numbers make one, however large n is.
+    n-grams have the same id if they are equal and from the same problem. An n-gram is an (n-1)-gram and one more token,
+    so its id is computed from two numbers for any n.
     """
     owner_T = np.repeat(np.arange(len(length_R)), length_R)
     left_T = np.cumsum(length_R)[owner_T] - np.arange(len(code_T))  # tokens up to the response's end
@@ -163,10 +164,10 @@ def _grams(code_T: Ints, length_R: Ints, of_R: Ints, order: int) -> Iterator[tup
 
 
 def _counts(gram_T: Ints, owner_T: Ints, R: int) -> tuple[Floats, Floats, Floats]:
-    """Of each response: its grams, and those that others have (clipped as in BLEU) and have not.
+    """For each response: its n-grams, and the numbers that others have (clipped as in BLEU) and do not have.
 
-    What others have most often is needed for every pair of gram and response. It is the gram's largest count, or for
-    the response that holds this one the second largest: so one sort does for all pairs of responses.
+    The largest count among the other responses is needed for every pair of n-gram and response. It is the n-gram's
+    largest count, or the second largest for the response that has the largest. So one sort serves all pairs.
     """
     if not len(gram_T):
         return np.zeros(R), np.zeros(R), np.zeros(R)
@@ -201,7 +202,7 @@ def _distinct_responses(code_T: Ints, length_R: Ints, of_R: Ints, P: int) -> Int
 
 
 def _means(values_R: Floats, of_R: Ints, P: int) -> Floats:
-    """Mean of each problem over what is not NaN; NaN where nothing is left."""
+    """Mean of each problem over values that are not NaN; NaN if there are none."""
     known_R = ~np.isnan(values_R)
     counted_P = np.bincount(of_R[known_R], minlength=P)
     sums_P = np.bincount(of_R[known_R], values_R[known_R], P)

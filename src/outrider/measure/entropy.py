@@ -1,11 +1,11 @@
-r"""How uncertain the policy was: token entropies by position and size.
+r"""Token entropies of the policy, by position and size.
 
 Exact values are :math:`H_t = -\sum_v \pi(v \mid s_t) \log \pi(v \mid s_t)` in nats, of the full distribution. Where
-only log-probabilities of the sampled tokens exist, :math:`-\log \pi(y_t \mid s_t)` stands in (the *surprisal*). Its
-mean over tokens drawn from that very distribution (temperature 1, no truncation of the distribution) is the mean
-entropy; a single value is not an entropy. So quantiles and the highest tokens describe surprisal, and a group that
-depends on the token drawn (its category, its outcome, and through the length its relative position) has a mean that is
-biased as an estimate of its entropy. Who shows such a number says which it is.
+only log-probabilities of the sampled tokens exist, :math:`-\log \pi(y_t \mid s_t)` replaces them (the *surprisal*). Its
+mean over tokens sampled from that distribution (temperature 1, no truncation of the distribution) is the mean entropy;
+a single value is not an entropy. So quantiles and highest tokens describe surprisal. For groups that depend on the
+sampled token (its category, its outcome, and through the length its relative position) the mean is a biased estimate of
+entropy. Outputs must state which of the two they show.
 
 Source: STILL report, arXiv 2508.07534, Eq. 3.
 """
@@ -23,9 +23,9 @@ from outrider.measure.ragged import highest, lengths_of, owners, relative_bins
 
 
 def by_relative_position(values_T: ArrayLike, lengths_R: ArrayLike, starts_R: ArrayLike = 0, bins: int = 20) -> Profile:
-    """Mean per equal part of the response: the U shape. Groups are the middles of the parts, in (0, 1).
+    """Mean per equal part of the response (the U shape). Groups are the midpoints of the parts, in (0, 1).
 
-    Every token has the same weight, so long responses count for more. ``starts_R``: own tokens' offset in the whole
+    Every token has the same weight, so long responses have more weight. ``starts_R``: own tokens' offset in the whole
     response, for branches; see :func:`relative_bins` for these and for short responses.
 
     Raises:
@@ -43,13 +43,12 @@ def by_relative_position(values_T: ArrayLike, lengths_R: ArrayLike, starts_R: Ar
 
 
 class Spread(NamedTuple):
-    """How unequal tokens are.
+    """The distribution of token values.
 
     Attributes:
         quantiles: by their level.
-        threshold: the smallest value among the highest tokens, those at or above it: forking tokens.
-        carried: share of all entropy that these have; equals at the threshold counted only up to ``share``. NaN if
-            all entropy is 0.
+        threshold: the smallest value among the highest (forking) tokens, those at or above it.
+        carried: their share of all entropy; ties at the threshold count only up to ``share``. NaN if all entropy is 0.
     """
 
     quantiles: dict[float, float]
@@ -62,7 +61,8 @@ def spread(
     levels: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.8, 0.95, 0.99),
     share: float = 0.2,
 ) -> Spread:
-    """Quantiles (nats), and what the highest ``share`` of tokens carries. NaN is excluded; of nothing all is NaN.
+    """Quantiles (nats), and the entropy share of the highest ``share`` of tokens. NaN is excluded; without values all
+    is NaN.
 
     Source: the highest 20 % as forking tokens, Wang et al. 2025, arXiv 2506.01939.
 

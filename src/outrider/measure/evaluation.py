@@ -1,4 +1,4 @@
-"""From rollouts to numbers: how good a policy is on a set of problems, with intervals."""
+"""Evaluation of a policy on a set of problems: pass@k and other means with intervals, from rollouts."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The numbers of a set of problems: all of them, those of one level, or one test set.
+    """The results for all problems, for those of one level, or for one test set.
 
-    The first block are means over problems with a bootstrap interval over problems; ``Interval.problems`` says how
-    many problems a number stands on. Sampled responses only, unless said otherwise.
+    The first block has means over problems with bootstrap intervals over problems; ``Interval.problems`` is the number
+    of problems in the mean. Sampled responses only, unless stated otherwise.
 
     Attributes:
         level: the label; ``"all"`` for all problems together, and the name of a test set.
         pass_at: unbiased pass@k for k = 1, 2, 4, … n. ``pass_at[1]`` is avg@n, the mean success.
-        majority: majority@n; unknown (NaN, 0 problems) where no response of the whole evaluation names an answer.
+        majority: majority@n; unknown (NaN, 0 problems) if no response of the whole evaluation has an answer text.
         greedy: success of greedy decoding.
-        problems, samples, scorable: how many problems, responses, and responses with a verdict.
-        voteless: problems with a majority of 0 because no response had a vote, where others had one.
+        problems, samples, scorable: number of problems, responses, and responses with a verdict.
+        voteless: problems with majority 0 because no response had a vote, if other problems had votes.
         truncated, unparseable: shares of ``samples``.
         timeouts, errors: responses, greedy ones included, on which the verifier failed.
-        entropy: nats per token, every token with the same weight; NaN if not recorded.
+        entropy: nats per token, with equal token weights; NaN if not recorded.
         length: tokens per response.
-        generated_tokens: what the evaluation cost, greedy responses included.
+        generated_tokens: cost of the evaluation, greedy responses included.
     """
 
     level: str
@@ -67,7 +67,7 @@ class Evaluation:
         levels: one summary per difficulty label (:attr:`Tally.label`), in natural order; empty where problems carry no
             label.
         tallies: the counts per problem, in the order of the problems, for paired comparisons.
-        resamples, seed: of the bootstrap.
+        resamples, seed: options of the bootstrap.
         test_sets: one summary per test set, in natural order; empty with fewer than two.
     """
 
@@ -87,7 +87,7 @@ class Evaluation:
         """The evaluation that ``to_json`` wrote.
 
         Raises:
-            UserError: the data are of another schema version, or no evaluation.
+            UserError: the data have another schema version, or are not an evaluation.
         """
         version = data.get("schema_version")
         if version != SCHEMA_VERSION:
@@ -114,8 +114,8 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate a policy from its verified rollouts, in any order.
 
-    ``sampled`` holds any number of responses per problem, also none; ``greedy`` at most one. See :class:`Tally` for
-    what counts as a success and what is excluded, and :func:`bootstrap_mean` for ``resamples`` and ``seed``.
+    ``sampled`` has any number of responses per problem, including 0; ``greedy`` at most one. See :class:`Tally` for
+    successes and exclusions, and :func:`bootstrap_mean` for ``resamples`` and ``seed``.
 
     Degenerate cases: a mean over no problems is NaN with ``problems = 0``; a problem without samples is counted in
     ``Summary.problems`` and in no mean.
@@ -134,8 +134,8 @@ def evaluate(
 
 
 def of_tallies(tallies: Sequence[Tally], resamples: int = 2000, seed: int = 0) -> Evaluation:
-    """The evaluation whose counts per problem are known; options and degenerate cases as in :func:`evaluate`."""
-    if not any(t.votes for t in tallies):  # else the mean would be over the zeros of unparseable responses alone
+    """The evaluation from counts per problem; options and degenerate cases as in :func:`evaluate`."""
+    if not any(t.votes for t in tallies):  # otherwise the mean would only be over the zeros of unparseable responses
         tallies = [replace(t, majority=math.nan) for t in tallies]
     ks = powers_of_two(max((t.samples for t in tallies), default=0))
     levels, test_sets = by_level(tallies), by_test_set(tallies)
@@ -150,10 +150,10 @@ def of_tallies(tallies: Sequence[Tally], resamples: int = 2000, seed: int = 0) -
 
 
 def by_level(tallies: Sequence[Tally]) -> dict[str, list[Tally]]:
-    """Counts by :attr:`Tally.label`, in natural order; those without a level under "".
+    """Tallies by :attr:`Tally.label`, in natural order; those without a level under "".
 
-    Degenerate cases: empty where no problem has a level. Problems without one are excluded where they are of test sets,
-    since these say more of them than their having no level.
+    Degenerate cases: empty if no problem has a level. Problems without a level are excluded if they belong to test
+    sets, whose rows already describe them.
     """
     known = [t for t in tallies if t.label or not t.test_set]
     labels = sorted({t.label for t in known}, key=_natural)
@@ -161,7 +161,7 @@ def by_level(tallies: Sequence[Tally]) -> dict[str, list[Tally]]:
 
 
 def by_test_set(tallies: Sequence[Tally]) -> dict[str, list[Tally]]:
-    """Counts by test set, in natural order, those of none under ""; empty with fewer than two."""
+    """Tallies by test set, in natural order, those without under ""; empty with fewer than two."""
     names = sorted({t.test_set for t in tallies}, key=_natural)
     return {name: [t for t in tallies if t.test_set == name] for name in names} if len(names) > 1 else {}
 

@@ -1,4 +1,4 @@
-"""Entropy for performance: the exponential law between them, and the ceiling it points to."""
+"""The exponential law between entropy and performance, and its performance ceiling."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from outrider.arrays import Floats
 from outrider.measure.blocks import NONE, IntervalBounds, bounds, noise
 
 FEWEST = 8
-"""Points below which two parameters and the likeness of neighbouring residuals cannot be distinguished."""
+"""Minimum points to identify two parameters and the autocorrelation of residuals."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,11 +20,11 @@ class Exchange:
 
     Attributes:
         excluded: pairs with a NaN.
-        why_not: why the data cannot say what a and b are, and all numbers are NaN; "" where they can.
+        why_not: why a and b are not identified and all numbers are NaN; "" if they are identified.
         a, b: the parameters.
-        ceiling: R at H = 0, b - a: what is left to gain when all entropy is spent, *if* the law holds that far.
+        ceiling: R at H = 0, b - a: the maximum performance when all entropy is used up, *if* the law holds that far.
         explained: share of the variance of R that the fit explains (R squared); NaN where R is constant.
-        lowest, highest: entropies seen, nats; the ceiling is extrapolated by ``lowest``.
+        lowest, highest: range of observed entropies in nats; the ceiling is extrapolated by ``lowest``.
         draws_B2: a and b of every resample.
     """
 
@@ -40,7 +40,7 @@ class Exchange:
 
     @property
     def identified(self) -> bool:
-        """Whether the data can say what a and b are."""
+        """Whether a and b are identified."""
         return not self.why_not
 
     @property
@@ -62,14 +62,14 @@ class Exchange:
 def fit_exchange(entropies_N: ArrayLike, rewards_N: ArrayLike, resamples: int = 1000, seed: int = 0) -> Exchange:
     r"""Fit :math:`R = -a\, e^{H} + b` by least squares over the steps of a run, given in their order.
 
-    With :math:`u = e^H` it is a straight line, so the fit is exact. The residuals of neighbouring steps are alike (the
-    same weights, nearly), so they are resampled in blocks, around the fitted curve:
+    With :math:`u = e^H` it is a straight line, so the fit is exact. The residuals of neighbouring steps are correlated
+    (nearly the same weights), so they are resampled in blocks, around the fitted curve:
 
     .. math:: R^{(b)}_t = \hat R_t + e^{(b)}_t
 
-    and every resample is fitted again; the intervals hold the middle 95 % of these fits. They cover noise around
-    the law, not that the law may fail beyond the entropies seen, nor another seed of the run. A run whose reward and
-    entropy both drift with time fits any such curve well: ``explained`` is no evidence for the law.
+    and every resample is fitted again; the intervals hold the middle 95 % of these fits. They cover noise around the
+    law, but neither a failure of the law outside the observed entropies nor another seed of the run. Any run whose
+    reward and entropy drift with time fits such a curve well: ``explained`` is not evidence for the law.
 
     Degenerate cases: pairs with a NaN are excluded, and counted. *Not identified*: fewer than :data:`FEWEST` pairs, or
     entropies that are all (nearly) equal. No interval for ``resamples = 0``.
@@ -87,7 +87,7 @@ def fit_exchange(entropies_N: ArrayLike, rewards_N: ArrayLike, resamples: int = 
     """
     entropies, rewards = np.asarray(entropies_N, dtype=np.float64), np.asarray(rewards_N, dtype=np.float64)
     if entropies.shape != rewards.shape:
-        raise ValueError(f"a law needs pairs, not {len(entropies)} entropies and {len(rewards)} rewards")
+        raise ValueError(f"entropies and rewards must have equal lengths, not {len(entropies)} and {len(rewards)}")
     known_N = np.isfinite(entropies) & np.isfinite(rewards)
     excluded = int((~known_N).sum())
     entropies, rewards = entropies[known_N], rewards[known_N]

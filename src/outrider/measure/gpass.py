@@ -1,4 +1,4 @@
-"""G-Pass@k: whether a given share of k samples solves a problem, not just one of them."""
+"""G-Pass@k: the probability that a given share of k samples solves a problem."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from outrider.arrays import Floats
 from outrider.measure.passk import counts
 
-_ROUNDING = 1e-9  # of tau k: 0.7 * 10 is above 7 in floating point
-_HALF = 0.5  # where the mean over tau begins
+_ROUNDING = 1e-9  # tolerance for tau k: 0.7 * 10 is above 7 in floating point
+_HALF = 0.5  # lower end of the mean over tau
 
 
 def g_pass_at_k(n: ArrayLike, c: ArrayLike, k: int, tau: float) -> Floats:
@@ -48,7 +48,7 @@ def mg_pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
 
     G-Pass@k is a step function of tau, so the integral is a sum and exact. For even ``k`` it is the paper's sum,
     ``2/k`` times all G-Pass@k at tau = ``i/k`` with ``i`` from ``k/2 + 1`` to ``k``. For odd ``k`` the paper's sum
-    leaves out half a step at 0.5, which makes it 0 for ``k = 1``; here mG-Pass@1 is pass@1.
+    omits half a step at 0.5, which makes it 0 for ``k = 1``; here mG-Pass@1 is pass@1.
 
     Same arguments, errors and rule for ``n < k`` as :func:`g_pass_at_k`.
 

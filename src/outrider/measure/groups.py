@@ -1,4 +1,4 @@
-"""Means of token values by group, with intervals that respect the dependence of tokens of one response."""
+"""Means of token values by group, with intervals clustered by response or problem."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Mean(NamedTuple):
     Attributes:
         value: every token with the same weight; NaN if there is none.
         low, high: ends of the interval; NaN if none was computed.
-        n: how many tokens (or other values) it is a mean of.
-        responses: how many responses these come from.
+        n: number of tokens (or other values).
+        responses: number of responses that they come from.
     """
 
     value: float
@@ -44,13 +44,13 @@ class Profile:
     """Means of one quantity by group.
 
     Attributes:
-        groups: a name per group, or a number where groups lie on an axis (their middle).
+        groups: a name per group, or its midpoint for groups on an axis.
         means: one per group.
-        excluded: tokens that are NaN or in no group, so in no mean.
-        owners_R: the responses that have a token in a mean.
-        sums_RK, counts_RK: their sums of values, and tokens.
+        excluded: number of tokens that are NaN or in no group.
+        owners_R: the responses with a token in a mean.
+        sums_RK, counts_RK: their sums of values, and numbers of tokens.
         draws_BK: the means of every resample; NaN where a resample has no token of a group.
-        clusters_K: how many of what was resampled (responses, or problems) a group comes from.
+        clusters_K: number of resampled units (responses or problems) per group.
     """
 
     groups: tuple[Label, ...]
@@ -68,8 +68,8 @@ class Profile:
     def difference(self, first: Label, second: Label) -> Mean:
         """Mean of ``second`` less mean of ``first`` with its interval; ``n`` and ``responses`` are of the smaller.
 
-        Both come from the same resamples, so it does not matter whether the groups share responses (positions) or
-        part them (outcomes).
+        Both means use the same resamples, so the interval is valid whether groups share responses (positions) or not
+        (outcomes).
         """
         a, b = self.groups.index(first), self.groups.index(second)
         one, other = self.means[a], self.means[b]
@@ -78,16 +78,16 @@ class Profile:
         return Mean(other.value - one.value, low, high, min(one.n, other.n), min(one.responses, other.responses))
 
     def over_problems(self, problems_R: ArrayLike, resamples: int = 1000, seed: int = 0) -> Profile:
-        r"""The same means with percentile intervals by a bootstrap over problems.
+        r"""This profile with percentile intervals from a bootstrap over problems.
 
         Each resample draws as many *problems* as there are, with replacement, and takes all of their tokens:
 
         .. math:: \bar v^{(b)}_k = \frac{\sum_p w^{(b)}_p \sum_{t \in p, k} v_t}{\sum_p w^{(b)}_p\, n_{p,k}}
 
-        with :math:`w^{(b)}_p` the number of times problem p was drawn. Responses to one problem are alike, and tokens
-        of one response even more: drawing these would give intervals that are far too narrow.
+        with :math:`w^{(b)}_p` the number of times problem p was drawn. Responses to one problem are correlated, and
+        tokens of one response even more: resampling these would give intervals that are far too narrow.
 
-        ``problems_R``: the problem of every response, by the number that is its owner; whole numbers.
+        ``problems_R``: the problem of every response, indexed by its owner number; integers.
 
         Degenerate cases: no interval (NaN) for a group from fewer than two problems; a resample that draws none of a
         group's problems counts for the others only. The intervals do not cover the seed of a training run.
@@ -106,7 +106,7 @@ class Profile:
         return self._resampled(sums_CK, counts_CK, resamples, seed)
 
     def over_responses(self, resamples: int = 1000, seed: int = 0) -> Profile:
-        """The same over responses, for responses that are to different problems, or where these are not known."""
+        """This profile with a bootstrap over responses, for responses to different or unknown problems."""
         return self._resampled(self.sums_RK, self.counts_RK, resamples, seed)
 
     def _resampled(self, sums_CK: Floats, counts_CK: Floats, resamples: int, seed: int) -> Profile:
@@ -143,7 +143,9 @@ def means_by_group(values_T: ArrayLike, groups_T: ArrayLike, owners_T: ArrayLike
     all_T, group_T = np.asarray(values_T, dtype=np.float64), np.asarray(groups_T, dtype=np.int64)
     owner_T = np.asarray(owners_T)
     if not len(all_T) == len(group_T) == len(owner_T):
-        raise ValueError(f"{len(all_T)} values, {len(group_T)} groups and {len(owner_T)} owners do not belong together")
+        raise ValueError(
+            f"values, groups and owners must have equal lengths, not {len(all_T)}, {len(group_T)} and {len(owner_T)}"
+        )
     if (group_T >= len(labels)).any():
         raise ValueError(f"group {group_T.max()} has no label among {len(labels)}")
     kept_T: Flags = ~np.isnan(all_T) & (group_T >= 0)

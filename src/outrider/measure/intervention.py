@@ -1,4 +1,4 @@
-"""The effect of a token: success of continuations with it, less success with the best other token."""
+"""The effect of a token: success rate of continuations with it, minus that with the best other token."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike, k: Arr
 
     .. math:: I_n = \frac{\text{kept}_n}{k} - \frac{\text{replaced}_n}{k}
 
-    Positive where the token helped. Unbiased for every k, but with a standard error of up to
-    :math:`\sqrt{1 / (2k)}` each: means say more than single ones, and the mean *size* of effects is mostly noise (see
-    :func:`squared_effects`). ``k`` may differ by position.
+    Positive if the token helped. Unbiased for every k, but with a standard error of up to :math:`\sqrt{1 / (2k)}` each.
+    So use means rather than single effects; the mean *size* of effects is mostly noise (see :func:`squared_effects`).
+    ``k`` may differ by position.
 
     Degenerate cases: NaN where a count is NaN (continuations that could not be verified).
 
@@ -39,13 +39,13 @@ def effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike, k: Arr
 
 
 def squared_effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike, k: ArrayLike) -> Floats:
-    r"""Square of each effect without the part that is sampling noise; unbiased, so single ones may be negative.
+    r"""Square of each effect without sampling noise; unbiased, so single values may be negative.
 
     .. math:: \widehat{I_n^2} = \hat I_n^2 - \frac{\hat p (1 - \hat p) + \hat q (1 - \hat q)}{k - 1}
 
     with :math:`\hat p` and :math:`\hat q` the two success rates. Effects of both signs cancel in a mean; squares do
-    not, and these are 0 in the mean where no token matters, which :math:`\hat I_n^2` is not. The root of a group's mean
-    is its typical size of effect.
+    not. If no token matters, the mean of these squares is 0, unlike that of :math:`\hat I_n^2`. The square root of a
+    group's mean is its typical effect size.
 
     Degenerate cases: NaN for ``k = 1``, where noise and effect cannot be distinguished; otherwise as :func:`effects`.
 
@@ -62,7 +62,7 @@ def squared_effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike
 def by_position(effects_N: ArrayLike, relative_N: ArrayLike, responses_N: ArrayLike) -> Profile:
     """Mean effect by relative position in [0, 1): before the first of ``EDGES``, between them, from the last one on.
 
-    ``responses_N`` says which response each position is of. NaN effects and positions are skipped and counted; see
+    ``responses_N`` is the response of each position. NaN effects and positions are skipped and counted; see
     :func:`means_by_group` for the rest.
 
     Source: STILL report, Figure 6(b).
@@ -78,7 +78,7 @@ def by_position(effects_N: ArrayLike, relative_N: ArrayLike, responses_N: ArrayL
 
 
 def by_entropy(effects_N: ArrayLike, entropies_N: ArrayLike, responses_N: ArrayLike) -> Profile:
-    """Mean effect by entropy of the replaced token, in quantile groups of the positions that were tried.
+    """Mean effect by entropy of the replaced token, in quantile groups of the positions.
 
     >>> [mean.value for mean in by_entropy([0.0, 0.2, 0.4, 0.4, 0.7], [1, 2, 3, 4, 5], [0, 0, 1, 1, 1]).means]
     [0.0, 0.3333333333333333, 0.7]
@@ -89,7 +89,7 @@ def by_entropy(effects_N: ArrayLike, entropies_N: ArrayLike, responses_N: ArrayL
 def by_perplexity(effects_N: ArrayLike, perplexities_N: ArrayLike, responses_N: ArrayLike) -> Profile:
     """Mean effect by perplexity of the response, in quantile groups of the *responses*.
 
-    ``perplexities_N`` repeats a response's value for each of its positions; how many it has does not matter.
+    ``perplexities_N`` repeats a response's value for each of its positions; their number does not matter.
 
     Raises:
         ValueError: a response has two perplexities.
@@ -104,7 +104,7 @@ def by_perplexity(effects_N: ArrayLike, perplexities_N: ArrayLike, responses_N: 
     _, first_R, response_N = np.unique(np.asarray(responses_N), return_index=True, return_inverse=True)
     perplexity_R = perplexity_N[first_R]
     if not np.array_equal(perplexity_R[response_N], perplexity_N, equal_nan=True):
-        raise ValueError("a response has one perplexity, the same at all of its positions")
+        raise ValueError("perplexities must be the same at all positions of a response")
     groups_N = quantile_groups(perplexity_R, EDGES)[response_N]
     return means_by_group(effects_N, groups_N, responses_N, quantile_labels(EDGES))
 
@@ -123,7 +123,7 @@ def _counts(replaced_N: ArrayLike, kept_N: ArrayLike, k: ArrayLike) -> tuple[Flo
     given = (np.asarray(values, dtype=np.float64) for values in (replaced_N, kept_N, k))
     replaced, kept, samples = np.broadcast_arrays(*given)
     if not (samples >= 1).all():
-        raise ValueError("an intervention needs at least one continuation of each token, k >= 1")
+        raise ValueError("k must be at least 1, one continuation per token")
     if (replaced < 0).any() or (kept < 0).any() or (replaced > samples).any() or (kept > samples).any():
-        raise ValueError("successes of continuations must be from 0 to k")
+        raise ValueError("numbers of successful continuations must be from 0 to k")
     return replaced, kept, samples

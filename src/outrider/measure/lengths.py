@@ -1,4 +1,4 @@
-"""How long responses are: by outcome, shaped against the rest, and over the steps of a run."""
+"""Response lengths: by outcome, of shaped responses relative to others, and over training steps."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ class Lengths(NamedTuple):
     """Lengths of the responses with one outcome, in tokens.
 
     Attributes:
-        outcome: of the verdict; ``"all"`` for all responses, ``"unverified"`` for those without a verdict.
-        responses: how many, those of unknown length included.
-        mean, std: of the known lengths, as the next four; NaN where there is none. The deviation divides by their
-            number.
+        outcome: outcome of the verdict; ``"all"`` for all responses, ``"unverified"`` for those without a verdict.
+        responses: number of responses, including those of unknown length.
+        mean, std: mean and population standard deviation of known lengths; NaN without any, as for the next four.
         p10, median, p90, longest: quantiles, interpolated, and the largest.
-        truncated: share that was truncated, of those for which it is known; NaN where it is of none.
+        truncated: truncated share among responses where this is known; NaN without any.
     """
 
     outcome: str
@@ -42,8 +41,8 @@ def lengths_by_outcome(
     """Length statistics and the truncated share of all responses, then of each outcome, most frequent first.
 
     ``tokens_R``: tokens per response, NaN where unknown. ``outcome_R``: the verdict's, None where there is none.
-    ``truncated_R``: 1 or 0, NaN where unknown; None: all unknown. Truncated responses count with the length at which
-    they were truncated, so a mean over many of them says more about the limit than about the policy.
+    ``truncated_R``: 1 or 0, NaN where unknown; None: all unknown. Truncated responses count with their truncated
+    length, so a mean with many of them mostly reflects the limit.
 
     Raises:
         ValueError: the three differ in length.
@@ -58,7 +57,9 @@ def lengths_by_outcome(
     truncated = np.full(len(tokens), np.nan) if truncated_R is None else np.asarray(truncated_R, dtype=np.float64)
     outcome = np.array(["unverified" if o is None else o for o in outcome_R], dtype=np.str_)
     if not tokens.shape == truncated.shape == outcome.shape:
-        raise ValueError(f"{len(tokens)} lengths, {len(outcome)} outcomes and {len(truncated)} truncations do not fit")
+        raise ValueError(
+            f"lengths, outcomes and truncations differ in number: {len(tokens)}, {len(outcome)}, {len(truncated)}"
+        )
     names, counts = np.unique(outcome, return_counts=True)
     names = names[np.argsort(-counts, kind="stable")]
     rows = [_lengths(str(name), tokens[outcome == name], truncated[outcome == name]) for name in names]
@@ -85,13 +86,13 @@ def _lengths(outcome: str, tokens_R: Floats, truncated_R: Floats) -> Lengths:
 
 
 class Shaped(NamedTuple):
-    """Lengths of shaped responses against one reference, as a mean over the shaped responses.
+    """Lengths of shaped responses relative to one reference, averaged over the shaped responses.
 
     Attributes:
         reference: "correct", "group" or "unshaped", see :func:`shaped_lengths`.
         z: mean z-score; NaN where none is defined.
         z_error: its standard error over the shaped responses (those of one group are not quite independent).
-        z_responses: shaped responses whose reference has a deviation, so that they have a z-score.
+        z_responses: shaped responses with a z-score, whose reference has a non-zero deviation.
         ratio: mean of length over the reference's mean.
         ratio_responses: shaped responses whose reference has a mean above 0.
     """
@@ -107,21 +108,21 @@ class Shaped(NamedTuple):
 def shaped_lengths(
     tokens_R: ArrayLike, group_R: ArrayLike, success_R: ArrayLike, shaped_R: ArrayLike
 ) -> dict[str, Shaped]:
-    r"""Whether a shaper prefers long or short responses: lengths of shaped ones against those of their group.
+    r"""Length preference of a shaper: lengths of shaped responses relative to their group.
 
     .. math:: z_i = \frac{L_i - \mu_{\mathrm{ref}(i)}}{\sigma_{\mathrm{ref}(i)}}, \qquad
               \text{ratio}_i = L_i / \mu_{\mathrm{ref}(i)}
 
-    averaged over the shaped responses ``i`` (those whose advantage was boosted, as novelty does; who that is the
-    caller knows). The reference is taken within the group of ``i``: ``correct``, its successes; ``group``, all of its
-    responses; ``unshaped``, its successes that were not shaped. The first two are the columns of XRPO's Table 7 and
-    hold the shaped responses themselves, which pulls both numbers towards no difference, the more the larger the
-    shaped share is; the third does not. Decided, as the paper says none of it: population deviation, every shaped
-    response with the same weight, one step's group as the reference.
+    averaged over the shaped responses ``i``, whose advantage was increased (for example by novelty), as marked by the
+    caller. The reference is within the group of ``i``: ``correct``, its successes; ``group``, all of its responses;
+    ``unshaped``, its successes that were not shaped. The first two are the columns of XRPO's Table 7. They include the
+    shaped responses themselves, which biases both numbers towards no difference, more for a larger shaped share; the
+    third does not. Decided, since the paper does not specify it: population deviation, equal weights of shaped
+    responses, and one step's group as the reference.
 
     ``success_R``: 1, 0, or NaN for unscorable; lengths that are NaN are excluded everywhere. Degenerate cases: a
-    reference without spread (one member, equal lengths) gives no z-score, one without members no ratio either; both
-    counts say how many remain.
+    reference without spread (one member, equal lengths) gives no z-score, and one without members no ratio either; both
+    counts give the number that remain.
 
     Raises:
         ValueError: the arrays differ in length.
@@ -135,7 +136,7 @@ def shaped_lengths(
     tokens, success = np.asarray(tokens_R, dtype=np.float64), np.asarray(success_R, dtype=np.float64)
     shaped, group = np.asarray(shaped_R, dtype=np.bool_), np.asarray(group_R)
     if not tokens.shape == success.shape == shaped.shape == group.shape:
-        raise ValueError("lengths, groups, successes and shaped flags are of different responses")
+        raise ValueError("lengths, groups, successes and shaped flags must have equal lengths")
     known = ~np.isnan(tokens)
     chosen = shaped & known
     of_group = np.unique(group, return_inverse=True)[1]
@@ -168,20 +169,20 @@ def _mean(values: Floats) -> float:
 
 
 class Drift(NamedTuple):
-    """Change of a number whenever the number of steps doubles, and its standard error; NaN where there is none."""
+    """Change of a number per doubling of the steps, and its standard error; NaN if undefined."""
 
     per_doubling: float
     error: float
 
 
 def drift(step_S: ArrayLike, value_S: ArrayLike) -> Drift:
-    r"""How a number, such as the mean length, moves over the steps of a run: least squares over :math:`\log_2` step.
+    r"""The trend of a number, such as the mean length, over training steps: least squares over :math:`\log_2` step.
 
-    That suits what moves fast at first and slowly later, as training does. The error takes residuals as independent;
-    those of neighbouring steps are alike, so read twice the error as one.
+    This suits training, which changes fast at first and slowly later. The error assumes independent residuals; those of
+    neighbouring steps are correlated, so read twice the error as one.
 
     Degenerate cases: NaN values and step 0, which has no logarithm, are excluded; NaN for fewer than three points, or
-    where all are of one step.
+    if all are from one step.
 
     Raises:
         ValueError: the two differ in length, or a step is negative.
@@ -191,7 +192,7 @@ def drift(step_S: ArrayLike, value_S: ArrayLike) -> Drift:
     """
     step, value = np.asarray(step_S, dtype=np.float64), np.asarray(value_S, dtype=np.float64)
     if step.shape != value.shape or (step < 0).any():
-        raise ValueError("a drift needs one step >= 0 for every value")
+        raise ValueError("steps must be >= 0, one for every value")
     known = ~np.isnan(value) & (step > 0)
     doublings = np.log2(step[known])
     if len(doublings) < 3 or np.ptp(doublings) == 0:

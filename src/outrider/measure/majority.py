@@ -1,4 +1,4 @@
-"""majority@n (maj@n, cons@n): whether the most frequent answer of a problem is right."""
+"""majority@n (maj@n, cons@n): whether the most frequent answer to a problem is correct."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from collections.abc import Sequence
 def majority(answers: Sequence[str], success: Sequence[bool]) -> float:
     """Expected success of the most frequent answer of one problem: a number in [0, 1].
 
-    ``answers`` are compared as text, so their extraction decides which are equal. ``""`` is *no vote*: a response
-    that was truncated or could not be parsed has not settled on an answer, and such responses must not elect one
-    together.
+    ``answers`` are compared as strings, so answer extraction determines which are equal. ``""`` is *no vote*: truncated
+    and unparseable responses have no answer, and must not count as a common answer.
 
-    Ties are resolved in expectation, not by order: of ``m`` answers that share the most votes each is chosen with
-    probability ``1/m``. If one answer text got both verdicts (right result, wrong derivation), it counts with the
-    share of its votes that were successes.
+    Ties are resolved in expectation, not by order: each of ``m`` answers with the most votes is chosen with probability
+    ``1/m``. If an answer text got both verdicts (correct result, wrong derivation), its success is the share of its
+    votes that were successes.
 
-    Degenerate cases: no votes gives 0, since nothing was elected; count such problems beside the number.
+    Degenerate cases: without votes the result is 0; report the number of such problems with it.
 
     Raises:
         ValueError: the two sequences differ in length.
@@ -40,12 +39,11 @@ def majority(answers: Sequence[str], success: Sequence[bool]) -> float:
 
 
 def majority_or_unknown(answers: Sequence[str], success: Sequence[bool], settled: Sequence[bool]) -> float:
-    """:func:`majority` of the verified responses to one problem; NaN where nothing can be voted over.
+    """:func:`majority` of the verified responses to one problem; NaN if there are no answers to vote on.
 
-    ``settled`` responses were parsed and not truncated, so they have an answer, whether or not anybody has named it. A
-    verifier that only says yes or no names none: then the majority is unknown, and so it is where a response succeeded
-    with an unknown answer. It is 0 where no response settled: these elect nothing. A failure without an
-    answer beside others that have one is no vote.
+    ``settled`` responses were parsed and not truncated, so they have an answer, even if the verifier returned no text.
+    With a verifier that only accepts or rejects, the majority is unknown, as it is if a response succeeded with an
+    unknown answer. It is 0 if no response settled. A failure without an answer text is no vote if others have one.
 
     Degenerate cases: NaN without a response.
 
@@ -57,7 +55,7 @@ def majority_or_unknown(answers: Sequence[str], success: Sequence[bool], settled
     0.0
     """
     unnamed = [won for answer, won, done in zip(answers, success, settled, strict=True) if done and not answer]
-    # an unnamed success might be any of the answers, or another one
+    # a success without text might be any of the answers, or another one
     if not answers or any(unnamed) or (unnamed and not any(answers)):
         return math.nan
     return majority(answers, success)

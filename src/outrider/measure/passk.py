@@ -1,4 +1,4 @@
-"""pass@k and pass^k, estimated without bias from n >= k samples."""
+"""Unbiased estimators of pass@k and pass^k from n >= k samples."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
     ``k <= n``; the mean over problems is the benchmark's number. ``n`` and ``c`` broadcast, so that every problem
     may have its own number of samples.
 
-    Degenerate cases: NaN where ``n < k`` (the data cannot say), never 1; exactly 0 where ``c = 0``; exactly 1 where
-    fewer than ``k`` samples failed. Never falls, in floating point either, as ``k`` or ``c`` grows.
+    Degenerate cases: NaN where ``n < k`` (not identified), never 1; exactly 0 where ``c = 0``; exactly 1 where fewer
+    than ``k`` samples failed. Never decreases with ``k`` or ``c``, also in floating point.
 
     Raises:
         ValueError: ``k < 1``, or not ``0 <= c <= n``.
@@ -52,7 +52,7 @@ def pass_power_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
 
 
 def powers_of_two(n: int) -> tuple[int, ...]:
-    """The k to report for ``n`` samples: 1, 2, 4, … and ``n`` itself. Empty for no samples.
+    """The k to report for ``n`` samples: 1, 2, 4, … and ``n`` itself. Empty without samples.
 
     >>> powers_of_two(8), powers_of_two(6), powers_of_two(0)
     ((1, 2, 4, 8), (1, 2, 4, 6), ())
@@ -62,7 +62,7 @@ def powers_of_two(n: int) -> tuple[int, ...]:
 
 
 def shown_ks(known: Iterable[int]) -> list[int]:
-    """The k that tables have room for, of those that are known: 1, 8 and the largest.
+    """The k shown in tables, of the known ones: 1, 8 and the largest.
 
     >>> shown_ks([1, 2, 4, 8, 16]), shown_ks([1, 2, 4]), shown_ks([])
     ([1, 8, 16], [1, 4], [])
@@ -86,7 +86,7 @@ def _all_marked(n_P: Floats, marked_P: Floats, k: int) -> Floats:
 
 
 def counts(n: ArrayLike, c: ArrayLike, k: int) -> tuple[Floats, Floats]:
-    """Samples and successes of the problems as arrays of one shape.
+    """Samples and successes of the problems, broadcast to one shape.
 
     Raises:
         ValueError: ``k < 1``, or not ``0 <= c <= n``.
@@ -95,5 +95,5 @@ def counts(n: ArrayLike, c: ArrayLike, k: int) -> tuple[Floats, Floats]:
     if k < 1:
         raise ValueError(f"pass@k needs k >= 1, not {k}")
     if not ((c_P >= 0) & (c_P <= n_P)).all():
-        raise ValueError("every problem needs 0 <= successes <= samples")
+        raise ValueError("successes must be from 0 to samples for every problem")
     return n_P, c_P

@@ -1,13 +1,13 @@
-r"""Faults of responses by printed rules: format, repetition, garbling, language mixing.
+r"""Faults of responses by explicit rules: format, repetition, garbling, language mixing.
 
 STILL (arXiv 2508.07534, section 3.2.2, Figure 3d) follows three kinds over training: format violations by counting
 ``\boxed{``, irrelevant content by asking a language model, mixed languages by looking for Chinese characters. Here
-every kind is found by rules that need no model and are printed with their results (:data:`RULES`), so that two
-reports mean the same by a word. Rules see single responses, and know nothing of what is right.
+every kind is found by rules that need no model and are printed with their results (:data:`RULES`), so that reports are
+comparable. Rules see single responses, without correctness.
 
-What STILL prints is kept where it prints something: 0.31 for the redundancy of 3-grams (section 4.4.1, which defines
-it in words only). The other thresholds are ours; of 1,200 worked solutions of GSM8K and MATH one has a fault of
-repetition, none is garbled or mixed. A script is not a language: Spanish within English is not seen.
+STILL's only published threshold is used: 0.31 for the redundancy of 3-grams (section 4.4.1, which defines it in words
+only). The other thresholds are ours; of 1,200 worked solutions of GSM8K and MATH one has a fault of repetition, none is
+garbled or mixed. Limitation: rules detect scripts, not languages, so Spanish within English is not found.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Response:
 
     Attributes:
         text: the response, special tokens excluded.
-        outcome: of the verdict, None where it was never verified.
-        stop: why it ended, None where unknown.
-        marker: what every answer begins with (a box, ``####``); ``""`` where answers have no mark.
+        outcome: outcome of the verdict, None if never verified.
+        stop: stop reason, None if unknown.
+        marker: start of every answer (a box, ``####``); ``""`` if answers have no marker.
     """
 
     text: str
@@ -50,11 +50,11 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class FaultRule:
-    """A number per response, and from where on it is a fault.
+    """A number per response, and the threshold above which it is a fault.
 
     Attributes:
-        name, kind: what reports call it; which of STILL's types it belongs to, irrelevant content in two.
-        definition: the number in words, with what makes it unknown; a report prints it as it is.
+        name, kind: name in reports; which of STILL's types it belongs to, with irrelevant content split in two.
+        definition: description of the number and of when it is unknown; reports print it verbatim.
         threshold: a larger number is a fault.
         number: NaN where the rule cannot decide.
     """
@@ -97,11 +97,11 @@ def faults(
     stops: Sequence[str | None] | None = None,
     marker: str = "",
 ) -> list[Faults]:
-    r"""Apply every rule of :data:`RULES` to every response; each counts separately, and a response may break several.
+    r"""Apply every rule of :data:`RULES` to every response; a response may break several.
 
-    ``outcomes`` and ``stops`` are those of verdicts and rollouts, None (whole or single) where unknown; ``marker`` is
-    what an answer begins with in these responses, such as ``\boxed{``. About 0.3 ms per 1,000 characters, so a report
-    of a million responses should draw some thousands of them.
+    ``outcomes`` and ``stops`` are those of verdicts and rollouts, None (as a whole or per response) if unknown;
+    ``marker`` is the start of an answer, such as ``\boxed{``. The cost is about 0.3 ms per 1,000 characters, so a
+    report of a million responses should sample some thousands.
 
     Raises:
         ValueError: the sequences differ in length.
@@ -130,7 +130,7 @@ def answers_missing(response: Response) -> float:
 
 
 def answers_marked(response: Response) -> float:
-    """How often the marker occurs."""
+    """Number of occurrences of the marker."""
     return float(response.text.count(response.marker)) if response.marker else np.nan
 
 
@@ -140,7 +140,7 @@ def truncated(response: Response) -> float:
 
 
 def repeated(response: Response) -> float:
-    """Its redundancy (:func:`outrider.texts.redundancy`)."""
+    """The redundancy of the text (:func:`outrider.texts.redundancy`)."""
     found = redundancy(response.text)
     return np.nan if found is None else found
 
@@ -152,7 +152,7 @@ def compression(response: Response, least: int = 300) -> float:
 
 
 def garbled(response: Response) -> float:
-    """Share of characters that no one writes.
+    """Share of garbled characters.
 
     >>> garbled(Response("ab\\ufffd\\x07\\n"))
     0.4
@@ -231,7 +231,7 @@ RULES: tuple[FaultRule, ...] = (
     ),
 )
 
-_DOLLARS = r"\$\$.*?\$\$|\$(?=[^\s$])[^$\n]*(?<=\S)\$(?!\d)"  # not from one sum of money to the next
+_DOLLARS = r"\$\$.*?\$\$|\$(?=[^\s$])[^$\n]*(?<=\S)\$(?!\d)"  # does not match between two amounts of money
 _BRACKETS = r"\\\(.*?\\\)|\\\[.*?\\\]|\\begin\{(\w+\*?)\}.*?\\end\{\1\}"
 _FORMULA = re.compile(rf"{_DOLLARS}|{_BRACKETS}|\\[A-Za-z]+", re.DOTALL)
 _GREEK = "\u0370-\u03ff\u1f00-\u1fff"
@@ -242,8 +242,9 @@ _NO_SCRIPT = {"MICRO", "FEMININE", "MASCULINE", "MODIFIER"}
 
 @cache
 def _script(character: str) -> str:
-    """The script of a letter, by the first word of its Unicode name; "" for what is no letter of a language."""
-    # mathematical letters are alphabetic for Unicode, but in no language
+    """The script of a letter, by the first word of its Unicode name; "" for characters that are not letters of a
+    language."""
+    # mathematical letters are alphabetic in Unicode, but belong to no language
     symbol = "\u2100" <= character <= "\u214f" or "\U0001d400" <= character <= "\U0001d7ff"  # letterlike, mathematical
     if symbol or not character.isalpha():
         return ""

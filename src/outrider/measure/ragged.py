@@ -1,8 +1,8 @@
-"""Tokens of many responses as flat arrays plus lengths: the one layout of every metric of tokens.
+"""Tokens of many responses as flat arrays plus lengths: the layout of all token metrics.
 
-``values_T`` holds the own tokens of all responses end to end, ``lengths_R`` how many each response has, in the same
-order; they add up to ``len(values_T)``. A response without tokens has length 0 and keeps its place. A suffix ``_R``
-counts responses of any problem, so nothing here needs groups of one size.
+``values_T`` holds the own tokens of all responses, concatenated, ``lengths_R`` the number per response, in the same
+order; they sum to ``len(values_T)``. A response without tokens has length 0 and keeps its index. A suffix ``_R`` counts
+responses of any problem, so groups may differ in size.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from outrider.arrays import Flags, Ints
 
 
 def lengths_of(lengths_R: ArrayLike, tokens: int) -> Ints:
-    """The lengths as integers, checked against the number of tokens that they must add up to.
+    """The lengths as integers, after a check that they sum to ``tokens``.
 
     Raises:
         ValueError: a length is negative, or they add up to another number.
@@ -29,7 +29,7 @@ def lengths_of(lengths_R: ArrayLike, tokens: int) -> Ints:
 
 
 def owners(lengths_R: ArrayLike) -> Ints:
-    """For every token the index of its response.
+    """The index of the response of every token.
 
     >>> owners([2, 0, 3]).tolist()
     [0, 0, 2, 2, 2]
@@ -39,12 +39,12 @@ def owners(lengths_R: ArrayLike) -> Ints:
 
 
 def relative_bins(lengths_R: ArrayLike, bins: int, starts_R: ArrayLike = 0) -> Ints:
-    r"""For every token which of ``bins`` equal parts of its response it stands in.
+    r"""The index of the equal part of its response, out of ``bins``, for every token.
 
     .. math:: \lfloor t \cdot \mathrm{bins} / L \rfloor, \qquad t = 0, \ldots, L - 1
 
-    in exact arithmetic, L being the length of the whole path: ``starts_R`` tokens of it are those that a branch
-    continues. A path shorter than ``bins`` leaves some of them empty; a response of one token stands at the beginning.
+    in exact arithmetic, with L the length of the whole path, whose first ``starts_R`` tokens are a branch's prefix. A
+    path shorter than ``bins`` leaves some parts empty; the token of a one-token response is in the first part.
 
     Raises:
         ValueError: ``bins < 1``.
@@ -56,22 +56,22 @@ def relative_bins(lengths_R: ArrayLike, bins: int, starts_R: ArrayLike = 0) -> I
         raise ValueError(f"relative positions need at least one bin, not {bins}")
     known_R = np.asarray(lengths_R, dtype=np.int64)
     start_R = np.broadcast_to(np.asarray(starts_R, dtype=np.int64), known_R.shape)
-    first_R = np.cumsum(known_R) - known_R  # of each response, among all tokens
+    first_R = np.cumsum(known_R) - known_R  # first token of each response among all tokens
     place_T: Ints = np.arange(known_R.sum()) + np.repeat(start_R - first_R, known_R)
     return place_T * bins // np.repeat(start_R + known_R, known_R)
 
 
 def quantile_groups(values_N: ArrayLike, edges: tuple[float, ...] = (0.2, 0.8)) -> Ints:
-    """For every value which quantile group it is in: 0 up to the first edge, ``len(edges)`` above the last one.
+    """The quantile group of every value: 0 up to the first edge, ``len(edges)`` above the last one.
 
-    Equal values are never parted: an edge takes all that equal its quantile into the group below. The quantile is the
-    smallest value that at least so large a share does not exceed, so a group below an edge is never too small and the
-    last one never too large. NaN is in no group: -1.
+    Equal values are never split: all values equal to an edge's quantile are in the group below. The quantile is the
+    smallest value such that at least the edge's share of values is not above it, so a group below an edge is never too
+    small and the last one never too large. NaN is in no group: -1.
 
     Degenerate cases: if all values are equal, all are in group 0.
 
     Raises:
-        ValueError: the edges do not rise within (0, 1).
+        ValueError: the edges do not increase within (0, 1).
 
     >>> quantile_groups([5, 1, 2, 3, 4], edges=(0.2, 0.8)).tolist()
     [2, 0, 1, 1, 1]
@@ -79,7 +79,7 @@ def quantile_groups(values_N: ArrayLike, edges: tuple[float, ...] = (0.2, 0.8)) 
     [0, 0, 1, -1]
     """
     if not all(a < b for a, b in zip((0.0, *edges), (*edges, 1.0), strict=True)):
-        raise ValueError(f"quantile edges must rise within (0, 1), not {edges}")
+        raise ValueError(f"quantile edges must increase within (0, 1), not {edges}")
     all_N = np.asarray(values_N, dtype=np.float64)
     known_N = np.sort(all_N[~np.isnan(all_N)])
     if not len(known_N):
@@ -92,7 +92,7 @@ def quantile_groups(values_N: ArrayLike, edges: tuple[float, ...] = (0.2, 0.8)) 
 def highest(values_N: ArrayLike, share: float = 0.2) -> Flags:
     r"""Which values are among the highest ``share``: :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)` of them.
 
-    N counts the known values; NaN is never chosen. Among equals at the threshold all are chosen, so there can be more.
+    N counts the known values; NaN is never chosen. Ties at the threshold are all chosen, so there can be more.
 
     Raises:
         ValueError: ``share`` is not in (0, 1].

@@ -1,4 +1,4 @@
-"""The probability change of every token between two checkpoints."""
+"""The change of token probabilities between two checkpoints."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Moved(NamedTuple):
     """The sum of probability changes over some tokens.
 
     Attributes:
-        tokens: how many.
-        risen, fallen: sums of the positive and of the negative changes; the latter is negative.
+        tokens: number of tokens.
+        risen, fallen: sums of the positive and of the negative changes; the second is negative.
         size: mean size of a change; NaN without tokens.
         beyond: share of the tokens whose probability changed by more than :data:`LARGE`; NaN without tokens.
         excluded: tokens whose change is NaN.
@@ -47,10 +47,10 @@ class Correlation(NamedTuple):
 
 
 def moved(changes_T: ArrayLike, lengths_R: ArrayLike, success_R: ArrayLike) -> dict[str, Moved]:
-    """What moved in ``"incorrect"``, ``"correct"`` and ``"all"`` responses.
+    """Probability changes in ``"incorrect"``, ``"correct"`` and ``"all"`` responses.
 
-    Learning from verdicts raises tokens of correct responses and lowers those of incorrect ones. Unscorable responses
-    (NaN) are part of ``"all"`` only.
+    RLVR raises tokens of correct responses and lowers those of incorrect ones. Unscorable responses (NaN) count only in
+    ``"all"``.
 
     Raises:
         ValueError: the lengths do not add up to the tokens.
@@ -79,8 +79,8 @@ def largest_by_group(
 ) -> Profile:
     """Share of each group's tokens that are among the ``share`` of all tokens with the largest changes.
 
-    A group that learning treats as any other has ``share``; above it, learning is concentrated there. Ties as in
-    :func:`highest`; the threshold is held fixed in the resamples.
+    A group with average changes has the value ``share``; a larger value means that learning concentrates on the group.
+    Ties as in :func:`highest`; the threshold is fixed in the resamples.
 
     Source: STILL report, arXiv 2508.07534, Figure 5(a) by PPL, section 3.2.2 by category.
 
@@ -110,10 +110,10 @@ def perplexity_against_change(
     resamples: int = 1000,
     problems_R: ArrayLike | None = None,
 ) -> Correlation:
-    """Rank correlation over responses of PPL with the mean size of the change. Negative: low-PPL responses moved more.
+    """Rank correlation over responses of PPL and mean absolute change. Negative: low-PPL responses changed more.
 
-    Part of it is arithmetic: a token of probability p can rise by 1 - p only, so responses of almost certain tokens
-    (PPL near 1) have little room to rise. See :func:`rank_correlation` for the interval.
+    Part of it is arithmetic: a token of probability p can rise by at most 1 - p, so responses with PPL near 1 cannot
+    rise much. See :func:`rank_correlation` for the interval.
 
     Source: STILL report, arXiv 2508.07534, section 3.2.3, which shows the distribution; the correlation is ours.
 
@@ -131,11 +131,11 @@ def rank_correlation(
     seed: int = 0,
     problems_R: ArrayLike | None = None,
 ) -> Correlation:
-    """Spearman's correlation: that of the ranks, ties at their mean rank. Interval by resampling responses.
+    """Spearman's rank correlation, with mean ranks for ties and a bootstrap interval over responses.
 
-    Responses to one problem are alike: with ``problems_R``, the problem of each, problems are resampled. Ranks are
-    taken anew in every resample. Degenerate cases: pairs with a NaN are excluded, and counted; NaN for fewer than three
-    pairs or where one side is constant; resamples in which one is are excluded. Imports scipy.
+    Responses to one problem are correlated: with ``problems_R``, the problem of each response, problems are resampled.
+    Ranks are recomputed in every resample. Degenerate cases: pairs with a NaN are excluded, and counted; NaN for fewer
+    than three pairs or if one side is constant; resamples with a constant side are excluded. Imports scipy.
 
     Raises:
         ValueError: the two differ in length.
@@ -147,7 +147,7 @@ def rank_correlation(
 
     x, y = np.asarray(x_R, dtype=np.float64), np.asarray(y_R, dtype=np.float64)
     if x.shape != y.shape:
-        raise ValueError(f"a correlation needs pairs, not {len(x)} and {len(y)} values")
+        raise ValueError(f"both sides must have equally many values, not {len(x)} and {len(y)}")
     known = ~(np.isnan(x) | np.isnan(y))
     x, y = x[known], y[known]
     _, of_R = np.unique(np.arange(len(known)) if problems_R is None else np.asarray(problems_R), return_inverse=True)
@@ -157,8 +157,8 @@ def rank_correlation(
     drawn = (generator.integers(len(members), size=len(members)) for _ in range(resamples if len(x) > 2 else 0))
     picked = (np.concatenate([members[i] for i in some]) for some in drawn)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConstantInputWarning)  # its correlation is NaN, which says the same
-        # ranks anew in every resample, where a problem may occur several times
+        warnings.simplefilter("ignore", ConstantInputWarning)  # the correlation is then NaN
+        # ranks are recomputed in every resample, where a problem may occur several times
         draws_B = np.array([spearmanr(x[at], y[at]).statistic for at in picked], dtype=np.float64)
         value = float(spearmanr(x, y).statistic) if len(x) > 2 else np.nan
     low, high = ends(draws_B, len(members))

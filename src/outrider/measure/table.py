@@ -1,4 +1,4 @@
-"""An evaluation, or two of them and what changed, as a table: for the terminal (rich) and for a page (markdown)."""
+"""Tables of an evaluation, or of a comparison of two, for the terminal (rich) and as markdown."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class _Block(NamedTuple):
 
 
 def as_table(result: Evaluation | Comparison, title: str = "") -> Table:
-    """The table that ``rich.print`` shows; fits 100 columns.
+    """The table for ``rich.print``, at most 100 columns wide.
 
     One row per test set (where there are several), one per level, and one for all problems. A :class:`Comparison` shows
     both evaluations and the paired change: green or red where its interval excludes 0, dim where it does not. A value
-    without data is a dash, a value that stands on fewer problems than its row says carries a dagger, and the caption
-    gives the counts.
+    without data is a dash, a value from fewer problems than its row states has a dagger, and the caption gives the
+    counts.
     """
     notes = "\n".join(_notes(result))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, title=title or None, caption=notes)
@@ -61,7 +61,7 @@ def as_table(result: Evaluation | Comparison, title: str = "") -> Table:
 
 
 def as_markdown(result: Evaluation | Comparison) -> str:
-    """The same table for a page. A change is bold where its interval excludes 0."""
+    """The table as markdown. A change is bold if its interval excludes 0."""
     paired = isinstance(result, Comparison)
     headings = [_named(result), "problems", *([""] if paired else []), *_headings(result)]
     lines = [_line(headings), _line(["---", "---:", *(["---"] if paired else []), *["---:"] * len(_headings(result))])]
@@ -133,7 +133,7 @@ def _headings(result: Evaluation | Comparison) -> list[str]:
 
 
 def _notes(result: Evaluation | Comparison) -> list[str]:
-    """What a reader needs in order not to read too much into the numbers."""
+    """Notes on the interpretation of the numbers."""
     evaluation = result if isinstance(result, Evaluation) else result.after
     notes = []
     if evaluation.resamples:

@@ -1,4 +1,4 @@
-"""Counts of one problem, from which everything in an evaluation is computed."""
+"""Counts of one problem, from which all results of an evaluation are computed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ SCORABLE = (Outcome.CORRECT, Outcome.INCORRECT, Outcome.UNPARSEABLE)
 
 
 class TallyEntry(NamedTuple):
-    """The facts about one response for a tally.
+    """The data of one response for a tally.
 
     Attributes:
-        outcome: of the verdict; None where it was never verified, which is no scorable sample either.
-        answer: as the verifier named it, "" where it named none.
-        truncated: whether a limit cut it off.
-        tokens: its own; 0 where unknown.
-        entropy_sum, entropy_tokens: nats summed over tokens of the policy, and over how many.
+        outcome: outcome of the verdict; None if never verified, which is not a scorable sample.
+        answer: answer text from the verifier, "" if there is none.
+        truncated: whether a limit truncated the response.
+        tokens: own tokens; 0 if unknown.
+        entropy_sum, entropy_tokens: nats summed over tokens of the policy, and their number.
     """
 
     outcome: str | None
@@ -39,32 +39,31 @@ class TallyEntry(NamedTuple):
 
     @property
     def settled(self) -> bool:
-        """Whether it ended and was parsed, so that it has an answer."""
+        """Whether the response ended and was parsed, so that it has an answer."""
         return self.outcome in (Outcome.CORRECT, Outcome.INCORRECT) and not self.truncated
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Counts of one problem. All but the ``greedy`` fields, ``timeouts`` and ``errors`` are of the sampled responses.
+    """Counts of one problem over its sampled responses, except for the ``greedy`` fields, ``timeouts`` and ``errors``.
 
-    A timeout or error of the verifier says nothing about the response: it is excluded from ``scorable``, the ``n`` of
-    pass@k, which may therefore differ between problems, and counted. An unparseable or truncated response did fail
-    to answer, unless its verdict says otherwise: it stays in ``n``, and success follows the verdict alone.
+    Responses with a timeout or error of the verifier are counted, but excluded from ``scorable``, the ``n`` of pass@k,
+    which may therefore differ between problems. Unparseable and truncated responses stay in ``n``; success is the
+    verdict, so they usually count as failures.
 
     Attributes:
         problem, level: id and difficulty label.
         samples: responses drawn.
         scorable, successes: the n and c of pass@k.
         votes: scorable, untruncated, parsed responses with an answer text.
-        majority: see :func:`outrider.measure.majority.majority_or_unknown`; NaN without a scorable sample, and where
-            full responses were verified without naming an answer, as nothing can be voted over then.
+        majority: see :func:`outrider.measure.majority.majority_or_unknown`; NaN without a scorable sample, and if
+            complete responses were verified without an answer text, since there are no answers to vote on.
         greedy: 1 or 0; NaN if there was no greedy response or it is unscorable.
         truncated, unparseable: samples of that kind.
         timeouts, errors: responses that could not be verified, the greedy one included.
         tokens, greedy_tokens: own tokens of the samples, and of the greedy response.
-        entropy_sum, entropy_tokens: nats summed over the trainable tokens whose entropy was recorded, and how many
-            those are.
-        test_set: name of the problem's test set; "" where the data do not tell several apart.
+        entropy_sum, entropy_tokens: nats summed over the trainable tokens with a recorded entropy, and their number.
+        test_set: name of the problem's test set; "" if the data have only one.
     """
 
     problem: str
@@ -87,7 +86,7 @@ class Tally:
 
     @property
     def label(self) -> str:
-        """The level, after the name of its test set: levels of two sets are not the same. "" without a level."""
+        """The level, prefixed by the test set's name, since levels of two sets differ. "" without a level."""
         return f"{self.test_set}/{self.level}" if self.test_set and self.level else self.level
 
     @staticmethod
@@ -95,7 +94,7 @@ class Tally:
         """Count the responses to one problem.
 
         Raises:
-            ValueError: a rollout has no verdict yet, so it can be neither a success nor a failure.
+            ValueError: a rollout has no verdict yet.
         """
         entries = list(map(_entry, sampled)), [_entry(greedy)] if greedy else []
         return Tally.count(problem.id, problem.level, *entries, test_set=problem.test_set)
@@ -104,7 +103,7 @@ class Tally:
     def count(
         problem: str, level: str, sampled: Sequence[TallyEntry], greedy: Sequence[TallyEntry], test_set: str = ""
     ) -> Tally:
-        """Count the responses to one problem, of a run or of a dump; there is at most one greedy response."""
+        """Count the responses to one problem, from a run or a dump, with at most one greedy response."""
         scorable = [r for r in sampled if r.scorable]
         right = [r.outcome == Outcome.CORRECT for r in scorable]
         settled = [r.settled for r in scorable]

@@ -1,4 +1,4 @@
-"""Problems that k rollouts do not solve: which models share them, and how many are only bad luck."""
+"""Problems that k rollouts do not solve: overlap between models, and the expected number unsolved by chance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from outrider.arrays import Floats, Ints
 from outrider.errors import UserError
 from outrider.measure.passk import pass_at_k
 
-MODELS = (2, 4)  # fewest and most whose regions can be drawn and read
+MODELS = (2, 4)  # minimum and maximum number of models in a readable diagram
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class Unsolved:
     Attributes:
         k: rollouts that a problem needs to be counted.
         unsolved: problems without a success in ``k`` or more scorable rollouts.
-        solved: problems with one, in however many.
-        undecided: problems without a success in fewer than ``k``; neither of the two.
+        solved: problems with a success, in any number of rollouts.
+        undecided: problems without a success in fewer than ``k`` rollouts.
     """
 
     k: int
@@ -37,8 +37,7 @@ def unsolved(problems: Sequence[str], n: ArrayLike, c: ArrayLike, k: int) -> Uns
     """The k-rollout unsolvable problems of one model.
 
     ``n`` and ``c`` are scorable rollouts and successes of each problem, as in :func:`pass_at_k`. All rollouts count:
-    a problem that was solved once in more than ``k`` is solvable, whatever its first ``k`` were, so give models the
-    same number of rollouts before their sets are compared.
+    one success in more than ``k`` rollouts makes a problem solvable, so compare models with equal numbers of rollouts.
 
     Raises:
         ValueError: two problems share an id, or counts that :func:`pass_at_k` refuses.
@@ -64,14 +63,14 @@ def unsolved(problems: Sequence[str], n: ArrayLike, c: ArrayLike, k: int) -> Uns
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """The unsolved problems of some models, taken apart.
+    """The unsolved problems of several models, split into disjoint regions.
 
     Attributes:
-        models: their names, in the order given.
+        models: names of the models, in the given order.
         regions: for every set of models that is not empty (as names in the order of ``models``) the problems that
             exactly these models leave unsolved. All sets are there, most models last; the regions are disjoint.
         solved_by_all: problems that no model leaves unsolved.
-        excluded: problems that some model did not try, or not often enough; in no region.
+        excluded: problems in no region, because a model has too few or no rollouts for them.
     """
 
     models: tuple[str, ...]
@@ -81,12 +80,12 @@ class Overlap:
 
     @property
     def sizes(self) -> dict[tuple[str, ...], int]:
-        """How many problems lie in each region: a Venn diagram's numbers, an UpSet plot's bars."""
+        """Number of problems in each region: the numbers of a Venn diagram, or the bars of an UpSet plot."""
         return {models: len(problems) for models, problems in self.regions.items()}
 
 
 def overlap(results: Mapping[str, Unsolved]) -> Overlap:
-    """Which models fail on which problems: the exact sets of every region.
+    """The exact sets of problems that each combination of models leaves unsolved.
 
     Only problems that are decided (solved or unsolved) for every model are compared; the rest is ``excluded``.
 
@@ -124,9 +123,9 @@ def pass_rate_bound(k: ArrayLike, alpha: float = 0.05) -> Floats:
     .. math:: 1 - \alpha^{1/k}
 
     the rate at which ``k`` failures still happen with probability :math:`\alpha`: the one-sided bound of Clopper and
-    Pearson at 0 of ``k``, of confidence :math:`1 - \alpha`; about 3/k at 0.05. It holds for one problem that was
-    chosen beforehand: among many, some fail by bad luck alone, and how many do is what :class:`PassRates` is for. 1
-    where ``k = 0``.
+    Pearson at 0 of ``k``, of confidence :math:`1 - \alpha`; about 3/k at 0.05. It is valid for one problem chosen in
+    advance. Among many problems some are unsolved by chance; :class:`PassRates` estimates their number. 1 where ``k =
+    0``.
 
     Raises:
         ValueError: a negative ``k``, or :math:`\alpha` not between 0 and 1.
@@ -149,7 +148,7 @@ class PassRates:
 
     Attributes:
         a, b: its shape; NaN where nothing could be fitted.
-        problems: how many problems it stands on.
+        problems: number of problems in the fit.
 
     >>> rates = PassRates(a=1.0, b=1.0, problems=100)  # uniform: 1/(k + 1) of the problems fail k times
     >>> round(rates.unlucky([9] * 10, more=10), 4)
@@ -166,8 +165,8 @@ class PassRates:
         .. math:: \sum_P \Big[ 1 - \prod_{i=k_P}^{k_P + m - 1} \frac{b + i}{a + b + i} \Big]
 
         ``samples`` holds the rollouts, all failed, of each unsolved problem: after :math:`k` failures its rate is
-        Beta(a, b + k). "Unlucky" needs a yardstick, since under a beta every problem can be solved by somebody with
-        enough patience; ours is what ``more`` buys (as many again, say), which one can go and check.
+        Beta(a, b + k). Under a beta distribution every problem is solvable with enough rollouts, so "unlucky" is
+        defined by ``more`` rollouts (for example as many again), which can be checked.
         """
         samples_P = np.asarray(samples, dtype=np.int64)
         log_M = self._log_missed(int(samples_P.max(initial=0)) + more)
@@ -185,11 +184,10 @@ def fit_pass_rates(n: ArrayLike, c: ArrayLike) -> PassRates:
     .. math:: \ell(a, b) = \sum_P \Big[ \sum_{i<c_P} \ln(a + i) + \sum_{i<n_P-c_P} \ln(b + i)
               - \sum_{i<n_P} \ln(a + b + i) \Big]
 
-    Unlike the observed rates this does not take every unsolved problem for one of rate 0, but borrows from the solved
-    ones: where many problems have rates of 0.05, some with 0 of 8 must have them too. Chosen over a beta with a share
-    of impossible problems, which would be the honest model, because that share cannot be told from a small ``a``
-    before the number of rollouts is large; so where impossible problems exist, ``unlucky`` leans to too many. Assumes
-    that problems are alike but for their rate; fit levels of difficulty apart where they are not.
+    Unlike observed rates, the fit does not assign rate 0 to every unsolved problem: if many problems have rates of
+    0.05, some with 0 of 8 have such rates too. A beta with a share of impossible problems would be more realistic, but
+    for small numbers of rollouts that share cannot be distinguished from a small ``a``. So if impossible problems
+    exist, ``unlucky`` is biased upwards. Assumes exchangeable problems; fit levels of difficulty separately otherwise.
 
     ``a`` and ``b`` are sought between 1e-3 and 1e4; a fit at an end (rates that do not differ at all) is returned as
     it is. Degenerate cases: NaN where no rollout succeeded or none failed, and where no problem has two rollouts,
@@ -212,11 +210,11 @@ def fit_pass_rates(n: ArrayLike, c: ArrayLike) -> PassRates:
     if not 0 < c_P.sum() < n_P.sum() or n_P.max() < 2:
         return PassRates(np.nan, np.nan, len(n_P))
     i = np.arange(n_P.max())
-    # terms grouped by i: one evaluation takes the most rollouts of a problem, not their total
+    # terms grouped by i: the cost grows with the maximum rollouts of a problem, not with their total
     won_I, lost_I, all_I = (_longer_than(i, counts_P) for counts_P in (c_P, n_P - c_P, n_P))
 
     def loss(logs: Floats) -> tuple[float, Floats]:
-        # the search is over logarithms, in which both parameters are positive
+        # the search is over logarithms, so both parameters are positive
         a, b = np.exp(logs)
         value = won_I @ np.log(a + i) + lost_I @ np.log(b + i) - all_I @ np.log(a + b + i)
         rest = all_I @ (1 / (a + b + i))

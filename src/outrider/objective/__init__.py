@@ -1,4 +1,4 @@
-"""The objective: from tokens, old log-probabilities and advantages to a loss. Read without torch."""
+"""The objective: a loss from tokens, old log-probabilities and advantages. Imports without torch."""
 
 from outrider.objective.aggregate import Aggregate, Constant, SequenceMean, TokenMean
 from outrider.objective.cispo import Cispo

@@ -1,4 +1,4 @@
-"""The contract of aggregation: the denominator of each stream, over a whole optimizer batch. NumPy only."""
+"""The contract of aggregation: the denominator of the loss of each stream, over an optimizer batch. NumPy only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from outrider.options import Options
 
 
 class Aggregate(Options):
-    """The denominator of each stream, taken over a whole optimizer batch (:mod:`outrider.objective.weights`)."""
+    """The denominator of each stream, over a whole optimizer batch (:mod:`outrider.objective.weights`)."""
 
     denominator: Literal["all", "with_signal"] = Field(
         "all",
@@ -20,11 +20,11 @@ class Aggregate(Options):
 
     @property
     def fixed(self) -> bool:
-        """Whether the denominator is the same whatever the responses are."""
+        """Whether the denominator is independent of the responses."""
         return False
 
     def divisor(self, tokens_R: Floats, max_tokens: int) -> Floats | float:
-        """The divisor of a token: one number for all rows of a stream, or one for each row that has tokens, in order.
+        """The divisor of a token: one number for all rows of a stream, or one per row with tokens, in order.
 
         ``tokens_R``: trainable tokens of each row of the stream; at least one is more than 0.
         """
@@ -43,12 +43,12 @@ class SequenceMean(Aggregate):
 
     def divisor(self, tokens_R: Floats, max_tokens: int) -> Floats:
         with_tokens = tokens_R[tokens_R > 0]
-        # a row without tokens has no mean, so it is none of the rows that are averaged
+        # a row without tokens has no mean, so it is not averaged
         return with_tokens * len(with_tokens)
 
 
 class Constant(Aggregate):
-    """The number of rows times a constant, whatever their lengths."""
+    """The number of rows times a constant, independent of their lengths."""
 
     length: int | None = Field(None, ge=1, description="tokens per row in the denominator; null: sample.max_tokens")
 

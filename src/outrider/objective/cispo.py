@@ -1,4 +1,4 @@
-"""CISPO: every token keeps its gradient, and its importance weight is bounded instead."""
+"""CISPO: every token keeps its gradient, with a clipped importance weight."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Cispo(Bounded):
 
     .. math:: g_t = \mathrm{sg}\big[\mathrm{clip}(\rho_t, 1 - \epsilon_l, 1 + \epsilon_h)\big]\, A_t \log \pi(y_t)
 
-    so the gradient is the policy gradient with a bounded weight. The value is not an expected gain; only its gradient
-    has a meaning. The paper has no lower bound and gives no number for the upper one; 1 + 4 is the cap of 5 of ScaleRL.
+    so the gradient is the policy gradient with a bounded weight. Only the gradient is meaningful; the value is not an
+    expected gain. The paper has no lower bound and gives no number for the upper one; 1 + 4 is the cap of 5 of ScaleRL.
 
-    Marks where the weight is bounded, whatever the advantage: ``clip_low``, ``clip_high``.
+    Diagnostics: ``clip_low`` and ``clip_high``, where the weight is clipped, for any advantage.
 
     Sources: MiniMax-M1, arXiv 2506.13585, Eqs. 4 and 5; ScaleRL, arXiv 2510.13786.
     """
@@ -38,10 +38,10 @@ class Cispo(Bounded):
     def gain(self, tokens: TokenRatios) -> tuple[Tensor, Marks]:
         import torch
 
-        # a weight, and so a constant: its gradient would be that of the ratio again
+        # detached, since the weight is a constant: its gradient would be that of the ratio again
         ratio = tokens.log_ratio.detach().exp()
         low, high = 0.0 if self.low is None else 1 - self.low, 1 + self.high
-        # before the product, since NaN times 0 is NaN
+        # masked before the product, since NaN times 0 is NaN
         logprobs = torch.where(tokens.live, tokens.logprobs, 0.0)
         marks = {"clip_low": ratio < low, "clip_high": ratio > high}
         return ratio.clamp(low, high) * tokens.advantages * logprobs, marks

@@ -19,10 +19,11 @@ class Clip(Bounded):
     .. math:: g_t = \min\big(\rho_t A_t,\; \mathrm{clip}(\rho_t, 1 - \epsilon_l, 1 + \epsilon_h)\, A_t\big), \qquad
               g^\mathrm{dual}_t = \max(g_t,\; c\, A_t) \text{ where } A_t < 0
 
-    Outside the bounds a token has no gradient where the update would move it further: a positive advantage above the
-    upper bound, a negative one below the lower bound. The dual clip adds negative advantages with a ratio above c.
+    A token outside the bounds has no gradient if the update would move it further out: with a positive advantage above
+    the upper bound, or a negative one below the lower bound. With the dual clip, tokens with a negative advantage and a
+    ratio above c have no gradient either.
 
-    Marks where a clip takes the gradient: ``clip_low``, ``clip_high``, and ``clip_dual``.
+    Diagnostics: ``clip_low``, ``clip_high`` and ``clip_dual``, where a clip removes the gradient.
 
     Sources: PPO, arXiv 1707.06347, Eq. 7; clip-higher, DAPO, arXiv 2503.14476; dual clip, arXiv 1912.09729; at
     sequence level GSPO, arXiv 2507.18071.
@@ -51,7 +52,7 @@ class Clip(Bounded):
         gain = torch.minimum(ratio * advantages, ratio.clamp(low, high) * advantages)
         marks = {"clip_low": (ratio < low) & (advantages < 0), "clip_high": (ratio > high) & (advantages > 0)}
         if self.dual is not None:
-            # with a negative advantage the minimum follows the ratio up without a bound
+            # with a negative advantage the minimum has no upper bound on the ratio
             gain = torch.where(advantages < 0, torch.maximum(gain, self.dual * advantages), gain)
             marks["clip_dual"] = (ratio > self.dual) & (advantages < 0)
         return gain, marks

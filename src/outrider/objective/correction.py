@@ -1,23 +1,23 @@
-r"""Off-policy correction: the difference between the log-probabilities of sampler and learner, measured and weighted.
+r"""Off-policy correction: importance weights and metrics for the mismatch of sampler and learner.
 
-Two engines, or two versions of the weights, give the same tokens different probabilities. Before the first update of a
-step the learner computes its own old log-probabilities; they take the sampler's place in the ratio, and the policy
-term of token :math:`t` is multiplied by a constant weight made of
+Two engines, or two weight versions, give the same tokens different probabilities. Before the first update of a step the
+learner computes its own old log-probabilities. They replace the sampler's in the ratio, and the policy term of token
+:math:`t` is multiplied by a constant weight derived from
 
 .. math:: w_t = \frac{\pi_\mathrm{learner}(y_t)}{\pi_\mathrm{sampler}(y_t)} \text{ (token)}, \qquad
           \prod_u w_u \text{ (sequence)}, \qquad \Big(\prod_u w_u\Big)^{1/n} \text{ (geometric)}
 
-The product over a response is unbiased, but vanishes or explodes with its length; the geometric mean does neither and
+The product over a response is unbiased, but vanishes or explodes with length; the geometric mean does neither, but
 corrects little. Denominators, KL and entropy are not weighted: a masked row still counts in them.
 
-Gauges, all before anything is cut, over the trainable tokens of a step: ``sampler_kl_k1`` and ``sampler_kl_k3``
-estimate :math:`KL(\pi_\mathrm{sampler} \| \pi_\mathrm{learner})` per token in nats; over the weights at their level,
-one for each token or row, ``weight_p01``, ``weight_p50``, ``weight_p99``, ``weight_max``, ``weight_ess`` (effective
-sample size :math:`(\sum w)^2 / \sum w^2` as a share of their number) and ``weight_clamped`` (share that is cut or
-masked; 0 for ``recompute``, which weighs nothing). Logarithms of weights are bounded to ±20. Without tokens there are
-no gauges.
+Metrics, before truncation or masking, over the trainable tokens of a step: ``sampler_kl_k1`` and ``sampler_kl_k3``
+estimate :math:`KL(\pi_\mathrm{sampler} \| \pi_\mathrm{learner})` per token in nats; over the weights, one for each
+token or row by their level, ``weight_p01``, ``weight_p50``, ``weight_p99``, ``weight_max``, ``weight_ess`` (effective
+sample size :math:`(\sum w)^2 / \sum w^2` as a share of their number) and ``weight_clamped`` (share that is truncated or
+masked; 0 for ``recompute``, whose weights are 1). Logarithms of weights are bounded to ±20. Without tokens there are no
+metrics.
 
-Both log-probabilities are those of the row's mode; rows of several modes are refused by the learner.
+Both log-probabilities have the row's mode; the learner refuses batches with several modes.
 
 Sources: truncated weights, Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL training"
 (cap 2, token level); masked weights, Liu et al. 2025, "When speed kills stability" (sequence level) and IcePop (token
@@ -42,11 +42,11 @@ _BOUND = 20.0
 
 
 class Correction(Options):
-    """What is done where sampler and learner differ in log-probabilities. Fields are the recipe's options."""
+    """A correction of the mismatch between sampler and learner. Fields are the recipe's options."""
 
     @property
     def weight_level(self) -> WeightLevel:
-        """Whether each token has a weight, or each response."""
+        """Whether weights are per token or per response."""
         return "token"
 
     @property
@@ -55,25 +55,25 @@ class Correction(Options):
         return False
 
     def importance(self, weights: Floats) -> tuple[Floats, Flags]:
-        """The corrected weights, and which of them are cut or masked; from weights ``[tokens or rows]``."""
+        """The corrected weights, and which are truncated or masked, from weights ``[tokens or rows]``."""
         raise NotImplementedError
 
 
 def correct(
     correction: Correction, rows: Sequence[WeightedRow], logprobs_RN: Sequence[NDArray[np.floating]]
 ) -> tuple[list[WeightedRow], dict[str, float]]:
-    """Rows with the learner's log-probabilities and their weights, and the gauges.
+    """Rows with the learner's log-probabilities and importance weights, and the metrics.
 
-    ``logprobs_RN``: of each row's own tokens, by the learner, before the first update of the step.
+    ``logprobs_RN``: the learner's log-probabilities of each row's own tokens, before the first update of the step.
     """
     if not rows:
         return [], {}
     tokens_RN = [
-        # float64 before the sum over a response: its exponential magnifies every rounding
+        # float64 before the sum over a response, since the exponential amplifies rounding errors
         (new_N - row.old_logprobs_N)[row.trainable_N].astype(np.float64)
         for row, new_N in zip(rows, logprobs_RN, strict=True)
     ]
-    # the mean of no token would be NaN
+    # the mean over no tokens would be NaN
     of_level = _LEVELS[correction.weight_level]
     parts = [of_level(log_N) if len(log_N) else log_N for log_N in tokens_RN]
     weights = np.exp(np.clip(np.concatenate(parts), -_BOUND, _BOUND))
@@ -83,7 +83,7 @@ def correct(
         rows, logprobs_RN, np.split(importance, np.cumsum([len(part) for part in parts])[:-1]), strict=True
     ):
         importance_N = np.zeros(len(row.token_ids))
-        importance_N[row.trainable_N] = part  # one of each token, or one for all
+        importance_N[row.trainable_N] = part  # one per token, or one for all
         corrected.append(replace(row, old_logprobs_N=new_N, importance_N=importance_N))
     return corrected, _gauges(np.concatenate(tokens_RN), weights, clamped)
 

@@ -1,15 +1,15 @@
-r"""The coefficient of the entropy bonus, constant or steered towards a target.
+r"""The coefficient of the entropy bonus: constant, or adapted towards a target entropy.
 
-The loss holds :math:`-\alpha_k \sum_t w_t H_t` with the tokens' weights :math:`w_t`, so :math:`\alpha` is in units of
-the policy term. Its gradient is that of each token's entropy given the tokens before it. It is not that of the entropy
-of whole responses, to which a token also adds by leading to other tokens. With a target, at step :math:`k` with mean
-entropy :math:`e_k` per trainable token, as sampled:
+The loss contains :math:`-\alpha_k \sum_t w_t H_t` with token weights :math:`w_t`, so :math:`\alpha` is in units of the
+policy term. Its gradient is that of each token's entropy given the tokens before it. It is not that of the entropy of
+whole responses, which a token also affects through later tokens. With a target, at step :math:`k` with mean entropy
+:math:`e_k` per trainable token, as sampled:
 
 .. math:: \alpha_k = c_k\, [e_k \le \mathrm{target}], \qquad
           c_{k+1} = \mathrm{clip}(c_k \pm \Delta,\; 0,\; \mathrm{most}), \text{ up where } e_k < \mathrm{target}
 
-A step whose rollouts have no entropy leaves everything as it is. Where there is a bonus, rows without advantage are
-trained on too.
+A step whose rollouts have no recorded entropies changes nothing. With a bonus, rows without advantage are trained on
+too.
 
 Source: adaptive entropy control of Skywork-OR1, arXiv 2505.22312; the bounds are those of its released code.
 """
@@ -27,7 +27,7 @@ from outrider.record.row import WeightedRow
 
 
 class EntropyOptions(Options):
-    """A bonus for the policy's entropy, constant or steered towards a target."""
+    """A bonus for the policy's entropy, constant or adapted towards a target."""
 
     bonus: float = Field(0.0, ge=0, description="entropy coefficient; with a target, its first value")
     target: float | None = Field(
@@ -39,12 +39,12 @@ class EntropyOptions(Options):
     @model_validator(mode="after")
     def _begins_in_bounds(self) -> EntropyOptions:
         if self.target is not None and self.bonus > self.most:
-            raise ValueError(f"the bonus begins at {self.bonus}, above its largest value, most: {self.most}")
+            raise ValueError(f"bonus is {self.bonus}, the initial coefficient, but the maximum, most, is {self.most}")
         return self
 
 
 class EntropyBonus:
-    """The coefficient, and the state behind it.
+    """The entropy coefficient and its state.
 
     >>> bonus = EntropyBonus(EntropyOptions(bonus=0.001, target=0.5, step=0.0005))
     >>> for entropy in (0.4, 0.4, 0.6, 0.4):
@@ -62,7 +62,7 @@ class EntropyBonus:
 
     @property
     def active(self) -> bool:
-        """Whether there is or may come to be a bonus."""
+        """Whether the bonus is or may become positive."""
         return self.options.bonus > 0 or self.options.target is not None
 
     def observe(self, entropy: float) -> None:
@@ -70,7 +70,7 @@ class EntropyBonus:
         target = self.options.target
         if target is None or np.isnan(entropy):
             return
-        # above the target the bonus is off, but its coefficient only sinks step by step
+        # above the target the bonus is 0, while the coefficient decreases step by step
         self.coefficient = self._next if entropy <= target else 0.0
         change = self.options.step * float(np.sign(target - entropy))
         self._next = min(max(self._next + change, 0.0), self.options.most)
@@ -86,14 +86,14 @@ def entropies_of(row: WeightedRow, reader: str) -> np.ndarray:
     """The entropies of a row's own tokens, which ``reader`` needs.
 
     Raises:
-        UserError: the sampler records none.
+        UserError: the sampler recorded none.
     """
     if row.entropies_N is None:
-        raise UserError(f"{reader} needs the entropy of every token, and this sampler records none")
+        raise UserError(f"{reader} needs the entropy of every token, but this sampler records none")
     return row.entropies_N
 
 
 def mean_entropy(rows: Sequence[WeightedRow]) -> float:
-    """Per trainable token, in nats, as sampled; NaN without tokens."""
+    """Mean entropy per trainable token at sampling, in nats; NaN without tokens."""
     tokens = [entropies_of(row, "objective.entropy.target")[row.trainable_N] for row in rows]
     return float(np.concatenate(tokens).mean(dtype=np.float64)) if sum(map(len, tokens)) else float("nan")

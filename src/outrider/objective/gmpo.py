@@ -1,4 +1,4 @@
-"""GMPO: the geometric mean of a response's token gains in place of the arithmetic one."""
+"""GMPO: the geometric mean of a response's clipped ratios instead of the arithmetic mean."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Gmpo(Bounded):
               c_u = \begin{cases} \min(\log\rho_u,\, \epsilon_h) & A_u > 0 \\
                                   \max(\log\rho_u,\, -\epsilon_l) & A_u < 0 \\ 0 & A_u = 0 \end{cases}
 
-    over the trainable tokens :math:`u` of the row: clipped per token, averaged per response. One outlying ratio moves
-    the mean of logarithms far less than a sum. The paper has one advantage per row; where the tokens of a row differ in
-    sign, each is clipped by its own. A clipped token passes no gradient, the others of its row do.
+    over the trainable tokens :math:`u` of the row: clipped per token, averaged per response. An outlier affects the
+    mean of logarithms far less than a sum. The paper has one advantage per row; if the signs differ within a row, each
+    token is clipped by its own sign. A clipped token passes no gradient; the other tokens of its row do.
 
-    Marks the clipped tokens: ``clip_low``, ``clip_high``.
+    Diagnostics: ``clip_low`` and ``clip_high``, the clipped tokens.
 
     Source: arXiv 2507.20673 (its range is (e^-0.4, e^0.4)).
     """

@@ -1,4 +1,4 @@
-"""The log-likelihood: supervised fine-tuning on what the policy sampled itself."""
+"""The log-likelihood: supervised fine-tuning on the policy's own samples."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 class Likelihood(Surrogate):
     r"""The log-probability of each token, weighted by its advantage: :math:`g_t = A_t \log \pi(y_t)`.
 
-    No ratio and no old policy: an update far from the policy that sampled follows the same gradient as the first one.
-    With the baseline ``imitation`` this is supervised fine-tuning. Advantages below 0 have no lower bound here.
+    There is no ratio and no old policy: updates far from the sampling policy have the same form as the first one. With
+    the baseline ``imitation`` this is supervised fine-tuning. With negative advantages the loss is unbounded below.
     """
 
     def gain(self, tokens: TokenRatios) -> tuple[Tensor, Marks]:
         import torch
 
-        # before the product, since NaN times 0 is NaN
+        # masked before the product, since NaN times 0 is NaN
         return tokens.advantages * torch.where(tokens.live, tokens.logprobs, 0.0), {}

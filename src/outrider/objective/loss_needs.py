@@ -1,4 +1,4 @@
-"""What a loss needs from a learner, declared before the first step."""
+"""The requirements of a loss on the learner, declared before the first step."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 
 class LossNeeds(NamedTuple):
-    """What a loss reads, and the names of what it returns.
+    """The inputs of a loss, and the names of its diagnostics.
 
     Attributes:
-        reference: whether it compares with the reference policy.
-        reset_every: steps after which the policy becomes the reference; None: never.
+        reference: whether the loss needs the reference policy.
+        reset_every: steps between resets of the reference to the policy; None: never.
         all_rows: whether rows without advantage are trained on too.
-        top: how many of the likeliest tokens at each place it reads.
-        diagnostics: the names of all sums that a call returns.
+        top: number of likeliest tokens per position that it reads.
+        diagnostics: names of all sums that a call returns.
     """
 
     reference: bool = False

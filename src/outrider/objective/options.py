@@ -1,4 +1,4 @@
-"""The options of the loss, put together from its components."""
+"""The options of the loss and its components."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Kl(Options):
 
 
 class ObjectiveOptions(Options):
-    """The loss, part by part. The defaults are PPO's clip of token ratios, a token mean, and nothing else.
+    """The parts of the loss. The default is PPO's clipped token ratio with a token mean, and no other term.
 
     >>> ObjectiveOptions(surrogate={"clip": [0.2, 0.28]}, aggregate="sequence_mean", kl=0.001).kl.estimator
     K3()
@@ -89,8 +89,8 @@ class ObjectiveOptions(Options):
         masked = self.correction is not None and self.correction.leaves_out
         if self.surrogate.per_response and (masked or (self.select is not None and self.select.leaves_out)):
             raise ValueError(
-                f"{'correction' if masked else 'select'} leaves single tokens out, but this surrogate has one ratio "
-                "for a whole response, through which they would be trained all the same (ratio: sequence_token has "
-                "one gradient per token)"
+                f"{'correction' if masked else 'select'} excludes single tokens, but this surrogate has one ratio "
+                "per response, through which these would still be trained: use a surrogate per token (ratio: "
+                "sequence_token has one gradient per token)"
             )
         return self

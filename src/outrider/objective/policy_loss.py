@@ -1,6 +1,6 @@
-"""The objective put together: what happens to the rows of a step, of an optimizer batch, and to a micro-batch's tokens.
+"""The whole objective: processing of a step's rows and of an optimizer batch, and the loss of a micro-batch.
 
-Diagnostics. Means over the trained tokens of a step's updates, where nothing else is said:
+Diagnostics. Means over the trained tokens of a step's updates, unless stated otherwise:
 
 =======================  ========================  ================================================================
 name                     there with                meaning
@@ -44,23 +44,23 @@ from outrider.objective.tokens import TokenBatch
 from outrider.objective.weights import token_weights
 from outrider.record.row import Logprobs, WeightedRow
 
-_K3 = K3()  # the diagnostics' estimator, whatever the recipe's: never negative, so a mean over few tokens makes sense
+_K3 = K3()  # the estimator of diagnostics in every recipe: never negative, so a mean over few tokens is meaningful
 
 
 class PolicyLoss:
-    r"""Loss of one micro-batch, a weighted sum over its tokens:
+    r"""The loss of a micro-batch, a weighted sum over its tokens:
 
     .. math:: \sum_t w_t\, \big(-s_t\, v_t\, g_t + \beta\, b_t\, k_t + p_t\, |\log \rho_t| - \alpha H_t\big)
 
-    The weight :math:`w` holds every denominator (:mod:`outrider.objective.weights`), :math:`g` is the surrogate's gain
-    (:mod:`outrider.objective.clip` and its neighbours) and :math:`k` the KL to the reference
-    (:mod:`outrider.objective.kl`). What else there may be: :math:`s` and :math:`p` of a selection
-    (:mod:`outrider.objective.selection`), :math:`v` of an off-policy correction (:mod:`outrider.objective.correction`),
-    :math:`\alpha` of an entropy bonus (:mod:`outrider.objective.entropy`). :math:`b` is 0 in groups without any
-    advantage if ``kl.mask_without_signal``: of a group, the rows of one stream.
+    The weight :math:`w` includes every denominator (:mod:`outrider.objective.weights`), :math:`g` is the surrogate's
+    gain (:mod:`outrider.objective.surrogate`) and :math:`k` the KL to the reference (:mod:`outrider.objective.kl`).
+    Optional are :math:`s` and :math:`p` of a token selection (:mod:`outrider.objective.selection`), :math:`v` of an
+    off-policy correction (:mod:`outrider.objective.correction`), :math:`\alpha` of an entropy bonus
+    (:mod:`outrider.objective.entropy`). :math:`b` is 0 in groups without any advantage if ``kl.mask_without_signal``,
+    separately for each stream.
 
     Args:
-        max_tokens: the most tokens of a response, for the constant denominator.
+        max_tokens: maximum tokens of a response, for the constant denominator.
     """
 
     def __init__(self, options: ObjectiveOptions, max_tokens: int) -> None:
@@ -71,7 +71,7 @@ class PolicyLoss:
     def needs(self) -> LossNeeds:
         kl, select = self.options.kl, self.options.select
         reference = kl.coef > 0
-        # rows without advantage train by the KL, or by an entropy bonus where there is one
+        # rows without advantage are trained by the KL term, or by an entropy bonus
         pulled = (reference and not kl.mask_without_signal) or self.bonus.active
         diagnostics = (
             *("tokens", "entropy", "kl_old", "log_ratio_bounded", *self.options.surrogate.diagnostics),
@@ -84,7 +84,8 @@ class PolicyLoss:
         return LossNeeds(reference, kl.reset_every, all_rows, self.options.surrogate.reads_top, diagnostics)
 
     def begin(self, rows: Sequence[WeightedRow], logprobs: Logprobs) -> tuple[Sequence[WeightedRow], dict[str, float]]:
-        """The rows of a step as they are to be trained on, and gauges; ``logprobs`` are the learner's, on demand."""
+        """The rows of a step for training, and metrics; ``logprobs`` computes the learner's log-probabilities on
+        demand."""
         gauges: dict[str, float] = {}
         if self.options.correction is not None:
             rows, gauges = correct(self.options.correction, rows, logprobs(rows))
@@ -93,14 +94,14 @@ class PolicyLoss:
         return rows, gauges | ({"entropy_coefficient": self.bonus.coefficient} if self.bonus.active else {})
 
     def prepare(self, rows: Sequence[WeightedRow]) -> list[WeightedRow]:
-        """Everything that is decided over a whole optimizer batch, before it is split."""
+        """Decisions that need the whole optimizer batch, before it is split."""
         weights = token_weights(rows, self.options, self.max_tokens)
-        # rows of weight 0 must not enter the thresholds of a selection
+        # rows of weight 0 must not count in the thresholds of a selection
         weighed = [row for row, weight in zip(rows, weights, strict=True) if weight > 0]
         chosen_of = iter(selected(self.options.select, weighed))
         acts = self.options.kl.estimator.acts_on(rows)
         signal = [row.has_signal for row in rows]
-        # a group's branches may form a stream of their own, with advantages of their own
+        # a group's branches may form a separate stream, with separate advantages
         with_signal = {(row.group, row.stream) for row, has in zip(rows, signal, strict=True) if has}
         weighted = []
         for row, weight, has, acting in zip(rows, weights, signal, acts, strict=True):
@@ -124,13 +125,13 @@ class PolicyLoss:
         ref_logprobs_N: Tensor | None,
         top_NK: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss, and diagnostics as sums over trainable tokens (divide by ``tokens``).
+        """The loss, and diagnostics as sums over trainable tokens (to be divided by ``tokens``).
 
-        ``entropies_N``: None where the engine has none, for an objective that reads none. ``top_NK``: log-probabilities
-        of the ``top`` likeliest tokens.
+        ``entropies_N``: None if the engine has none and the objective reads none. ``top_NK``: log-probabilities of the
+        ``top`` likeliest tokens.
         """
         live = tokens.weights > 0
-        # bounded before exp: one token that the policy has lost would overflow to infinity
+        # bounded before exp: a token with almost no probability would overflow to infinity
         log_ratio, bounded = log_ratio_of(logprobs_N, tokens.old_logprobs, live)
         ratios = TokenRatios(bounded, logprobs_N, tokens.advantages, live, tokens.lengths, entropies_N, top_NK)
         gain, marks = self.options.surrogate.gain(ratios)
@@ -148,7 +149,7 @@ class PolicyLoss:
         per_token = -gain
         if tokens.penalties is not None:
             penalty = tokens.penalties * moved(bounded, tokens.old_logprobs)
-            # added to every row's own policy term, so a held token is still trained
+            # in addition to the policy term, so a penalised token is still trained
             per_token = per_token + penalty
             sums |= {"penalised": _sum(tokens.penalties > 0, live), "penalty": _sum(penalty, live)}
         if ref_logprobs_N is not None:
@@ -169,7 +170,7 @@ class PolicyLoss:
 
 
 class ImitationLoss:
-    r"""Supervised training: the mean of :math:`-\log \pi` over all trainable tokens of a batch."""
+    r"""The loss of supervised training: the mean of :math:`-\log \pi` over all trainable tokens of a batch."""
 
     needs = LossNeeds(all_rows=True, diagnostics=("tokens", "entropy", "surprise"))
 

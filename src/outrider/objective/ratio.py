@@ -7,13 +7,13 @@ With :math:`\rho_t = \pi(y_t) / \pi_\mathrm{old}(y_t)`, over the own trainable t
 * ``sequence_token``: the value of :math:`s`, the gradient of :math:`\rho_t`: :math:`\mathrm{sg}[s]\,\pi(y_t) /
   \mathrm{sg}[\pi(y_t)]`. With one advantage for a whole row, both have the same value and the same gradient.
 
-Of a branch, the response is what its row holds: the tokens that it sampled itself, or its whole path under the prefix
-policy ``repeat``.
+For a branch, the response consists of the tokens of its row: those it sampled itself, or its whole path under the
+prefix policy ``repeat``.
 
-On-policy all are 1 and have the gradient of the policy gradient, so with a constant denominator and a baseline of the
-other rollouts' rewards the expectation is the true gradient. Off-policy none is exact: a token's ratio ignores the
-other tokens', and a geometric mean is not a ratio of probabilities. Exact is the product over a response, which
-``correction`` offers (level ``sequence``, nothing cut).
+On-policy all ratios are 1 and give the policy gradient, so with a constant denominator and a baseline from the other
+rollouts' rewards the expectation is the true gradient. Off-policy none is exact: a token's ratio ignores those of the
+other tokens, and a geometric mean is not a ratio of probabilities. The product over a response is exact; ``correction``
+offers it (level ``sequence``, without truncation).
 
 Source: GSPO, arXiv 2507.18071, sections 4.1 and 4.3.
 """
@@ -31,16 +31,16 @@ Marks = dict[str, "Tensor"]
 
 
 class TokenRatios(NamedTuple):
-    """The input of a surrogate: every tensor is ``[N]``, the own tokens of a micro-batch's rows end to end.
+    """The input of a surrogate: every tensor is ``[N]``, the own tokens of a micro-batch's rows, concatenated.
 
     Attributes:
-        log_ratio: bounded; 0 where not trained.
-        logprobs: of the policy that is trained.
-        advantages: 0 where a token carries no signal.
+        log_ratio: log of the ratio, bounded; 0 where not trained.
+        logprobs: log-probabilities of the trained policy.
+        advantages: 0 where a token has no gradient.
         live: bool, the trainable tokens.
         lengths: own tokens of each row.
-        entropies: of the distributions, for a surrogate that reads the likeliest tokens.
-        top: log-probabilities of the likeliest tokens at each place, ``[N, K]``, in descending order.
+        entropies: entropies of the distributions, for surrogates that read the likeliest tokens.
+        top: log-probabilities of the likeliest tokens at each position, ``[N, K]``, in descending order.
     """
 
     log_ratio: Tensor
@@ -52,7 +52,7 @@ class TokenRatios(NamedTuple):
     top: Tensor | None = None
 
     def ratio(self, level: RatioLevel) -> Tensor:
-        """The ratio ``[N]`` at a level."""
+        """The ratio ``[N]`` at the given level."""
         if level == "token":
             return self.log_ratio.exp()
         if level == "sequence":
@@ -72,5 +72,5 @@ class TokenRatios(NamedTuple):
         none = values_N.new_zeros(len(lengths))
         sums = none.index_add(0, row_N, values_N)
         counts = none.index_add(0, row_N, self.live.to(values_N.dtype))
-        # index_add and index_select instead of a loop over rows: rows are ragged, and a device waits for no Python
+        # index_add and index_select instead of a Python loop over ragged rows, which would stall the device
         return (sums / counts.clamp_min(1)).index_select(0, row_N)

@@ -1,4 +1,4 @@
-"""SAPO: a smooth gate in place of a clip."""
+"""SAPO: a smooth gate instead of a clip."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 class Sapo(Surrogate):
-    r"""A sigmoid gate in place of a clip.
+    r"""A sigmoid gate instead of a clip.
 
     .. math:: g_t = \frac{4}{\tau}\, \sigma\big(\tau (\rho_t - 1)\big)\, A_t, \qquad
               \tau = \tau_+ \text{ if } A_t > 0, \text{ else } \tau_-
 
     At :math:`\rho_t = 1` the gradient is that of :math:`\rho_t A_t`; away from 1, on both sides and for both signs, it
-    fades as :math:`4 \sigma (1 - \sigma)`, faster for a larger :math:`\tau`. The value has an offset of
-    :math:`2 A_t / \tau` without a meaning.
+    decays as :math:`4 \sigma (1 - \sigma)`, faster for a larger :math:`\tau`. The value has an irrelevant offset of
+    :math:`2 A_t / \tau`.
 
-    Marks ``gate``, the share of the gradient that passes: 1 on-policy.
+    Diagnostics: ``gate``, the share of the gradient that passes, 1 on-policy.
 
     Source: arXiv 2511.20347 (its temperatures are 1 and 1.05).
     """
@@ -42,5 +42,5 @@ class Sapo(Surrogate):
 
         tau = torch.where(tokens.advantages > 0, self.tau_positive, self.tau_negative)
         gate = (tau * (tokens.log_ratio.exp() - 1)).sigmoid()
-        # d sigmoid(tau (r - 1)) / dr is tau / 4 at r = 1: the factor gives every tau the slope 1 there
+        # d sigmoid(tau (r - 1)) / dr is tau / 4 at r = 1; the factor makes the slope 1 for every tau
         return 4 / tau * gate * tokens.advantages, {"gate": 4 * gate * (1 - gate)}

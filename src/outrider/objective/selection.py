@@ -1,4 +1,4 @@
-"""The contract of a token selection: tokens of an optimizer batch that are treated differently. NumPy only."""
+"""The contract of a token selection: tokens of an optimizer batch with a different loss. NumPy only."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from outrider.record.row import WeightedRow
 
 
 class Selected(NamedTuple):
-    """The decisions of a selection about each token of a row; None where it makes none.
+    """The decisions of a selection for each token of a row; None if it makes none.
 
     Attributes:
         keeps_N: bool, whether a token keeps its policy gradient.
-        penalties_N: coefficient of its distance from the policy that sampled.
+        penalties_N: coefficient of the token's distance from the sampling policy.
     """
 
     keeps_N: NDArray[np.bool_] | None = None
@@ -28,46 +28,46 @@ class Selected(NamedTuple):
 
 
 class Selection(Options):
-    r"""Which tokens of an optimizer batch are treated differently. Fields are the recipe's options.
+    r"""A rule that selects tokens of an optimizer batch for a different loss. Fields are the recipe's options.
 
-    Chosen over all rows of the optimizer batch, on all ranks, before it is split, so micro-batches, the order of rows
-    and the number of processes do not matter. It uses what is known before the forward pass: advantages, recorded
-    entropies, and old log-probabilities (the sampler's, or with ``objective.correction`` the learner's). In the first
-    update of a step these are the policy's own; in later ones they are as old as the samples. All tokens that equal the
-    threshold are chosen. Denominators do not change. Of :math:`N` trainable tokens of rows with a weight above 0, a
-    share means :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)`.
+    Tokens are chosen over all rows of the optimizer batch, on all ranks, before the split, so micro-batches, the order
+    of rows and the number of processes do not matter. The inputs are known before the forward pass: advantages,
+    recorded entropies, and old log-probabilities (the sampler's, or with ``objective.correction`` the learner's). In
+    the first update of a step these are the policy's own; in later updates they are as old as the samples. Ties at the
+    threshold are all chosen. Denominators do not change. A share of the :math:`N` trainable tokens of rows with
+    positive weight means :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)`.
     """
 
     leaves_out: ClassVar[bool] = False
-    """Whether single tokens lose their policy gradient: ``keeps_N`` is given."""
+    """Whether the selection removes the policy gradient of single tokens (``keeps_N``)."""
     penalises: ClassVar[bool] = False
-    """Whether single tokens are held near the policy that sampled them: ``penalties_N`` is given."""
+    """Whether the selection penalises the distance from the sampling policy at single tokens (``penalties_N``)."""
     requires: ClassVar[Needs] = NOTHING
-    """``entropies``, where it needs that of every token as it was drawn."""
+    """``entropies`` if it needs the entropy of every token at sampling."""
 
     def select(self, rows: Sequence[WeightedRow]) -> list[Selected]:
-        """One result per row; ``rows`` are those of an optimizer batch with a weight above 0 and a trainable token.
+        """One result per row; ``rows`` are those of an optimizer batch with positive weight and a trainable token.
 
         Raises:
-            UserError: it needs what the sampler does not record.
+            UserError: it needs values that the sampler does not record.
         """
         raise NotImplementedError
 
 
 def selected(selection: Selection | None, rows: Sequence[WeightedRow]) -> list[Selected]:
-    """One result per row, also without a selection, or without any trainable token."""
+    """One result per row, also without a selection or without trainable tokens."""
     if selection is None or not any(row.trainable_N.any() for row in rows):
         return [Selected()] * len(rows)
     return selection.select(rows)
 
 
 def trainable(rows: Sequence[WeightedRow], values: Sequence[NDArray[np.floating]]) -> Floats:
-    """The values of all trainable tokens, end to end; ``values`` holds one array of own tokens per row."""
+    """The values of all trainable tokens, concatenated; ``values`` holds one array over own tokens per row."""
     return np.concatenate([v[row.trainable_N] for row, v in zip(rows, values, strict=True)]).astype(np.float64)
 
 
 def least_of_highest(values: Floats, share: float) -> float:
-    """The smallest of the highest ``share`` of values, at least one value.
+    """The threshold of the highest ``share`` of values, at least one value.
 
     >>> least_of_highest(np.array([3.0, 1.0, 2.0, 4.0]), 0.5)
     3.0
@@ -81,11 +81,11 @@ def covariances(rows: Sequence[WeightedRow]) -> list[Floats]:
 
     .. math:: \mathrm{cov}_t = (\log\pi_\mathrm{old}(y_t) - \overline{\log\pi_\mathrm{old}}) (A_t - \bar A)
 
-    with means over all trainable tokens. Those of high covariance are the ones whose update costs the most entropy.
+    with means over all trainable tokens. Updates of tokens with high covariance lower the entropy most.
 
     Source: arXiv 2505.22617, Eq. 10.
     """
-    # centred over all tokens of the batch, so the covariance of a token depends on the rows beside it
+    # centred over all tokens of the batch, so the covariance of a token depends on the other rows
     mean_logprob = _mean(trainable(rows, [row.old_logprobs_N for row in rows]))
     mean_advantage = _mean(trainable(rows, [row.advantages_N for row in rows]))
     return [
@@ -95,6 +95,6 @@ def covariances(rows: Sequence[WeightedRow]) -> list[Floats]:
 
 
 def _mean(values: Floats) -> float:
-    # Exact where all are equal: a rounded mean would give tiny covariances, and the highest of them would be chosen.
-    # fsum is correctly rounded, so the order of rows does not matter.
+    # Exactly 0 where all are equal: a rounded mean would give tiny covariances, and the highest would be chosen. fsum
+    # is correctly rounded, so the order of rows does not matter.
     return float(values[0]) if (values == values[0]).all() else math.fsum(values) / len(values)

@@ -1,4 +1,4 @@
-"""SimKO: where a response forks, successes pull up its likeliest tokens too, and failures push down the likeliest."""
+"""SimKO: at forking tokens, successes also reinforce the likeliest tokens, and failures penalise the likeliest more."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from outrider.objective.surrogate import Bounded
 if TYPE_CHECKING:
     from torch import Tensor
 
-_LEAST = -1e3  # a token that cannot be sampled has a log-probability of -inf, and that minus itself is no number
+_LEAST = -1e3  # a token that cannot be sampled has log-probability -inf, and -inf - -inf is NaN
 
 
 class Simko(Bounded):
     r"""PPO's clipped ratio, changed at forking tokens; short form ``simko: [0.2, 0.2]``.
 
-    A token forks where its entropy is above the quantile :math:`\tau` of its response's trainable tokens. There, with
-    the K likeliest tokens :math:`v_k` of the present policy, and sg for no gradient,
+    A token is forking if its entropy is above the quantile :math:`\tau` of its response's trainable tokens. At forking
+    tokens, with the K likeliest tokens :math:`v_k` of the current policy and the stop-gradient sg,
 
     .. math:: \tilde\rho_t = (1 - \alpha)\, \rho_t + \frac{\alpha}{K} \sum_k \mathrm{sg}\Big[\frac{\rho_t}
               {\rho_{t,k}}\Big] \rho_{t,k} \;\text{ where } A_t > 0, \qquad
               \tilde A_t = \lambda A_t \;\text{ where } A_t < 0 \text{ and } y_t = v_1
 
-    in the place of :math:`\rho_t` and :math:`A_t`. The first has the value of :math:`\rho_t` and a gradient in which a
-    share :math:`\alpha` goes to the likeliest tokens, the sampled one among them. The policy that sampled is in neither
-    value nor gradient of :math:`\mathrm{sg}[1 / \rho_{t,k}]\, \rho_{t,k}`, so its most probable tokens need not be
+    replace :math:`\rho_t` and :math:`A_t`. The first has the value of :math:`\rho_t`, but a share :math:`\alpha` of its
+    gradient goes to the likeliest tokens, which may include the sampled one. Neither value nor gradient of
+    :math:`\mathrm{sg}[1 / \rho_{t,k}]\, \rho_{t,k}` depends on the sampling policy, so its likeliest tokens need not be
     stored.
 
-    Right and wrong are told by the sign of the advantage, which is the same with ``group_mean`` and rewards of 0 and 1.
-    Of several equally likely tokens each is the likeliest. Degenerate: a response of one token, or of equal entropies,
-    has no forking token; with a vocabulary of fewer than K tokens all are meant.
+    Success is read from the sign of the advantage, which agrees with the verdict under ``group_mean`` and rewards of 0
+    and 1. Tied likeliest tokens all count as the likeliest. Degenerate cases: a response of one token, or of equal
+    entropies, has no forking token; with a vocabulary of fewer than K tokens all are used.
 
-    Marks: ``clip_low`` and ``clip_high`` where a clip takes the gradient; ``forking``.
+    Diagnostics: ``clip_low`` and ``clip_high``, where a clip removes the gradient; ``forking``.
 
-    Source: arXiv 2510.14807 and its released code (compute_policy_loss_simko), from which the entropies are those of
-    the policy that is trained, and the quantile is linear between two tokens.
+    Source: arXiv 2510.14807 and its released code (compute_policy_loss_simko), which defines two details: entropies are
+    those of the trained policy, and the quantile interpolates linearly.
     """
 
     low: float = Field(0.2, ge=0, le=1, strict=True, description="lower clip 1 - low of the ratio; 1: no bound")
@@ -66,7 +66,7 @@ class Simko(Bounded):
         entropies = tokens.entropies.detach()
         forking = tokens.live & (entropies > row_quantiles(entropies, tokens.live, tokens.lengths, self.quantile))
         spread = forking & (tokens.advantages > 0)
-        # a value of 0 and the gradient of the mean
+        # value 0, with the gradient of the mean
         likeliest = torch.where(spread[:, None], tokens.top.clamp_min(_LEAST), 0.0).mean(1)
         own = tokens.log_ratio
         moved = (likeliest - likeliest.detach()) - (own - own.detach())
@@ -85,7 +85,7 @@ class Simko(Bounded):
 
 
 def row_quantiles(values_N: Tensor, live_N: Tensor, lengths: Sequence[int], q: float) -> Tensor:
-    """``[N]``: the quantile of the live values of each token's row, linear between two; NaN in a row without any.
+    """``[N]``: the quantile of the live values of each token's row, linearly interpolated; NaN in a row without any.
 
     >>> import torch
     >>> values, live = torch.tensor([1.0, 3.0, 2.0, 5.0]), torch.tensor([True, True, True, False])

@@ -1,4 +1,4 @@
-"""The contract of a surrogate: what a token gains by its ratio and its advantage."""
+"""The contract of a surrogate: the policy loss of a token from its ratio and advantage."""
 
 from __future__ import annotations
 
@@ -16,30 +16,31 @@ if TYPE_CHECKING:
 class Surrogate(Options):
     """The policy loss, such as PPO's clipped objective. Fields are the recipe's options.
 
-    On-policy, where every ratio is 1, the gradient of the gain is that of the policy gradient: the advantage of each
-    token by its log-probability.
+    On-policy, where every ratio is 1, the gradient of the gain is the policy gradient: each token's advantage times the
+    gradient of its log-probability.
     """
 
     @property
     def diagnostics(self) -> tuple[str, ...]:
-        """The names of its marks, the same for every batch."""
+        """The names of the surrogate's diagnostics, the same for every batch."""
         return ()
 
     @property
     def per_response(self) -> bool:
-        """Whether a response has one ratio. All of its tokens are trained through it, so none can be excluded."""
+        """Whether a response has a single ratio. All its tokens are trained through this ratio, so none can be
+        excluded."""
         return False
 
     @property
     def reads_top(self) -> int:
-        """How many of the likeliest tokens at each place it reads, with the entropies; 0: nothing but the ratios."""
+        """The number of likeliest tokens per position that it reads, with the entropies; 0: only the ratios."""
         return 0
 
     def gain(self, tokens: TokenRatios) -> tuple[Tensor, Marks]:
-        """The gain of each token ``[N]``, and marks by name, ``[N]`` each, whose means over tokens are diagnostics.
+        """The gain of each token ``[N]``, and values by name, ``[N]`` each, whose means over tokens are diagnostics.
 
-        Tokens that are not trained have log ratio 0 and advantage 0. Their gain and marks are ignored, but their
-        log-probability may be NaN, which must reach no gradient.
+        Tokens that are not trained have log ratio 0 and advantage 0. Their gain and diagnostics are ignored, but their
+        log-probability may be NaN, which must not reach any gradient.
         """
         raise NotImplementedError
 
@@ -53,5 +54,5 @@ class Bounded(Surrogate):
         if not isinstance(given, (list, tuple)):
             return given
         if len(given) != 2:
-            raise ValueError(f"a range has two numbers, [low, high], and this one has {len(given)}")
+            raise ValueError(f"a range must have two numbers, [low, high], but this one has {len(given)}")
         return {"low": given[0], "high": given[1]}

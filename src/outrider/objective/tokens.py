@@ -1,4 +1,4 @@
-"""The tensors of a micro-batch, packed out of weighted rows."""
+"""The tensors of a micro-batch, packed from weighted rows."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from outrider.record.row import WeightedRow
 
 
 class TokenBatch(NamedTuple):
-    """The own tokens of a micro-batch, end to end: every tensor is ``[N]``; None stands for all 1, or for no penalty.
+    """The own tokens of a micro-batch, concatenated: every tensor is ``[N]``; None means all 1, or no penalty.
 
     Attributes:
-        weights: of each term of the loss; above 0 for trainable tokens alone.
+        weights: weight of each token's loss; positive only for trainable tokens.
         lengths: own tokens of each row.
-        keeps: 0 where a selection takes the policy gradient, else 1.
-        importance: weights of the policy term.
-        penalties: coefficients of the distance from the policy that sampled.
-        pulled: 0 where the KL to the reference does not act, else 1.
+        keeps: 0 where a selection removes the policy gradient, else 1.
+        importance: importance weights of the policy term.
+        penalties: coefficients of the distance from the sampling policy.
+        pulled: 0 where the KL to the reference is off, else 1.
     """
 
     old_logprobs: Tensor
@@ -36,7 +36,7 @@ class TokenBatch(NamedTuple):
 
     @staticmethod
     def of(rows: Sequence[WeightedRow], like: Tensor) -> TokenBatch:
-        """On the device and in the type of ``like``."""
+        """Pack rows, on the device and with the dtype of ``like``."""
         pulled = None if all(row.pulled for row in rows) else [np.full(len(row.token_ids), row.pulled) for row in rows]
         return TokenBatch(
             old_logprobs=_tensor([row.old_logprobs_N for row in rows], like),
@@ -53,7 +53,7 @@ class TokenBatch(NamedTuple):
 def _optional(
     parts: Sequence[NDArray[Any] | None], rows: Sequence[WeightedRow], missing: float, like: Tensor
 ) -> Tensor | None:
-    """None, or one array per row, of ``missing`` where a row has none."""
+    """One array per row, filled with ``missing`` for rows without; None if no row has one."""
     if all(part is None for part in parts):
         return None
     given = zip(parts, rows, strict=True)

@@ -10,7 +10,7 @@ from outrider.objective.correction import Correction, WeightLevel
 
 
 class Truncate(Correction):
-    r"""Old log-probabilities are the learner's own, and importance weights are cut: :math:`\min(w, \mathrm{cap})`.
+    r"""Old log-probabilities are the learner's, and importance weights are truncated: :math:`\min(w, \mathrm{cap})`.
 
     Source: Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL training" (cap 2, token
     level).

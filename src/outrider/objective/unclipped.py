@@ -1,4 +1,4 @@
-"""The surrogate without a clip."""
+"""The surrogate without clipping."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Unclipped(Surrogate):
-    r"""The ratio as it is: the plain policy gradient of importance-weighted samples, :math:`g_t = \rho_t A_t`."""
+    r"""The ratio without clipping: the policy gradient of importance-weighted samples, :math:`g_t = \rho_t A_t`."""
 
     ratio: RatioLevel = Field("token", description="ratio of each token, or of the response")
 

@@ -1,4 +1,4 @@
-"""Aggregation: the weight of one token's loss in the loss of the whole optimizer batch. NumPy only.
+"""Aggregation: the weight of a token's loss in the loss of the whole optimizer batch. NumPy only.
 
 Every denominator is computed here, over all rows of an optimizer batch on all ranks, before the batch is split. A
 micro-batch is then a weighted sum, so the gradient does not depend on the split.
@@ -26,7 +26,7 @@ def token_weights(rows: Sequence[WeightedRow], options: ObjectiveOptions, max_to
     * ``constant``: :math:`\lambda_s / (|s|\, L)`, with L = ``length`` or ``max_tokens``
 
     Only ``constant`` keeps the direction of the expected gradient. The other two divide by lengths that depend on the
-    outcome: a token counts less in a batch of long responses (``token_mean``), or in a long response
+    outcome: a token has less weight in a batch of long responses (``token_mean``), or in a long response
     (``sequence_mean``).
 
     Denominators count rows without advantage too; with ``denominator: with_signal`` they do not, and such a row has
@@ -48,6 +48,6 @@ def token_weights(rows: Sequence[WeightedRow], options: ObjectiveOptions, max_to
         mine = (streams == stream) & counted
         weighed = mine & (tokens > 0)
         if weighed.any():
-            # the divisor sees rows without tokens too: a constant one counts them
+            # the divisor includes rows without tokens: a constant one counts them
             weights[weighed] = options.streams[stream] / options.aggregate.divisor(tokens[mine], max_tokens)
     return weights

@@ -1,6 +1,6 @@
-"""The laws of components, for the tests of an author who writes one: :func:`check_stage` and its siblings.
+"""The laws of components, for tests of your own components: :func:`check_stage` and the other checks.
 
-The suite of the package holds the shipped components to the same laws.
+Outrider's own test suite checks the shipped components against the same laws.
 """
 
 from outrider.testing.checks import (

@@ -1,4 +1,4 @@
-"""``outrider check``: hold a component to the laws, one line a law."""
+"""``outrider check``: checks a component against the laws, and prints one line per law."""
 
 from __future__ import annotations
 
@@ -37,30 +37,30 @@ KINDS: dict[type, tuple[str, str]] = {
     Verifier: ("verifier", "check_verifier"),
     Environment: ("environment", "check_environment"),
 }
-"""What a class is by its base: its name in sentences, and its function in :mod:`outrider.testing`."""
+"""The noun for a component by its base class, and the function of :mod:`outrider.testing` that checks it."""
 
 NEEDS: dict[type, str] = {
-    Verifier: "rows with right and wrong responses",
+    Verifier: "rows with correct and incorrect responses",
     Environment: "problems with turns of a policy",
 }
-"""What the laws of a class need that a command does not have, by its base."""
+"""Inputs that a check needs and the command line cannot give, by base class."""
 
 
 def check_command(name: str, options: Sequence[str] = ()) -> int:
-    """Print ``ok`` and the name of each law that the component keeps, and a call for a test, with claims that hold.
+    """Print ``ok`` and the name of each law that the component keeps, then a call for a test with the claims that hold.
 
-    The budget of a stage is not known here. A loss whose gradient is not that of its value counts as one that detaches
-    a factor. A verifier needs rows and an environment turns, so both are checked from Python alone. A component that
-    did nothing in any of the small inputs keeps every law: a last line says so.
+    The command does not know a stage's budget. A loss whose gradient differs from that of its value counts as one that
+    detaches a factor. Verifiers need rows and environments need turns, so check both from Python. A component that has
+    no effect on the small inputs keeps every law; the last line then warns.
 
     Args:
-        options: of the component, as ``n=4``; the others have their defaults.
+        options: options of the component, such as ``n=4``; others have their defaults.
 
     Returns:
-        0; 1 where a law is broken, after the sentence that says which, where and how.
+        0, or 1 if a law is broken, after a message with the law, the input and the result.
 
     Raises:
-        UserError: the component cannot be loaded, is of no kind that has laws, or does not take the options.
+        UserError: the component cannot be loaded, has no laws, or refuses the options.
     """
     cls = load(name)
     base = next(base for base in KINDS if issubclass(cls, base))
@@ -101,10 +101,10 @@ def check_command(name: str, options: Sequence[str] = ()) -> int:
 
 
 def load(name: str) -> type[Options]:
-    """The class by its import path, or by the name under which an installed package offers it.
+    """The class from its import path, or from the name in an installed package's entry points.
 
     Raises:
-        UserError: it cannot be loaded, or is of no kind that has laws.
+        UserError: the class cannot be loaded, or there are no laws for its kind.
     """
     if sentence := unknown_name(name, "my_methods.py:Retry"):
         raise UserError(sentence)
@@ -113,10 +113,10 @@ def load(name: str) -> type[Options]:
 
 
 def made(cls: type[Options], name: str, function: str, options: Sequence[str]) -> Options:
-    """An instance with these options.
+    """Create an instance with these options.
 
     Raises:
-        UserError: an option without a default is not given, or the options are refused.
+        UserError: a required option is missing, or the options are refused.
     """
     given = [option.partition("=")[0].partition(".")[0] for option in options]
     required = [key for key, option in cls.model_fields.items() if option.is_required() and key not in given]
@@ -129,18 +129,18 @@ def made(cls: type[Options], name: str, function: str, options: Sequence[str]) -
 
 
 def idle_stage(claims: StageClaims) -> str:
-    """The warning for a stage that neither asked for a rollout nor left one out in any situation; else empty."""
+    """The warning for a stage that neither requested nor dropped a rollout in any situation; else empty."""
     theirs = _reasons_before()
     for around in SITUATIONS.values():
         life = Life(claims, around)
         reasons = {r.unused for groups in life.groups for group in groups for r in group.rollouts if r.unused}
         if any(life.run.plans) or reasons - theirs:
             return ""
-    return f"it asked for no rollout and left none out in {len(SITUATIONS)} situations, so its rules were not checked"
+    return f"it requested no rollout and dropped none in {len(SITUATIONS)} situations, so its rules were not checked"
 
 
 def _reasons_before() -> set[str]:
-    """Reasons for which the stages before it leave rollouts out."""
+    """Reasons for which the stages before it drop rollouts."""
     groups = [Group(Problem(str(i), ""), str(i)) for i in range(64)]
     return {reason for around in SITUATIONS.values() for reason in around.before().drop(groups).values()}
 
@@ -161,7 +161,7 @@ def idle_credit(component: Baseline | Shaper | RewardShaper) -> str:
 
 
 def _advice(cls: type[Options]) -> str:
-    """How an option is given, where there is one.
+    """Advice on how to pass an option, if there is one.
 
     >>> from outrider.explore import Uniform
     >>> _advice(Uniform)
@@ -172,7 +172,7 @@ def _advice(cls: type[Options]) -> str:
 
 
 def _call(component: Options) -> str:
-    """Python that makes the component again.
+    """Python code that creates the component.
 
     >>> from outrider.explore import Uniform
     >>> _call(Uniform(n=4))
@@ -183,8 +183,8 @@ def _call(component: Options) -> str:
 
 
 def kept_stage_claims(make: Callable[[], Stage]) -> dict[str, Any]:
-    """What a stage needs to claim, as arguments of its check: ``first`` where it asks for nothing behind another stage,
-    but does as the first of a recipe; ``single`` where only then its reasons keep their law.
+    """The claims of a stage, as arguments of its check. ``first``: it requests rollouts only as the first stage of a
+    recipe. ``single``: its drop reasons keep their law only with this claim.
 
     >>> from outrider.explore import Refill, Uniform
     >>> kept_stage_claims(Uniform), kept_stage_claims(Refill)
@@ -205,7 +205,7 @@ def kept_stage_claims(make: Callable[[], Stage]) -> dict[str, Any]:
 
 
 def kept_claims(component: Baseline | Shaper | RewardShaper) -> dict[str, Any]:
-    """The laws that a component of credit keeps besides those that all keep, as arguments of its check.
+    """The optional laws that a credit component keeps, as arguments of its check.
 
     >>> from outrider.credit import LeaveOneOut, NoBaseline
     >>> kept_claims(NoBaseline())
@@ -222,7 +222,7 @@ def kept_claims(component: Baseline | Shaper | RewardShaper) -> dict[str, Any]:
 
 
 def _keeps(checks: Iterable[LawCheck], *laws: str) -> bool:
-    """Whether these laws hold, of all that are checked."""
+    """Whether all of these laws hold."""
     try:
         for law, check in checks:
             if law in laws:
@@ -233,7 +233,7 @@ def _keeps(checks: Iterable[LawCheck], *laws: str) -> bool:
 
 
 def _told(checks: Iterable[LawCheck], silent: Iterable[str] = ()) -> None:
-    """Check each law, and say that it holds; a law that is not claimed holds in silence."""
+    """Check each law and print that it holds; nothing is printed for laws that are not claimed."""
     for law, check in checks:
         check()
         if law not in silent:

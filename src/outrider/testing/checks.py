@@ -1,4 +1,4 @@
-"""One function for each kind of component, which holds the component to all of its laws."""
+"""One function per kind of component that checks a component against all its laws."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from outrider.testing.verifiers import VerifierExample, verifier_checks
 from outrider.verify.verifier import Verifier
 
 LawCheck = tuple[str, Callable[[], None]]
-"""The name of a law, and what raises :class:`outrider.testing.LawError` where the law is broken."""
+"""The name of a law, and a function that raises :class:`outrider.testing.LawError` if the law is broken."""
 
 T = TypeVar("T")
 
@@ -32,21 +32,22 @@ def check_stage(
     exact: bool = False,
     single: bool = False,
 ) -> None:
-    """Hold a stage to its laws, in scripted runs of six steps over problems that come back.
+    """Check a stage against its laws, in scripted runs of six steps with repeated problems.
 
     The laws are :data:`outrider.testing.stages.STAGE_LAWS`, the situations
-    :data:`outrider.testing.situations.SITUATIONS`. A stage that asks for nothing keeps them.
+    :data:`outrider.testing.situations.SITUATIONS`. A stage that requests nothing keeps them.
 
     Args:
-        make: makes a new stage, each time the same one: a lambda, or a class with defaults.
-        budget: from the sizes of the groups that the stage finds, the most rollouts that it asks for in a step. None:
-            no limit is checked.
-        first: it samples problems that have no rollouts, as ``uniform`` does. Any other stage finds groups.
-        exact: it asks for exactly ``budget``.
-        single: it leaves out single rollouts, for reasons of their own.
+        make: creates a new stage, always the same: a lambda, or a class with defaults.
+        budget: maps the sizes of the groups before the stage to its maximum requested rollouts in a step. None: no
+            limit is checked.
+        first: the stage samples for problems without rollouts, like ``uniform``. Other stages start from existing
+            groups.
+        exact: the stage requests exactly ``budget``.
+        single: the stage drops single rollouts, each with its own reason.
 
     Raises:
-        LawError: a law is broken, with its name, the situation and what was found.
+        LawError: a law is broken; the message has its name, the situation and the result.
 
     >>> from outrider.explore import Uniform
     >>> check_stage(lambda: Uniform(n=2), budget=lambda sizes: 2 * len(sizes), first=True, exact=True)
@@ -55,16 +56,16 @@ def check_stage(
 
 
 def check_baseline(make: Baseline | Callable[[], Baseline], **claims: Any) -> None:
-    """Hold a baseline to the laws of credit, on ragged groups and forests that are drawn from seeds.
+    """Check a baseline against the laws of credit, on random ragged groups and forests with fixed seeds.
 
     Args:
-        make: the baseline, or what makes one.
-        claims: laws that the baseline keeps besides those that all keep: ``shift``, ``scale``, ``still``, ``compares``,
-            ``ordered``, ``dissent``, ``alike``, as in :class:`outrider.testing.credit.CreditClaims`.
+        make: the baseline, or a function that creates it.
+        claims: optional laws that the baseline keeps: ``shift``, ``scale``, ``still``, ``compares``, ``ordered``,
+            ``dissent``, ``alike``, as in :class:`outrider.testing.credit.CreditClaims`.
 
     Raises:
         LawError: a law is broken, with its name, the group and what was found.
-        TypeError: the component is no baseline.
+        TypeError: the component is not a baseline.
 
     >>> from outrider.credit import LeaveOneOut
     >>> check_baseline(LeaveOneOut(), shift=True, scale=1)
@@ -73,16 +74,15 @@ def check_baseline(make: Baseline | Callable[[], Baseline], **claims: Any) -> No
 
 
 def check_shaper(make: Shaper | RewardShaper | Callable[[], Shaper | RewardShaper], **claims: Any) -> None:
-    """Hold a shaper of advantages or of rewards to the laws of credit, behind or before a plain baseline.
+    """Check a shaper of advantages or rewards against the laws of credit, after or before a plain baseline.
 
     Args:
-        make: the shaper, or what makes one.
-        claims: ``shift``, ``scale``, ``still`` and ``compares``, as for :func:`check_baseline`; they are laws of the
-            whole chain.
+        make: the shaper, or a function that creates it.
+        claims: ``shift``, ``scale``, ``still`` and ``compares``, as for :func:`check_baseline`, for the whole chain.
 
     Raises:
         LawError: a law is broken, with its name, the group and what was found.
-        TypeError: the component is no shaper.
+        TypeError: the component is not a shaper.
 
     >>> from outrider.credit import Focal
     >>> check_shaper(Focal(gamma=2.0), shift=True, scale=1, still=True)
@@ -92,16 +92,16 @@ def check_shaper(make: Shaper | RewardShaper | Callable[[], Shaper | RewardShape
 
 
 def check_loss(make: Surrogate | Callable[[], Surrogate], stops_gradient: bool = False) -> None:
-    """Hold a policy loss to its laws: gains, marks and gradients of small batches in float64.
+    """Check a policy loss against its laws: gains, diagnostics and gradients of small batches in float64.
 
     Args:
-        make: the surrogate, or what makes one.
-        stops_gradient: a factor of the gain is detached on purpose, as the weight of CISPO is. Without, the gradient
-            has to be that of central differences.
+        make: the surrogate, or a function that creates it.
+        stops_gradient: a factor of the gain is detached on purpose, like CISPO's weight. Otherwise the gradient has to
+            match central differences.
 
     Raises:
-        LawError: a law is broken, with its name, the batch and what was found.
-        TypeError: the component is no surrogate.
+        LawError: a law is broken; the message has its name, the batch and the result.
+        TypeError: the component is not a surrogate.
 
     >>> from outrider.objective import Clip
     >>> check_loss(Clip(low=0.2, high=0.28))
@@ -115,43 +115,43 @@ def check_verifier(
     answer: str = "answer",
     prompt: str = "problem",
 ) -> None:
-    """Hold a verifier to its laws, on rows of a table with responses that are right and wrong.
+    """Check a verifier against its laws, on table rows with correct and incorrect responses.
 
-    The verdicts are made in this process, without the limits of a pool.
+    The verifier runs in this process, without the limits of a pool.
 
     Args:
-        verifier: the verifier, or what makes one.
-        rows: of each row its fields, right responses and wrong responses.
+        verifier: the verifier, or a function that creates it.
+        rows: for each row its fields, correct responses and incorrect responses.
         answer: the name of the field with the gold answer.
         prompt: the name of the field with the question; a row may lack it.
 
     Raises:
-        LawError: a law is broken, with its name, the row and what was found.
-        TypeError: the component is no verifier.
+        LawError: a law is broken; the message has its name, the row and the result.
+        TypeError: the component is not a verifier.
         ValueError: there are no rows.
 
     >>> from outrider.verify.short_answer import Number
     >>> check_verifier(Number(), [({"answer": 12}, ["It is 12."], ["It is 13."])])
     """
     if not rows:
-        raise ValueError("a verifier needs at least one row: its fields, right responses and wrong responses")
+        raise ValueError("a verifier needs at least one row: its fields, correct responses and incorrect responses")
     _run(verifier_checks(_made(verifier, Verifier), rows, answer, prompt))
 
 
 def check_environment(make: Make, examples: Sequence[EnvironmentExample], seconds: float = 10.0) -> None:
-    """Hold an environment to its laws, on problems with turns that a policy could take.
+    """Check an environment against its laws, on problems with example turns.
 
-    The laws are :data:`outrider.testing.environments.ENVIRONMENT_LAWS`. Most plays are made in processes of their own,
-    as in a run, so the class has to be in a module that can be imported.
+    The laws are :data:`outrider.testing.environments.ENVIRONMENT_LAWS`. Most episodes run in separate processes, as in
+    a run, so the class has to be in an importable module.
 
     Args:
-        make: the class, or what makes one and can be pickled.
-        examples: of each a problem, and turns; those behind the last reply are not played.
-        seconds: limit of a turn, as ``limits.seconds`` of a task.
+        make: the class, or a picklable function that creates an environment.
+        examples: pairs of a problem and turns; turns after the last reply are not played.
+        seconds: time limit of a turn, like ``limits.seconds`` of a task.
 
     Raises:
-        LawError: a law is broken, with its name, the example and what was found.
-        TypeError: the component is no environment.
+        LawError: a law is broken; the message has its name, the example and the result.
+        TypeError: the component is not an environment.
         ValueError: there are no examples, or one has no turns.
 
     >>> from outrider.tasks import Hops
@@ -165,7 +165,7 @@ def check_environment(make: Make, examples: Sequence[EnvironmentExample], second
 
 
 def credit_checks(claims: CreditClaims) -> Iterator[LawCheck]:
-    """Each law of credit by its name, with a function that checks it; laws that are not claimed hold."""
+    """Each law of credit with a function that checks it; laws that are not claimed always hold."""
     for law, rule in (CREDIT_LAWS | CLAIMED_LAWS).items():
         yield law, partial(_check, law, rule, claims, type(claims.component).__name__)
 
@@ -187,7 +187,7 @@ def _run(checks: Iterable[LawCheck]) -> None:
 
 
 def _made(make: T | Callable[[], T], *kinds: type[Any]) -> T:
-    """The component, made where a function or a class is given."""
+    """The component, created first if a function or a class is given."""
     made: Any = make if isinstance(make, Link | Surrogate | Verifier) else make()  # type: ignore[operator]
     if not isinstance(made, kinds):
         wanted = " or ".join(kind.__name__ for kind in kinds)

@@ -1,7 +1,7 @@
 """The laws of credit: baselines, shapers of advantages and shapers of rewards, each in a chain.
 
-A baseline is tested alone, a reward shaper before and a shaper after a plain baseline, a shaper also after a baseline
-that tells tokens apart. So all have the same input and output. Laws that a component keeps only if its author says so
+A baseline is tested alone, a reward shaper before a plain baseline, a shaper after it and after a baseline with
+advantages per token. So all have the same input and output. Laws that a component keeps only if its author claims them
 are in :mod:`outrider.testing.credit_claims`.
 """
 
@@ -38,21 +38,21 @@ from outrider.testing.credit_groups import (
 )
 from outrider.testing.law import breaks, require, require_equal
 
-STEP = 250  # of training, in all laws
+STEP = 250  # training step in all checks
 NOTHING = np.zeros(0)
 
 
 class CreditClaims(NamedTuple):
-    """A component of credit, and the laws that its author claims besides those that every component keeps.
+    """A credit component, and the optional laws that its author claims.
 
     Attributes:
         shift: a constant added to all rewards changes nothing.
-        scale: the power of s in A(s r) = s^power A(r) for s > 0; None: no such law, since an epsilon is in the way.
-        still: equal rewards leave exactly 0. Not so where a component finds something else to compare, such as lengths.
-        compares: a reward means something only beside others, so a lone member gets 0.
-        ordered: of a baseline: among members without branches, a better reward never has the lower advantage.
-        dissent: of a baseline: a lone success and a lone failure have the largest advantage of their group.
-        alike: of a baseline: the lengths of responses change no advantage.
+        scale: the power of s in A(s r) = s^power A(r) for s > 0; None: no such law, for example because of an epsilon.
+        still: equal rewards give exactly 0. Not true for components that also use other inputs, such as lengths.
+        compares: rewards are only compared with each other, so a single member gets 0.
+        ordered: for baselines: among members without branches, a higher reward never has a lower advantage.
+        dissent: for baselines: a single success or a single failure has the largest advantage of its group.
+        alike: for baselines: response lengths do not change advantages.
     """
 
     component: Link
@@ -80,7 +80,7 @@ def run(chain: Sequence[Link], groups: Sequence[Members]) -> list[list[Floats]]:
 
 
 def alone(chain: Sequence[Link], members: Members) -> list[Floats]:
-    """The advantages of a group that is a step of its own."""
+    """The advantages of a group that is the only one of its step."""
     return run(chain, [members])[0]
 
 
@@ -90,7 +90,7 @@ def each(claims: CreditClaims, groups: Sequence[Members] = GROUPS) -> Iterator[t
 
 
 def require_close(found: Sequence[Floats], expected: Sequence[Floats], what: str, atol: float = 1e-12) -> None:
-    """Members end to end: one comparison of many numbers costs what one of few does."""
+    """Compare all members concatenated, which is as fast as comparing one."""
     require_equal([len(a) for a in found], [len(a) for a in expected], f"{what}: the number of tokens of the members")
     left, right = np.concatenate([NOTHING, *found]), np.concatenate([NOTHING, *expected])
     if not np.allclose(left, right, rtol=1e-9, atol=atol):
@@ -112,7 +112,7 @@ def require_zero(found: Sequence[Floats], what: str) -> None:
 
 
 def runs_on_every_group(claims: CreditClaims) -> None:
-    """No exception, also with groups of one, forests, and members that are not valid. Writing is a law of its own."""
+    """No exception, also for groups of one, forests, and invalid members. Writing to inputs is a separate law."""
     for chain, group in each(claims, [*GROUPS, EMPTY]):
         with breaks(situation=described(group)):
             try:
@@ -123,7 +123,7 @@ def runs_on_every_group(claims: CreditClaims) -> None:
 
 
 def is_pure(claims: CreditClaims) -> None:
-    """It writes into no group, and returns arrays that are the caller's: no state, and no part of the group."""
+    """It does not write to groups, and returns new arrays: no state, and no views of the group."""
     for chain, stream in itertools.product(chains(claims.component), STREAMS):
         with breaks(situation=f"a step with {described(stream[0])}, and {len(stream) - 1} more"):
             before = [str(parts(group)) for group in stream]
@@ -189,7 +189,7 @@ def ignores_the_order_of_groups(claims: CreditClaims) -> None:
 
 
 def knows_no_other_group_unless_it_says_so(claims: CreditClaims) -> None:
-    """A component that is no ``BatchBaseline`` gives a group the same alone and among others."""
+    """A component that is not a ``BatchBaseline`` gives a group the same advantages alone and among others."""
     if isinstance(claims.component, BatchBaseline):
         return
     for chain, stream in itertools.product(chains(claims.component), STREAMS):
@@ -200,7 +200,7 @@ def knows_no_other_group_unless_it_says_so(claims: CreditClaims) -> None:
 
 
 def gives_nothing_to_members_that_are_not_valid(claims: CreditClaims) -> None:
-    """Unscorable, or without a token to train: advantage 0, and no sibling changes, as if it had never been there."""
+    """Unscorable members, and those without a trainable token, get advantage 0 and do not affect siblings."""
     beside = FLAT[3:4] if isinstance(claims.component, BatchBaseline) else []
     for chain, group in each(claims):
         leaves = [i for i in range(group.size) if i not in group.parents_G]
@@ -219,7 +219,8 @@ def gives_nothing_to_members_that_are_not_valid(claims: CreditClaims) -> None:
 
 
 def copes_with_no_scorable_member(claims: CreditClaims) -> None:
-    """No groups, empty groups, and groups without a scorable member: no advantages, and no trace in other groups."""
+    """No groups, empty groups, and groups without a scorable member have no advantages and do not affect other
+    groups."""
     for chain in chains(claims.component):
         require_equal(run(chain, []), [], "the advantages of no groups")
         require_equal(run(chain, [EMPTY, EMPTY]), [[], []], "the advantages of two empty groups")
@@ -243,4 +244,4 @@ CREDIT_LAWS: dict[str, Callable[[CreditClaims], None]] = {
     "members that are not valid": gives_nothing_to_members_that_are_not_valid,
     "unscorable": copes_with_no_scorable_member,
 }
-"""What every component of credit keeps."""
+"""The laws of every credit component."""

@@ -16,7 +16,7 @@ from outrider.testing.law import breaks, require, require_equal
 
 
 def compares_with_others(claims: CreditClaims) -> None:
-    """A lone member gets 0, also beside members that are not valid. Claimed by ``compares``."""
+    """A single valid member gets 0, also among invalid members. Claimed by ``compares``."""
     if not claims.compares:
         return
     for chain, group in each(claims):
@@ -29,10 +29,10 @@ def compares_with_others(claims: CreditClaims) -> None:
 
 
 def is_still_where_rewards_are_equal(claims: CreditClaims) -> None:
-    """Equal rewards give exactly 0, whatever their value. Claimed by ``still``."""
+    """Equal rewards of any value give exactly 0. Claimed by ``still``."""
     if not claims.still:
         return
-    values = [0.0, 1.0, -1.0, 0.1, 1 / 3, float(np.float32(0.35)), 0.35, 1e6 + 0.1]  # means of some round
+    values = [0.0, 1.0, -1.0, 0.1, 1 / 3, float(np.float32(0.35)), 0.35, 1e6 + 0.1]  # the means of some are rounded
     kinds: list[type] = [np.float64] * len(values) + [np.float32] * 2
     for (chain, group), (value, kind) in itertools.product(
         each(claims, FLAT[:4] + FORESTS[:4]), zip(values + values[-2:], kinds, strict=True)
@@ -50,13 +50,13 @@ def ignores_a_shift(claims: CreditClaims) -> None:
         return
     for chain, group in each(claims):
         with breaks(situation=described(group)):
-            for constant in (0.25, 2.0**20):  # sums of these and the rewards are exact
+            for constant in (0.25, 2.0**20):  # their sums with the rewards are exact
                 shifted = replace(group, rewards_G=group.rewards_G + constant)
                 require_close(alone(chain, shifted), alone(chain, group), f"{constant:g} added to all rewards", 1e-9)
 
 
 def follows_a_factor(claims: CreditClaims) -> None:
-    """A factor s on all rewards is a factor s^scale on advantages. Claimed by ``scale``."""
+    """A factor s on all rewards gives a factor s^scale on advantages. Claimed by ``scale``."""
     if claims.scale is None:
         return
     for chain, group in each(claims):
@@ -68,8 +68,8 @@ def follows_a_factor(claims: CreditClaims) -> None:
 
 
 def leaves_no_residue_of_an_offset(claims: CreditClaims) -> None:
-    """Rewards that were float32, with an offset that takes most of their digits: differences are one or two ulps, and
-    no epsilon blows them up. Of a baseline, claimed by ``compares``."""
+    """Rewards from float32 with a large offset, so that differences are one or two ulps, which no epsilon may amplify.
+    For baselines, claimed by ``compares``."""
     if not (isinstance(claims.component, Baseline) and claims.compares):
         return
     for group in FLAT:
@@ -81,7 +81,7 @@ def leaves_no_residue_of_an_offset(claims: CreditClaims) -> None:
 
 
 def keeps_the_order_of_rewards(claims: CreditClaims) -> None:
-    """A better member never gets less. Of a baseline, claimed by ``ordered``."""
+    """A member with a higher reward never gets a lower advantage. For baselines, claimed by ``ordered``."""
     if not (isinstance(claims.component, Baseline) and claims.ordered):
         return
     for group in FLAT:
@@ -94,8 +94,8 @@ def keeps_the_order_of_rewards(claims: CreditClaims) -> None:
 
 
 def gives_a_lone_dissenter_most(claims: CreditClaims) -> None:
-    """Leave-one-out filters once dropped such groups: three of four members see siblings that agree. Of a baseline,
-    claimed by ``dissent``."""
+    """A single success or failure has the largest advantage. Leave-one-out filters once dropped such groups, since
+    three of four members have unanimous siblings. For baselines, claimed by ``dissent``."""
     if not (isinstance(claims.component, Baseline) and claims.dissent):
         return
     for rewards in [1, 0, 0, 0], [1, 1, 1, 0]:
@@ -107,8 +107,8 @@ def gives_a_lone_dissenter_most(claims: CreditClaims) -> None:
 
 
 def takes_small_differences_as_signal(claims: CreditClaims) -> None:
-    """A difference of 1e-5, or of one ulp, has the order of the rewards: neither flattened nor blown up. Of a
-    baseline, claimed by ``ordered``."""
+    """Differences of 1e-5, or of one ulp, keep the order of the rewards and are not amplified. For baselines, claimed
+    by ``ordered``."""
     if not (isinstance(claims.component, Baseline) and claims.ordered):
         return
     for rewards in [1.00000, 1.00001, 2.00000, 2.00001], [1.00000, 1.00001], [0.35] * 7 + [0.36], ULP:
@@ -121,7 +121,7 @@ def takes_small_differences_as_signal(claims: CreditClaims) -> None:
 
 
 def gives_all_tokens_of_a_member_the_same(claims: CreditClaims) -> None:
-    """Lengths decide how often an advantage is repeated and nothing else. Of a baseline, claimed by ``alike``."""
+    """Lengths only determine how often an advantage is repeated. For baselines, claimed by ``alike``."""
     if not isinstance(claims.component, Baseline) or not claims.alike:
         return
     for group in FLAT:
@@ -143,4 +143,4 @@ CLAIMED_LAWS: dict[str, Callable[[CreditClaims], None]] = {
     "small differences": takes_small_differences_as_signal,
     "alike": gives_all_tokens_of_a_member_the_same,
 }
-"""What a component of credit keeps where its author says so."""
+"""The laws of a credit component that its author claims."""

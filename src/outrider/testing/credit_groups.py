@@ -1,4 +1,4 @@
-"""Groups for the laws of credit, drawn once from seeds: flat or forests, ragged, some members unscorable or empty."""
+"""Random groups for the laws of credit, with fixed seeds: flat or forests, ragged, some members unscorable or empty."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _TEXTS = ["\\boxed{", "}", "x", " 7}"]
 
 
 def frozen(members: Members) -> Members:
-    """The same with read-only arrays: a component that writes into its group fails by itself, and changes nothing for
-    what comes after it."""
+    """The same members with read-only arrays: a component that writes to its group fails, and cannot affect later
+    checks."""
     for column in (getattr(members, field.name) for field in fields(Members)):
         for array in [column] if isinstance(column, np.ndarray) else column:
             array.setflags(write=False)
@@ -54,13 +54,13 @@ def drawn(seed: int, forest: bool) -> Members:
         seeded_G=rng.random(size) < 0.3,
         greedy_G=rng.random(size) < 0.2,
     )
-    return frozen(picked(group, rng.permutation(size)))  # a branch may come before its parent
+    return frozen(picked(group, rng.permutation(size)))  # shuffled: a branch may come before its parent
 
 
 def picked(members: Members, chosen: Sequence[int] | Ints) -> Members:
-    """Some members in some order. A member that continues one that is excluded has a parent that is not there.
+    """The chosen members in the given order. If a parent is not chosen, its branches have no parent.
 
-    Fields are taken as they come, so that a new one of ``Members`` is not forgotten.
+    All fields of ``Members`` are copied, including future ones.
     """
     place = {int(old): new for new, old in enumerate(chosen)}
     new: dict[str, Any] = {}
@@ -72,14 +72,14 @@ def picked(members: Members, chosen: Sequence[int] | Ints) -> Members:
 
 
 def unscorable(members: Members, i: int) -> Members:
-    """The same, but the verifier failed on one member."""
+    """The same members, but the verifier failed on one."""
     rewards_G, success_G = members.rewards_G.copy(), members.success_G.copy()
     rewards_G[i], success_G[i] = np.nan, False
     return replace(members, rewards_G=rewards_G, success_G=success_G)
 
 
 def without_tokens(members: Members, i: int, reward: float) -> Members:
-    """The same, but one member has no token to train, and a reward that no other has."""
+    """The same members, but one has no trainable token, and a unique reward."""
     at = np.arange(members.size) == i
     per_token: dict[str, Any] = {
         name: [np.zeros(0) if j == i else values for j, values in enumerate(getattr(members, name))]
@@ -98,14 +98,14 @@ def plain(rewards: Sequence[float]) -> Members:
 
 
 def parts(members: Members) -> list[list[float]]:
-    """Everything that a group says, to compare it before and after."""
+    """All values of a group, to compare it before and after."""
     columns = (getattr(members, field.name) for field in fields(Members))
     flat = (column if isinstance(column, np.ndarray) else itertools.chain([np.zeros(0)], column) for column in columns)
     return [np.concatenate([np.atleast_1d(part) for part in column]).tolist() for column in flat]
 
 
 def described(members: Members) -> str:
-    """A group in a message: rewards and tokens.
+    """The description of a group in messages: rewards and tokens.
 
     >>> described(plain([1.0, 0.0]))
     'a group with rewards 1, 0 and 3, 3 tokens'

@@ -1,4 +1,4 @@
-"""The laws of an environment: replies follow from the problem, the seed and the turns, and no turn makes it fail."""
+"""The laws of an environment: replies depend only on problem, seed and turns, and no turn makes it fail."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from outrider.verify.plain_verdict import plain_verdict
 EnvironmentExample = tuple[Problem, Sequence[str]]
 """A problem, and turns of a policy."""
 
-SEED = 5  # of every environment; any other would do
+SEED = 5  # an arbitrary seed for all environments
 
 
 class EnvironmentPlays:
-    """An environment with its examples, which every law plays.
+    """An environment with the example episodes that every law uses.
 
     Args:
-        make: makes an environment; it is pickled.
-        seconds: limit of a turn, as ``limits.seconds`` of a task.
+        make: creates an environment; it is pickled.
+        seconds: time limit of a turn, like ``limits.seconds`` of a task.
     """
 
     def __init__(self, make: Make, examples: Sequence[EnvironmentExample], seconds: float) -> None:
@@ -36,7 +36,7 @@ class EnvironmentPlays:
 
     @contextmanager
     def processes(self) -> Iterator[Environments]:
-        """Environments in processes of their own."""
+        """Environments in separate processes."""
         environments = ProcessEnvironments(self.make, self.limits)
         try:
             yield environments
@@ -44,7 +44,7 @@ class EnvironmentPlays:
             environments.end()
 
     def played(self, environments: Environments) -> list[list[Reply]]:
-        """The replies of each example, one after the other."""
+        """The replies of each example, played in sequence."""
         found = []
         for place, (problem, turns) in enumerate(self.examples, 1):
             with breaks(situation=f"example {place}"):
@@ -53,12 +53,12 @@ class EnvironmentPlays:
 
     @cached_property
     def apart(self) -> tuple[list[list[Reply]], dict[str, list[Reply | Failed]]]:
-        """What is said in processes of one parent: to each example, and to odd turns by the name of the situation."""
+        """The replies in processes of one parent: to each example, and to odd turns by situation."""
         with self.processes() as environments:
             return self.played(environments), self._to_odd_turns(environments)
 
     def _to_odd_turns(self, environments: Environments) -> dict[str, list[Reply | Failed]]:
-        """Up to the first failure: each turn that hangs takes its limit of time."""
+        """Replies up to the first failure, since each turn that hangs takes the whole time limit."""
         found: dict[str, list[Reply | Failed]] = {}
         for place, (problem, turns) in enumerate(self.examples, 1):
             for number, (name, odd) in enumerate(odd_turns(turns).items()):
@@ -69,12 +69,12 @@ class EnvironmentPlays:
 
     @property
     def alone(self) -> list[list[Reply]]:
-        """The replies of each example in a process of its own."""
+        """The replies of each example, each in a separate process."""
         return self.apart[0]
 
 
 def leaves_the_problem(plays: EnvironmentPlays) -> None:
-    """The problem stays as it is: other rollouts of its group begin with it."""
+    """The problem does not change, since other rollouts of the group use it."""
     for place, (problem, turns) in enumerate(plays.examples, 1):
         before = deepcopy(problem)
         play(LocalEnvironments(plays.make, plays.limits), (place, 0), problem, turns, SEED)
@@ -84,8 +84,8 @@ def leaves_the_problem(plays: EnvironmentPlays) -> None:
 
 
 def gives_plain_replies(plays: EnvironmentPlays) -> None:
-    """``begin`` returns a text and ``step`` a ``Reply`` of plain values; its verdict comes with ``done``, and its score
-    fits its outcome."""
+    """``begin`` returns a string and ``step`` a ``Reply`` of plain values; a verdict requires ``done``, and its score
+    is consistent with its outcome."""
     for place, (problem, turns) in enumerate(plays.examples, 1):
         environment = plays.make()
         with breaks(situation=f"example {place}"):
@@ -96,7 +96,7 @@ def gives_plain_replies(plays: EnvironmentPlays) -> None:
                 require_plain(reply, f"the reply to {turn!r}")
                 if reply.done:
                     break
-        with suppress(Exception):  # another law
+        with suppress(Exception):  # covered by another law
             environment.close()
 
 
@@ -121,14 +121,15 @@ def require_plain(reply: object, what: str) -> None:
 
 
 def works_in_a_process(plays: EnvironmentPlays) -> None:
-    """A process of its own can import it, and it answers every turn there within the limit of time."""
+    """A separate process can import the environment, which answers every turn there within the time limit."""
     assert plays.alone
 
 
 def says_the_same_again(plays: EnvironmentPlays) -> None:
-    """The same problem, seed and turns get the same replies in another process: branches and resumed runs rest on it.
+    """The same problem, seed and turns give the same replies in another process; branches and resumed runs rely on
+    this.
 
-    The other process is forked from another parent, in which sets of texts have another order.
+    The other process has another parent with another hash seed, so sets of strings have another order.
     """
     with plays.processes() as environments:
         again = plays.played(environments)
@@ -138,7 +139,8 @@ def says_the_same_again(plays: EnvironmentPlays) -> None:
 
 
 def shares_no_state(plays: EnvironmentPlays) -> None:
-    """Environments in one process, whose turns alternate, say what each says alone; closing one changes no other."""
+    """Environments in one process with alternating turns reply as each does alone; closing one does not affect the
+    others."""
     environments = LocalEnvironments(plays.make, plays.limits)
     running = {(place, k): list(turns) for place, (_, turns) in enumerate(plays.examples) for k in range(2)}
     found: dict[tuple[int, int], list[Reply]] = {key: [] for key in running}
@@ -170,7 +172,7 @@ def require_same(found: Sequence[Reply], expected: Sequence[Reply], what: str) -
 
 
 def takes_odd_turns(plays: EnvironmentPlays) -> None:
-    """Whatever a policy writes is answered: no exception, no hang, no observation beyond a MiB."""
+    """Every turn gets a reply: no exception, no hang, no observation above 1 MiB."""
     for situation, said in plays.apart[1].items():
         with breaks(situation=situation):
             for answer in said:
@@ -178,7 +180,7 @@ def takes_odd_turns(plays: EnvironmentPlays) -> None:
 
 
 def odd_turns(turns: Sequence[str]) -> dict[str, list[str]]:
-    """Turns that a policy should not take and does, by name.
+    """Malformed turns that policies produce, by name.
 
     >>> odd_turns(["3;", "7;"])["an empty turn"], odd_turns(["3;", "7;"])["every turn twice"]
     (['', '3;', ''], ['3;', '3;', '7;', '7;'])
@@ -197,7 +199,7 @@ def odd_turns(turns: Sequence[str]) -> dict[str, list[str]]:
 
 
 def closes_after_any_turn(plays: EnvironmentPlays) -> None:
-    """``close`` raises nothing, after however many turns it is called."""
+    """``close`` raises nothing after any number of turns."""
     for place, (problem, turns) in enumerate(plays.examples, 1):
         for count, reply in enumerate(plays.alone[place - 1]):
             with breaks(situation=f"example {place}, after {count} turns"):
@@ -219,16 +221,16 @@ ENVIRONMENT_LAWS: dict[str, Callable[[EnvironmentPlays], None]] = {
     "odd turns": takes_odd_turns,
     "close": closes_after_any_turn,
 }
-"""What every environment keeps. The first comes first since the other laws play the same problems."""
+"""The laws of every environment. The first has to come first, since the other laws use the same problems."""
 
 
 def environment_checks(
     make: Make, examples: Sequence[EnvironmentExample], seconds: float
 ) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Each law by its name, with a function that checks the law on every example.
+    """Each law with a function that checks it on every example.
 
     Raises:
-        TypeError: what is made is no environment.
+        TypeError: ``make`` does not create an environment.
     """
     made: Any = make()
     if not isinstance(made, Environment):
@@ -244,7 +246,7 @@ def _check(law: str, rule: Callable[[EnvironmentPlays], None], plays: Environmen
 
 
 def _answered(said: Reply | Failed) -> Reply:
-    """The reply; a failure breaks the law."""
+    """The reply; raises if the environment failed."""
     if isinstance(said, Failed):
         require(False, f"it failed: {said.why}")
     assert isinstance(said, Reply)
@@ -252,7 +254,7 @@ def _answered(said: Reply | Failed) -> Reply:
 
 
 def _fields(reply: Reply) -> Mapping[str, Any]:
-    """By name, to be compared: the verdict as text, since a score may be NaN."""
+    """The fields by name, for comparison; the verdict as text, since a score may be NaN."""
     plain = timeless(reply)
     assert isinstance(plain, Reply)
     return {**plain._asdict(), "verdict": repr(plain.verdict)}

@@ -10,15 +10,15 @@ _LONGEST = 120  # characters of a value in a message
 
 
 class LawError(AssertionError):
-    """A component breaks a law: ``Retry breaks 'resume' in 'ragged groups': …``.
+    """Raised when a component breaks a law: ``Retry breaks 'resume' in 'ragged groups': …``.
 
-    Parts that are not known where the error is raised are filled in by :func:`breaks` on its way out.
+    :func:`breaks` fills in parts that are unknown where the error is raised.
 
     Attributes:
-        found: what was found, or the exception that the component raised.
-        law: the name of the law.
-        situation: the input or the scripted run; empty for a law that needs none.
-        component: the name of its class.
+        found: the result, or the exception that the component raised.
+        law: name of the law.
+        situation: the input or the scripted run; empty for laws without one.
+        component: name of the component's class.
 
     >>> print(LawError("2 rollouts, expected 1", law="budget", situation="one problem", component="Retry"))
     Retry breaks 'budget' in 'one problem': 2 rollouts, expected 1
@@ -35,9 +35,9 @@ class LawError(AssertionError):
 
 @contextmanager
 def breaks(law: str = "", situation: str = "", component: str = "") -> Iterator[None]:
-    """Make every exception inside a :class:`LawError` that names the law, the situation and the component.
+    """Convert every exception inside to a :class:`LawError` with law, situation and component.
 
-    The innermost name counts. An exception of the component itself breaks the law too, and stays the cause.
+    The innermost names count. An exception of the component also breaks the law and becomes the cause.
 
     >>> try:
     ...     with breaks("metrics", "empty batch", "Retry"):
@@ -59,7 +59,7 @@ def breaks(law: str = "", situation: str = "", component: str = "") -> Iterator[
 
 
 def require(holds: bool, found: str) -> None:
-    """Raise :class:`LawError` with what was found unless the condition holds."""
+    """Raise :class:`LawError` with ``found`` unless the condition holds."""
     if not holds:
         raise LawError(found)
 
@@ -77,7 +77,7 @@ def require_equal(found: Any, expected: Any, what: str) -> None:
 
 
 def _difference(found: Any, expected: Any, place: str = "") -> tuple[str, Any, Any]:
-    """Where two values differ first, and what stands there in each."""
+    """The place of the first difference of two values, and both values there."""
     if isinstance(found, Mapping) and isinstance(expected, Mapping) and list(found) == list(expected):
         keys: Sequence[Any] = list(found)
     elif _row(found) and _row(expected) and len(found) == len(expected):

@@ -1,4 +1,4 @@
-"""The laws of a policy loss: of a surrogate's gains, and of their derivatives by the log-probabilities."""
+"""The laws of a policy loss: a surrogate's gains, and their derivatives with respect to log-probabilities."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from outrider.testing.law import breaks, require, require_equal
 if TYPE_CHECKING:
     from torch import Tensor
 
-_OLD = math.log(0.01)  # of every token, under the policy that sampled it
+_OLD = math.log(0.01)  # old log-probability of every token
 
 
 class LossClaims(NamedTuple):
-    """A policy loss, and what its author says of it.
+    """A policy loss, and the claims of its author.
 
     Attributes:
-        stops_gradient: a factor of the gain is detached on purpose, as the weight of CISPO is. The gradient then is not
-            the derivative of the value.
+        stops_gradient: a factor of the gain is detached on purpose, like CISPO's weight. The gradient is then not the
+            derivative of the value.
     """
 
     surrogate: Surrogate
@@ -29,7 +29,7 @@ class LossClaims(NamedTuple):
 
 
 class Slope(NamedTuple):
-    """Gains, marks, and the derivative of each gain by each log-probability, ``[N, N]``."""
+    """Gains, diagnostics, and the derivative of each gain by each log-probability, ``[N, N]``."""
 
     gain: Tensor
     marks: dict[str, Tensor]
@@ -37,9 +37,9 @@ class Slope(NamedTuple):
 
 
 class LossBatch(NamedTuple):
-    """The tokens of a batch of rows: ratios and advantages, and how many tokens each row has.
+    """The tokens of a batch of rows: ratios, advantages, and tokens per row.
 
-    ``observed`` is the place of a token that was not sampled, whose log-probability is NaN; -1: none.
+    ``observed`` is the index of a token that was not sampled, with log-probability NaN; -1: none.
     """
 
     ratios: Sequence[float]
@@ -87,7 +87,7 @@ def _logprobs(tokens: LossBatch) -> Tensor:
 
 
 def _ratios(tokens: LossBatch, logprobs: Tensor) -> TokenRatios:
-    """Equal entropies: nothing forks, so a surrogate that reads the likeliest tokens is what it changes."""
+    """Entropies are equal, so no token is forking, and SimKO-like surrogates equal the surrogate that they modify."""
     import torch
 
     live = torch.tensor([n != tokens.observed for n in range(len(tokens.ratios))], dtype=torch.bool)
@@ -104,7 +104,7 @@ def _gain(surrogate: Surrogate, tokens: LossBatch, logprobs: Tensor) -> Tensor:
 # The laws
 
 MIXED = LossBatch([2.0, 0.5, 1.5, 8.0], [1.0, 1.0, -1.0, -1.0], [1, 3])
-SMOOTH = [0.37, 0.61, 0.93, 1.07, 1.43, 2.6, 6.3]  # ratios at which no shipped loss has a kink
+SMOOTH = [0.37, 0.61, 0.93, 1.07, 1.43, 2.6, 6.3]  # ratios at which all shipped losses are smooth
 NOTHING = LossBatch([], [], [])
 _HINT = "if a factor is detached on purpose, say stops_gradient=True"
 
@@ -119,7 +119,7 @@ def gives_one_gain_per_token(claims: LossClaims) -> None:
 
 
 def declares_its_marks(claims: LossClaims) -> None:
-    """The names of the marks are ``diagnostics`` in every batch, an empty one too."""
+    """The names of the diagnostics equal ``diagnostics`` in every batch, also in an empty one."""
     for tokens in (MIXED, NOTHING):
         with breaks(situation=str(tokens)):
             _, marks = claims.surrogate.gain(_ratios(tokens, _logprobs(tokens)))
@@ -129,7 +129,7 @@ def declares_its_marks(claims: LossClaims) -> None:
 
 
 def is_the_policy_gradient_on_policy(claims: LossClaims) -> None:
-    """Where every ratio is 1, the slope of a token is its advantage."""
+    """Where every ratio is 1, the gradient of a token's gain is its advantage."""
     tokens = LossBatch([1.0] * 4, [2.0, 2.0, -0.5, -0.5], [2, 2])
     with breaks(situation=str(tokens)):
         found = slope(claims.surrogate, *tokens).slopes.sum(0)
@@ -137,8 +137,8 @@ def is_the_policy_gradient_on_policy(claims: LossClaims) -> None:
 
 
 def trains_no_observed_token(claims: LossClaims) -> None:
-    """NaN times 0 is NaN, so an observed token has to be masked before its log-probability is used: it changes neither
-    the gains of the others nor a gradient, wherever it stands."""
+    """An observed token changes neither other gains nor any gradient. NaN times 0 is NaN, so it has to be masked before
+    its log-probability is used."""
     for place in range(3):
         ratios, advantages = [2.0, 0.5], [1.0, 1.0]
         tokens = LossBatch(
@@ -154,7 +154,7 @@ def trains_no_observed_token(claims: LossClaims) -> None:
 
 
 def keeps_rows_apart(claims: LossClaims) -> None:
-    """The gain of a row depends on no other row, so a micro-batch may be cut and ordered in any way."""
+    """The gain of a row does not depend on other rows, so micro-batches may be split and ordered arbitrarily."""
     import torch
 
     with breaks(situation=str(MIXED)):
@@ -183,7 +183,7 @@ def is_proportional_to_the_advantage(claims: LossClaims) -> None:
 
 
 def says_whether_a_response_shares_a_ratio(claims: LossClaims) -> None:
-    """``per_response`` is true where a token's gain depends on other tokens of its response, and only there."""
+    """``per_response`` is true if and only if a token's gain depends on other tokens of its response."""
     tokens = LossBatch([1.1, 0.9, 1.0], [1.0, 1.0, 1.0], [3])
     with breaks(situation=str(tokens)):
         slopes = slope(claims.surrogate, *tokens).slopes
@@ -194,7 +194,7 @@ def says_whether_a_response_shares_a_ratio(claims: LossClaims) -> None:
 
 
 def has_the_gradient_of_its_value(claims: LossClaims) -> None:
-    """The gradient is that of central differences in float64, at ratios where the gain is smooth. Not where
+    """The gradient matches central differences in float64, at ratios where the gain is smooth, unless
     ``stops_gradient`` is claimed."""
     if claims.stops_gradient:
         return
@@ -247,4 +247,4 @@ LOSS_LAWS: dict[str, Callable[[LossClaims], None]] = {
     "per response": says_whether_a_response_shares_a_ratio,
     "finite differences": has_the_gradient_of_its_value,
 }
-"""What every policy loss keeps."""
+"""The laws of every policy loss."""

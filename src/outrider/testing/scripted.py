@@ -1,4 +1,4 @@
-"""Runs without a policy: an explorer over a pool of problems that come back, with scripted rollouts."""
+"""Runs without a policy: an explorer over a finite set of problems, with scripted rollouts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STEPS = 6
 
 
 class ScriptedEngine:
-    """An engine for planning without a model: every prompt is two tokens, a token's text is its number."""
+    """An engine without a model: every prompt has two tokens, and a token's text is its number."""
 
     def encode(self, problem: Problem) -> Ids:
         return np.array([1, 2], np.int32)
@@ -52,7 +52,7 @@ class ScriptedEngine:
 
 
 class SteppedEngine(ScriptedEngine):
-    """The same, and every fifth token ends a step of reasoning."""
+    """The same engine, where every fifth token ends a reasoning step."""
 
     def token_texts(self, ids: Ids) -> list[str]:
         return ["\n\n" if i % 5 == 0 else f" w{i}" for i in ids]
@@ -60,31 +60,31 @@ class SteppedEngine(ScriptedEngine):
 
 @cache
 def _uniforms(seed: int, length: int) -> Floats:
-    """Numbers in (0, 1); cached, since runs of one situation draw the same rollouts."""
+    """Uniform numbers in (0, 1); cached, since runs of a situation sample the same rollouts."""
     numbers_T: Floats = uniforms(np.array([seed]), np.arange(length))[0]
     return numbers_T
 
 
 def honest(success: bool, member: int) -> float:
-    """A reward that is the success."""
+    """The success as reward."""
     return float(success)
 
 
 def perverse(success: bool, member: int) -> float:
-    """A shaped reward that orders the members otherwise than their success does."""
+    """A shaped reward whose order contradicts success."""
     return -2.0 * success + 0.1 * member
 
 
 @dataclass
 class ScriptedRun:
-    """Steps of an explorer, and everything that its last stage decided.
+    """Steps of an explorer, with all decisions of its last stage.
 
     Attributes:
-        plans: that stage's requests of each step.
+        plans: the last stage's requests of each step.
         drawn: every rollout by id.
-        metrics: the last step's.
-        known: rollouts by all that they depend on, which runs in one situation share. Their arrays are read-only.
-        parents: rollouts by id. A run that goes on where another was killed continues some of those.
+        metrics: metrics of the last step.
+        known: cache of rollouts, shared by the runs of a situation. Their arrays are read-only.
+        parents: rollouts by id. A resumed run may branch from rollouts of the interrupted one.
 
     >>> from outrider.explore import Uniform
     >>> from outrider.testing.situations import SITUATIONS
@@ -161,7 +161,7 @@ class ScriptedRun:
 
 
 def _require_own_branch(request: SampleRequest, parents: dict[str, Rollout]) -> None:
-    """A branch continues a rollout of its problem in its context, and at a token that the policy sampled."""
+    """Require that a branch continues a rollout of its problem in its context, at a sampled token."""
     prefix = request.prefix
     assert prefix is not None
     require(prefix.parent in parents, f"a branch continues {prefix.parent!r}, which no rollout is")
@@ -179,7 +179,7 @@ def _require_own_branch(request: SampleRequest, parents: dict[str, Rollout]) -> 
 
 
 def scripted_rollout(request: SampleRequest, index: int, situation: Situation) -> Rollout:
-    """A rollout of 3 to 12 tokens that depends on its request alone. Its reward is not assigned."""
+    """A rollout of 3 to 12 tokens that depends only on its request, without a reward."""
     member, seed = request.first_member + index, request.rollout_seed(index)
     length = 3 + seed % 10
     numbers_T = _uniforms(seed, length)
@@ -214,7 +214,7 @@ def scripted_rollout(request: SampleRequest, index: int, situation: Situation) -
 
 
 def _sampled_tokens(member: int, length: int) -> NDArray[np.bool_] | None:
-    """Which tokens were sampled: all; all but the first, the last, or some between; every other; none."""
+    """Patterns of sampled tokens: all; all but the first, the last, or some in between; every other; none."""
     flags_T = np.ones(length, np.bool_)
     match member % 6:
         case 0:
@@ -233,7 +233,7 @@ def _sampled_tokens(member: int, length: int) -> NDArray[np.bool_] | None:
 
 
 def _observations(sampled_T: NDArray[np.bool_]) -> tuple[Observation, ...]:
-    """One for each stretch of tokens that were not sampled."""
+    """One observation per span of tokens that were not sampled."""
     at, found = 0, []
     for flag, tokens in ((flag, len(list(run))) for flag, run in itertools.groupby(sampled_T.tolist())):
         if not flag:

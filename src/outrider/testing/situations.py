@@ -1,4 +1,4 @@
-"""The situations in which a stage is run: how many problems a step has, what stage comes before, how rollouts end."""
+"""The situations for checks of stages: problems per step, preceding stages, and outcomes of rollouts."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import NamedTuple
 from outrider.explore import Stage, Uniform, View
 from outrider.record import Group, Outcome, SampleRequest, identity_seed
 
-seed_of = cache(identity_seed)  # asked for again by every run in the same situation
+seed_of = cache(identity_seed)  # every run of a situation needs the same seeds
 
 
 class Situation(NamedTuple):
-    """A scripted run's surroundings.
+    """The settings of a scripted run.
 
     Attributes:
-        problems: of a step.
-        before: makes the stage that comes before.
-        ending: how a rollout ends, by its request and its place in the group.
-        truncated: every rollout is truncated by the limit on tokens.
-        turns: some tokens of a rollout are observed and not sampled.
+        problems: problems per step.
+        before: creates the preceding stage.
+        ending: outcome of a rollout, from its request and its index in the group.
+        truncated: every rollout is truncated by max_tokens.
+        turns: some tokens of a rollout are observed.
     """
 
     problems: int
@@ -31,7 +31,7 @@ class Situation(NamedTuple):
 
 
 class Ragged(Stage):
-    """One to seven rollouts of every problem, by the problem alone."""
+    """One to seven rollouts per problem, depending only on the problem."""
 
     def plan(self, view: View) -> list[SampleRequest]:
         sizes = [1 + seed_of("size", g.problem.id) % 7 for g in view.groups]
@@ -39,25 +39,25 @@ class Ragged(Stage):
 
 
 class Halved(Ragged):
-    """The same, and about half of the problems are excluded again, by the problem alone."""
+    """Like :class:`Ragged`, but about half of the problems are dropped again, depending only on the problem."""
 
     def drop(self, groups: Sequence[Group]) -> dict[str, str]:
         return {g.id: "halved: by lot" for g in groups if seed_of("half", g.problem.id) % 2}
 
 
 def by_rate(request: SampleRequest, member: int) -> Outcome:
-    """Some problems are never solved, some always, most now and then; the visit and the member decide."""
+    """Some problems are never solved, some always, most sometimes, depending on the visit and the member."""
     rate = seed_of("rate", request.problem.id) % 5 / 4
     return Outcome.CORRECT if seed_of(request.group_id, member) / 2**63 < rate else Outcome.INCORRECT
 
 
 def with_errors(request: SampleRequest, member: int) -> Outcome:
-    """The same, but a third of the verdicts are errors of the verifier."""
+    """Like :func:`by_rate`, but a third of the verdicts are verifier errors."""
     return Outcome.ERROR if seed_of("error", request.group_id, member) % 3 == 0 else by_rate(request, member)
 
 
 def always(ending: Outcome) -> Callable[[SampleRequest, int], Outcome]:
-    """One ending for every rollout."""
+    """The same outcome for every rollout."""
     return lambda request, member: ending
 
 

@@ -1,4 +1,4 @@
-"""The laws of a stage: each is a function of a scripted run, which raises an ``AssertionError`` where it is broken."""
+"""The laws of a stage: functions of a scripted run that raise an ``AssertionError`` if the law is broken."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from outrider.testing.law import LawError, breaks, require, require_equal
 from outrider.testing.scripted import POOL, STEPS, ScriptedRun, perverse
 from outrider.testing.situations import SITUATIONS, Halved, Situation, always
 
-EPOCH = 11  # problems; a run of 6 steps has two or three epochs
+EPOCH = 11  # problems per epoch; a run of 6 steps has two or three epochs
 
 
 class StageClaims(NamedTuple):
-    """A stage, and what its author says of it.
+    """A stage, and the claims of its author.
 
     Attributes:
-        make: makes a new one.
-        budget: the rollouts that it asks for in a step, from the sizes of the groups that it finds; the most that it
-            may ask for, unless ``exact``. None: no limit is checked.
-        first: it samples problems that have no rollouts. Any other stage finds groups that have some.
-        exact: it asks for no fewer than ``budget`` either.
-        single: it leaves out single rollouts, for reasons of their own.
+        make: creates a new stage.
+        budget: maximum rollouts that it requests in a step (with ``exact`` the number), from the sizes of the groups
+            before it. None: no limit is checked.
+        first: it samples for problems without rollouts. Other stages start from groups with rollouts.
+        exact: it requests exactly ``budget``.
+        single: it drops single rollouts, each with its own reason.
     """
 
     make: Callable[[], Stage]
@@ -41,15 +41,15 @@ class StageClaims(NamedTuple):
 
 
 class Life:
-    """A run of a stage in a situation, which every law looks at.
+    """A run of a stage in a situation, which all laws use.
 
     Args:
-        known: rollouts that other stages have drawn in the same situation, to save time.
+        known: cache of rollouts of other stages in the same situation.
 
     Attributes:
-        states: the explorer's state after 0, 1, … steps.
-        groups: those of each step.
-        metrics: those of each step.
+        states: explorer states after 0, 1, … steps.
+        groups: groups of each step.
+        metrics: metrics of each step.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Life:
             self.states.append(self.state(self.run))
 
     def begin(self, situation: Situation | None = None, **rest: Any) -> ScriptedRun:
-        """A new run of a new stage; of another situation where one is given."""
+        """A new run of a new stage, optionally in another situation."""
         around = self.situation if situation is None else situation
         stages = [self.claims.make()] if self.claims.first else [around.before(), self.claims.make()]
         known = self._known if situation is None else {}
@@ -76,7 +76,7 @@ class Life:
         return run
 
     def again(self, after: int = 0, situation: Situation | None = None, **rest: Any) -> ScriptedRun:
-        """Another run of a new stage, killed and resumed after so many steps."""
+        """Another run of a new stage, killed and resumed after ``after`` steps."""
         run = self.begin(situation, step=after, **rest)
         with breaks("resume"):
             run.explorer.load_state_dict(json.loads(self.states[after]))
@@ -92,12 +92,12 @@ class Life:
 
 
 def problem_at(index: int) -> Problem:
-    """The training problem at a place of the stream."""
+    """The training problem at an index of the stream."""
     return POOL[index % EPOCH]
 
 
 def keeps_its_budget(life: Life) -> None:
-    """What is asked for joins the groups, is within the author's budget, and within ``bounds``."""
+    """Requested rollouts join the groups, and their number is within the author's budget and ``bounds``."""
     claims, dropping = life.claims, life.situation.before is Halved
     for step, (groups, plan) in enumerate(zip(life.groups, life.run.plans, strict=True), 1):
         asked = sum(d[1] for d in plan)
@@ -106,7 +106,7 @@ def keeps_its_budget(life: Life) -> None:
         found = [sum(r.stage != life.run.name for r in g.rollouts) for g in groups]
         sizes = [0] * life.situation.problems if claims.first else [n for n in found if n]
         if not claims.first:
-            most = None if dropping else sum(found)  # what the bounds say behind a stage that drops
+            most = None if dropping else sum(found)  # there is no upper bound after a stage that drops
             known = Bounds(sum(found), most, (min(found, default=0), max(found, default=0)))
             check_bounds(bounds_of(life.run.stage, known, life.situation.problems), sum(found) + asked)
         if claims.budget is not None:
@@ -117,14 +117,14 @@ def keeps_its_budget(life: Life) -> None:
 
 
 def check_bounds(bounds: Bounds, rollouts: int) -> None:
-    """The rollouts of a step lie within the bounds that were said before."""
+    """Require that the rollouts of a step lie within its bounds."""
     most = "no limit" if bounds.most is None else bounds.most
     within = bounds.fewest <= rollouts and (bounds.most is None or rollouts <= bounds.most)
     require(within, f"a step has {rollouts} rollouts, but `bounds` says {bounds.fewest} to {most}")
 
 
 def ignores_the_order_of_problems(life: Life) -> None:
-    """From the state before every step, a batch in another order: every problem gets what it got."""
+    """Each problem gets the same requests if the batch has another order, from the state before every step."""
     n = life.situation.problems
     for step in range(STEPS):
         start = json.loads(life.states[step])["stream"]["position"]
@@ -133,12 +133,12 @@ def ignores_the_order_of_problems(life: Life) -> None:
         run = life.again(step, train=lambda i, places=places: problem_at(places.get(i, i)))
         groups = run.next()
         found, expected = fates(groups, run.plans[-1]), fates(life.groups[step], life.run.plans[step])
-        found = {name: found[name] for name in expected if name in found} | found  # in one order, to be compared
+        found = {name: found[name] for name in expected if name in found} | found  # in the same order, for comparison
         require_equal(found, expected, f"step {step + 1}, problems in another order: requests and reasons")
 
 
 def gives_nothing_to_what_is_excluded(life: Life) -> None:
-    """No rollout for a problem that an earlier stage has excluded from the step: it would teach nothing."""
+    """No rollouts for problems that an earlier stage has dropped, since they would not be trained on."""
     before = type(life.situation.before()).__name__.lower()
     for step, groups in enumerate(() if life.claims.first else life.groups, 1):
         for group in groups:
@@ -152,7 +152,7 @@ def gives_nothing_to_what_is_excluded(life: Life) -> None:
 
 
 def resumes(life: Life) -> None:
-    """Killed between steps, the run goes on as if it had not been."""
+    """A run that is killed between steps resumes with identical results."""
     for after in (STEPS // 2, STEPS - 1):
         run, killed = life.again(after), f"killed and resumed after step {after}: "
         for step, metrics in enumerate(life.metrics[after:], after + 1):
@@ -165,15 +165,15 @@ def resumes(life: Life) -> None:
 
 
 def keeps_plain_state(life: Life) -> None:
-    """The state is JSON data, and reads back as the same."""
+    """The state is JSON data, and is equal after a round trip."""
     state = life.run.stage.state_dict()
     require_equal(json.loads(json.dumps(state)), state, "the state that was written and read back")
 
 
 def follows_success_and_not_reward(life: Life) -> None:
-    """Success is the verdict: nor do rewards that say the opposite change what a second run does.
+    """Success is the verdict: contradicting rewards do not change the decisions of a second run.
 
-    Where a second run with the same rewards differs too, the broken law is determinism.
+    If a second run with the same rewards differs too, the broken law is determinism.
     """
     try:
         _require_same(life, perverse)
@@ -193,7 +193,7 @@ def _require_same(life: Life, *reward: Callable[[bool, int], float]) -> None:
 
 
 def plans_ahead_if_it_says_so(life: Life) -> None:
-    """From the state before every step, one in which all comes otherwise asks for the same and leaves nothing out."""
+    """From the state before every step, other outcomes lead to the same requests, and nothing is dropped."""
     own = f"{type(life.run.stage).__name__.lower()}: "
     for step in range(STEPS) if isinstance(life.run.stage, PlansAhead) else ():
         for end in (Outcome.CORRECT, Outcome.INCORRECT, Outcome.TIMEOUT):
@@ -220,7 +220,7 @@ def gives_reasons(life: Life) -> None:
 
 
 def names_its_metrics(life: Life) -> None:
-    """The same names in every step, those of an empty one too, and numbers."""
+    """Metrics have the same names in every step, also in an empty one, and are floats."""
     nothing = life.begin(SITUATIONS["empty batch"])
     nothing.next()
     for step, metrics in enumerate((*life.metrics, nothing.metrics), 1):
@@ -241,12 +241,12 @@ STAGE_LAWS: dict[str, Callable[[Life], None]] = {
     "reasons": gives_reasons,
     "metrics": names_its_metrics,
 }
-"""What every stage keeps, in every situation. A stage that draws at random breaks most of them: what that is called
-comes first."""
+"""The laws of every stage, in every situation. An unseeded random stage breaks most of them, so determinism comes
+first."""
 
 
 def stage_checks(claims: StageClaims) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Each law by its name, with a function that checks the law in every situation."""
+    """Each law with a function that checks it in every situation."""
     lives: dict[str, Life] = {}
     component = type(claims.make()).__name__
     yield "requests", partial(_begin, claims, lives, component)
@@ -267,11 +267,11 @@ def _check_everywhere(rule: Callable[[Life], None], law: str, lives: dict[str, L
 
 
 def excluded(steps: Sequence[Sequence[Group]]) -> list[list[tuple[str, list[str]]]]:
-    """Why each rollout of each group is not trained on."""
+    """The reason why each rollout of each group is not trained on."""
     return [[(g.id, [r.unused for r in g.rollouts]) for g in groups] for groups in steps]
 
 
 def fates(groups: Sequence[Group], plan: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
-    """What a step decided for each problem, in no order: what was asked for it, and what was dropped."""
+    """The decisions of a step by problem: requests, and dropped rollouts."""
     asked = {g.problem.id: [d for d in plan if d[0] == g.problem.id] for g in groups}
     return {g.problem.id: (asked[g.problem.id], [r.unused for r in g.rollouts]) for g in groups}

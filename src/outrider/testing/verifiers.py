@@ -1,4 +1,4 @@
-"""The laws of a verifier: which verdict a response has to get, and what a verdict may not depend on."""
+"""The laws of a verifier: required verdicts, and inputs on which a verdict must not depend."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from outrider.texts import MARKS
 from outrider.verify.verifier import Verifier
 
 VerifierExample = tuple[Mapping[str, Any], Sequence[str], Sequence[str]]
-"""The fields of a row, right responses, and wrong responses."""
+"""The fields of a row, correct responses, and incorrect responses."""
 
 
 class VerifierRow(NamedTuple):
     """A verifier with a row of a table.
 
     Attributes:
-        right: responses that are correct.
-        wrong: responses that are not.
+        right: correct responses.
+        wrong: incorrect responses.
         answer: the name of the field with the gold answer.
         prompt: the name of the field with the question; the row may lack it.
     """
@@ -36,16 +36,16 @@ class VerifierRow(NamedTuple):
 
     @property
     def problem(self) -> Problem:
-        """The problem of the row, as a task makes it."""
+        """The problem of the row, as a task creates it."""
         return Problem("row", str(self.fields.get(self.prompt, "")), self.verifier.reference(self.fields, self.answer))
 
     @property
     def marks(self) -> Mapping[str, str]:
-        """The marks of reasoning, opening to closing."""
+        """The tags of reasoning, opening to closing."""
         return MARKS if self.verifier.thinking is None else self.verifier.thinking
 
     def require(self, text: str, success: bool, finished: bool = True) -> None:
-        """The response is accepted as correct, or rejected."""
+        """Require that the response is accepted, or rejected."""
         verdict = self.verifier.verify(self.problem, text, finished)
         expected = "'correct'" if success else "another outcome than 'correct'"
         cut = "" if finished else ", truncated,"
@@ -54,7 +54,7 @@ class VerifierRow(NamedTuple):
 
 
 def makes_a_plain_reference(row: VerifierRow) -> None:
-    """The reference is JSON data, the same each time, and the row stays as it is."""
+    """The reference is JSON data, the same each time, and the row does not change."""
     before = deepcopy(dict(row.fields))
     reference = row.verifier.reference(row.fields, row.answer)
     require_equal(json.loads(json.dumps(reference)), reference, "the reference that was written and read back")
@@ -63,7 +63,7 @@ def makes_a_plain_reference(row: VerifierRow) -> None:
 
 
 def accepts_right_responses(row: VerifierRow) -> None:
-    """A right response is correct, also behind reasoning that is closed and holds a wrong one."""
+    """A correct response is accepted, also after closed reasoning that contains an incorrect one."""
     for text in row.right:
         row.require(text, True)
         for opening, closing in row.marks.items():
@@ -71,27 +71,27 @@ def accepts_right_responses(row: VerifierRow) -> None:
 
 
 def rejects_wrong_responses(row: VerifierRow) -> None:
-    """A wrong response is not correct."""
+    """An incorrect response is rejected."""
     for text in row.wrong:
         row.require(text, False)
 
 
 def rejects_nothing(row: VerifierRow) -> None:
-    """An empty response is not correct, whether it is finished or truncated."""
+    """An empty response is rejected, finished or truncated."""
     for text in ("", " ", "\n\n"):
         for finished in (True, False):
             row.require(text, False, finished)
 
 
 def rejects_unclosed_reasoning(row: VerifierRow) -> None:
-    """A right response within reasoning that is never closed is no answer."""
+    """A correct response within unclosed reasoning is rejected."""
     for text in row.right:
         for opening in row.marks:
             row.require(f"{opening}\n{text}", False)
 
 
 def is_deterministic(row: VerifierRow) -> None:
-    """The same response gets the same verdict: after others, and from a copy of the verifier."""
+    """A response always gets the same verdict: also after other responses, and from a copy of the verifier."""
     texts = [*row.right, *row.wrong, ""]
     first = [_outcome(row.verifier, row.problem, text) for text in texts]
     copied = row.verifier.model_copy(deep=True)
@@ -102,11 +102,11 @@ def is_deterministic(row: VerifierRow) -> None:
 
 def _outcome(verifier: Verifier, problem: Problem, text: str) -> str:
     verdict = verifier.verify(problem, text, True)
-    return f"{verdict.outcome.value} {verdict.score:g}"  # as text: NaN equals itself
+    return f"{verdict.outcome.value} {verdict.score:g}"  # as text, since NaN differs from itself
 
 
 def accepts_its_own_right_response(row: VerifierRow) -> None:
-    """``right`` makes a response that is correct, or None."""
+    """``right`` returns a correct response, or None."""
     text = row.verifier.right(row.problem)
     if text is not None:
         row.require(text, True)
@@ -115,8 +115,8 @@ def accepts_its_own_right_response(row: VerifierRow) -> None:
 def lets_errors_through(row: VerifierRow) -> None:
     """A failure of the verifier is an exception or the outcome ``error``, never ``incorrect``.
 
-    The response is one whose methods fail. A verifier that never calls one (a regular expression reads the text
-    directly) is not tested.
+    The check uses a response whose methods fail. It does not cover verifiers that never call one (regular expressions
+    read the text directly).
     """
     for text in row.right[:1]:
         trap = _Trap(text)
@@ -138,13 +138,13 @@ VERIFIER_LAWS: dict[str, Callable[[VerifierRow], None]] = {
     "own right response": accepts_its_own_right_response,
     "errors": lets_errors_through,
 }
-"""What every verifier keeps."""
+"""The laws of every verifier."""
 
 
 def verifier_checks(
     verifier: Verifier, rows: Sequence[VerifierExample], answer: str = "answer", prompt: str = "problem"
 ) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Each law by its name, with a function that checks the law on every row."""
+    """Each law with a function that checks it on every row."""
     with breaks("prepare", component=type(verifier).__name__):
         verifier.prepare()
     for law, rule in VERIFIER_LAWS.items():
@@ -158,11 +158,11 @@ def _check_rows(law: str, rule: Callable[[VerifierRow], None], rows: Sequence[Ve
 
 
 class _TrapError(Exception):
-    """What reading a trap raises."""
+    """Raised by the methods of a trap."""
 
 
 class _Trap(str):
-    """A response whose methods fail, and which remembers that one was called."""
+    """A response whose methods fail, and which records that one was called."""
 
     touched = False
 

@@ -1,4 +1,4 @@
-"""Selectors: at which cuts of which rollouts to branch. One file per signal."""
+"""Selectors: which cuts of which rollouts to branch. One file per signal."""
 
 from outrider.explore.select.attention import Attention
 from outrider.explore.select.base import Pivot, PivotOutcome, Selector, Source

@@ -1,4 +1,4 @@
-"""Pivots before the steps that later steps look back to."""
+"""Pivots before the steps that later steps attend to most (AttnRL)."""
 
 from __future__ import annotations
 
@@ -13,20 +13,19 @@ from outrider.needs import Needs
 
 
 class Attention(Selector):
-    r"""The cuts before steps of high forward-looking influence, in the order of the response.
+    r"""Picks the cuts before steps of high forward-looking influence, in the order of the response.
 
     .. math:: F_i = \max_h \sum_{j \ge i + \Delta} a_{h,ji}
 
-    with ``a_{h,ji}`` the mean attention that head h of any layer pays from the tokens of step j to those of step i,
-    and steps as the segmenter cuts them. The first step, and steps that no branch may start at, count as 0. Taken are
-    steps at or above the ``quantile`` of all F (if that is 0, at or above the least positive F), from the front,
-    ``distance`` tokens from the start and from one another; if these are too few, the earliest other cuts.
+    with ``a_{h,ji}`` the mean attention that head h of any layer pays from the tokens of step j to those of step i, and
+    steps as the segmenter cuts them. The first step, and steps at which no branch may start, have F = 0. Pivots are
+    steps at or above the ``quantile`` of all F (if that is 0, the smallest positive F), from the front, at least
+    ``distance`` tokens from the start and from each other. If these are too few, the earliest other cuts are added.
 
-    Needs one forward pass per rollout that has a candidate; none otherwise. Degenerate cases: with at most ``ahead``
-    steps every F is 0, and all steps are taken alike. Fewer cuts than pivots are all taken, where the released code
-    repeats some.
+    Each rollout with a candidate needs one forward pass. Degenerate cases: with at most ``ahead`` steps every F is 0,
+    and all steps rank equal. Fewer cuts than pivots are all taken; the released code repeats some.
 
-    Source: AttnRL (``attnrl_core_algos.py``, ``modeling_qwen2.py``). Distance is between cuts, where the released code
+    Source: AttnRL (``attnrl_core_algos.py``, ``modeling_qwen2.py``). Distance is between cuts; the released code
     measures from the end of the earlier step.
     """
 
@@ -55,7 +54,7 @@ class Attention(Selector):
         return [Pivot(chain.rollout, at) for at in chosen]
 
     def influence(self, attention_HSS: NDArray[np.float64]) -> NDArray[np.float64]:
-        """F of every step, float64 ``[S]``, from mean attention ``[H, S, S]``, row queries column.
+        """F of every step, float64 ``[S]``, from mean attention ``[H, S, S]`` (rows attend to columns).
 
         >>> attention = np.zeros((2, 3, 3))
         >>> attention[0, 1:, 0], attention[1, 2, 0] = 0.2, 0.3

@@ -1,4 +1,4 @@
-"""The contract of a selector: at which cuts of which rollouts to branch."""
+"""The contract of a selector, which picks the cuts to branch."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from outrider.record import Rollout
 
 
 class Pivot(NamedTuple):
-    """A place to branch from: after ``rollout.response_ids[:at]``. At 0 it is the prompt, so a new rollout."""
+    """A branch point, after ``rollout.response_ids[:at]``; at 0 it is the end of the prompt, so branches are new
+    roots."""
 
     rollout: Rollout
     at: int
 
 
 class PivotOutcome(NamedTuple):
-    """What the branches of one pivot came to.
+    """The outcome of the branches of one pivot.
 
     Attributes:
         ratio: relative depth of the pivot, ``at / T`` with T the response tokens of the rollout that was branched.
         success: whether any branch succeeded.
-        failed: whether the rollout that was branched had failed, so that a success is a recovery.
+        failed: whether the branched rollout had failed, so that a success is a recovery.
     """
 
     ratio: float
@@ -36,15 +37,15 @@ class PivotOutcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """What pivots are chosen from in one go.
+    """The rollouts from which one call of ``select`` picks pivots.
 
     Attributes:
-        chains: one rollout, those of one tree, or those of one problem, by the selector's ``over``; in member order.
-        members: rollouts that their problem has so far, those that may not be branched too.
-        round: of the stage, from 0.
-        branches: how many rollouts every pivot gets.
-        seed: made of the run, the source and the round: the only randomness that a selector uses.
-        engine: for attention.
+        chains: one rollout, the rollouts of one tree, or of one problem, by the selector's ``over``; in member order.
+        members: number of rollouts of the problem so far, including those that may not be branched.
+        round: round of the stage, from 0.
+        branches: rollouts per pivot.
+        seed: derived from the run, the source and the round; the only randomness that a selector uses.
+        engine: the policy, for attention.
     """
 
     chains: Sequence[SegmentedRollout]
@@ -57,20 +58,20 @@ class Source:
 
 @runtime_checkable
 class FillingSelector(Protocol):
-    """A selector that fills every problem up to a number of rollouts, whatever ``pivots`` says."""
+    """A selector that fills every problem up to a number of rollouts, independent of ``pivots``."""
 
     @property
     def fills(self) -> int: ...
 
 
 class Selector(Options):
-    """One rule for choosing pivots. Fields are the recipe's options; state lives in ``PrivateAttr``."""
+    """A rule for picking pivots. Fields are the recipe's options; state is in ``PrivateAttr``."""
 
     over: ClassVar[Literal["rollout", "tree", "problem"]] = "rollout"
-    """What a source is: each rollout by itself, a root with all that grew from it, or all rollouts of a problem."""
+    """The unit of a source: a single rollout, a root with its whole tree, or all rollouts of a problem."""
 
     requires: ClassVar[Needs] = NOTHING
-    """What it needs that not every engine gives."""
+    """Optional engine features that the selector needs."""
 
     @property
     def plants(self) -> bool:
@@ -78,11 +79,11 @@ class Selector(Options):
         return False
 
     def select(self, source: Source, pivots: int) -> list[Pivot]:
-        """At most ``pivots`` pivots; a pivot that is given twice gets twice the branches."""
+        """Pick at most ``pivots`` pivots; a pivot that occurs twice gets twice the branches."""
         raise NotImplementedError
 
     def observe(self, outcomes: Sequence[PivotOutcome]) -> dict[str, float]:
-        """Learn from the pivots of a finished step, and give its numbers.
+        """Learn from the pivots of a finished step, and return the selector's metrics.
 
         The order of the pivots does not depend on that of the problems.
         """

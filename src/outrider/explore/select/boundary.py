@@ -1,4 +1,4 @@
-"""Every path divides at every boundary, up to a depth and a width."""
+"""Every path branches at every boundary, up to a depth and a width (TreePO)."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from outrider.record import identity_seed, uniforms
 
 
 class Boundary(Selector):
-    """In round ``d`` all paths of a problem that reach their ``d``-th cut divide there, in seeded order, until the
-    problem has ``width`` rollouts; what is left when none reaches it is spent at cuts drawn at random.
+    """In round ``d`` all paths of a problem that reach their ``d``-th cut branch there, in seeded order, until the
+    problem has ``width`` rollouts. Once no path reaches the ``d``-th cut, the rest is spent at random cuts.
 
     TreePO's sampling (arXiv 2508.17445; ``vllm_rollout_tree.py``): segments of 512 tokens, depth 14, width 16, every
-    active path in two, so ``branches: 1``, and ``rounds`` above ``depth``. There paths divide as they are written; a
-    continuation depends on its prefix alone, so dividing a finished path at the same cut draws from the same
-    distribution, and pays for no token twice. The random cuts are its fallback: a finished path, then a cut of it or
-    the prompt, both uniform. Not implemented: stopping paths early, and widths by probability.
+    active path in two, so ``branches: 1``, and ``rounds`` above ``depth``. There paths branch during generation. A
+    continuation depends only on its prefix, so branching a finished path at the same cut samples from the same
+    distribution, and no token is generated twice. The random cuts are TreePO's fallback: a finished path, then a cut of
+    it or the prompt, both uniform. Not implemented: stopping paths early, and widths by probability.
 
-    Degenerate cases: a problem of ``width`` or more rollouts gets none; a width that ``branches`` do not fill evenly
-    stays short by the remainder, and so does one with too few ``rounds`` for the random cuts; the metric ``short`` of
-    the stage counts it. ``pivots`` limits how many paths of a problem divide in one round.
+    Degenerate cases: a problem with ``width`` or more rollouts gets none. A problem stays short of ``width`` if
+    ``branches`` does not divide the difference, or if there are too few ``rounds`` for the random cuts; the stage's
+    metric ``short`` counts these. ``pivots`` limits how many paths of a problem branch in one round.
     """
 
     over: ClassVar[Literal["rollout", "tree", "problem"]] = "problem"

@@ -1,4 +1,4 @@
-"""Pivots before the most uncertain tokens of a tree."""
+"""Pivots before the tokens of a tree with the highest uncertainty (TreeRL)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from outrider.record import Rollout
 
 
 class Surprisal(Selector):
-    r"""The cuts of a tree before the tokens of highest surprisal, ``-log p`` of the token that was sampled.
+    r"""Picks the cuts of a tree before the tokens of highest surprisal, ``-log p`` of the sampled token.
 
     With ``chunk: {tokens: 1}`` every token is a cut: TreeRL's choice (arXiv 2506.11902; its code calls this entropy),
-    per tree over all its rollouts, continued from just before the token. A side branch's first token is none of its
-    cuts, being its parent's; nor are tokens behind an answer mark (TreeRL: "answer", "conclusion").
+    per tree over all its rollouts, continued from just before the token. A branch's first token is not one of its cuts,
+    since that cut is its parent's. Neither are tokens after an answer mark (TreeRL: "answer", "conclusion").
 
-    Ties go to the earlier member, then the earlier token. Deviations from the released code, all of which concern
-    degenerate cases: the first token of a root is no cut (nothing would be kept); with fewer cuts than pivots there
-    are fewer pivots, where it repeats some; and a cut is branched once, where its later rounds may choose it again.
-    Surprisal is under the distribution that was sampled from, temperature applied.
+    Ties go to the earlier member, then the earlier token. The released code differs only in degenerate cases. Here the
+    first token of a root is not a cut (its prefix would be empty). With fewer cuts than pivots there are fewer pivots;
+    the released code repeats some. A cut is branched once; there, later rounds may pick it again. Surprisal is under
+    the sampling distribution, with temperature applied.
     """
 
     over: ClassVar[Literal["rollout", "tree", "problem"]] = "tree"
@@ -38,12 +38,12 @@ class Surprisal(Selector):
             own_T = self.signal(chain.rollout) if chain.candidates else np.zeros(0, np.float32)
             first = chain.rollout.branch_at
             scored += [(float(own_T[at - first]), Pivot(chain.rollout, at)) for at in chain.candidates]
-        scored.sort(key=lambda cut: -cut[0])  # stable, so ties keep their order
+        scored.sort(key=lambda cut: -cut[0])  # a stable sort: ties keep their order
         return [pivot for _, pivot in scored[:pivots]]
 
 
 class Entropy(Surprisal):
-    """The cuts of a tree before the tokens of highest entropy: the same, with the uncertainty before sampling.
+    """Picks the cuts of a tree before the tokens of highest entropy; otherwise as ``surprisal``.
 
     Raises:
         UserError: the sampler records no entropies.
@@ -54,6 +54,6 @@ class Entropy(Surprisal):
     def signal(self, rollout: Rollout) -> NDArray[np.float32]:
         if rollout.entropies_T is None:
             raise UserError(
-                "select.entropy needs the entropy of every token, and this sampler records none; use surprisal"
+                "select.entropy needs the entropy of every token, but this sampler records none: use surprisal"
             )
         return rollout.entropies_T

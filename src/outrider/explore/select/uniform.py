@@ -1,4 +1,4 @@
-"""Pivots anywhere, all alike; and the plain prompt."""
+"""Pivots drawn uniformly, and the plain prompt as pivot."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from outrider.record import uniforms
 class UniformCut(Selector):
     """Draws cuts of a tree uniformly, with replacement, its prompt among them.
 
-    Tree-GRPO (arXiv 2509.21240; ``generation_ts.py``): per tree, nodes are drawn from the root and all that are no
-    leaves, one new chain each; here with turns as segments and ``branches: 1``. A chain from the prompt continues
-    nothing, so it stands in the group as a tree of its own, where the released code counts it to the tree that drew it.
+    Tree-GRPO (arXiv 2509.21240; ``generation_ts.py``): per tree, nodes are drawn from the root and all non-leaf nodes,
+    one new chain each; here with turns as segments and ``branches: 1``. A chain from the prompt has no parent, so it is
+    a separate tree of the group; the released code adds it to the tree that drew it.
 
-    Degenerate cases: a tree without a cut gives its prompt, or without ``include_root`` nothing.
+    Degenerate cases: a tree without a cut gives its prompt, or nothing without ``include_root``.
     """
 
     over: ClassVar[Literal["rollout", "tree", "problem"]] = "tree"
@@ -38,11 +38,11 @@ class UniformCut(Selector):
 
 
 class Root(Selector):
-    """The prompt itself: as many new rollouts as branching would have cost, in the branch's stream.
+    """Picks the prompt: as many new rollouts as branching would sample, in the branch stream.
 
-    The utility of DEEP-GRPO as gamma goes to minus infinity (its appendix C.1, "Root Only"): the control for depth.
-    New rollouts have no parent, so those of all failed chains of a problem are siblings of one another: a baseline of
-    more members than a pivot's branches have.
+    This is the utility of DEEP-GRPO as gamma goes to minus infinity (its appendix C.1, "Root Only"): the ablation of
+    depth. New rollouts have no parent, so those of all failed chains of a problem are siblings of each other. Their
+    baseline has more members than that of a pivot's branches.
     """
 
     @property

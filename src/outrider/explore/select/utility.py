@@ -1,4 +1,4 @@
-"""Pivots by utility: deep, and still recoverable."""
+"""Pivots by utility (DEEP-GRPO): late, but still recoverable."""
 
 from __future__ import annotations
 
@@ -19,23 +19,22 @@ class Utility(Selector):
 
     .. math:: Q(t) \propto W(t) \, R(t), \qquad W(t) = r_t^\gamma, \quad R(t) = \sigma(w r_t + b), \quad r_t = t / T
 
-    with ``t`` tokens kept of ``T``; R is learned from the outcomes of earlier steps (:class:`Recoverability`) and is 1
-    until enough is known. The draw is the Gumbel-top-k of log Q: one number per token position and rollout.
+    with ``t`` of ``T`` tokens kept. R is learned from the outcomes of earlier steps (:class:`Recoverability`) and is 1
+    until there are enough. The draw is the Gumbel-top-k of log Q: one random number per token position and rollout.
 
-    ``include_root`` adds the prompt, ``t = 0``, to the cuts, and counts it as one more segment in W alone:
-    ``W(t) = ((t + s) / (T + s))^gamma`` with ``s`` the first segment's length, which for equal chunks is the released
-    code's ``(i + 1) / (segments + 1)``. A new rollout from the prompt does not train R; its siblings are as those of
-    ``root``.
+    ``include_root`` adds the prompt, ``t = 0``, to the cuts, and counts it as one more segment in W alone: ``W(t) = ((t
+    + s) / (T + s))^gamma`` with ``s`` the first segment's length, which for equal chunks is the released code's ``(i +
+    1) / (segments + 1)``. A new rollout from the prompt does not train R; its siblings are those of selector ``root``.
 
-    R learns from the pivots in failed rollouts alone, those of other branching stages too: it is the chance of a
-    recovery, and where ``which`` admits successful rollouts, their branches recover nothing.
+    R learns only from pivots in failed rollouts, including those of other branching stages. It is the probability of a
+    recovery, and branches of successful rollouts (admitted by ``which``) are not recoveries.
 
-    Degenerate cases: a rollout without a candidate gives no pivot (with ``include_root``: the prompt). Fewer
-    candidates than pivots are all taken. gamma = 0 is recoverability alone.
+    Degenerate cases: a rollout without a candidate gives no pivot (with ``include_root``: the prompt). Fewer candidates
+    than pivots are all taken. gamma = 0 uses recoverability only.
 
     Source: DEEP-GRPO (arXiv 2602.14169) Eqs. 1 to 3. The paper counts t and T in segments, which for chunks is the same
-    up to the shorter last one; here they count tokens, so that R means the same whatever the segmenter. gamma 2 as in
-    the paper (the released class defaults to 0.1, its configuration to 2).
+    up to the shorter last one; here they count tokens, so that R does not depend on the segmenter. gamma 2 as in the
+    paper (the released class defaults to 0.1, its configuration to 2).
     """
 
     gamma: float = Field(2.0, ge=0, le=1000, description="gamma, preference for late pivots")
@@ -44,7 +43,7 @@ class Utility(Selector):
     _recover: Recoverability = PrivateAttr()
 
     def model_post_init(self, context: Any, /) -> None:
-        """The estimator is as long-lived as the selector."""
+        """Create the estimator, which lives as long as the selector."""
         self._recover = Recoverability(self.memory)
 
     @property
@@ -64,7 +63,7 @@ class Utility(Selector):
         return [Pivot(chain.rollout, cuts[i]) for i in np.argsort(-keys_C, kind="stable")[:pivots]]
 
     def observe(self, outcomes: Sequence[PivotOutcome]) -> dict[str, float]:
-        """What recoverability knows: outcomes, and its fit, NaN while there is none."""
+        """Learn; returns the number of outcomes and the fit of recoverability, NaN before the first fit."""
         failed = [o for o in outcomes if o.failed]
         self._recover.learn([o.ratio for o in failed], [o.success for o in failed])
         w, b = (math.nan if value is None else value for value in (self._recover.w, self._recover.b))
