@@ -17,9 +17,8 @@ _NONE = " does not have a deterministic implementation"
 def deterministic_algorithms(wanted: bool = True) -> Iterator[None]:
     """A context that uses PyTorch's deterministic algorithms if ``wanted``.
 
-    A GPU sums in the order in which its threads arrive, for instance the gradients of attention's keys and values, so
-    the last bits of a gradient differ between runs. A CPU with the same number of threads always sums in the same
-    order.
+    A GPU sums in the order in which its threads arrive, for instance attention's gradients, so the last bits of a
+    gradient differ between runs. A CPU with the same number of threads always sums in the same order.
 
     >>> with deterministic_algorithms():
     ...     torch.zeros(2).put_(torch.tensor([0, 0]), torch.ones(2))
