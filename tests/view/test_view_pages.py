@@ -198,8 +198,8 @@ def test_a_problem_that_was_solved_early_and_lost_later_comes_first(tmp_path: Pa
     )
     assert problem_history(run, "never").story == "Training sampled it in 2 steps and never solved it."
     assert problem_history(run, "won").story == (
-        "It was not trained on. Evaluations solved it 0 of 8 times (0.0 %) at step 0 and 8 of 8 times (100.0 %) at "
-        "step 9."
+        "Training did not sample it. Evaluations solved it 0 of 8 times (0.0 %) at step 0 and 8 of 8 times (100.0 %) "
+        "at step 9."
     )
 
 
