@@ -220,19 +220,19 @@ def foreign(run: Path) -> dict[str, str]:
     ("words", "sentence"),
     [
         ("tokens {run}x", "{run}x holds no run: it has no config.yaml."),
-        ("tokens {run} --split greedy", "{run} holds no greedy rollouts (known: evaluate, train)"),
-        ("tokens {run} --steps 7", "{run} holds no train rollouts of step 7; the nearest is step 2"),
-        ("tokens {run} --steps 4-9", "{run} holds no train rollouts of steps 4-9; the nearest is step 2"),
+        ("tokens {run} --split greedy", "{run} has no greedy rollouts (known: evaluate, train)"),
+        ("tokens {run} --steps 7", "{run} has no train rollouts of step 7; the nearest step is 2"),
+        ("tokens {run} --steps 4-9", "{run} has no train rollouts of steps 4-9; the nearest step is 2"),
         (
             "tokens {run} --steps 1,b",
-            "analyse tokens: steps: '1,b' is neither last nor all nor numbers and ranges as in",
+            "analyse tokens: steps: '1,b' is not last, all, or numbers and ranges such as",
         ),
         ("tokens {run} --limit 0", "analyse tokens: limit is 0, but should be at least 1"),
         ("tokens {run} --mass 1", "analyse tokens: masses.0 is 1.0, but should be less than 1"),
         ("tokens {run} --model step-2", "{run} holds no checkpoint 'step-2' (there: none)"),
-        ("tokens {run} --model {small}", "and the vocabulary of {small} ends at 11: it was written with another token"),
-        ("tokens {run} --model {reversed}", "and {reversed} reads its tokens as '"),
-        ("shift {run} --after {short}", "tokens, and {short} takes 12"),
+        ("tokens {run} --model {small}", "but the vocabulary of {small} ends at 11: another token"),
+        ("tokens {run} --model {reversed}", "but {reversed} decodes its tokens as '"),
+        ("shift {run} --after {short}", "tokens, but the context of {short} is 12"),
         ("shift {run} --before nowhere/at/all", "model 'nowhere/at/all': no such folder"),
         ("tokens {run} --out {run}", "{run} is not empty (it holds config.yaml); choose another folder with --out"),
         ("intervene {run} --k 0", "analyse intervene: k is 0, but should be at least 1"),
@@ -278,7 +278,7 @@ def test_another_analysis_is_not_mixed_in_and_nothing_is_not_analysed(
     none = replace(rollout, token_ids=rollout.token_ids[:0], logprobs_T=rollout.logprobs_T[:0], entropies_T=None)
     RunFolder(empty).rollouts.write(3, [none])
     assert main(["analyse", "tokens", str(empty)]) == 2
-    assert "nothing is selected: the chosen train rollouts of" in capsys.readouterr().err
+    assert "no token is selected: the chosen train rollouts of" in capsys.readouterr().err
 
 
 def test_a_checkpoint_can_be_analysed(run: Path, tmp_path: Path) -> None:

@@ -152,7 +152,10 @@ def test_a_function_of_this_process_alone_is_called_here() -> None:
     data = {"data": ROWS[:20], "eval_data": ROWS[20:], "prompt": "{problem}"}
     run = outrider.train(model="base:countdown", reward=reward, config=SMALL | {"explore.0.n": 4}, out="a", **data)
     assert len(seen) > 32
-    assert "the reward function can be called in this process alone" in (run.path / "notices.txt").read_text()
+    assert (
+        "the reward function can only be called in this process, without a time limit"
+        in (run.path / "notices.txt").read_text()
+    )
     with pytest.raises(UserError, match=r"train.ranks asks for others"):
         outrider.train(model="base:countdown", reward=reward, config=SMALL | {"train.ranks": 2}, out="b", **data)
     assert not Path("b").exists()

@@ -44,7 +44,7 @@ def test_what_was_observed_is_distinguished_also_before_a_branch() -> None:
     )
     last = replace(rollout(2), parent=branch.id, prefix_text="1+2=4>", text="6")
     output = text_of(rollouts_to_read([parent, branch, last], 5))
-    assert "3 of 3 rollouts; «…» was observed" in output
+    assert "3 of 3 rollouts; «…» is text of the environment" in output
     assert "1+«2=»3 " in output
     assert "1+«2=»4«>»5 " in output
     assert "1+«2=»4«>»6 " in output
@@ -127,10 +127,10 @@ def test_what_cannot_be_shown_is_one_sentence(tmp_path: Path, capsys: pytest.Cap
     run_of(tmp_path / "empty", 0).close()
     for words, sentence in [
         ([tmp_path / "nowhere"], f"{tmp_path / 'nowhere'} holds no run: it has no config.yaml."),
-        ([tmp_path / "empty"], f"{tmp_path / 'empty'} holds no train rollouts (nor any others)"),
+        ([tmp_path / "empty"], f"{tmp_path / 'empty'} has no train rollouts (it has no rollouts)"),
         ([run.path, "--name", "greedy"], f"{run.path} holds no greedy rollouts (known: train)"),
-        ([run.path, "--step", 7], f"{run.path} holds no train rollouts of step 7; the nearest is step 9"),
-        ([run.path, "--step", -3], f"{run.path} holds no train rollouts of step -3; the nearest is step 1"),
+        ([run.path, "--step", 7], f"{run.path} has no train rollouts of step 7; the nearest step is 9"),
+        ([run.path, "--step", -3], f"{run.path} has no train rollouts of step -3; the nearest step is 1"),
         ([run.path, "--n", 0], "--n is 0, but should be at least 1"),
     ]:
         assert main(["show", *map(str, words)]) == 2
@@ -185,8 +185,8 @@ def test_shown_rollouts_are_filtered(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert numbers("--problem", "sum:1", "--verdict", "correct", "--stage", "1-branch") == [1]
     assert numbers("--longest", "--n", "1") == [3]
     for words, says in (
-        (("--verdict", "corect"), "no such rollout has the verdict 'corect' (did you mean 'correct'?)"),
-        (("--problem", "sun:1"), "no rollout is of a problem 'sun:1'; did you mean 'sum:1'?"),
+        (("--verdict", "corect"), "no rollout with the verdict 'corect' (did you mean 'correct'?)"),
+        (("--problem", "sun:1"), "no rollout of problem 'sun:1'; did you mean 'sum:1'?"),
     ):
         assert main(["show", str(run.path), *words]) == 2
         assert says in capsys.readouterr().err

@@ -73,7 +73,7 @@ def test_trls_rewards_are_the_columns_that_give_the_advantages(tmp_path, scale):
     dumps.trl(tmp_path / "run", 1, table, advantage=grouped(ACC, style, scale=scale), **TRL_GROUPS)
     found = read(tmp_path / "run")
     assert found.rollouts["reward"].to_pylist() == [a + b for a, b in zip(ACC, style, strict=True)]
-    assert said(found, "sum of acc, style", "length is not taken for rewards")
+    assert said(found, "sum of acc, style", "length is not used as rewards")
     weighted = grouped([2.5 * a for a in ACC], style, scale=scale)
     dumps.trl(tmp_path / "weighted", 1, table, advantage=weighted, **TRL_GROUPS)
     found = read(tmp_path / "weighted")
@@ -86,12 +86,12 @@ def test_groups_of_trl_that_agree_tell_too_what_is_no_reward(tmp_path):
     """Advantages of 0 where lengths differ; and a prompt that was drawn twice in a row is two groups."""
     length = [float(n) for n in (812, 40, 3, 977, 5, 60, 71, 8)]
     dumps.trl(tmp_path / "agree", 1, {"acc": [1.0] * 8, "length": length}, advantage=[0.0] * 8, **TRL_GROUPS)
-    assert said(read(tmp_path / "agree"), "reward is acc", "length is not taken")
+    assert said(read(tmp_path / "agree"), "reward is acc", "length is not used")
     once = {"prompt": ["a"] * 8 + ["b"] * 4 + ["c"] * 4, "completion": [str(i) for i in range(16)]}
     dumps.trl(
         tmp_path / "twice", 1, {"acc": ACC * 2, "length": length * 2}, advantage=grouped(ACC) + grouped(ACC), **once
     )
-    assert said(read(tmp_path / "twice"), "reward is acc", "length is not taken")
+    assert said(read(tmp_path / "twice"), "reward is acc", "length is not used")
 
 
 def test_trls_trainer_state_names_the_reward_functions(tmp_path):
@@ -108,7 +108,7 @@ def test_trls_trainer_state_names_the_reward_functions(tmp_path):
 def test_trls_completions_of_two_runs_are_refused(tmp_path):
     for run in "ab":
         dumps.trl(tmp_path / run, 1, {"acc": ACC}, **TRL_GROUPS | {"completion": [run] * 8})
-    with pytest.raises(UserError, match=r"step 1 was read from .*, so these are two runs"):
+    with pytest.raises(UserError, match=r"step 1 was already read from .*, so these are two runs"):
         read(tmp_path)
 
 
@@ -159,21 +159,21 @@ def test_a_prompt_that_a_verl_step_drew_twice_is_two_groups_without_uid_too(tmp_
     assert sizes == [[4, 4, 4, 4], [1, 1, 1, 1, 1]]
     assert len({r["problem_id"] for r in table}) == 3
     assert sorted(column(table, "group_id", "member")) == sorted(set(column(table, "group_id", "member")))
-    assert said(found, "2 times a prompt came up again in its step")
+    assert said(found, "2 times a prompt was sampled again in its step")
 
 
 def test_groups_of_verl_that_differ_in_size_are_left_and_said_to_be_unclear(tmp_path):
     found = read(dumps.lines(tmp_path / "1.jsonl", verl_step(1, {"a": 4, "b": 4, "c": 7})))
     assert sorted(Counter(found.rollouts["group_id"].to_pylist()).values()) == [4, 4, 7]
-    assert said(found, "1 prompt has more responses than others", "only uid tells")
+    assert said(found, "1 prompt has more responses than others", "only uid shows")
     told = read(dumps.lines(tmp_path / "1.jsonl", verl_step(1, {"a": 4, "b": 4, "c": 8}, uid="u_0_0")))
-    assert not said(told, "came up again")
+    assert not said(told, "was sampled again")
 
 
 def test_verls_rollouts_of_two_runs_are_refused(tmp_path):
     for run in "ab":
         dumps.lines(tmp_path / run / "1.jsonl", verl_step(1, {"p": 2}))
-    with pytest.raises(UserError, match=r"b/1.jsonl: step 1 was read from .*a/1.jsonl already"):
+    with pytest.raises(UserError, match=r"b/1.jsonl: step 1 was already read from .*a/1.jsonl"):
         read(tmp_path)
 
 
@@ -218,7 +218,7 @@ def test_results_of_vf_eval_of_two_models_are_kept_apart(tmp_path):
     assert Counter(found.rollouts["model"].to_pylist()) == {"one": 2, "two": 2}
     assert set(found.rollouts["level"].to_pylist()) == {None}
     assert len(set(found.rollouts["group_id"].to_pylist())) == 2
-    assert said(found, "2 models are kept apart", "one, two")
+    assert said(found, "2 models are kept separate", "one, two")
 
 
 def test_results_of_vf_eval_of_two_environments_and_runs_are_kept_apart(tmp_path):
@@ -248,7 +248,7 @@ def test_environments_of_evaluations_are_test_sets(tmp_path):
 def test_steps_of_two_runs_of_prime_rl_are_refused(tmp_path):
     for run in "ab":
         dumps.lines(tmp_path / run / "step_2/train_rollouts.jsonl", [dumps.vf_result(0, 1.0)])
-    with pytest.raises(UserError, match=r"step 2 was read from .* already"):
+    with pytest.raises(UserError, match=r"step 2 was already read from "):
         read(tmp_path)
 
 
@@ -411,10 +411,16 @@ def lm_eval_folder(folder: Path, models: str, tasks: str, dates: str = "1") -> P
 @pytest.mark.parametrize(
     ("models", "tasks", "dates", "apart", "words"),
     [
-        ("abc", "x", "1", {(f"org__{m}", None) for m in "abc"}, ["3 models are kept apart: org__a, org__b, org__c."]),
-        ("a", "xy", "1", {(None, "x"), (None, "y")}, ["Samples are of 2 test sets: x, y."]),
-        ("ab", "xy", "1", {(f"org__{m}", t) for m in "ab" for t in "xy"}, ["2 models are kept apart"]),
-        ("a", "x", "12", {(f"2026-0{d}-01T00-00-00.5", None) for d in "12"}, ["2 files of one task are kept apart"]),
+        (
+            "abc",
+            "x",
+            "1",
+            {(f"org__{m}", None) for m in "abc"},
+            ["3 models are kept separate: org__a, org__b, org__c."],
+        ),
+        ("a", "xy", "1", {(None, "x"), (None, "y")}, ["Samples come from 2 test sets: x, y."]),
+        ("ab", "xy", "1", {(f"org__{m}", t) for m in "ab" for t in "xy"}, ["2 models are kept separate"]),
+        ("a", "x", "12", {(f"2026-0{d}-01T00-00-00.5", None) for d in "12"}, ["2 files of one task are kept separate"]),
         ("ab", "x", "12", {(f"org__{m}/2026-0{d}-01T00-00-00.5", None) for m in "ab" for d in "12"}, ["4 models"]),
     ],
 )
@@ -442,7 +448,7 @@ def test_lm_eval_without_a_metric_that_is_success(tmp_path):
     )
     found = read(path)
     assert found.rollouts["outcome"].to_pylist() == [None, None]
-    assert said(found, "None of the metrics", "bleu")
+    assert said(found, "No metric gives success by itself", "bleu")
     assert said(found, "acc other than 0 and 1")
 
 

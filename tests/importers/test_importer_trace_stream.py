@@ -99,15 +99,15 @@ def test_a_chunk_that_is_being_sealed_is_no_second_copy(run: Path) -> None:
     (stream / "00002.jsonl.zst.tmp").write_bytes(b"half")
     found = read(run)
     assert found.rollouts.num_rows == 6
-    assert "3 traces were skipped, as they were read before." in found.notes
+    assert "3 traces were skipped, because they were read before." in found.notes
 
 
 def test_a_chunk_that_is_missing_is_said_first(run: Path) -> None:
     (run / "monitors/file/traces/stream/00000.jsonl.zst").unlink()
     found = read(run)
     assert found.rollouts.num_rows == 3
-    assert found.notes[0].startswith("Read in part: the trace stream lacks the chunks 00000")
-    assert found.notes[1] == "Read in part: the index of the trace stream lists 6 episodes, and 3 were read."
+    assert found.notes[0].startswith("Read in part: chunks 00000")
+    assert found.notes[1] == "Read in part: the index of the trace stream lists 6 episodes, but 3 were read."
     assert found.warnings == found.notes[:2]
     first, second, third, *_ = open_any(run).notices
     assert [first, second] == found.notes[:2]
@@ -123,7 +123,7 @@ def test_a_stream_without_its_annotations_says_first_what_is_not_known(run: Path
 def test_a_sealed_chunk_that_is_truncated_is_one_sentence(run: Path) -> None:
     chunk = run / "monitors/file/traces/stream/00000.jsonl.zst"
     chunk.write_bytes(chunk.read_bytes()[:-40])
-    with pytest.raises(UserError, match=r"00000.jsonl.zst cannot be read to its end"):
+    with pytest.raises(UserError, match=r"00000.jsonl.zst cannot be read completely"):
         read(run)
 
 

@@ -48,7 +48,7 @@ def test_text_that_is_compressed_reads_as_the_text(tmp_path):
         assert [row | {"where": ""} for row in rows(packed)] == [row | {"where": ""} for row in rows(path)], name
         for cut in (12, len(packed.read_bytes()) - 9):
             packed.write_bytes(gzip.compress(data)[:cut])
-            with pytest.raises(UserError, match=r"cannot be read to its end: its compression is damaged or truncated"):
+            with pytest.raises(UserError, match=r"cannot be read completely: its compression is damaged or truncated"):
                 read(packed)
 
 
@@ -60,7 +60,7 @@ def test_what_is_no_dump_is_none_and_reading_it_says_so(tmp_path, content):
     path = tmp_path / "completions_00001.parquet"  # a name tells nothing
     path.write_bytes(content)
     assert detect(path) is None
-    with pytest.raises(UserError, match=r"no dump of a known format|nothing tells its format"):
+    with pytest.raises(UserError, match=r"not a dump of a known format|so its format is unknown"):
         read(path)
 
 
@@ -73,13 +73,13 @@ def test_mistakes_are_one_sentence(tmp_path):
     path = dumps.lines(tmp_path / "a.jsonl", [{"prompt": "p", "solved": True}])
     for options, words in [
         ({"format": "ver"}, "no format 'ver'; did you mean 'verl'"),
-        ({"columns": {"sucess": "solved"}}, "no column 'sucess'; did you mean 'success'"),
+        ({"columns": {"sucess": "solved"}}, "unknown column 'sucess' of a rollout; did you mean 'success'"),
         (
             {"columns": {"problem": "prompt", "success": "solve"}},
             "no record has a field 'solve'; did you mean 'solved'",
         ),
-        ({"columns": {"success": "solved"}}, "name at least the field of its problem"),
-        ({"columns": {"success": "solved > yes"}}, "'yes', which is no number"),
+        ({"columns": {"success": "solved"}}, "name at least the field of the problem"),
+        ({"columns": {"success": "solved > yes"}}, "'yes', which is not a number"),
         ({}, r"its fields are prompt, solved: name those of the problem and of success"),
     ]:
         with pytest.raises(UserError, match=words):
@@ -170,7 +170,7 @@ def test_what_says_nothing_is_never_verified_and_what_is_unclear_is_an_error(tmp
     ]
     for unclear in (0.5, "maybe", 2, ["C"]):
         dumps.lines(path, [{"p": "x", "s": True}, {"p": "x", "s": unclear}])
-        with pytest.raises(UserError, match=rf"a, line 2: s holds {re.escape(repr(unclear))}, .*neither"):
+        with pytest.raises(UserError, match=rf"a, line 2: s is {re.escape(repr(unclear))}, .*neither"):
             read(path, columns=columns)
 
 
@@ -190,12 +190,16 @@ def test_a_last_line_that_is_truncated_is_counted_and_one_before_is_an_error(tmp
     found = read(dumps.lines(tmp_path / "1.jsonl", [good, "", cut], end=""))
     assert found.rollouts.num_rows == 1
     assert said(found, "1 last line was skipped")
-    for broken, reason in [(cut, "no JSON"), ("[1]", "no JSON object"), ("[" * 100_000, "nested too deeply|no JSON")]:
+    for broken, reason in [
+        (cut, "not JSON"),
+        ("[1]", "not a JSON object"),
+        ("[" * 100_000, "nested too deeply|not JSON"),
+    ]:
         path = dumps.lines(tmp_path / "1.jsonl", [good, broken, good])
         with pytest.raises(UserError, match=rf"1.jsonl, line 2: it is ({reason})"):
             read(path)
     (tmp_path / "1.jsonl").write_bytes(json.dumps(good).encode() + b'\n{"input": "\xff"}\n' + json.dumps(good).encode())
-    with pytest.raises(UserError, match="line 2: it is no UTF-8"):
+    with pytest.raises(UserError, match="line 2: it is not UTF-8"):
         read(tmp_path)
 
 
@@ -230,14 +234,14 @@ def test_a_number_that_is_none_names_file_line_and_value(tmp_path, key, value):
 
 def test_a_negative_count_is_none(tmp_path):
     path = dumps.lines(tmp_path / "a.jsonl", [{"q": "p", "n": 5}, {"q": "p", "n": -5}])
-    with pytest.raises(UserError, match=r"a.jsonl, line 2: tokens is -5, which is no whole number"):
+    with pytest.raises(UserError, match=r"a.jsonl, line 2: tokens is -5, which is not an integer in range"):
         read(path, columns={"problem": "q", "tokens": "n"})
 
 
 def test_rollouts_that_name_no_step_are_counted(tmp_path):
     good = dumps.verl(1, "p", "o", 1.0)
     found = read(dumps.lines(tmp_path / "1.jsonl", [good, good | {"step": None}, good | {"step": None}]))
-    assert dumps.said(found, "2 rollouts name no step and are taken for step 0")
+    assert dumps.said(found, "2 rollouts have no step and are read as step 0")
     assert found.rollouts["step"].to_pylist() == [1, 0, 0]
 
 
@@ -280,7 +284,7 @@ def test_a_response_that_is_none_is_refused_by_its_name(tmp_path, value, named):
     path = dumps.lines(tmp_path / "1.jsonl", [good, good | {"output": value}])
     columns = {"problem": "input", "text": "output"} if named else None
     with pytest.raises(
-        UserError, match=r"1.jsonl, line 2: (output|the response) is .*(one row for each|neither a text)"
+        UserError, match=r"1.jsonl, line 2: (output|the response) is .*(one row per response|neither text)"
     ):
         read(path, columns=columns, format="columns" if named else None)
 
@@ -389,7 +393,7 @@ def test_rules_compare_numbers_and_words():
         "incorrect",
     ]
     assert SuccessRule.parse("v != 0").outcome("0.0", "here") == "incorrect"
-    with pytest.raises(UserError, match="here: r holds 'x', which cannot be compared"):
+    with pytest.raises(UserError, match="here: r is 'x', which cannot be compared"):
         SuccessRule.parse("r >= 1").outcome("x", "here")
 
 

@@ -122,7 +122,7 @@ def test_an_evaluation_by_greedy_decoding_alone_has_its_table(tmp_path):
     ("column", "sentence"),
     [
         ("problem", "--column problem: name a column and a field"),
-        ("problm=q", "a rollout has no column 'problm'"),
+        ("problm=q", "unknown column 'problm' of a rollout"),
         ("problem=qq", "no record has a field 'qq'"),
     ],
 )

@@ -43,8 +43,11 @@ def test_verdicts_are_the_tasks_own_and_counts_add_up(task, tmp_path):
     assert tallies == {"p1": (3, 2), "p2": (1, 0)}
     assert found.evaluation.overall.pass_at[1].value == pytest.approx(pass_at_k([3, 1], [2, 0], 1).mean())
     told = " ".join(found.notes)
-    assert "1 of 5 responses are to no problem of the task" in told
-    assert "Of 4 verdicts in the file 2 agree; 2 were correct there and are not here, 0 the other way round" in told
+    assert "1 of 5 responses belong to no problem of the task" in told
+    assert (
+        "Of 4 verdicts in the file, 2 agree with the verifier here; 2 are correct only in the file, 0 only here."
+        in told
+    )
     assert "2 of 4 problems have no response" in told
 
 
@@ -69,10 +72,10 @@ def test_a_response_that_is_not_in_the_file_is_no_failure(task, tmp_path):
     [tally] = found.evaluation.tallies
     assert (tally.scorable, tally.successes, tally.errors) == (2, 2, 2)
     assert found.rollouts["outcome"].to_pylist() == ["correct", "error", "error", "correct"]
-    assert "2 of 4 responses are not in the file (null): not verified, and counted as errors." in found.notes
+    assert "2 of 4 responses are null in the file: not verified, and counted as errors." in found.notes
     rows = [{"question": "What is 1 and 1?", "response": r} for r in ("2", "", " ")]  # as CSV writes what is missing
     found = score(open_any(dump(tmp_path / "gen.jsonl", rows), COLUMNS), task, task.heldout(99))
-    assert "2 of 3 responses are empty texts, and are verified as such." in found.notes
+    assert "2 of 3 responses are empty texts and are verified as empty." in found.notes
 
 
 @pytest.mark.parametrize(
@@ -81,7 +84,7 @@ def test_a_response_that_is_not_in_the_file_is_no_failure(task, tmp_path):
 def test_a_file_without_any_response_is_refused(task, tmp_path, rows):
     columns = {"prompt": "question"} | ({"text": "response"} if "response" in rows[0] else {})
     run = open_any(dump(tmp_path / "gen.jsonl", rows), columns)
-    with pytest.raises(UserError, match=r"not one of its 1 responses has a text; .* --column text=response"):
+    with pytest.raises(UserError, match=r"none of its 1 responses has a text; .* --column text=response"):
         score(run, task, task.heldout(99))
 
 
@@ -95,7 +98,7 @@ def test_models_that_a_file_keeps_apart_are_scored_apart(task, tmp_path):
         ("a/p1", "a", 1, 1),
         ("b/p1", "b", 1, 0),
     ]
-    assert any("scored apart" in note for note in found.notes)
+    assert any("scored separately" in note for note in found.notes)
 
 
 def test_a_response_that_was_truncated_is_verified_as_unfinished(task, tmp_path):
@@ -159,7 +162,7 @@ def test_questions_are_searched_inside_a_prompt_only_where_nothing_else_finds_th
 def test_a_task_with_turns_is_refused(tmp_path):
     """A text alone has no environment to verify it, and would be wrong for all."""
     run = open_any(dump(tmp_path / "gen.jsonl", [{"question": "A.b?", "response": "=C;"}]), COLUMNS)
-    with pytest.raises(UserError, match="rollouts of task 'hops' have turns, and their environment verifies them"):
+    with pytest.raises(UserError, match="rollouts of task 'hops' have turns and are verified by their environment"):
         score(run, Hops(), Hops().heldout(3))
 
 

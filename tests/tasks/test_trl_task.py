@@ -208,7 +208,7 @@ def test_a_random_start_is_one_for_a_problem_and_equal_rows_are_problems(rows: P
     assert len(prompts) == 5
     assert made.counts == {"train": 3, "heldout": 2, "excluded": 2}
     assert begun(made).step("end").done
-    assert compare_environments(made, made.heldout(2)).sentence.endswith("the same was said to the same turns")
+    assert compare_environments(made, made.heldout(2)).sentence.endswith("both plays were identical")
 
 
 def test_a_start_that_follows_from_nothing_is_said(rows: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_start_that_follows_from_nothing_is_said(rows: Path) -> None:
 
 
 def test_validate_calls_every_tool_twice(rows: Path) -> None:
-    assert "2 went otherwise" in compare_environments(task("Watch"), task("Watch").heldout(2)).sentence
+    assert "2 differed between the two plays" in compare_environments(task("Watch"), task("Watch").heldout(2)).sentence
     slow = task(limits={"seconds": 1.0})
     assert "1 failed, such as" in compare_environments(slow, slow.heldout(1)).sentence, "one of its tools hangs"
 

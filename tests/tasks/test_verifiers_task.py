@@ -144,7 +144,7 @@ def test_a_game_of_several_turns_side_by_side(made: Any) -> None:
     assert reply.verdict is not None
     assert reply.verdict.score == 0.0
     environments.close(keys)
-    assert compare_environments(task, task.heldout(2)).sentence.endswith("the same was said to the same turns")
+    assert compare_environments(task, task.heldout(2)).sentence.endswith("both plays were identical")
 
 
 def gather(environments: Environments, n: int) -> dict[Any, Any]:

@@ -104,6 +104,6 @@ def test_a_page_says_how_far_its_search_has_come(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(run, "_find", held_up)
     page = client_of(run).get("/run/0/rollouts?text=even&step=0..40").text
     assert "data-searching" in page
-    assert "Texts of 0 of 41 files were searched so far" in page
+    assert "Texts of 0 of 41 files have been searched so far" in page
     let.set()
     run.close()

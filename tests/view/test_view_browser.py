@@ -254,7 +254,7 @@ def test_turns_fold_and_branches_lead_to_their_rollouts(tab: Tab, tmp_path: Path
         tab.open(address + "run/0/rollout?split=train&step=1&id=g/0")
         tags = tab.page.eval_on_selector_all("#tokens > *, #tokens details > *", "all => all.map(one => one.tagName)")
         assert tags == [*["SPAN"] * 4, "DETAILS", "SUMMARY", *["SPAN"] * 3, "A", *["SPAN"] * 3]
-        assert "cannot be had" in tab.page.text_content("#tokens summary")
+        assert "error, invalid request" in tab.page.text_content("#tokens summary")
         tab.page.click("#tokens summary")
         assert not tab.page.is_visible("#tokens details span")
         tab.page.check("input[name=colour][value=advantage]")

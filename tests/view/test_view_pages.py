@@ -75,7 +75,7 @@ def test_a_dump_of_every_importer_can_be_browsed(tmp_path: Path) -> None:
         asked = {"split": first["split"], "step": first["step"], "id": f"{first['group_id']}/{first['member']}"}
         page = client_of(run).get("/run/0/rollout", params=asked).text
         text = run.rows("SELECT text FROM texts")[0]["text"]
-        assert (html.escape(text) if text else "the dump has no text of it") in page, name
+        assert (html.escape(text) if text else "(no text in this dump)") in page, name
 
 
 def tokens_of_page(page: str) -> list[list[Any]]:
@@ -198,8 +198,8 @@ def test_a_problem_that_was_solved_early_and_lost_later_comes_first(tmp_path: Pa
     )
     assert problem_history(run, "never").story == "Training sampled it in 2 steps and never solved it."
     assert problem_history(run, "won").story == (
-        "It was not trained on. Evaluations solved it 0 of 8 times (0.0 %) at step 0 and 8 of 8 times (100.0 %) at "
-        "step 9."
+        "Training did not sample it. Evaluations solved it 0 of 8 times (0.0 %) at step 0 and 8 of 8 times (100.0 %) "
+        "at step 9."
     )
 
 

@@ -69,7 +69,9 @@ class Intervene(RolloutSelection):
     @model_validator(mode="after")
     def _continuations_differ(self) -> Self:
         if self.sample.temperature == 0 and self.k > 1:
-            raise ValueError(f"sample.temperature is 0, so the {self.k} continuations of a token would be one (k=1)")
+            raise ValueError(
+                f"sample.temperature is 0, so the {self.k} continuations of a token would be identical (use k=1)"
+            )
         return self
 
 
@@ -86,6 +88,6 @@ def step_ranges(steps: str) -> list[range]:
     for part in steps.split(","):
         first, dash, last = (word.strip() for word in part.partition("-"))
         if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise ValueError(f"{steps!r} is neither last nor all nor numbers and ranges as in 1,50,90-105")
+            raise ValueError(f"{steps!r} is not last, all, or numbers and ranges such as 1,50,90-105")
         ranges.append(range(int(first), int(last or first) + 1))
     return ranges

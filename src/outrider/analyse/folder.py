@@ -72,7 +72,7 @@ class AnalysisFolder:
         try:
             result: dict[str, Any] = json.loads(file.read_bytes())
         except FileNotFoundError:
-            raise UserError(f"{self.path} holds no analysis: it has no {_ABOUT}") from None
+            raise UserError(f"{self.path} is not an analysis folder: it has no {_ABOUT}") from None
         except ValueError as error:
             raise UserError(f"{file} is damaged: {error}") from error
         return result
@@ -90,8 +90,8 @@ class AnalysisFolder:
         missing = [name for name in names if not self.place(name).is_file()]
         if missing:
             raise UserError(
-                f"{self.path} is not finished ({len(names) - len(missing)} of {len(names)} parts); "
-                "the command that began it goes on where it was"
+                f"{self.path} is not finished ({len(names) - len(missing)} of {len(names)} parts); run the same "
+                "command again to continue"
             )
         return pa.concat_tables([pq.read_table(self.place(name), columns=columns) for name in names])
 

@@ -137,8 +137,8 @@ def _forward(
 ) -> Iterator[TokenValues]:
     if policy.path.name == "plain":
         raise UserError(
-            f"{type(policy.model).__name__} runs on the plain path, which gives logits alone; outrider analyse needs "
-            "what the head is applied to"
+            f"{type(policy.model).__name__} runs on the plain path, which returns only logits; outrider analyse needs "
+            "the input of the language-model head"
         )
     hidden_NH, targets_N = own_hidden(policy.model, sequences)
     head = policy.model.get_output_embeddings()

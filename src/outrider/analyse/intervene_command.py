@@ -117,7 +117,7 @@ def intervene_command(run: Path, options: Intervene, plan: AnalysisPlan, out: Pa
     """
     if isinstance(options.task, TurnTask):
         raise UserError(
-            f"rollouts of task {options.task.name!r} have turns, and a continuation here has no environment"
+            f"rollouts of task {options.task.name!r} have turns, and continuations cannot run an environment"
         )
     return launch(processes(intervention_parts(plan, options)), _intervene, run, options, plan, out, hint=SAME_COMMAND)
 
@@ -158,7 +158,7 @@ def _print_counts(folder: AnalysisFolder, plan: AnalysisPlan) -> None:
     spent = pc.sum(table["generated_tokens"]).as_py()
     print_line(f"{len(effects_N):,} positions of {plan.rollouts:,} responses, {spent:,} generated tokens")
     if left := len(effects_N) - verified_N.sum():
-        print_line(f"{left:,} positions are excluded from the means: a continuation could not be verified")
+        print_line(f"{left:,} positions are excluded from the means, because a continuation could not be verified")
     if verified_N.any():
         with_token, with_other = (float(np.mean((counts / k)[verified_N])) for counts in (kept, replaced))
         effect = effects_N[verified_N].mean()

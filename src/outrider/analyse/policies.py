@@ -62,17 +62,19 @@ def refuse_foreign(policy: Policy, model: str, run: Path, rollouts: Sequence[Rol
         ids = [*rollout.prompt_ids.tolist(), *rollout.response_ids.tolist()]
         if ids and max(ids) >= vocabulary:
             raise UserError(
-                f"rollout {rollout.id} of {run} holds the token {max(ids)}, and the vocabulary of {model} ends at "
-                f"{vocabulary - 1}: it was written with another tokenizer"
+                f"rollout {rollout.id} of {run} has the token {max(ids)}, but the vocabulary of {model} ends at "
+                f"{vocabulary - 1}: another tokenizer wrote it"
             )
         if len(ids) > context:
-            raise UserError(f"rollout {rollout.id} of {run} has {len(ids)} tokens, and {model} takes {context}")
+            raise UserError(
+                f"rollout {rollout.id} of {run} has {len(ids)} tokens, but the context of {model} is {context}"
+            )
     for rollout in rollouts[:1]:
         text = decode(policy.tokenizer, [rollout.token_ids])[0].encode("utf-8", "backslashreplace").decode()
         if text != rollout.text:
             raise UserError(
-                f"rollout {rollout.id} of {run} was written {rollout.text[:40]!r}, and {model} reads its tokens as "
-                f"{text[:40]!r}: it was written with another tokenizer"
+                f"rollout {rollout.id} of {run} has the text {rollout.text[:40]!r}, but {model} decodes its tokens as "
+                f"{text[:40]!r}: another tokenizer wrote it"
             )
 
 
@@ -103,7 +105,7 @@ def _restored(model: str, options: TrainedPolicyOptions, checkpoint: Path) -> Po
         raise UserError(f"{file} cannot be read ({error})") from error
     mine = {name: p for name, p in policy.model.named_parameters() if p.requires_grad}
     if {name: p.shape for name, p in mine.items()} != {name: w.shape for name, w in weights.items()}:
-        raise UserError(f"{file} holds the weights of another model than {model}")
+        raise UserError(f"{file} has the weights of another model than {model}")
     for name, parameter in mine.items():
         parameter.copy_(weights[name])
     return policy

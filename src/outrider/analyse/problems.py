@@ -39,7 +39,7 @@ def problems_of(run: Path, task: Task, evaluate: EvaluateOptions, split: str, id
     side = "held-out" if heldout else "training"
     raise UserError(
         f"{len(missing)} problems of {run}, such as {min(missing)!r}, are not among the {side} problems of task "
-        f"{task.name!r}, so responses to them cannot be verified"
+        f"{task.name!r}, so their responses cannot be verified"
     )
 
 

@@ -99,7 +99,7 @@ def select(run: Path, selection: RolloutSelection) -> AnalysisPlan:
         steps.append(Chosen(step, [r.trainable_tokens for r in rollouts]))
     plan = AnalysisPlan(selection.split, selection.limit, steps, digest.hexdigest(), observed)
     if not plan.tokens:
-        raise UserError(f"nothing is selected: the chosen {selection.split} rollouts of {run} hold no token")
+        raise UserError(f"no token is selected: the chosen {selection.split} rollouts of {run} are empty")
     return plan
 
 
@@ -158,7 +158,7 @@ def _steps(run: Path, store: RolloutStore, selection: RolloutSelection) -> list[
     if not known:
         names = store.names()
         hint = nearest(selection.split, names) if names else "nor any others"
-        raise UserError(f"{run} holds no {selection.split} rollouts ({hint})")
+        raise UserError(f"{run} has no {selection.split} rollouts ({hint})")
     if selection.steps in ("last", "all"):
         return known[-1:] if selection.steps == "last" else known
     ranges = step_ranges(selection.steps)
@@ -166,7 +166,7 @@ def _steps(run: Path, store: RolloutStore, selection: RolloutSelection) -> list[
         if not any(step in wanted for step in known):
             close = min(known, key=lambda step: abs(step - wanted.start))
             named = f"step {wanted.start}" if len(wanted) == 1 else f"steps {wanted.start}-{wanted.stop - 1}"
-            raise UserError(f"{run} holds no {selection.split} rollouts of {named}; the nearest is step {close}")
+            raise UserError(f"{run} has no {selection.split} rollouts of {named}; the nearest step is {close}")
     return [step for step in known if any(step in wanted for wanted in ranges)]
 
 

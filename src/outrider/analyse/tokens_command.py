@@ -145,7 +145,7 @@ def _print_counts(folder: AnalysisFolder, plan: AnalysisPlan, options: TokensAna
     means = [f"{name} {pc.mean(table[column]).as_py():.4g}" for column, name in names.items()]
     print_line(f"{plan.tokens:,} tokens of {plan.rollouts:,} rollouts, means: {', '.join(means)}")
     if otherwise := table["sampled_logprob"].null_count:
-        print_line(f"{otherwise:,} tokens were not drawn at temperature {options.temperature:g}: no sampled_logprob")
+        print_line(f"{otherwise:,} tokens were not sampled at temperature {options.temperature:g}: no sampled_logprob")
     print_place(folder, plan)
 
 

@@ -54,9 +54,9 @@ def labels(sources: Mapping[Path, EvaluationSource], notes: Notes) -> dict[Path,
     models, tasks = (list(dict.fromkeys(filter(None, names))) for names in zip(*results.values(), strict=True))
     if models:
         what = "models" if several_runs else "files of one task"
-        notes.say(f"Samples of {len(models)} {what} are kept apart: {', '.join(models)}.")
+        notes.say(f"Samples of {len(models)} {what} are kept separate: {', '.join(models)}.")
     if tasks:
-        notes.say(f"Samples are of {len(tasks)} test sets: {', '.join(tasks)}.")
+        notes.say(f"Samples come from {len(tasks)} test sets: {', '.join(tasks)}.")
     return results
 
 
@@ -92,5 +92,5 @@ class OneRun:
         known, first = self._from.setdefault((split, str(step)), (run, path))
         if known != run:
             raise UserError(
-                f"{path}: step {step} was read from {first} already, so these are two runs; read them one by one."
+                f"{path}: step {step} was already read from {first}, so these are two runs; read them separately."
             )

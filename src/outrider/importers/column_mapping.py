@@ -34,7 +34,7 @@ class ColumnMapping:
         columns = dict(columns or {})
         for name in columns:
             if name not in COLUMNS:
-                raise UserError(f"a rollout has no column {name!r}; {nearest(name, COLUMNS)}.")
+                raise UserError(f"unknown column {name!r} of a rollout; {nearest(name, COLUMNS)}.")
         self.success = SuccessRule.parse(columns.pop("success")) if "success" in columns else None
         self.fields = columns
 

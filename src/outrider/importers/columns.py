@@ -33,15 +33,16 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
     """
     if "problem" not in mapping.fields and "prompt" not in mapping.fields:
         raise UserError(
-            "for a dump of no known format, name at least the field of its problem, such as problem: 'prompt'."
+            "for a dump of an unknown format, name at least the field of the problem, such as problem: 'prompt'."
         )
     split = "train" if "step" in mapping.fields else "evaluate"
     if "split" not in mapping.fields and paths:
-        notes.say(f"All is taken as split {split}, as {'there is a' if split == 'train' else 'no'} field for the step.")
-    if len(paths) > 1:
         notes.say(
-            f"{len(paths):,} files are read as one: responses to a problem count together, whichever they are in."
+            f"All rollouts get the split {split}, because there is {'there is a' if split == 'train' else 'no'} "
+            "field for the step."
         )
+    if len(paths) > 1:
+        notes.say(f"{len(paths):,} files are read as one dump: responses to a problem count together, across files.")
     for path in paths:
         for data, where in _records(path, head_of(path).kind, notes):
             yield ImportedRow({"split": split}, data, where)
@@ -56,4 +57,4 @@ def _records(path: Path, kind: str, notes: Notes) -> Iterator[Record]:
     elif kind in ("json", "empty"):
         yield from json_lines(path, notes)
     else:
-        raise UserError(f"{path} is neither JSON lines, Parquet nor CSV.")
+        raise UserError(f"{path} is not JSON lines, Parquet or CSV.")

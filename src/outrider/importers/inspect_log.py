@@ -145,7 +145,7 @@ def _verified(scores: Mapping[str, Mapping[str, Any]], notes: Notes) -> dict[str
     if not scores:
         return {}
     if len(scores) > 1:
-        notes.say(f"There are several scorers, and none is taken as success: {', '.join(scores)}.")
+        notes.say(f"There are several scorers, and none is used as success: {', '.join(scores)}.")
         return {}
     ((name, score),) = scores.items()
     value = score.get("value")

@@ -99,7 +99,7 @@ class _Text:
         """Read the next character, which must be one of ``characters``."""
         result = self.peek()
         if result not in characters:
-            raise ValueError(f"{result!r} stands where one of {characters!r} is expected")
+            raise ValueError(f"{result!r} found where one of {characters!r} is expected")
         self._at += 1
         return result
 

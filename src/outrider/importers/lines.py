@@ -54,11 +54,13 @@ def json_lines(path: Path, notes: Notes) -> Iterator[Record]:
                 broken = f"{path}, line {number}: {_reason(error)}."
                 continue
             if not isinstance(data, dict):
-                broken = f"{path}, line {number}: it is no JSON object."
+                broken = f"{path}, line {number}: it is not a JSON object."
                 continue
             yield Record(data, f"{path}, line {number}")
     if broken:
-        notes.count("last line was skipped, as it is truncated", "last lines were skipped, as they are truncated")
+        notes.count(
+            "last line was skipped, because it is truncated", "last lines were skipped, because they are truncated"
+        )
 
 
 def is_list(path: Path) -> bool:
@@ -73,7 +75,7 @@ def _elements(path: Path) -> Iterator[Record]:
         with opened(path) as file, TextIOWrapper(file, encoding="utf-8-sig") as text:
             for number, data in enumerate(elements(text), 1):
                 if not isinstance(data, dict):
-                    raise UserError(f"{path}, element {number}: it is no JSON object.")
+                    raise UserError(f"{path}, element {number}: it is not a JSON object.")
                 yield Record(data, f"{path}, element {number}")
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}, after element {number}: {_reason(error)}.") from error
@@ -90,10 +92,10 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         with open_bytes(path) as file:
             yield file
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UserError(f"{path} cannot be read to its end: its compression is damaged or truncated.") from error
+        raise UserError(f"{path} cannot be read completely: its compression is damaged or truncated.") from error
     except OSError as error:
         if error.strerror is None:  # of pyarrow, for what is compressed
-            raise UserError(f"{path} cannot be read to its end: its compression is damaged or truncated.") from error
+            raise UserError(f"{path} cannot be read completely: its compression is damaged or truncated.") from error
         raise UserError(f"{path} cannot be read: {error.strerror}.") from error
 
 
@@ -108,14 +110,14 @@ def in_form(where: str, framework: str) -> Iterator[None]:
         yield
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         message = f"{type(error).__name__}: {error}"
-        raise UserError(f"{where}: the record is not built as {framework} builds it ({message}).") from error
+        raise UserError(f"{where}: the record does not have the format of {framework} ({message}).") from error
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
-        return f"it is no JSON ({error.msg} at character {error.pos + 1})"
+        return f"it is not JSON ({error.msg} at character {error.pos + 1})"
     if isinstance(error, UnicodeDecodeError):
-        return f"it is no UTF-8 (byte {error.start + 1})"
+        return f"it is not UTF-8 (byte {error.start + 1})"
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
-    return f"it is no JSON ({error})"
+    return f"it is not JSON ({error})"

@@ -51,8 +51,8 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
             chosen = name if chosen is None else chosen
             if name != chosen:
                 notes.count(
-                    f"line of a filter other than {chosen} was skipped, as it repeats a response",
-                    f"lines of filters other than {chosen} were skipped, as they repeat its responses",
+                    f"line of a filter other than {chosen} was skipped, because it repeats a response",
+                    f"lines of filters other than {chosen} were skipped, because they repeat its responses",
                 )
                 continue
             with in_form(record.where, "lm-eval"):
@@ -102,9 +102,9 @@ def _verdict(data: Mapping[str, Any], metrics: Sequence[str], notes: Notes) -> d
     answer = filtered if isinstance(filtered, str) else None
     name = next((name for name in SUCCESS if name in metrics), None)
     if name is None:
-        notes.say(f"None of the metrics states success by itself: {', '.join(metrics) or 'there are none'}.")
+        notes.say(f"No metric gives success by itself: {', '.join(metrics) or 'there are none'}.")
         return {"answer": answer}
-    notes.say(f"Success is {name}, where it is 1, of the filter {data.get('filter')}.")
+    notes.say(f"Success: {name} is 1, of the filter {data.get('filter')}.")
     outcome = outcome_of(data[name])
     if outcome is None:
         notes.count(f"response has {name} other than 0 and 1", f"responses have {name} other than 0 and 1")

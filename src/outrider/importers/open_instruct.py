@@ -38,7 +38,7 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
                 values = _values(data)
                 run.check("train", values["step"], f"{path.parent}/{path.stem.rpartition('_rollouts_')[0]}", path)
                 called = (data.get("request_info") or {}).get("tool_calleds")
-            notes.say("Texts are token ids, as open-instruct saves no others.")
+            notes.say("Texts are token ids, because open-instruct saves no texts.")
             if called:
                 notes.count(
                     "rollout called tools, and its tokens include what they returned",

@@ -108,7 +108,7 @@ def _only_format(path: Path, files: Iterable[tuple[Path, Head]], named: bool) ->
     """
     result = dict.fromkeys(name for _, head in files if (name := _format_of(head)) is not None)
     if len(result) > 1:
-        raise UserError(f"{path} holds dumps of several formats, {', '.join(result)}: name the one to read.")
+        raise UserError(f"{path} has dumps of several formats, {', '.join(result)}: name the one to read.")
     if result:
         return next(iter(result))
     if named:
@@ -118,11 +118,11 @@ def _only_format(path: Path, files: Iterable[tuple[Path, Head]], named: bool) ->
     if names:
         listed = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
         raise UserError(
-            f"{path} is no dump of a known format ({', '.join(FORMATS)}); its fields are {listed}: name those of the "
-            "problem and of success, such as problem: 'prompt' and success: 'is_correct'."
+            f"{path} is not a dump of a known format ({', '.join(FORMATS)}); its fields are {listed}: name those of "
+            "the problem and of success, such as problem: 'prompt' and success: 'is_correct'."
         )
     empty = heads and all(head.kind == "empty" for head in heads)
-    raise UserError(f"{path} {'is empty' if empty else 'holds nothing that can be read'}, so nothing tells its format.")
+    raise UserError(f"{path} {'is empty' if empty else 'has no readable record'}, so its format is unknown.")
 
 
 def _chosen(path: Path, files: list[tuple[Path, Head]], name: str, notes: Notes) -> list[Path]:

@@ -93,7 +93,7 @@ class SuccessRule(NamedTuple):
         if limit is not None:
             return SuccessRule(field, symbol, limit)
         if symbol not in ("==", "!="):
-            raise UserError(f"success: {text!r} compares with {right!r}, which is no number.")
+            raise UserError(f"success: {text!r} compares with {right!r}, which is not a number.")
         return SuccessRule(field, symbol, right)
 
     def outcome(self, value: Any, where: str) -> str | None:
@@ -108,15 +108,13 @@ class SuccessRule(NamedTuple):
             known = outcome_of(value)
             if known is None and value != "P":  # Inspect's partial credit: no success, and no failure either
                 raise UserError(
-                    f"{where}: {self.field} holds {short(value)}, which says neither success nor failure; "
-                    f"a rule does, such as success: '{self.field} >= 1'."
+                    f"{where}: {self.field} is {short(value)}, which means neither success nor failure; give a rule, "
+                    f"such as success: '{self.field} >= 1'."
                 )
             return known
         left: Any = _number(value) if isinstance(self.limit, float) else str(value)
         if left is None:
-            raise UserError(
-                f"{where}: {self.field} holds {short(value)}, which cannot be compared with {self.limit:g}."
-            )
+            raise UserError(f"{where}: {self.field} is {short(value)}, which cannot be compared with {self.limit:g}.")
         return (Outcome.CORRECT if _COMPARE[self.symbol](left, self.limit) else Outcome.INCORRECT).value
 
 

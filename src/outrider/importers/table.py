@@ -104,10 +104,10 @@ def _identified(
         return None
     split, step = values["split"], _number(PLAIN.field("step"), values["step"], where)
     if split not in SPLITS:
-        raise UserError(f"{where}: the split is {split!r}; it can be {', '.join(SPLITS)}.")
+        raise UserError(f"{where}: the split is {split!r}, but should be one of {', '.join(SPLITS)}.")
     group = values.get("group")
     if step is None:
-        notes.count("rollout names no step and is taken for step 0", "rollouts name no step and are taken for step 0")
+        notes.count("rollout has no step and is read as step 0", "rollouts have no step and are read as step 0")
         step = 0
     problem = f"{test_set}/{problem}" if test_set else problem
     group_id = f"{split}:{step}:{problem if group is None else _label(group)}"
@@ -118,7 +118,7 @@ def _identified(
         values["turns"] = turns_of(row.values.get("text"))
     if values.get("stop") not in (None, *StopReason):
         values["stop"] = None
-        notes.count("stop reason is not known here and was skipped", "stop reasons are not known here and were skipped")
+        notes.count("stop reason is unknown and was skipped", "stop reasons are unknown and were skipped")
     if values.get("prompt") is None and not _is_label(values.get("problem")):
         values["prompt"] = values.get("problem")  # a long text in this field is the prompt itself
     members[model, group_id] += 1
@@ -195,7 +195,7 @@ def _number(field: pa.Field, value: Any, where: str) -> Any:
     except (ValueError, OverflowError):
         number = None
     if number is None:
-        raise UserError(f"{where}: {field.name} is {short(value)}, which is no number.")
+        raise UserError(f"{where}: {field.name} is {short(value)}, which is not a number.")
     if field.type not in _INTS:
         return number
     if math.isnan(number):
@@ -205,7 +205,7 @@ def _number(field: pa.Field, value: Any, where: str) -> Any:
     least = 0 if field.name in _COUNTS else -(2 ** _INTS[field.type])
     # the range first: int() of an infinity fails
     if not least <= whole < 2 ** _INTS[field.type] or whole != int(whole):
-        raise UserError(f"{where}: {field.name} is {short(value)}, which is no whole number that fits.")
+        raise UserError(f"{where}: {field.name} is {short(value)}, which is not an integer in range.")
     return int(whole)
 
 
@@ -227,7 +227,7 @@ def note_counts(done: pa.Table, notes: Notes) -> None:
     if unverified:
         share = "No rollout" if unverified == len(done) else f"{len(done) - unverified:,} of {len(done):,} rollouts"
         known = "has" if unverified == len(done) else "have"
-        how = "name the rule that tells success, such as success: 'reward >= 1', or verify them with `outrider score`"
+        how = "give the rule of success, such as success: 'reward >= 1', or verify them with `outrider score`"
         notes.say(f"{share} {known} a verdict; {how}.")
     failed = sum(1 for word in done["outcome"].to_pylist() if word in (Outcome.ERROR, Outcome.TIMEOUT))
     if failed:

@@ -47,7 +47,7 @@ def response_text(value: Any) -> str | None:
     >>> response_text(["4", "5"])
     Traceback (most recent call last):
         ...
-    ValueError: a list of 2, where one response is needed, a text or messages: write one row for each response
+    ValueError: a list of 2, but should be one response (text or messages): write one row per response
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
@@ -59,9 +59,9 @@ def response_text(value: Any) -> str | None:
         return as_text(value)
     if isinstance(value, Sequence) and not isinstance(value, bytes):
         raise ValueError(
-            f"a list of {len(value)}, where one response is needed, a text or messages: write one row for each response"
+            f"a list of {len(value)}, but should be one response (text or messages): write one row per response"
         )
-    raise ValueError(f"{short(value)}, which is neither a text nor messages")
+    raise ValueError(f"{short(value)}, which is neither text nor messages")
 
 
 def short(value: Any) -> str:

@@ -93,11 +93,11 @@ def missing_parts(chunks: Sequence[Path], annotations: Sequence[Path], run: str)
     sentences = []
     if gaps:
         names = ", ".join(f"{n:05d}" for n in gaps[:5]) + (", …" if len(gaps) > 5 else "")
-        sentences.append(f"Read in part: the trace stream{of} lacks the chunks {names}.")
+        sentences.append(f"Read in part: chunks {names} of the trace stream{of} are missing.")
     if not annotations:
         sentences.append(
-            f"Read in part: no annotations{of} were found (traces/annotations/), so which rollouts were trained on, "
-            "and their advantages, are not known."
+            f"Read in part: no annotations{of} were found (traces/annotations/), so advantages, and which rollouts "
+            "were trained on, are unknown."
         )
     return sentences
 

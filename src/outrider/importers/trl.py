@@ -38,8 +38,8 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
     A file with the same rollouts as the file before is the same generation batch, logged again: it is excluded.
     """
     notes.say(
-        "TRL's files do not tell training from evaluation: all is taken as training, and where an evaluation fell on "
-        "a step, its file holds completions of the evaluation."
+        "TRL's files do not separate training from evaluation: all rollouts get the split train. The file of a step "
+        "with an evaluation holds the completions of the evaluation."
     )
     rewards, why = rewards_of(paths)
     if why:
@@ -49,10 +49,10 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
     for path in paths:
         if previous is not None and _same(previous, path):
             notes.count(
-                "file was skipped, as it holds the rollouts of the file before (logged again before new ones were "
-                "drawn)",
-                "files were skipped, as they hold the rollouts of the file before (logged again before new ones were "
-                "drawn)",
+                "file was skipped, because it repeats the rollouts of the file before (logged again before new "
+                "rollouts were sampled)",
+                "files were skipped, because they repeat the rollouts of the file before (logged again before new "
+                "rollouts were sampled)",
             )
             continue
         previous = path

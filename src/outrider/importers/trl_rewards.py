@@ -55,13 +55,13 @@ def rewards_of(paths: Sequence[Path]) -> Rewards:
         return Rewards(floats, f"reward is {floats[0]}.")
     given = _that_give_the_advantages(paths[:LOOK], floats)
     if given is None:
-        unsure = "TRL's reward_weights are not in its files, nor is which columns are rewards; if this is wrong"
+        unsure = "TRL's files have neither reward_weights nor the names of the reward columns; if this is wrong"
         return Rewards(floats, f"reward is the sum of {', '.join(floats)}: {unsure}, {_NAME_IT}.")
     if not given:
         return Rewards(
             (),
-            f"reward is excluded: no sum of {', '.join(floats)} gives the advantages, so they are weighted, or are not "
-            f"rewards; {_NAME_IT}.",
+            f"reward is excluded: no sum of {', '.join(floats)} gives the advantages, so these columns are weighted "
+            f"or are not rewards; {_NAME_IT}.",
         )
     return Rewards(given, _note(given, floats, "which gives the advantages"))
 
@@ -72,7 +72,7 @@ _NAME_IT = "name the column, such as reward: 'accuracy_reward'"
 def _note(result: Sequence[str], floats: Sequence[str], why: str) -> str:
     others = [name for name in floats if name not in result]
     of = f"the sum of {', '.join(result)}" if len(result) > 1 else result[0]
-    left = f"; {', '.join(others)} {'is' if len(others) == 1 else 'are'} not taken for rewards" if others else ""
+    left = f"; {', '.join(others)} {'is' if len(others) == 1 else 'are'} not used as rewards" if others else ""
     weights = ", without TRL's reward_weights, which are not in its files" if len(result) > 1 else ""
     return f"reward is {of}, {why}{weights}{left}."
 

@@ -81,7 +81,8 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
             if isinstance(name, str) and name in seen:
                 if not unused:
                     notes.count(
-                        "trace was skipped, as it was read before", "traces were skipped, as they were read before"
+                        "trace was skipped, because it was read before",
+                        "traces were skipped, because they were read before",
                     )
                 continue
             if isinstance(name, str):
@@ -96,7 +97,7 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
         indexed, read = indexed_episodes(of_run), sum(episodes[path] for path in of_run)
         if indexed is not None and read < indexed:
             notes.warn(
-                f"Read in part: the index of the trace stream lists {indexed:,} episodes, and {read:,} were read."
+                f"Read in part: the index of the trace stream lists {indexed:,} episodes, but {read:,} were read."
             )
 
 
@@ -141,7 +142,7 @@ def _file(path: Path, notes: Notes, episodes: Counter[Path]) -> Iterator[Importe
             elif is_result(data):
                 result = [result_row(path, data, where, notes)]
             else:
-                raise UserError(f"{where}: it is neither an episode, a trace nor a result of verifiers.")
+                raise UserError(f"{where}: it is not an episode, a trace or a result of verifiers.")
         yield from result
 
 

@@ -79,10 +79,10 @@ def _repeated(path: Path, notes: Notes) -> dict[PromptKey, int]:
         split = {key for key, size in more.items() if size % usual == 0 and (usual > 1 or times > len(here) / 2)}
         results |= dict.fromkeys(split, usual)
         for known, what in (
-            (split, "came up again in its step, by the number of its responses, and is a group of its own each time"),
+            (split, "was sampled again in its step, by the number of its responses; each time is a group"),
             (
                 more.keys() - split,
-                "has more responses than others in its step: whether it came up twice, only uid tells",
+                "has more responses than others in its step: only uid shows whether it occurs twice",
             ),
         ):
             notes.count(f"prompt {what}", f"times a prompt {what}", len(known))
@@ -92,7 +92,10 @@ def _repeated(path: Path, notes: Notes) -> dict[PromptKey, int]:
 def _values(data: Any, notes: Notes) -> dict[str, Any]:
     validated = "reward" in data
     if validated:
-        notes.say("Lines with the field reward are taken as verl's validation, which alone writes it, not as training.")
+        notes.say(
+            "Lines with the field reward are read as verl's validation, not as training, because only the "
+            "validation writes this field."
+        )
     values = {
         "split": "evaluate" if validated else "train",
         "step": data.get("step"),
@@ -120,8 +123,8 @@ def _final(records: Iterator[Record], notes: Notes) -> Iterator[Record]:
         if last is not None:
             if _rollout(last) is not None and _rollout(last) == _rollout(record):
                 notes.count(
-                    "earlier output of a rollout was skipped: its last one stands for it",
-                    "earlier outputs of rollouts were skipped: the last one stands for each",
+                    "earlier output of a rollout was skipped: only its last output is read",
+                    "earlier outputs of rollouts were skipped: only the last output of each is read",
                 )
             else:
                 yield last

@@ -60,7 +60,7 @@ def _place(path: Path, notes: Notes) -> dict[str, Any]:
     if not match:
         return {"split": "evaluate"}
     split = "train" if path.name.startswith("train") else "evaluate"
-    notes.say("Steps are those in the names of prime-rl's folders, and files that begin with train hold training.")
+    notes.say("Steps come from the names of prime-rl's folders; files whose names begin with train are training.")
     return {"split": split, "step": int(match[1])}
 
 

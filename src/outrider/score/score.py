@@ -57,7 +57,7 @@ def score(run: RunData, task: Task, problems: Sequence[Problem]) -> Scored:
     """
     if isinstance(task, TurnTask):
         raise UserError(
-            f"rollouts of task {task.name!r} have turns, and their environment verifies them as they are drawn"
+            f"rollouts of task {task.name!r} have turns and are verified by their environment during sampling"
         )
     rows, notes = _chosen(run)
     match = Matcher(problems)
@@ -65,17 +65,18 @@ def score(run: RunData, task: Task, problems: Sequence[Problem]) -> Scored:
     taken = [(row, problem) for row, problem in zip(rows, belongs, strict=True) if problem is not None]
     if not taken:
         raise UserError(
-            f"{run.name}: none of its {len(rows)} responses is to one of the {len(problems)} problems of {task.name}; "
-            "name what tells its problems apart, as in --column problem=id or --column prompt=question"
+            f"{run.name}: none of its {len(rows)} responses belongs to one of the {len(problems)} problems of "
+            f"{task.name}; name the field that identifies problems, such as --column problem=id or --column "
+            "prompt=question"
         )
     notes += _matching_notes(rows, taken, match)
     verdicts = _verified(run, task, taken, notes)
     notes += _disagreements([row["outcome"] for row, _ in taken], verdicts)
     answered = {problem.id for _, problem in taken}
     if len(answered) < len(problems):
-        notes.append(f"{len(problems) - len(answered)} of {len(problems)} problems have no response and count nowhere.")
+        notes.append(f"{len(problems) - len(answered)} of {len(problems)} problems have no response and are excluded.")
     if any(row["tokens"] is None for row, _ in taken):
-        notes.append("Not every response says how many tokens it has; lengths and costs count those as 0.")
+        notes.append("Some responses have no token count; lengths and costs count them as 0.")
     rollouts = _table(taken, verdicts, apart=_apart(taken, notes))
     scored = RunData.of(run.name, rollouts)
     return Scored(rollouts, evaluations_of(scored)[0], notes, models_of(scored))
@@ -92,16 +93,14 @@ def _verified(
     ]
     if not there:
         raise UserError(
-            f"{run.name}: not one of its {len(taken)} responses has a text; name the field that holds it, as in "
-            "--column text=response"
+            f"{run.name}: none of its {len(taken)} responses has a text; name the field of the text, such as --column "
+            "text=response"
         )
     given = iter([v for start in range(0, len(there), _CHUNK) for v in verify_all(task, there[start : start + _CHUNK])])
     if missing := len(taken) - len(there):
-        notes.append(
-            f"{missing} of {len(taken)} responses are not in the file (null): not verified, and counted as errors."
-        )
+        notes.append(f"{missing} of {len(taken)} responses are null in the file: not verified, and counted as errors.")
     if empty := sum(not text.strip() for _, text, _ in there):
-        notes.append(f"{empty} of {len(taken)} responses are empty texts, and are verified as such.")
+        notes.append(f"{empty} of {len(taken)} responses are empty texts and are verified as empty.")
     nothing = Verdict(Outcome.ERROR, math.nan, detail="no response in the file")
     return [nothing if row["text"] is None else next(given) for row, _ in taken]
 
@@ -125,16 +124,16 @@ def _chosen(run: RunData) -> tuple[list[dict[str, Any]], list[str]]:
     ).fetchall()
     rows = [dict(zip(PLAIN.names, row, strict=True)) for row in records]
     others = int(run.query("SELECT count(*) AS n FROM rollouts")["n"][0]) - len(rows)
-    notes = [f"{others} rollouts are of other steps or splits, or branches, and were skipped."] if others else []
+    notes = [f"{others} rollouts of other steps or splits, or branches, were skipped."] if others else []
     return rows, notes
 
 
 def _matching_notes(rows: Sequence[Any], taken: Sequence[Any], match: Matcher) -> list[str]:
     notes = []
     if len(taken) < len(rows):
-        notes.append(f"{len(rows) - len(taken)} of {len(rows)} responses are to no problem of the task: excluded.")
+        notes.append(f"{len(rows) - len(taken)} of {len(rows)} responses belong to no problem of the task: excluded.")
     if match.counts["within"]:
-        notes.append(f"{match.counts['within']} problems were found by their question standing inside the prompt.")
+        notes.append(f"{match.counts['within']} problems were matched because the prompt contains their question.")
     return notes
 
 
@@ -145,8 +144,8 @@ def _disagreements(before: Sequence[str | None], verdicts: Sequence[Verdict]) ->
         return []
     lost, won = known.count((True, False)), known.count((False, True))
     return [
-        f"Of {len(known)} verdicts in the file {len(known) - lost - won} agree; {lost} were correct there and are not "
-        f"here, {won} the other way round."
+        f"Of {len(known)} verdicts in the file, {len(known) - lost - won} agree with the verifier here; {lost} are "
+        f"correct only in the file, {won} only here."
     ]
 
 
@@ -162,7 +161,7 @@ def _apart(taken: Sequence[tuple[Mapping[str, Any], Problem]], notes: list[str])
             levels.setdefault(problem.id, set()).add(row["level"] or "")
     several = any(len(one) > 1 for one in levels.values())
     if several:
-        notes.append("One problem has responses of several levels of the file: they are scored apart, by these levels.")
+        notes.append("One problem has responses of several levels of the file; the levels are scored separately.")
     return several
 
 

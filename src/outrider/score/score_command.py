@@ -45,7 +45,7 @@ def score_file(
         UserError: nothing can be read or matched, or ``out`` holds something already.
     """
     if out is not None and out.exists() and any(out.iterdir()):
-        raise UserError(f"{out} is not empty; name a new folder")
+        raise UserError(f"{out} is not empty; choose a new folder")
     run = open_any(path, columns)
     try:
         scored = score(run, task, task.heldout(_all(task) if problems is None else problems))

@@ -48,7 +48,7 @@ def show_command(run: Path, step: int | None, shown: Shown, name: str, locate: L
     steps = folder.rollouts.steps(name)
     if not steps:
         names = folder.rollouts.names()
-        raise UserError(f"{run} has no {name} rollouts ({nearest(name, names) if names else 'nor any others'})")
+        raise UserError(f"{run} has no {name} rollouts ({nearest(name, names) if names else 'it has no rollouts'})")
     step = steps[-1] if step is None else step
     if step not in steps:
         close = min(steps, key=lambda known: abs(known - step))
