@@ -206,5 +206,8 @@ def test_when_the_process_that_starts_them_dies_their_rollouts_fail_and_others_b
 
 def test_a_class_of_the_main_script_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Zoo, "__module__", "__main__")
-    with pytest.raises(UserError, match=r"move the environment .*Zoo.* to a module"):
+    with pytest.raises(
+        UserError,
+        match=r"the environment .*Zoo.* is in the main script, which its processes do not import: move it to a module",
+    ):
         ProcessEnvironments(Zoo, LIMITS)

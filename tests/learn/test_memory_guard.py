@@ -73,7 +73,7 @@ def test_what_no_pass_can_hold_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
     learner = wide_learner()
     monkeypatch.setattr(learner.held, "statistics", refused)
-    with pytest.raises(UserError, match="a pass of 200 tokens, .* does not fit in memory"):
+    with pytest.raises(UserError, match=r"a pass of 200 tokens, .* does not fit in memory"):
         learner.update(long_rows(2))
 
 
