@@ -127,12 +127,12 @@ class Trainer:
                 watch.save(step)
             if idle and not done:
                 raise UserError(
-                    f"step {step}: no stage requested a rollout in {MOST_EMPTY} consecutive steps; the run is stopped "
+                    f"step {step}: no stage requested a rollout in {MOST_EMPTY} steps in a row; the run is stopped "
                     "and saved (explore: the first stage samples, as uniform does)"
                 )
             if stop:
                 raise UserError(
-                    f"step {step}: loss or gradient was not finite in {MOST_NONFINITE} consecutive steps; the run is "
+                    f"step {step}: loss or gradient was not finite in {MOST_NONFINITE} steps in a row; the run is "
                     "stopped and saved (lower learn.lr, or inspect the rollouts of these steps)"
                 )
 
