@@ -599,7 +599,7 @@ def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
 def test_three_steps_without_a_rollout_end_the_run_saved() -> None:
     Path("mine.py").write_text(STAGE)
     config = SMALL | {"explore": ["mine.py:Idle"], "train.steps": 5, "train.save_every": 100}
-    with pytest.raises(UserError, match="step 3: no stage asked for a rollout in 3 steps in a row; the run is stopped"):
+    with pytest.raises(UserError, match="step 3: no stage requested a rollout in 3 steps in a row; the run is stopped"):
         outrider.train(config=config, out="a")
     assert len(outrider.load_run("a").metrics) == 3
     assert Path("a/checkpoints/step-00000003").is_dir()

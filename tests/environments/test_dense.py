@@ -67,7 +67,7 @@ def test_an_index_is_kept_and_is_of_one_corpus_and_one_model(dense: Dense, tmp_p
         with pytest.raises(UserError, match="is the index of another corpus, or was built with other options"):
             options.index(passages, str(place))
     saved(tmp_path / "model", turned=True)  # another model under the same name
-    with pytest.raises(UserError, match=r"was made with another model than .*model is now; remove it"):
+    with pytest.raises(UserError, match=r"was built with another version of .*model: remove the folder"):
         dense.index(PASSAGES, str(place))
 
 

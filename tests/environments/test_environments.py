@@ -77,8 +77,8 @@ def test_many_are_asked_at_once_and_nobody_waits_for_another(environments: Envir
     [
         ("raise", "OSError: the disk is gone"),
         ("exit", "SystemExit: 3"),
-        ("number", "TypeError: it said int, not a text"),
-        ("nothing", "TypeError: it said NoneType, not a text"),
+        ("number", "TypeError: its observation is int, not a string"),
+        ("nothing", "TypeError: its observation is NoneType, not a string"),
         ("right", "TypeError: its verdict is bool, not a Verdict"),
         ("flood", "an observation of 20,000,000 bytes, more than 1,048,576"),
     ],
@@ -206,5 +206,8 @@ def test_when_the_process_that_starts_them_dies_their_rollouts_fail_and_others_b
 
 def test_a_class_of_the_main_script_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Zoo, "__module__", "__main__")
-    with pytest.raises(UserError, match=r"move the environment .*Zoo.* to a module"):
+    with pytest.raises(
+        UserError,
+        match=r"the environment .*Zoo.* is defined in the main script, .*: move it to a module",
+    ):
         ProcessEnvironments(Zoo, LIMITS)

@@ -171,5 +171,5 @@ def test_the_share_of_servers_elsewhere_is_not_chosen_and_older_runs_with_them_a
     assert recipe_of_run(data).engine == found.engine
     data["engine"]["sampler"]["vllm"]["memory"] = 0.5  # the default of 0.2, which a run's configuration states
     assert recipe_of_run(data).engine.sampler.share == 0.5  # type: ignore[union-attr]
-    with pytest.raises(UserError, match="memory is for vLLM in the run's own processes"):
+    with pytest.raises(UserError, match="memory applies to in-process vLLM"):
         recipe("engine.sampler={vllm: {servers: ['http://127.0.0.1:1'], memory: 0.4}}")

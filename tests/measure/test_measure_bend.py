@@ -118,7 +118,7 @@ def test_degenerate_curves_are_named():
         find_bend([1.0, 1.0], [0.0, 1.0])
     with pytest.raises(ValueError, match="equal lengths"):
         find_bend([1.0], [0.0, 1.0])
-    with pytest.raises(ValueError, match="0 resamples"):
+    with pytest.raises(ValueError, match="resamples >= 1, not 1, 1, 0"):
         find_bend([1.0], [0.0], resamples=0)
 
 

@@ -175,7 +175,7 @@ def test_the_file_of_an_installed_package_is_read_without_importing_it(
     assert Path(folder_of_gguf("package:tiny-model")).is_dir()
     for name, said in (
         ("two-models", "two-models holds 2 of them: name one by its path, as in "),
-        ("no-model", "a package with one GGUF file is wanted, and no-model holds none"),
+        ("no-model", "expected a package with one GGUF file, but no-model has none"),
         ("tiny-modl", "no package 'tiny-modl' is installed (did you mean 'tiny-model'?)"),
     ):
         with pytest.raises(UserError) as found:

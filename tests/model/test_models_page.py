@@ -162,7 +162,9 @@ def test_a_model_that_is_broken_in_itself_is_a_sentence() -> None:
     broken = policy_of("Qwen2")
     with torch.no_grad():
         broken.model.get_decoder().layers[0].mlp.up_proj.weight[0, 0] = float("nan")
-    with pytest.raises(UserError, match=r"^Qwen2ForCausalLM: its own forward pass gives no numbers; are its weights"):
+    with pytest.raises(
+        UserError, match=r"^Qwen2ForCausalLM: its own forward pass gives NaN: check that its weights are complete"
+    ):
         ready(broken)
     broken.model.get_decoder().layers[0].mlp.up_proj.weight = torch.nn.Parameter(torch.zeros(3, 3))
     with pytest.raises(
@@ -194,7 +196,7 @@ def test_the_check_of_the_base_model_takes_less_than_a_second() -> None:
 def test_without_a_check_nothing_is_known_and_that_is_said() -> None:
     policy, told = ready(policy_of("Doge", check=False))
     assert policy.path.name == "packed"
-    assert told.endswith("its likelihoods were not checked, as policy.check=false asks")
+    assert told.endswith("its log-probabilities were not checked (policy.check=false)")
 
 
 def test_the_check_leaves_the_model_as_it_was() -> None:
@@ -212,7 +214,7 @@ def test_windows_and_chunks_are_looked_beyond_where_the_context_has_room() -> No
     lengths = [row.length for batch in SelfCheck(policy_of("Mistral, window"))._batches for row in batch]
     assert lengths[-1] == 6 + 9
     far = random_policy("qwen2", use_sliding_window=True, sliding_window=10_000, max_position_embeddings=20_000)
-    assert "an attention window of 10,000 tokens was not looked beyond" in ready(far)[1]
+    assert "an attention window of 10,000 tokens was too long to test" in ready(far)[1]
 
 
 # Rotary embeddings that change with the length.

@@ -66,7 +66,7 @@ def test_resume_begins_anew_where_a_kill_came_before_the_run(
     run.mkdir()
     (run / ".metrics.jsonl.tmp").write_bytes(b"")
     assert main(["train", "grpo", *FEW, "train.steps=1", "--out", str(run), "--resume"]) == 0
-    assert "the run was stopped before it had begun: beginning anew" in capsys.readouterr().err
+    assert "the run was stopped before its first step: starting again" in capsys.readouterr().err
 
 
 def test_resume_begins_anew_where_only_the_lock_was_left(tmp_path: Path) -> None:

@@ -282,7 +282,7 @@ def test_keys_that_give_other_numbers_are_not_gone_on_from(monkeypatch: pytest.M
     monkeypatch.setattr(Store, "window", one_later)
     policy, sentence = ready(random_policy(), "packed")
     assert not policy.path.keeps
-    assert "nothing is kept between turns" in sentence
+    assert "the KV cache is not reused between turns" in sentence
     turns = drawing(LocalSampler(policy, OPTIONS), policy)
     assert all(same(one, other) for one, other in zip(turns.sample(requests_of(policy)), want, strict=True))
     assert turns.take(1, lambda folder: None)["recomputed_tokens"] > 0

@@ -354,12 +354,12 @@ def test_another_engine_is_corrected_unless_said_otherwise() -> None:
     [
         (
             'servers: ["http://a"], memory: 0.3',
-            "memory is for vLLM in the run's own processes, and servers names others",
+            "memory applies to in-process vLLM, but servers is set: remove one of them",
         ),
-        ("in_flight: 3", "in_flight is for servers, and servers names none"),
-        ("seconds: 3", "seconds is for servers, and servers names none"),
+        ("in_flight: 3", "in_flight applies to vLLM servers, but servers is empty"),
+        ("seconds: 3", "seconds applies to vLLM servers, but servers is empty"),
         ("memory: 1.5", "memory"),
-        ('servers: ["http://a:1", "http://b:1", "http://a:1/"]', "servers names http://a:1 twice"),
+        ('servers: ["http://a:1", "http://b:1", "http://a:1/"]', "servers has http://a:1 twice: remove the duplicate"),
     ],
 )
 def test_options_of_the_other_kind_are_refused(options: str, said: str) -> None:

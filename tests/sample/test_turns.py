@@ -284,7 +284,7 @@ def test_an_environment_that_answers_otherwise_refuses_the_branch(policy: Policy
         assert branch.verdict is not None
         assert branch.verdict.outcome is Outcome.ERROR
         assert math.isnan(branch.verdict.score)
-        assert "not deterministic: the same turns got other replies after turn 1" in branch.verdict.detail
+        assert "it is not deterministic, since replies differ after turn 1" in branch.verdict.detail
 
 
 class Failing(Counting):

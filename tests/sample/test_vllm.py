@@ -105,7 +105,7 @@ def test_nothing_is_left_to_the_generation_config_of_a_model(policy):
 
 def test_where_a_rollout_depends_on_what_else_is_drawn_the_run_says_so(policy, servers, tmp_path):
     """In float32 it does not, which the contract of samplers holds vLLM to."""
-    for dtype, said in (("float32", []), ("bfloat16", ["vLLM in bfloat16: what else is drawn at the time moves"])):
+    for dtype, said in (("float32", []), ("bfloat16", ["vLLM in bfloat16: concurrent requests change"])):
         options = policy.options.model_copy(update={"dtype": dtype})
         sampler = opened(policy._replace(options=options), servers[:1], tmp_path)
         assert [notice[: len(said[0])] for notice in sampler.notices] == said

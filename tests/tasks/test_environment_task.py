@@ -162,7 +162,7 @@ def test_of_a_template_only_what_is_new_is_written(last: str, written: str) -> N
 
 
 def test_a_template_that_shows_no_turns_is_refused() -> None:
-    with pytest.raises(UserError, match="does not show the turns of the assistant"):
+    with pytest.raises(UserError, match="does not render assistant turns"):
         observation_text(templated("{{ messages[0].content }}"), "seen", "")
 
 

@@ -87,7 +87,7 @@ def test_an_index_is_made_once_and_is_of_one_corpus(tmp_path: Path) -> None:
     for options, passages in ((Bm25(b=0.5), PASSAGES), (Bm25(), PASSAGES[:3])):
         with pytest.raises(UserError, match="is the index of another corpus, or was built with other options"):
             options.index(passages, str(place))
-    with pytest.raises(UserError, match="is there already, and is no index of passages"):
+    with pytest.raises(UserError, match="exists and is not an index of passages"):
         Bm25().index(PASSAGES, str(tmp_path))
 
 

@@ -175,7 +175,7 @@ def test_a_resumed_run_says_where_last_bits_are_lost(
     monkeypatch.setattr("outrider.train.run.placement", lambda _: there)
     again = recipe("train.steps=5", f"learn.deterministic={bool(deterministic)}")
     train_command(again, folder, resume=True, force=True)
-    assert (folder / "notices.txt").read_text().count("gradients differ in their last bits") == told
+    assert (folder / "notices.txt").read_text().count("the last bits of gradients vary") == told
 
 
 def test_what_belongs_to_a_checkpoint_waits_for_the_disk_before_it(

@@ -1,1 +1,1 @@
-"""Environments: what answers a policy between the turns of a rollout."""
+"""Environments, which reply to the policy between the turns of a rollout."""

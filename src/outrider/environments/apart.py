@@ -1,4 +1,4 @@
-"""Environments in processes of their own, which can be killed: one that hangs, dies or floods costs its own rollout."""
+"""Environments in separate processes: one that hangs, dies or floods is killed and costs only its own rollout."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from outrider.verify.processes import NoMoreProcessesError, TemplateDiedError, T
 
 
 class _EnvironmentProcess:
-    """One process, the number of the question that it was asked last, and until when it may answer."""
+    """One process, the number of its last request, and the deadline for the answer."""
 
     def __init__(self, template: TemplateProcess) -> None:
         self.template, self.number, self.deadline = template, 0, math.inf
@@ -32,22 +32,22 @@ class _EnvironmentProcess:
     def ask(self, question: object, seconds: float) -> None:
         self.number += 1
         self.deadline = time.monotonic() + seconds
-        with contextlib.suppress(ConnectionError):  # it died: its answer is the end of its channel
+        with contextlib.suppress(ConnectionError):  # it died, which shows as the end of its channel
             self.channel.send((self.number, question))
 
     def told_to_close(self) -> bool:
-        """Whether it could be told; one that died cannot."""
+        """Ask it to close; False if it has died."""
         with contextlib.suppress(OSError):
             self.channel.send(None)
             return True
         return False
 
     def end(self) -> None:
-        """Kill it with all that it has started."""
+        """Kill it with all its child processes."""
         self.channel.close()
         if self.template.dead:
-            return  # what the template forks ends with it, and the number may be another process's
-        for kill in (os.killpg, os.kill):  # the second where it is so young that it has no group yet
+            return  # forks of the template end with it, and the pid may be reused
+        for kill in (os.killpg, os.kill):  # os.kill if the process is so young that it has no group yet
             with contextlib.suppress(ProcessLookupError):
                 kill(self.pid, SIGKILL)
         with contextlib.suppress(TemplateDiedError):
@@ -55,20 +55,23 @@ class _EnvironmentProcess:
 
 
 class ProcessEnvironments:
-    """Every environment in a process of its own, forked from one that has imported the environment.
+    """Runs every environment in a separate process, forked from one that has imported it.
 
     Args:
         make: picklable, and not defined in ``__main__``.
-        memory_gb: GiB by which an environment may grow. Enforced on Linux.
+        memory_gb: maximum growth of an environment's memory in GiB. Enforced on Linux.
 
     Raises:
-        UserError: ``make`` is defined in ``__main__``, or raises one where it is unpickled; or the system starts no
-            further process, which would fail the rollouts of every step from then on.
+        UserError: ``make`` is defined in ``__main__`` or raises UserError when unpickled; or the system cannot start
+            another process, which would fail all later rollouts.
     """
 
     def __init__(self, make: Make, limits: EnvironmentLimits, memory_gb: float = 2.0) -> None:
         if getattr(make, "__module__", None) == "__main__":
-            raise UserError(f"move the environment {make!r} to a module: its processes do not import the main script")
+            raise UserError(
+                f"the environment {make!r} is defined in the main script, which its processes do not import: move it "
+                "to a module"
+            )
         self._payload = pickle.dumps((run_environment, (make, limits)))
         self._limits, self._memory_gb = limits, memory_gb
         self._template: TemplateProcess | None = None
@@ -113,8 +116,8 @@ class ProcessEnvironments:
         return iter(found)
 
     def close(self, keys: Iterable[Key]) -> None:
-        """Those that are in the middle of something are killed. Others may close what they hold, which is waited for
-        once no environment is left."""
+        """Close environments. Busy ones are killed; idle ones may release resources, which is awaited once no
+        environment is left."""
         for key in list(keys):
             if (environment := self._environments.pop(key, None)) is None:
                 continue
@@ -131,7 +134,7 @@ class ProcessEnvironments:
         self._end_template()
 
     def _end_closed(self, wait_for_all: bool = False) -> None:
-        """End the environments that have closed what they hold, or had the time to."""
+        """End environments that have closed, or whose time to close is over."""
         while self._closing:
             soonest = min(environment.deadline for environment in self._closing) if wait_for_all else 0.0
             closed = wait([environment.channel for environment in self._closing], max(0.0, soonest - time.monotonic()))
@@ -157,7 +160,7 @@ class ProcessEnvironments:
             return _EnvironmentProcess(self._started())
 
     def _received(self, environment: _EnvironmentProcess) -> Reply | Failed | None:
-        """What an environment has sent; None: another process did, or not to the last question."""
+        """The reply of an environment; None if it is from another process, or not to the last request."""
         try:
             pid, number, answer = environment.channel.recv()
         except Exception:  # noqa: BLE001 - its end, or bytes of another process, which may unpickle to anything

@@ -16,13 +16,13 @@ from outrider.errors import UserError
 class Bm25(Retriever):
     """Okapi BM25 over title and text: no model, and no download.
 
-    Words are those of the package's tokenizer: in small letters, without words of one letter (or digit) and without 33
-    frequent ones of English (``the``, ``of``, ``not``, …). A query of such words alone finds nothing.
+    Words are from the package's tokenizer: lower case, without words of one letter or digit and 33 English stop words
+    (``the``, ``of``, ``not``, …). A query with only such words finds nothing.
 
-    The defaults of k1 and b are those of Anserini, with which the search agents' papers had it.
+    The defaults of k1 and b are those of Anserini, as used in the papers on search agents.
 
     Raises:
-        UserError: no passage has a word that counts.
+        UserError: no passage has an indexed word.
     """
 
     k1: float = Field(0.9, ge=0, description="saturation of term frequency")
@@ -50,7 +50,7 @@ class Bm25(Retriever):
 
 
 class Bm25Index(Index):
-    """What the package has made of a corpus; passages without a word of the query are not found."""
+    """The package's index of a corpus; passages without a word of the query are not found."""
 
     def __init__(self, made: Any, passages: Sequence[Passage]) -> None:
         self._made, self._passages = made, passages

@@ -1,4 +1,4 @@
-"""Dense retrieval: passages whose vectors point where the query's does."""
+"""Dense retrieval by the cosine of embeddings."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from outrider.environments.retriever import Index, Retriever
 from outrider.errors import UserError
 
 _VECTORS = "vectors.npy"
-_SAME = 0.999  # cosine of one text's vectors by one model, on any machine
+_SAME = 0.999  # minimum cosine of embeddings of one text by one model on different machines
 _EXTRA = {"model2vec": "dense", "sentence_transformers": "embed"}
 
 
 class Dense(Retriever):
-    r"""Exact search by the cosine of vectors of title and text.
+    r"""Exact search by the cosine of embeddings of title and text.
 
-    :math:`\cos(q, p) = q^\top p` of vectors of length 1: one pass over all of them, which a flat index of faiss does
-    not save either. Of 21 million passages of 768 numbers that is 64 GB a search; such corpora need a service of their
-    own. The package ``model2vec`` has static vectors, quick on a CPU; ``sentence_transformers`` whole encoders, such as
-    e5, which the search agents' papers have: with the prefixes ``"query: "`` and ``"passage: "``.
+    :math:`\cos(q, p) = q^\top p` for unit vectors, in one pass over all of them, like a flat faiss index. For 21
+    million passages with 768 dimensions a search reads 64 GB; such corpora need a separate service. The package
+    ``model2vec`` has static embeddings, fast on a CPU. ``sentence_transformers`` has encoders, such as e5 from the
+    papers on search agents, with the prefixes ``"query: "`` and ``"passage: "``.
     """
 
     model: str = Field(min_length=1, description="folder, or name on the hub")
@@ -46,11 +46,14 @@ class Dense(Retriever):
         return DenseIndex(encoder, encoder.encode([self._text(passage) for passage in passages]), passages)
 
     def read(self, folder: Path, passages: Sequence[Passage]) -> Index:
-        # mapped: processes that share an index share its pages
+        # memory-mapped, so that processes share the pages of an index
         vectors_PD, encoder = np.load(folder / _VECTORS, mmap_mode="r"), Encoder(self)
         again = encoder.encode([self._text(passages[0])])[0]
         if len(again) != vectors_PD.shape[1] or again @ vectors_PD[0] < _SAME:
-            raise UserError(f"{folder} was made with another model than {self.model} is now; remove it")
+            raise UserError(
+                f"{folder} was built with another version of the model {self.model}: remove the folder to rebuild the "
+                "index"
+            )
         return DenseIndex(encoder, vectors_PD, passages)
 
     def _text(self, passage: Passage) -> str:
@@ -58,7 +61,7 @@ class Dense(Retriever):
 
 
 class Encoder:
-    """Texts to float32 vectors of length 1; of a text without any word, zeros. The model is loaded where it is used."""
+    """Embeds texts as float32 unit vectors; texts without a word give zeros. The model is loaded at first use."""
 
     def __init__(self, options: Dense) -> None:
         self.options, self._encode = options, _loaded(options)
@@ -85,7 +88,7 @@ class DenseIndex(Index):
         if not query.strip():
             return []
         cosines_P = self._vectors_PD @ self._encoder.encode([self._encoder.options.query + query])[0]
-        # stable: of equal ones the first in the corpus, whatever their number
+        # a stable sort: ties go to the first in the corpus
         best = np.argsort(-cosines_P, kind="stable")[:k]
         return [self._passages[int(i)] for i in best]
 
@@ -102,7 +105,7 @@ def _loaded(options: Dense) -> Callable[[list[str]], Any]:
         raise UserError(f"{missing}: pip install 'outrider[{extra}]'") from error
     try:
         if options.package == "model2vec":
-            # processes of its own would begin at ten thousand texts, for what takes seconds
+            # without multiprocessing, which the package starts from ten thousand texts
             return partial(package.StaticModel.from_pretrained(options.model).encode, use_multiprocessing=False)
         return partial(package.SentenceTransformer(options.model).encode, show_progress_bar=False)
     except Exception as error:

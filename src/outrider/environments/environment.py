@@ -1,4 +1,4 @@
-"""The contract of an environment: what a policy's turns do, and what it sees of it."""
+"""The contract of an environment, which replies to the policy's turns."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from outrider.record import Problem, Verdict
 
 
 class Reply(NamedTuple):
-    """What an environment makes of a turn.
+    """The reply of an environment to a turn.
 
     Attributes:
-        observation: what the policy reads before its next turn.
-        done: whether there is no next turn; the observation is then excluded.
-        verdict: of the whole rollout, with the last turn; None: there is none yet. Its score fits its outcome.
-        error: whether the turn asked for something that cannot be had: a malformed call, an unknown name. Counted.
-        cut: whether the observation is the beginning of a longer one. Counted; one that is longer than any may be is
-            truncated by the caller.
+        observation: text that is appended before the policy's next turn.
+        done: whether this was the last turn; the observation is then discarded.
+        verdict: verdict on the whole rollout, with the last turn; None before. Its score is consistent with its
+            outcome.
+        error: whether the turn had an invalid request: a malformed call, an unknown name. Counted.
+        cut: whether the environment truncated the observation. Counted; the caller truncates observations above the
+            limit.
     """
 
     observation: str = ""
@@ -32,10 +33,11 @@ FLOOD_BYTES = 1 << 20
 
 
 def flooded(texts: Sequence[str], most_bytes: int) -> str:
-    """Why the texts of an observation are too long to be cut: the environment floods, and has failed; else empty.
+    """The reason if the texts of an observation are too long even to be truncated, so that the environment has failed;
+    else empty.
 
-    An observation beyond ``most_bytes`` is cut, and the rollout goes on. One beyond a MiB (and beyond ``most_bytes``)
-    is no answer to a turn.
+    An observation above ``most_bytes`` is truncated, and the rollout continues. Above 1 MiB (and ``most_bytes``) it
+    counts as a failure.
 
     >>> flooded(["a" * 1000], 10), flooded(["a", "b" * 2**20], 10)
     ('', 'an observation of 1,048,577 bytes, more than 1,048,576')
@@ -46,7 +48,7 @@ def flooded(texts: Sequence[str], most_bytes: int) -> str:
 
 
 def beginning(text: str, most_bytes: int) -> str:
-    """As much of a text as so many bytes of UTF-8 hold; a character that the cut goes through is excluded.
+    """A text truncated to ``most_bytes`` bytes of UTF-8, without partial characters.
 
     >>> beginning("añb", 2), beginning("añb", 3)
     ('a', 'añ')
@@ -55,21 +57,20 @@ def beginning(text: str, most_bytes: int) -> str:
 
 
 class Environment(ABC):
-    """One environment of one rollout. What it says depends on the problem, the seed and the turns so far alone.
+    """The environment of one rollout. Its replies depend only on the problem, the seed and the turns so far.
 
-    A branch goes on from a turn of another rollout: there the environment is made anew, given the same turns, and has
-    to say the same again.
+    A branch continues from a turn of another rollout: a new environment gets the same turns, and has to give the same
+    replies.
     """
 
     @abstractmethod
     def begin(self, problem: Problem, seed: int) -> str:
-        """Begin with a problem; returns what the policy reads before its first turn beside the prompt, mostly nothing.
-
-        All rollouts of a problem in a step have one seed."""
+        """Start with a problem; returns an observation before the first turn, usually empty. All rollouts of a problem
+        in a step have the same seed."""
 
     @abstractmethod
     def step(self, text: str) -> Reply:
-        """What the text of a turn does."""
+        """Reply to the text of a turn."""
 
-    def close(self) -> None:  # noqa: B027 - most hold nothing
-        """Let go of what it holds; called after any turn."""
+    def close(self) -> None:  # noqa: B027 - most have nothing to release
+        """Release resources; may be called after any turn."""

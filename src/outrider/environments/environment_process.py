@@ -1,4 +1,4 @@
-"""The process of one environment, which can be killed: its side of :mod:`outrider.environments.apart`."""
+"""The process of one environment: the other side of :mod:`outrider.environments.apart`."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from outrider.verify.worker import limit_memory
 
 
 def run_environment(made: tuple[Make, EnvironmentLimits], channel: Connection, memory_gb: float) -> None:
-    """Receive a problem with a seed, then texts of turns, and answer each; None ends it.
+    """Receive a problem with a seed, then texts of turns, and reply to each; None ends the process.
 
-    An answer is this process's id, the number of the question, and a reply or a failure, behind which it ends.
+    An answer has this process's id, the number of the request, and a reply or a failure, after which the process ends.
     """
     make, limits = made
-    # a traceback of other people's code does not belong on a progress line; why it fails is said by its answer. What
-    # the process says that imports the environment is shown: it tells why none can be made
+    # tracebacks of user code would disturb the progress line, and the answer has the reason. Output of the process that
+    # imports the environment is shown, since it explains why none can be created
     os.dup2(1, 2)
     own = os.getpid()
-    os.register_at_fork(after_in_child=channel.close)  # what the environment forks must not answer for it
+    os.register_at_fork(after_in_child=channel.close)  # forks of the environment must not answer on its channel
     limit_memory(memory_gb)
     environment: Environment | None = None
     while (question := channel.recv()) is not None:

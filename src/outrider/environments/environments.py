@@ -1,4 +1,4 @@
-"""The environments of the rollouts that are being drawn."""
+"""The environments of the rollouts that are being sampled."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from outrider.record import Problem
 from outrider.verify.plain_verdict import plain_verdict, writable
 
 Make = Callable[[], Environment]
-Key = tuple[int, int]  # a request, and a rollout of it
+Key = tuple[int, int]  # index of a request, and of a rollout in it
 
 
 class Failed(NamedTuple):
-    """An environment that did not answer: it raised, hung, died or flooded. It is gone."""
+    """A failed environment: it raised, hung, died or flooded, and no longer exists."""
 
     why: str
     hung: bool = False
 
 
 class EnvironmentLimits(NamedTuple):
-    """What an environment may take for one turn.
+    """Limits of an environment per turn.
 
     Attributes:
-        seconds: of wall time, after which it has failed.
-        most_bytes: of an observation in UTF-8; the rest of a longer one is truncated, and one beyond a MiB a failure.
+        seconds: wall time after which it has failed.
+        most_bytes: maximum UTF-8 bytes of an observation; a longer one is truncated, and one above 1 MiB is a failure.
     """
 
     seconds: float = 10.0
@@ -35,36 +35,36 @@ class EnvironmentLimits(NamedTuple):
 
 
 class Environments(Protocol):
-    """Environments by the key of their rollout. A question is asked at once, and answered when it is."""
+    """Environments by the key of their rollout. Requests return at once; answers arrive asynchronously."""
 
     def begin(self, key: Key, problem: Problem, seed: int) -> None:
-        """Ask for an environment; its first answer is a reply with what it says at the start."""
+        """Request an environment; its first answer is a reply with the opening observation."""
         ...
 
     def act(self, key: Key, text: str) -> None:
-        """Ask what a turn does."""
+        """Send a turn."""
         ...
 
     def answers(self) -> Iterator[tuple[Key, Reply | Failed]]:
-        """Those that are there, at least one of those that are asked for; none if none is."""
+        """The answers that have arrived; waits for at least one if requests are pending."""
         ...
 
     def close(self, keys: Iterable[Key]) -> None:
-        """End some environments; those that are gone are passed over."""
+        """End some environments; failed ones are ignored."""
         ...
 
     def end(self) -> None:
-        """End all environments, and what they are made from; the next question starts it again."""
+        """End all environments and the process that forks them; the next request starts it again."""
         ...
 
 
 def asked(question: Callable[[], Any], limits: EnvironmentLimits) -> Reply | Failed:
-    """What an environment says, made plain and as long as it may be; whatever it raises is its failure."""
+    """The reply of an environment, with plain types and limited length; any exception is a failure."""
     try:
         said = question()
         reply = said if isinstance(said, Reply) else Reply(said)
         if not isinstance(reply.observation, str):
-            raise TypeError(f"it said {type(reply.observation).__name__}, not a text")
+            raise TypeError(f"its observation is {type(reply.observation).__name__}, not a string")
         if not reply.done and (flood := flooded([reply.observation], limits.most_bytes)):
             return Failed(flood)
         longer = len(reply.observation.encode("utf-8", "replace")) > limits.most_bytes
@@ -78,7 +78,7 @@ def asked(question: Callable[[], Any], limits: EnvironmentLimits) -> Reply | Fai
 
 
 class LocalEnvironments:
-    """Environments in this process, for environments that are trusted to return: they answer at once."""
+    """Environments in this process, for trusted environments that always return."""
 
     def __init__(self, make: Make, limits: EnvironmentLimits) -> None:
         self._make, self._limits = make, limits

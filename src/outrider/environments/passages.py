@@ -1,4 +1,4 @@
-"""A corpus: passages, read from files."""
+"""A corpus of passages, read from files."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from outrider.errors import UserError, nearest
 
 
 class Passage(NamedTuple):
-    """What a search gives: a title, and a text."""
+    """A search result: title and text."""
 
     title: str
     text: str
 
 
 def read_corpus(files: Sequence[str]) -> list[Passage]:
-    """The passages of JSON lines, each once, in order: rows with ``title`` and ``text``, or with ``context``, a list of
-    ``{"title": …, "sentences": […]}`` as HotpotQA's distractor setting has them, or with ``contents``, a line with the
-    title and then the text, as in the corpora of Search-R1.
+    """The passages of JSON lines files, deduplicated, in order: rows with ``title`` and ``text``, or with ``context``,
+    a list of ``{"title": …, "sentences": […]}`` as HotpotQA's distractor setting has them, or with ``contents``, a line
+    with the title and then the text, as in the corpora of Search-R1.
 
     Raises:
         UserError: a file is missing, or has a line that is neither.
@@ -62,7 +62,7 @@ def _passages(row: Mapping[str, Any]) -> list[Passage]:
 
 
 def passages_digest(passages: Sequence[Passage], made_with: str) -> str:
-    """Identity of what an index is made from."""
+    """The identity of an index's inputs."""
     digest = hashlib.blake2b(made_with.encode(), digest_size=12)
     for passage in passages:
         digest.update("\0".join(["", *passage]).encode("utf-8", "replace"))

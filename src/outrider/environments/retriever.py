@@ -1,4 +1,4 @@
-"""The contract of a retriever: which passages of a corpus fit a query."""
+"""The contract of a retriever, which finds the passages of a corpus for a query."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _ABOUT = "outrider.json"
 
 
 class Index(ABC):
-    """A corpus that can be searched. It can be pickled, and shared by processes that are forked."""
+    """A searchable corpus. It can be pickled, and shared with forked processes."""
 
     @abstractmethod
     def search(self, query: str, k: int) -> list[Passage]:
-        """The ``k`` best passages, best first; fewer where the corpus has fewer, none where nothing fits."""
+        """The ``k`` best passages, best first; fewer if the corpus has fewer, none if nothing matches."""
 
     @abstractmethod
     def save(self, folder: Path) -> None:
@@ -30,16 +30,16 @@ class Index(ABC):
 
 
 class Retriever(Options, ABC):
-    """Makes indexes."""
+    """Builds indexes."""
 
     @property
     @abstractmethod
     def made_with(self) -> str:
-        """All that an index depends on beside the passages."""
+        """The identity of everything except the passages that an index depends on."""
 
     @abstractmethod
     def make(self, passages: Sequence[Passage]) -> Index:
-        """The index of a corpus.
+        """Build the index of a corpus.
 
         Raises:
             UserError: a package or a model is missing.
@@ -47,17 +47,17 @@ class Retriever(Options, ABC):
 
     @abstractmethod
     def read(self, folder: Path, passages: Sequence[Passage]) -> Index:
-        """What was saved.
+        """Read a saved index.
 
         Raises:
-            UserError: a package or a model is missing, or the model is another one.
+            UserError: a package or a model is missing, or the model has changed.
         """
 
     def fingerprint(self, passages: Sequence[Passage]) -> str:
         return passages_digest(passages, self.made_with)
 
     def index(self, passages: Sequence[Passage], folder: str | None) -> Index:
-        """The index of a corpus: of a folder, where it is kept; made, and put there, if it is not.
+        """The index of a corpus: read from a folder, or built and stored there.
 
         Raises:
             UserError: the folder holds something else, or the index of another corpus; see :meth:`make`.
@@ -74,13 +74,13 @@ class Retriever(Options, ABC):
 
 
 def recall(index: Index, question: str, titles: Sequence[str], k: int) -> float:
-    """Share of the titles that a question must have read which are among its ``k`` best passages; NaN without one."""
+    """The share of a question's supporting titles among its ``k`` best passages; NaN without any."""
     found = {passage.title for passage in index.search(question, k)}
     return sum(title in found for title in titles) / len(titles) if titles else float("nan")
 
 
 def _keep(made: Index, place: Path, about: dict[str, Any]) -> None:
-    """Write an index completely or not at all. Ranks make one at the same time: the first stays."""
+    """Write an index atomically. Ranks build it concurrently; the first one stays."""
     place.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
     made.save(part)
@@ -96,7 +96,7 @@ def _refuse_other(place: Path, fingerprint: str) -> None:
     try:
         about = json.loads((place / _ABOUT).read_bytes())
     except (OSError, ValueError):
-        raise UserError(f"{place} is there already, and is no index of passages; name another folder") from None
+        raise UserError(f"{place} exists and is not an index of passages: choose another folder") from None
     if about["fingerprint"] != fingerprint:
         raise UserError(
             f"{place} is the index of another corpus, or was built with other options; name another folder, or remove "

@@ -1,4 +1,4 @@
-"""Calls of tools in the text of a turn, and what answers them, as Hermes and Qwen models write them."""
+"""Tool calls in the text of a turn and their responses, in the format of Hermes and Qwen models."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
 
 
 class ToolCall(NamedTuple):
-    """A call, or why it is none.
+    """A tool call, or the reason why it is malformed.
 
     Attributes:
-        name: of the tool; ``""`` where the call is malformed.
-        arguments: by name.
-        wrong: what is wrong with it; ``""`` where nothing is.
+        name: name of the tool; ``""`` if the call is malformed.
+        arguments: arguments by name.
+        wrong: the error; ``""`` if there is none.
     """
 
     name: str
@@ -28,12 +28,12 @@ class ToolCall(NamedTuple):
 
     @property
     def message(self) -> dict[str, Any]:
-        """As an entry of ``tool_calls`` in a message of the assistant."""
+        """The call as an entry of ``tool_calls`` in an assistant message."""
         return {"type": "function", "function": {"name": self.name, "arguments": dict(self.arguments)}}
 
 
 class ToolTurn(NamedTuple):
-    """A turn taken apart: the thinking in front, None without any; what was said outside of calls; the calls."""
+    """A parsed turn: thinking at the start (None without any), text outside of calls, and calls."""
 
     thinking: str | None
     content: str
@@ -41,13 +41,13 @@ class ToolTurn(NamedTuple):
 
 
 def read_turn(text: str, prompt: str = "") -> ToolTurn:
-    r"""The calls of a turn: ``<tool_call>{"name": …, "arguments": {…}}</tool_call>``, behind the thinking.
+    r"""The calls of a turn: ``<tool_call>{"name": …, "arguments": {…}}</tool_call>``, after the thinking.
 
-    What begins like a call and does not end is a malformed one. A turn whose thinking is not closed says and calls
-    nothing (:mod:`outrider.verify.thinking`).
+    An unclosed call is malformed. A turn with unclosed thinking has no text and no calls
+    (:mod:`outrider.verify.thinking`).
 
     Args:
-        prompt: the end of what stood before the turn, which may have begun the thinking.
+        prompt: end of the text before the turn, which may open the thinking.
 
     >>> read_turn('Let me see. <tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>')
     ToolTurn(thinking=None, content='Let me see.', calls=[ToolCall(name='add', arguments={'a': 1}, wrong='')])
@@ -68,7 +68,7 @@ def read_turn(text: str, prompt: str = "") -> ToolTurn:
 
 
 def example_calls(tools: Sequence[Mapping[str, Any]]) -> list[str]:
-    r"""A turn for each tool that calls it, with something of the right type for what it needs.
+    r"""An example turn per tool with a call of it, with placeholders of the right types.
 
     >>> parameters = {"properties": {"n": {"type": "integer"}, "how": {"type": "string"}}, "required": ["n"]}
     >>> example_calls([{"type": "function", "function": {"name": "add", "parameters": parameters}}])
@@ -91,7 +91,7 @@ def _like(kind: Mapping[str, Any]) -> Any:
 
 
 def answer_text(results: Iterable[str]) -> str:
-    r"""What answers the calls of a turn, in their order: a message of the user, as these models are shown it.
+    r"""The responses to a turn's calls, in order, as a user message in these models' format.
 
     >>> answer_text(["1", "2"])
     '<tool_response>\n1\n</tool_response>\n<tool_response>\n2\n</tool_response>'
@@ -100,11 +100,11 @@ def answer_text(results: Iterable[str]) -> str:
 
 
 def answered(results: Sequence[str], error: bool, most_bytes: int) -> Reply:
-    """The answer as a reply. One that is longer than it may be has each result shortened to its share, so that none
-    loses its end mark, or hides those behind it.
+    """The responses as a reply. If they are too long, each result is truncated to its share, so that all closing tags
+    and results remain.
 
     Raises:
-        ValueError: they flood (:func:`flooded`).
+        ValueError: the responses flood (:func:`flooded`).
 
     >>> answered(["1" * 90, "2"], False, 100).observation.replace("\\n", "")
     '<tool_response>1111111111111111</tool_response><tool_response>2</tool_response>'

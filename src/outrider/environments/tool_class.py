@@ -1,4 +1,4 @@
-"""Classes whose methods are tools, as TRL's ``environment_factory`` takes them."""
+"""Classes whose methods are tools, as in TRL's ``environment_factory``."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from outrider.record import Outcome, Problem, Verdict, identity_seed
 from outrider.verify.function import RewardFunction
 
 _NO_TOOLS = ("reset", "get_reward")
-_UNKNOWN = ("completion_ids", "trainer_state", "log_extra", "log_metric")  # a verifier knows no trainer
+_UNKNOWN = ("completion_ids", "trainer_state", "log_extra", "log_metric")  # arguments that only a trainer has
 
 
 class ToolClass(NamedTuple):
-    """What makes an environment, the names of its tools, and the functions that reward it."""
+    """The factory of an environment, the names of its tools, and its reward functions."""
 
     make: Callable[[], Any]
     tools: list[str]
@@ -30,21 +30,21 @@ class ToolClass(NamedTuple):
 
 
 def load_tool_class(factory: str, rewards: Sequence[str]) -> ToolClass:
-    """A class, or a function that makes an environment, by ``module:name`` or ``path/to/file.py:name``.
+    """Load a class, or a function that creates an environment, by ``module:name`` or ``path/to/file.py:name``.
 
     As in TRL its public methods are its tools, except ``reset`` and ``get_reward``.
 
     Raises:
-        UserError: it is not there or cannot be called, has no ``reset``, no tools, or nothing that rewards; a reward
-            function asks for what only a trainer knows.
+        UserError: it does not exist or is not callable, or has no ``reset``, no tools, or no rewards; a reward function
+            needs an argument that only a trainer has.
     """
     make = load_object(factory)
     if not callable(make):
-        raise UserError(f"{factory} is {type(make).__name__}, not a class or function that makes an environment")
+        raise UserError(f"{factory} is {type(make).__name__}, not a class or function that creates an environment")
     try:
         kind = type(make())
     except Exception as error:
-        raise UserError(f"{factory} makes no environment: {type(error).__name__}: {error}") from error
+        raise UserError(f"{factory} failed to create an environment: {type(error).__name__}: {error}") from error
     methods = [name for name, _ in inspect.getmembers(kind, inspect.isfunction)]
     if "reset" not in methods:
         raise UserError(f"{factory}: {kind.__name__} has no method reset, which begins a rollout")
@@ -63,10 +63,10 @@ def load_tool_class(factory: str, rewards: Sequence[str]) -> ToolClass:
 
 
 def tool_schemas(factory: str, loaded: ToolClass) -> tuple[dict[str, Any], ...]:
-    """What a chat template shows of the tools: JSON schemas from type hints and docstrings.
+    """The JSON schemas of the tools for the chat template, from type hints and docstrings.
 
     Raises:
-        UserError: a method has no docstring, or an argument no type or no description.
+        UserError: a method lacks a docstring, or an argument lacks a type or description.
     """
     from transformers.utils.chat_template_utils import get_json_schema  # not at the top: a recipe is read without it
 
@@ -80,7 +80,7 @@ def tool_schemas(factory: str, loaded: ToolClass) -> tuple[dict[str, Any], ...]:
 
 
 class MakeToolEnvironment:
-    """Makes environments of a class, which is imported where this is unpickled."""
+    """Creates environments of a class, which is imported on unpickling."""
 
     def __init__(self, factory: str, rewards: Sequence[str], success_at: float, most_bytes: int) -> None:
         self._where = (factory, list(rewards), success_at, most_bytes)
@@ -94,11 +94,11 @@ class MakeToolEnvironment:
 
 
 class ToolEnvironment(Environment):
-    """One environment of a class, in a rollout. A problem's answer is its row, with which ``reset`` is called.
+    """An environment of a tool class. A problem's answer is its row, with which ``reset`` is called.
 
-    What ``reset`` says stands in the prompt of the problem, so all its environments begin alike: the generators of
-    Python and NumPy are seeded by the problem alone. A turn without a call ends the rollout; then the rewards are
-    summed.
+    The text of ``reset`` is in the problem's prompt, so all its environments start equally: the generators of Python
+    and NumPy are seeded by the problem only. A turn without a call ends the rollout; the reward is the sum of all
+    rewards.
     """
 
     def __init__(self, loaded: ToolClass, success_at: float, most_bytes: int) -> None:
@@ -142,7 +142,7 @@ class ToolEnvironment(Environment):
         return answered([result for result, _ in results], any(wrong for _, wrong in results), self._most_bytes)
 
     def _called(self, call: ToolCall) -> tuple[str, bool]:
-        """What a tool returns as a text, and whether that is an error."""
+        """The result of a tool as text, and whether it is an error."""
         wrong = call.wrong or ("" if call.name in self._loaded.tools else f"Tool {call.name} not found.")
         if not wrong:
             try:
@@ -152,7 +152,7 @@ class ToolEnvironment(Environment):
         return str({"error": wrong}), True
 
     def _verdict(self, answer: str) -> Verdict:
-        """Correct where the sum of the rewards reaches what counts as success; None leaves a reward out."""
+        """Correct if the sum of the rewards reaches the success threshold; rewards of None are skipped."""
         prompt = [*(self._problem.messages_before or ()), {"role": "user", "content": self._problem.prompt}]
         columns = {name: [value] for name, value in self._problem.answer.items() if name not in _LISTS}
         given = {**columns, "prompts": [prompt], "completions": [self._said], "environments": [self._environment]}

@@ -1,4 +1,4 @@
-"""Environments of the package ``verifiers``: episodes in one process of an interpreter of its own."""
+"""Environments of the package ``verifiers``: episodes in one process with a separate interpreter."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from outrider.record import Outcome, Problem, Verdict
 from outrider.verify.processes import starting
 from outrider.verify.thinking import split_thinking
 
-START_SECONDS = 180.0  # for imports, the taskset and the servers of its tools, on a busy machine
+START_SECONDS = 180.0  # time limit for imports, the taskset and its tool servers, on a busy machine
 _SCRIPT = Path(__file__).with_name("verifiers_process.py")
 _Said = Mapping[str, Any]
 
 
 class _Process:
-    """A process with environments, and the channel to it."""
+    """The process of the environments, and the channel to it."""
 
     def __init__(self, python: str, memory_gb: float) -> None:
         self._mark = uuid.uuid4().hex
@@ -58,10 +58,10 @@ class _Process:
         self._channel.send(said)
 
     def hear(self, seconds: float) -> list[_Said]:
-        """All that was said, at least one thing; nothing where it takes longer.
+        """All messages that have arrived, at least one; none after ``seconds``.
 
         Raises:
-            EOFError: it has ended, and all was heard.
+            EOFError: the process has ended, and all messages were read.
         """
         said = list[_Said]()
         with contextlib.suppress(queue.Empty):
@@ -76,7 +76,7 @@ class _Process:
         return said
 
     def end(self, patience: float = 10.0) -> None:
-        """It ends by itself, with the servers that it has started, or is killed with them."""
+        """Let it end by itself, with its servers, or kill all of them."""
         self._channel.close()
         deadline = time.monotonic() + patience
         while not self._over() and time.monotonic() < deadline:
@@ -91,30 +91,30 @@ class _Process:
 
 
 class _Episode:
-    """One rollout's: its process and its name there, its problem, and until when it may answer."""
+    """The episode of one rollout: its process and name there, its problem, and the deadline for the answer."""
 
     def __init__(self, process: _Process, name: str, problem: Problem) -> None:
         self.process, self.name, self.problem, self.deadline = process, name, problem, math.inf
-        self.tools: frozenset[str] | None = None  # None: nothing was said yet
+        self.tools: frozenset[str] | None = None  # None before the first message
         self.error = False
         self.answer = ""
 
 
 class VerifiersEnvironments:
-    """Episodes of one environment, side by side, as the package plays them.
+    """Concurrent episodes of one environment of the package.
 
-    A problem's answer is the number of its task. What the environment shows at first has to be the prompt of the
-    problem; what it says later is appended, and nothing that was sampled changes. An episode that is late costs its own
-    rollout; where the process takes no requests either, it is ended with all its episodes, and made anew.
+    A problem's answer is the index of its task. The environment's first request has to equal the problem's prompt;
+    later messages are appended, and sampled tokens never change. An episode that times out costs only its own rollout.
+    If the process does not respond either, it is ended with all episodes and restarted.
 
     Args:
-        python: the interpreter that has the package.
-        config: of the environment, as the package's ``EnvConfig`` takes it.
-        memory_gb: GiB by which the process may grow, with all its episodes. Enforced on Linux.
-        success_at: reward from which a rollout is correct.
+        python: an interpreter with the package.
+        config: configuration for the package's ``EnvConfig``.
+        memory_gb: maximum growth of the process's memory in GiB, with all episodes. Enforced on Linux.
+        success_at: minimum reward of a correct rollout.
 
     Raises:
-        UserError: the interpreter is not there, or cannot load the environment.
+        UserError: the interpreter does not exist, or cannot load the environment.
     """
 
     def __init__(
@@ -124,17 +124,17 @@ class VerifiersEnvironments:
         self._memory_gb = memory_gb
         self._names = map(str, itertools.count())
         self._process: _Process | None = None
-        self._early: list[_Said] = []  # what came while something else was waited for
+        self._early: list[_Said] = []  # messages that arrived while waiting for another one
         self._episodes: dict[Key, _Episode] = {}
         self._failed: dict[Key, Failed] = {}
 
     def about(self) -> _Said:
-        """``ready``, the version of the package; ``tasks``, how many there are, None without an end; some ``keys``."""
+        """``ready``, the version of the package; ``tasks``, their number, None if endless; some ``keys``."""
         self._running()
         return self._about
 
     def first_request(self, index: int) -> FirstRequest | Failed:
-        """What task number ``index`` shows the policy."""
+        """The first request of task number ``index`` to the policy."""
         process, name = self._running(), next(self._names)
         process.send(do="begin", key=name, task=index)
         try:
@@ -150,7 +150,7 @@ class VerifiersEnvironments:
         return FirstRequest(said["messages"], said["tools"])
 
     def begin(self, key: Key, problem: Problem, seed: int) -> None:
-        """The seed is the affair of the environment: a task has one, if it needs one."""
+        """The seed is ignored: tasks of the package have their own seeds if they need any."""
         self._episodes[key] = episode = _Episode(self._running(), next(self._names), problem)
         self._ask(key, episode, do="begin", task=problem.answer)
 
@@ -197,7 +197,7 @@ class VerifiersEnvironments:
                 episode.process.send(do="end", key=episode.name)
 
     def end(self) -> None:
-        """End the process; the next question starts another."""
+        """End the process; the next request starts another."""
         self._episodes.clear()
         self._failed.clear()
         self._end()
@@ -210,7 +210,7 @@ class VerifiersEnvironments:
             self._failed[key] = Failed("its process died")
 
     def _sort(self, found: dict[Key, Reply | Failed], heard: Sequence[_Said]) -> None:
-        """Take the answers of the episodes that were asked; what others say is kept until they are."""
+        """Take the answers of the requested episodes; other messages are kept."""
         named = {one.name: (key, one) for key, one in self._episodes.items()}
         for said in heard:
             key, episode = named.get(said["key"], (None, None))
@@ -240,7 +240,7 @@ class VerifiersEnvironments:
         return Reply(done=True, verdict=verdict, error=episode.error)
 
     def _awaited(self, process: _Process, name: str) -> _Said | None:
-        """What an episode says first, if it is in time; what others say meanwhile is kept.
+        """The first message of an episode, if in time; messages of others are kept.
 
         Raises:
             EOFError: the process has ended.
@@ -253,7 +253,7 @@ class VerifiersEnvironments:
         return None
 
     def _goes_on(self, process: _Process) -> bool:
-        """Whether the process still takes requests, so that an episode that is late is late by itself."""
+        """Whether the process still responds, so that only the late episode is at fault."""
         process.send(do="answer", key="")
         return self._awaited(process, "") is not None
 
@@ -285,7 +285,7 @@ class VerifiersEnvironments:
 
 
 def _read_turn(text: str, episode: _Episode) -> ToolTurn:
-    """A turn taken apart; without tools nothing in it is a call."""
+    """A parsed turn; without tools nothing in it is a call."""
     end = episode.problem.prompt_end
     if episode.tools:
         return read_turn(text, end)

@@ -1,9 +1,9 @@
-"""The process in which environments of the package ``verifiers`` run, with an interpreter of its own.
+"""The process of environments of the package ``verifiers``, with a separate interpreter.
 
-Run as a script, so it imports nothing of Outrider. It is the other side of
-:mod:`outrider.environments.verifiers_environments`: JSON over a channel, episodes side by side in one event loop. A
-model's turn is asked for at the client of the package, where it waits for what Outrider has sampled. The channel is the
-same class on both sides.
+It runs as a script, so it does not import Outrider. It is the other side of
+:mod:`outrider.environments.verifiers_environments`: JSON over a channel, with concurrent episodes in one event loop.
+The package's client requests a model's turn, and waits there for Outrider's sample. Both sides use the same channel
+class.
 """
 
 from __future__ import annotations

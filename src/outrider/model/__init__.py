@@ -1,1 +1,1 @@
-"""What sampler and learner share about a Hugging Face causal LM: loading, attention, and its head."""
+"""Hugging Face causal LMs for sampler and learner: loading, attention, and the LM head."""

@@ -1,9 +1,8 @@
-"""One attention function for every Hugging Face model, steered by a *plan* that travels with the forward call.
+"""One attention function for all Hugging Face models, controlled by a *plan* passed to the forward call.
 
-The learner packs sequences end to end and the sampler keeps its own key-value store. Both need nothing of a model
-but its attention, so both are a plan: an object with one method, handed to ``model(..., plan=plan)`` and passed on by
-transformers to the registered function. Modules, LoRA adapters, gradient checkpointing and sharding stay the
-model's own.
+The learner packs sequences and the sampler has its own KV cache. Both only replace a model's attention, so both are a
+plan: an object with one method, passed as ``model(..., plan=plan)`` and forwarded by transformers to the registered
+function. Modules, LoRA adapters, gradient checkpointing and sharding remain those of the model.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def use_plans(model: PreTrainedModel) -> None:
     """Route the model's attention through plans, and check that every layer uses them.
 
     Raises:
-        UserError: not every layer of the architecture is attention that can be replaced.
+        UserError: some layers of the architecture have no replaceable attention.
     """
     refusal = UserError(f"{type(model).__name__} has layers whose attention cannot be replaced")
     try:
@@ -56,13 +55,13 @@ def use_plans(model: PreTrainedModel) -> None:
 
 
 def use_own(model: PreTrainedModel) -> None:
-    """Undo :func:`use_plans`: the attention that transformers would choose. One that was never replaced stays."""
+    """Undo :func:`use_plans`: restore transformers' default attention; no effect if it was not replaced."""
     if model.config._attn_implementation == NAME:
         model.set_attn_implementation("sdpa" if model._supports_sdpa else "eager")
 
 
 class _CallRecorder:
-    """A plan that records which layers call it; every token attends to itself alone."""
+    """A plan that records which layers call it; every token attends only to itself."""
 
     def __init__(self, called: set[int]) -> None:
         self._called = called
@@ -84,8 +83,8 @@ def _attend(
     **extras: Any,
 ) -> tuple[Tensor, None]:
     if plan is None:
-        raise RuntimeError("its layers do not pass the plan on to their attention")
-    # both change the softmax itself; ignored in silence they would give other numbers than the model
+        raise RuntimeError("its layers do not pass the plan to their attention")
+    # both change the softmax; ignoring them would silently give other results than the model
     for name in ("softcap", "s_aux"):
         if extras.get(name) is not None:
             raise UserError(f"{type(module).__name__} uses {name} in its attention, which is not supported")
@@ -100,7 +99,8 @@ AttentionInterface.register(NAME, _attend)
 
 
 class Packed:
-    """Causal attention over packed sequences, ``[1, H, T, D]``. It alone pads them and repeats shared contexts."""
+    """Causal attention over packed sequences, ``[1, H, T, D]``; only here are they padded and shared contexts
+    repeated."""
 
     def __init__(self, packing: Packing, device: torch.device) -> None:
         lengths = np.array(packing.lengths)
@@ -109,14 +109,14 @@ class Packed:
         self._ends_B = torch.from_numpy(ends_B).to(device)
         at_E = np.arange(ends_B[-1])
         cells_E = at_E + np.repeat(np.arange(self.rows) * self.width - (ends_B - lengths), lengths)
-        # where each token of each sequence lies in the padded ``[B * L]``
+        # index of each token of each sequence in the padded ``[B * L]``
         self._cells_E = self._cells_T = torch.from_numpy(cells_E).to(device)
         # None where nothing is shared, so that every token is in one sequence and E = T
         self._places_E: Tensor | None = None
         self._firsts_T: Tensor | None = None
         if packing.shares:
             self._places_E = torch.from_numpy(packing.places_E).to(device)
-            # a token that several sequences have is taken from the first of them; all give the same
+            # a shared token is taken from its first sequence; all give the same result
             self._firsts_T = torch.from_numpy(np.unique(packing.places_E, return_index=True)[1]).to(device)
             self._cells_T = self._cells_E[self._firsts_T]
 
@@ -135,13 +135,13 @@ class Packed:
             near = (at[:, None] >= at[None, :]) & (at[:, None] - at[None, :] < window)
             out = F.scaled_dot_product_attention(q, k, v, attn_mask=near, scale=scale, enable_gqa=gqa)
         out_BL = out.transpose(1, 2).reshape(self.rows * self.width, *out.shape[1:2], out.shape[-1])
-        # drops the cells of padding, whose values mean nothing
+        # drops padding, whose values are meaningless
         return out_BL.index_select(0, self._cells_T)[None]
 
     def _attend_unpadded(self, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
         from flash_attn import flash_attn_varlen_func  # type: ignore[import-not-found]  # only where there is a GPU
 
-        bounds = F.pad(self._ends_B, (1, 0)).int()  # where each sequence begins, and where the last one ends
+        bounds = F.pad(self._ends_B, (1, 0)).int()  # starts of sequences, and the end of the last one
         out_EHD: Tensor = flash_attn_varlen_func(
             *(self._repeated(x).contiguous() for x in (q, k, v)),
             cu_seqlens_q=bounds,
@@ -155,7 +155,7 @@ class Packed:
         return (out_EHD if self._firsts_T is None else out_EHD.index_select(0, self._firsts_T))[None]
 
     def _repeated(self, x: Tensor) -> Tensor:
-        """``[1, H, T, D]`` to ``[E, H, D]``: a shared context once for each of its sequences."""
+        """``[1, H, T, D]`` to ``[E, H, D]``: repeats a shared context for each of its sequences."""
         x_THD = x[0].transpose(0, 1)
         return x_THD if self._places_E is None else x_THD.index_select(0, self._places_E)
 

@@ -1,4 +1,4 @@
-"""The folder of models that were made on this machine, each made by one process while the others wait."""
+"""The cache folder of models that are built on this machine, each by one process while others wait."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def cache_folder() -> Path:
 
 @contextmanager
 def making(place: Path) -> Iterator[None]:
-    """A block that makes a folder of the cache, in which one process at a time is.
+    """A context for building a folder of the cache, exclusive to one process.
 
     Raises:
-        UserError: the disk refuses.
+        UserError: the folder cannot be written.
     """
     try:
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What a chat template is given: the messages of a problem's prompt."""
+"""Chat templates: messages of a prompt, observations, and tool calls."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from outrider.errors import UserError, nearest
 from outrider.model.options import PolicyOptions
 from outrider.record import Problem
 
-_ANSWER = "OUTRIDER-ANSWER"  # stands for a turn of the policy, to find what a template writes behind it
+_ANSWER = "OUTRIDER-ANSWER"  # placeholder for a turn of the policy, to find the template's text after it
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
-_GIVEN = ("messages", "raise_exception", "strftime_now")  # what transformers gives every template
+_GIVEN = ("messages", "raise_exception", "strftime_now")  # variables that transformers passes to every template
 
 
 class _Generation(Extension):
-    """The tag by which templates mark the assistant's tokens, which transformers adds to Jinja."""
+    """The Jinja tag of transformers by which templates mark assistant tokens."""
 
     tags = {"generation"}  # noqa: RUF012 - as its base declares it
 
@@ -36,11 +36,11 @@ class _Generation(Extension):
 
 
 Arguments = Mapping[str, Any]
-"""Of a chat template, by name; see ``PolicyOptions.chat_template_kwargs``."""
+"""Arguments of a chat template by name; see ``PolicyOptions.chat_template_kwargs``."""
 
 
 def refuse_unread(tokenizer: PreTrainedTokenizerBase, arguments: Arguments) -> None:
-    """Raise UserError for an argument that the chat template does not read, so that it would change nothing."""
+    """Raise UserError for an argument that the chat template does not read."""
     if not arguments:
         return
     templates = tokenizer.chat_template
@@ -59,13 +59,13 @@ def refuse_unread(tokenizer: PreTrainedTokenizerBase, arguments: Arguments) -> N
 
 
 def observation_text(tokenizer: PreTrainedTokenizerBase, text: str, last: str, arguments: Arguments = _NONE) -> str:
-    """What a chat template writes between a turn of the policy and the next one, when the user says a text there.
+    """The chat template's text between two turns of the policy, with ``text`` as a user message.
 
-    Only what is new is written: a template may show earlier turns otherwise than they were sampled (Qwen3's leaves
-    their thinking out), and what was sampled stays as it is.
+    Only the new part is used: a template may render earlier turns differently (Qwen3's drops thinking), but sampled
+    tokens never change.
 
     Args:
-        last: the text of the turn's last token, which the template may write too, as the end of the turn.
+        last: text of the turn's last token, which the template may also write as the end of the turn.
 
     Raises:
         UserError: the template does not show the policy's turns.
@@ -73,16 +73,16 @@ def observation_text(tokenizer: PreTrainedTokenizerBase, text: str, last: str, a
     turns = [("user", "?"), ("assistant", _ANSWER), ("user", text)]
     messages = [{"role": role, "content": content} for role, content in turns]
     written = str(tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False, **arguments))
-    _, found, after = written.partition(_ANSWER)  # the first: an observation may hold anything
+    _, found, after = written.partition(_ANSWER)  # the first occurrence, since an observation may contain anything
     if not found:
-        raise UserError("the chat template does not show the turns of the assistant, so no observation can follow one")
+        raise UserError("the chat template does not render assistant turns, so observations are not supported")
     return after.removeprefix(last) if last else after
 
 
 def prompt_end(tokenizer: PreTrainedTokenizerBase, options: PolicyOptions) -> str:
-    """What a chat template writes behind the last message of the user, where the policy's turn begins.
+    """The chat template's text after the last user message, where the policy's turn starts.
 
-    Templates of reasoning models begin a block of thinking there, which the response has to close.
+    Templates of reasoning models may open a block of thinking there, which the response has to close.
     """
     before = [] if options.system is None else [{"role": "system", "content": options.system}]
     asked = [*before, {"role": "user", "content": _ANSWER}]

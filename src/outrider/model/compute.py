@@ -1,4 +1,4 @@
-"""Which code computes a policy: fused and packed are ours, plain is the model's own. Imports no torch."""
+"""The compute paths of a policy: fused and packed are ours, plain is the model's own. Imports no torch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ PathName = Literal["fused", "packed", "plain"]
 
 
 class ComputePath(NamedTuple):
-    """How sampler and learner compute one policy; chosen by :func:`outrider.sample.ready.ready`.
+    """The implementation of a policy's forward passes; selected by :func:`outrider.sample.ready.ready`.
 
     ========  ======================================  ===========================================================
     name      sampler                                 learner
@@ -21,9 +21,8 @@ class ComputePath(NamedTuple):
 
     Attributes:
         name: which of the three.
-        left_pads: on the plain path, whether contexts of several lengths are decoded together, padded on the left as
-            ``generate`` does; False decodes contexts of one length at a time, which needs no mask and serves models
-            that forget theirs.
+        left_pads: on the plain path, whether contexts of different lengths are decoded together, left-padded as in
+            ``generate``. False decodes contexts of equal length, without a mask, for models that ignore theirs.
         keeps: whether the sampler reuses its KV cache between turns; False prefills every turn.
     """
 

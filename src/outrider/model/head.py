@@ -1,7 +1,7 @@
-"""Log-probabilities and entropies of chosen tokens without ever holding ``[tokens, vocabulary]``.
+"""Log-probabilities and entropies of target tokens without a full ``[tokens, vocabulary]`` tensor.
 
-The language-model head is applied to a chunk of tokens at a time; the backward pass recomputes each chunk's logits.
-Peak memory is that of one chunk: :func:`most_logits` floats, a few times over.
+The LM head is applied to chunks of tokens; the backward pass recomputes each chunk's logits. Peak memory is a few times
+one chunk of :func:`most_logits` floats.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ import torch
 from torch import Tensor
 
 CHUNK = 8 * 1024 * 1024
-"""Most logits held at once (32 MB in float32), whatever the vocabulary; on a GPU ``GPU_CHUNKS`` times as many."""
+"""Maximum logits in memory (32 MB in float32) for any vocabulary; on a GPU ``GPU_CHUNKS`` times as many."""
 
 GPU_CHUNKS = 8
-"""For each chunk the head's weights are read and its gradient is added to, both larger than so few logits: with 1 that
-took more than a third of an optimizer step of Qwen2.5 0.5B on an H100 (``docs/log.md``, 2026-11-26)."""
+"""Factor on a GPU. Each chunk reads the head's weights and accumulates their gradient, both larger than the chunk's
+logits. With 1 this took more than a third of an optimizer step of Qwen2.5 0.5B on an H100 (``docs/log.md``,
+2026-11-26)."""
 
 
 def most_logits(device: torch.device) -> int:
-    """That are held at once on this device.
+    """Maximum logits in memory on this device.
 
     >>> most_logits(torch.device("cuda")) // most_logits(torch.device("cpu"))
     8
@@ -29,12 +30,12 @@ def most_logits(device: torch.device) -> int:
 
 
 class TokenStatistics(NamedTuple):
-    """Of the distribution that each token was drawn from, in nats.
+    """Statistics of the distribution at each token, in nats.
 
     Attributes:
-        logprobs_T: of the token.
-        entropies_T: of the distribution.
-        top_TK: the log-probabilities of its K likeliest tokens, in descending order; of all where it has fewer.
+        logprobs_T: log-probability of the token.
+        entropies_T: entropy of the distribution.
+        top_TK: log-probabilities of the K likeliest tokens, in descending order, or of all if there are fewer.
     """
 
     logprobs_T: Tensor
@@ -68,7 +69,7 @@ def token_statistics(
 
 
 def logit_statistics(logits_NV: Tensor, targets_N: Tensor, temperature: float = 1.0, top: int = 0) -> TokenStatistics:
-    """What :func:`token_statistics` returns, from logits that a model has made itself (scaled, capped, ...).
+    """Like :func:`token_statistics`, from logits of the model itself (scaled, capped, ...).
 
     >>> logps, entropies, top = logit_statistics(torch.zeros(1, 4), torch.tensor([2]), top=2)
     >>> round(float(logps.exp()), 6), round(float(entropies.exp()), 6), top.exp().tolist()
@@ -104,7 +105,7 @@ class _TokenStatistics(torch.autograd.Function):
             entropies_T[part] = -_expectation(logps_tV)
             if top:
                 top_TK[part], likeliest_TK[part] = logps_tV.topk(top_TK.shape[1])
-        # log-probabilities are as large as the logits and are computed again; entropies are [T], and cheap to keep
+        # log-probabilities are as large as the logits and are recomputed; entropies are [T], and cheap to store
         ctx.save_for_backward(hidden_TH, weight_VH, bias_V, targets_T, entropies_T, likeliest_TK)
         ctx.temperature = temperature
         ctx.set_materialize_grads(False)
@@ -115,11 +116,11 @@ class _TokenStatistics(torch.autograd.Function):
         r"""``d log p_y / dz = 1[y] - p`` and ``dH / dz_v = -p_v (log p_v + H)``, chunk by chunk."""
         hidden_TH, weight_VH, bias_V, targets_T, entropies_T, likeliest_TK = ctx.saved_tensors
         grad_logprobs_T, grad_entropies_T, grad_top_TK = grads
-        # None for an output that the loss does not use: most use no entropy, and a GPU is not asked whether it is 0
+        # None for an output that the loss does not use: most losses use no entropy, and testing for 0 would synchronise
         if grad_logprobs_T is None:
             grad_logprobs_T = torch.zeros_like(entropies_T)
         grad_hidden = torch.zeros_like(hidden_TH) if ctx.needs_input_grad[0] else None
-        # summed over chunks in float32 also for a bfloat16 head, where later chunks would be rounded away
+        # summed over chunks in float32, since in bfloat16 later chunks would be rounded away
         grad_weight = torch.zeros_like(weight_VH, dtype=entropies_T.dtype) if ctx.needs_input_grad[1] else None
         grad_bias = None if bias_V is None else torch.zeros_like(bias_V, dtype=entropies_T.dtype)
         for part in _chunks(hidden_TH, len(weight_VH)):
@@ -137,7 +138,7 @@ class _TokenStatistics(torch.autograd.Function):
                 grad_tV /= ctx.temperature
             if grad_bias is not None:
                 grad_bias += grad_tV.sum(0)
-            # the products in the type of the forward pass, as autocast would have them
+            # matmuls in the dtype of the forward pass, as under autocast
             grad_low = grad_tV.to(hidden_TH.dtype)
             if grad_hidden is not None:
                 grad_hidden[part] = grad_low @ weight_VH
@@ -147,7 +148,8 @@ class _TokenStatistics(torch.autograd.Function):
 
 
 def _add_product(total_VH: Tensor, grad_tV: Tensor, hidden_tH: Tensor) -> None:
-    """Add ``grad.T @ hidden``, a part of the vocabulary at a time: the whole product would be a second gradient."""
+    """Add ``grad.T @ hidden`` by parts of the vocabulary, since the full product needs as much memory as the
+    gradient."""
     size = max(1, most_logits(hidden_tH.device) // hidden_tH.shape[1])
     for start in range(0, len(total_VH), size):
         part = slice(start, start + size)

@@ -1,4 +1,4 @@
-"""Weights that a model's files lack, which transformers draws at random."""
+"""Weights missing in a model's files, which transformers initialises at random."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def lacking_weights(info: Mapping[str, Any]) -> str:
-    """Which weights transformers drew at random, by what it says of a loading; empty where it drew none."""
+    """The weights that transformers initialised at random, from its loading info; empty if none."""
     lacking = [f"no {key}" for key in sorted(info["missing_keys"])]
     lacking += [
         f"{key} of shape {list(there)} instead of {list(needed)}"

@@ -40,11 +40,11 @@ from outrider.record import Ids, Problem, Rollout
 from outrider.record.disk import disk_refused
 
 PLAIN = PolicyOptions()
-_FILE = "2GB"  # of weights at most, since each is put together in the host's memory
+_FILE = "2GB"  # maximum size of a file, since each is assembled in host memory
 
 
 class Policy(NamedTuple):
-    """A causal LM with its tokenizer, how both are used, and what computes it."""
+    """A causal LM with its tokenizer, options, and compute path."""
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
@@ -54,11 +54,11 @@ class Policy(NamedTuple):
     def encode(self, problem: Problem) -> Ids:
         """The prompt of a problem as token ids, int32, with the special tokens that the tokenizer adds.
 
-        With ``options.chat`` it is the user's message (:func:`outrider.model.chat.chat_of`) and the turn that answers
-        it is begun.
+        With ``options.chat`` the prompt is a user message (:func:`outrider.model.chat.chat_of`), followed by the start
+        of the policy's turn.
 
         Raises:
-            UserError: the tokenizer cannot write the prompt, or leaves out something of it; as ``chat_of``.
+            UserError: the tokenizer cannot encode the prompt completely; see ``chat_of``.
         """
         turns = chat_of(problem, self.options)
         try:
@@ -77,14 +77,14 @@ class Policy(NamedTuple):
         return np.array(ids["input_ids"], np.int32)
 
     def observation(self, text: str, last: int | None = None) -> Ids:
-        """What an environment says after a turn, as token ids, int32; with ``options.chat`` a message of the user, and
-        the next turn is begun.
+        """The token ids of an observation, int32; with ``options.chat`` as a user message, followed by the start of the
+        next turn.
 
         Args:
             last: the last token of the turn; None before the first one.
 
         Raises:
-            UserError: as :func:`outrider.model.chat.observation_text`.
+            UserError: see :func:`outrider.model.chat.observation_text`.
         """
         if self.options.chat:
             end = "" if last is None else self.token_texts(np.array([last]))[0]
@@ -93,18 +93,18 @@ class Policy(NamedTuple):
 
     @property
     def prompt_end(self) -> str | None:
-        """The end of every prompt, where a chat template writes it (:func:`outrider.model.chat.prompt_end`)."""
+        """The end of every prompt from a chat template (:func:`outrider.model.chat.prompt_end`)."""
         return prompt_end(self.tokenizer, self.options) if self.options.chat else None
 
     def token_texts(self, ids: Ids) -> list[str]:
-        """The text of each token on its own; a part of a character reads as the replacement sign."""
+        """The text of each token; a part of a character becomes the replacement character."""
         return list(self.tokenizer.batch_decode([[int(i)] for i in ids], clean_up_tokenization_spaces=False))
 
     def attention(self, rollout: Rollout, starts: Sequence[int]) -> NDArray[np.float64]:
         """Mean attention between the steps of a response; see :class:`outrider.explore.view.Engine`.
 
         Raises:
-            UserError: on the plain path attention is the model's own affair.
+            UserError: the policy is on the plain path, which does not expose attention.
         """
         if self.path.name == "plain":
             raise UserError(
@@ -117,7 +117,7 @@ class Policy(NamedTuple):
         """Nucleus sizes at the sampled tokens of rollouts; see :class:`outrider.explore.view.Engine`.
 
         Raises:
-            UserError: on the plain path there are logits alone, and not what the head is applied to.
+            UserError: the policy is on the plain path, which has logits but no hidden states.
         """
         if self.path.name == "plain":
             raise UserError(
@@ -136,11 +136,11 @@ class Policy(NamedTuple):
 
 
 def lost_characters(tokenizer: PreTrainedTokenizerBase, text: str) -> list[str]:
-    """Letters, digits, signs and symbols of a text that are in none of its tokens: those of a tokenizer of few
-    characters do not know the others.
+    """Letters, digits, signs and symbols of a text that are missing in its tokens, as with tokenizers of few
+    characters.
 
-    Marks, spaces and control characters are not among them: normalisation may take these away. Nor is anything where
-    the tokenizer does not say which token is where.
+    Marks, spaces and control characters are ignored, since normalisation may remove these. Without token offsets the
+    result is empty.
     """
     if not tokenizer.is_fast:
         return []
@@ -153,14 +153,15 @@ def lost_characters(tokenizer: PreTrainedTokenizerBase, text: str) -> list[str]:
 
 
 def load_policy(name: str, options: PolicyOptions = PLAIN, seed: int = 0, device: torch.device | None = None) -> Policy:
-    """A policy ready for sampler and learner, in evaluation mode (no dropout: the sampler's policy is what is trained).
+    """Load a policy for sampler and learner, in evaluation mode (without dropout, so that the sampled policy is
+    trained).
 
-    A folder that holds an adapter of low rank is loaded as its base with the adapter added to the weights.
+    A folder with a LoRA adapter is loaded as its base model with the adapter merged.
 
     Args:
-        seed: of the random half of a new adapter, where ``options`` ask for one.
-        device: where it is put; None: where it computes (:func:`outrider.model.device.placement`); ``meta``: only its
-            shape is made, without weights or an adapter.
+        seed: seed of the random half of a new adapter, if ``options`` have one.
+        device: device of the weights; None: where it computes (:func:`outrider.model.device.placement`); ``meta``: only
+            the shapes, without weights or adapter.
 
     Raises:
         UserError: the folder is missing, is no model, or has no tokenizer; weights are missing; a hub name cannot be
@@ -187,7 +188,7 @@ def load_policy(name: str, options: PolicyOptions = PLAIN, seed: int = 0, device
 
 
 def _weights(name: str, folder: str, dtype: torch.dtype) -> PreTrainedModel:
-    """Transformers draws at random whatever a folder lacks, and says so in a table among others."""
+    """Load weights, and refuse missing ones, which transformers would initialise at random."""
     model: PreTrainedModel
     info: dict[str, Any]
     try:
@@ -204,8 +205,7 @@ def _weights(name: str, folder: str, dtype: torch.dtype) -> PreTrainedModel:
 
 
 def _shape_of(place: str, device: torch.device) -> PreTrainedModel:
-    """A model without weights, with the settings of generation that stand beside them: more tokens may end a response
-    there than in config.json."""
+    """A model without weights, but with its generation config, which may have more end tokens than config.json."""
     with device:
         model: PreTrainedModel = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(place)).eval()
     with suppress(OSError):  # where there are none, they are those of config.json, as for a model with weights
@@ -214,15 +214,15 @@ def _shape_of(place: str, device: torch.device) -> PreTrainedModel:
 
 
 def tokens_of(model: PreTrainedModel) -> int:
-    """How many tokens have an embedding."""
+    """Number of tokens with an embedding."""
     return int(model.get_input_embeddings().weight.shape[0])  # type: ignore[index]  # a module's stub
 
 
 def save_policy(policy: Policy, folder: Path, about: Mapping[str, Any]) -> None:
-    """Write a Hugging Face folder that ``AutoModelForCausalLM.from_pretrained`` loads; it appears when it is whole.
+    """Write a Hugging Face folder for ``AutoModelForCausalLM.from_pretrained``, atomically.
 
-    Of a policy with an adapter, the model with the adapter added, or the adapter alone, as ``options.export`` says.
-    ``about``, plain JSON data, says where the weights come from and goes into ``outrider.json``.
+    For a policy with an adapter, ``options.export`` selects the merged model or the adapter only. ``about``, JSON data
+    on the origin of the weights, goes into ``outrider.json``.
 
     Raises:
         UserError: the disk refuses, or the folder exists.
@@ -237,7 +237,7 @@ def save_policy(policy: Policy, folder: Path, about: Mapping[str, Any]) -> None:
         policy.tokenizer.save_pretrained(part)
         (part / "outrider.json").write_text(json.dumps(about, indent=1) + "\n")
         os.replace(part, folder)
-    except (OSError, SafetensorError) as error:  # the latter is what safetensors makes of a full disk
+    except (OSError, SafetensorError) as error:  # safetensors raises the latter on a full disk
         raise disk_refused(folder, error) from error
 
 
@@ -255,10 +255,10 @@ def _write_weights(policy: Policy, folder: Path) -> None:
 
 
 def prompt_policy(name: str, options: PolicyOptions = PLAIN) -> tuple[Policy, int]:
-    """A policy that encodes prompts and can do nothing else, and the model's context length; no weights are read.
+    """A policy that can only encode prompts, and the model's context length; reads no weights.
 
     Raises:
-        UserError: as :func:`load_policy`.
+        UserError: see :func:`load_policy`.
     """
     tokenizer, place, _ = open_tokenizer(name, options)
     try:
@@ -269,7 +269,7 @@ def prompt_policy(name: str, options: PolicyOptions = PLAIN) -> tuple[Policy, in
 
 
 def context_length(model: PreTrainedModel) -> int:
-    """The most tokens of prompt and response together.
+    """The maximum tokens of prompt and response together.
 
     A model whose rotary embedding changes beyond its pre-training length (longrope) is used up to that length: the
     embedding would change in the middle of a response, and between sampler and learner.
@@ -278,7 +278,7 @@ def context_length(model: PreTrainedModel) -> int:
 
 
 def unused_context(model: PreTrainedModel) -> str:
-    """What is not used of a model's context, as a sentence; empty where all is."""
+    """A message on the unused part of a model's context; empty if all is used."""
     stated, *shorter = _lengths(model.config)
     if min([stated, *shorter]) == stated:
         return ""

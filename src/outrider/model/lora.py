@@ -1,4 +1,4 @@
-"""Adapters of low rank, through the package peft."""
+"""LoRA adapters, through the package peft."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _NAME = "default"
 
 
 def add_adapter(model: PreTrainedModel, options: LoraOptions, seed: int) -> None:
-    """Put an adapter into the linear layers of ``model`` and freeze everything else; outputs do not change yet.
+    """Add an adapter to the linear layers of ``model`` and freeze everything else; outputs do not change yet.
 
-    The adapter is float32 whatever the model is. Its random half is drawn from ``seed`` alone.
+    The adapter is float32 for any model dtype. Its random half depends only on ``seed``.
 
     Raises:
-        UserError: peft is not installed or refuses, or the model has no such layers.
+        UserError: peft is not installed or fails, or the model has no such layers.
     """
     peft = _peft("policy.lora")
     known = _adaptable(model)
@@ -62,7 +62,7 @@ def add_adapter(model: PreTrainedModel, options: LoraOptions, seed: int) -> None
 
 
 def _adaptable(model: PreTrainedModel) -> list[str]:
-    """Names of all linear layers but the head: the last part where it means such layers alone, else the whole."""
+    """Names of all linear layers except the head: the last part if it is unambiguous, else the full name."""
     head = model.get_output_embeddings()
     whole = {name: _is_product(m) and m is not head for name, m in model.named_modules() if name}
     mixed = {name.rpartition(".")[2] for name, linear in whole.items() if not linear}
@@ -72,7 +72,7 @@ def _adaptable(model: PreTrainedModel) -> list[str]:
 
 @torch.no_grad()
 def _is_product(module: torch.nn.Module) -> bool:
-    """Whether an adapter can be added to what a layer returns; a router that inherits from linear returns a tuple."""
+    """Whether a layer's output supports an adapter; a router that inherits from linear returns a tuple."""
     if isinstance(module, torch.nn.Linear) and type(module) is not torch.nn.Linear:
         return isinstance(module(module.weight.new_zeros(1, module.in_features)), Tensor)
     return isinstance(module, (torch.nn.Linear, Conv1D))
@@ -92,7 +92,7 @@ def _checked_targets(model: PreTrainedModel, targets: Sequence[str], known: Sequ
 
 @torch.no_grad()
 def merged(model: PreTrainedModel) -> PreTrainedModel:
-    """A plain model whose weights are those of ``model`` with its adapter added; the others are shared with it."""
+    """A plain model with the adapter of ``model`` merged; unchanged weights are shared with it."""
     plain = without_adapter(model)
     for name, layer in adapted_layers(model).items():
         plain.get_submodule(name).weight = torch.nn.Parameter(folded(layer), requires_grad=False)
@@ -100,7 +100,7 @@ def merged(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def without_adapter(model: PreTrainedModel) -> PreTrainedModel:
-    """A plain model of the weights beneath the adapter of ``model``, which are shared with it."""
+    """A plain model with the base weights of ``model``, which are shared with it."""
     shared = {id(p): p for p in model.parameters()}
     # deepcopy takes what its memo holds as copied already, so modules are new and parameters are shared
     plain: PreTrainedModel = copy.deepcopy(model, shared)
@@ -111,12 +111,12 @@ def without_adapter(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def adapted_layers(model: PreTrainedModel) -> dict[str, Any]:
-    """The layers that an adapter is added to, by name."""
+    """The layers with an adapter, by name."""
     return {name: module for name, module in model.named_modules() if hasattr(module, "get_delta_weight")}
 
 
 def write_adapter(model: PreTrainedModel, folder: Path) -> None:
-    """Write the adapter of ``model`` alone into ``folder``, as peft does.
+    """Write only the adapter of ``model`` into ``folder``, in peft's format.
 
     Raises:
         UserError: the disk refuses.
@@ -128,7 +128,7 @@ def write_adapter(model: PreTrainedModel, folder: Path) -> None:
 
 
 def save_adapter(model: PreTrainedModel, folder: Path) -> None:
-    """The same, with the disk's own errors."""
+    """Like :func:`write_adapter`, but raises the original errors of the disk."""
     kept = {name: p.detach().contiguous() for name, p in model.named_parameters() if ".lora_" in name}
     cast(Any, model).peft_config[_NAME].save_pretrained(str(folder))
     save_file(

@@ -1,1 +1,1 @@
-"""Several processes that work as one: ranks, how they are launched, their clock, devices and agreed stop."""
+"""The processes of a run: ranks, launch, clock, devices and coordinated stop."""

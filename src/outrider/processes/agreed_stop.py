@@ -1,4 +1,4 @@
-"""Ending a run whose ranks can only save together."""
+"""A coordinated stop for runs whose ranks can only save together."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from outrider.processes.ranks import Ranks
 
 
 class AgreedStop(SafeStop):
-    """Stops all ranks at the same place: where a phase that may be ended begins or is over.
+    """Stops all ranks at the same point: the start or end of an interruptible phase.
 
-    A rank that stopped in the middle of a phase would leave the others waiting, and each has a share of what is saved.
+    If a rank stopped within a phase, the others would wait for it, and each has a shard of the checkpoint.
 
     Args:
-        heard: what has recorded SIGTERM; that of rank 0 counts.
+        heard: records SIGTERM; that of rank 0 counts.
     """
 
     def __init__(self, heard: SafeStop, ranks: Ranks) -> None:

@@ -1,4 +1,4 @@
-"""The memory that this machine has for a run."""
+"""The devices and memory of this machine for a run."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _UNLIMITED = 1 << 60  # cgroup v1 says "no limit" with a number near 2 ** 63
 
 
 class Devices(NamedTuple):
-    """What a run is computed on.
+    """The devices of a run.
 
     Attributes:
-        number: how many; 1 of the host.
-        size: bytes of the smallest; of the host's memory where there is no GPU.
-        name: of one.
-        host: whether it is the host's memory, which all processes share.
+        number: number of devices; 1 for the host.
+        size: bytes of the smallest; of host memory without a GPU.
+        name: name of a device.
+        host: whether it is host memory, which all processes share.
     """
 
     number: int
@@ -30,7 +30,7 @@ class Devices(NamedTuple):
 
 
 def find_devices() -> Devices | None:
-    """The GPUs of this machine, or the host's memory where there is none; None where the system does not say."""
+    """The GPUs of this machine, or host memory without any; None if unknown."""
     if driver_there():  # importing torch takes a second
         import torch
 
@@ -52,11 +52,10 @@ def driver_there() -> bool:
 
 
 def host_memory(root: Path = Path("/")) -> int | None:
-    """Bytes of the host's memory, or of this process's container where that is allowed less; None where the system does
-    not say.
+    """Bytes of host memory, or the limit of this process's container if lower; None if unknown.
 
     Args:
-        root: where ``proc`` and ``sys`` are.
+        root: folder of ``proc`` and ``sys``.
     """
     try:
         whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -1,6 +1,6 @@
-"""Checkpoints: everything a run needs to go on as if it had never stopped.
+"""Checkpoints: the complete state to resume a run as if it was never interrupted.
 
-They hold no random state: every draw is derived from the identity of its purpose.
+They have no random state: every draw is seeded by the identity of its purpose.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Checkpoint(NamedTuple):
     Attributes:
         step: finished steps.
         state: plain JSON data: counters, stages, data position, configuration and data identity.
-        folder: with what the learner wrote.
+        folder: the learner's files.
     """
 
     step: int
@@ -41,8 +41,8 @@ class Checkpoint(NamedTuple):
 
 
 class Checkpoints:
-    """Checkpoints of a run, one folder each. A folder gets its name when it is complete; the manifest holds a hash of
-    every file, so a damaged one is noticed."""
+    """Checkpoints of a run, one folder each. A folder gets its final name when it is complete; the manifest has a hash
+    of every file, so damage is detected."""
 
     def __init__(self, folder: Path, keep: int) -> None:
         self.folder, self.keep = folder, keep
@@ -55,15 +55,15 @@ class Checkpoints:
         write: Callable[[Path], None],
         once: Callable[[Callable[[], Any]], Any] = lambda make: make(),
     ) -> None:
-        """Write a checkpoint, then drop the oldest beyond ``keep``. Ctrl-C and SIGTERM wait for the end of it.
+        """Write a checkpoint, then remove the oldest beyond ``keep``. Ctrl-C and SIGTERM wait until it is complete.
 
         Args:
-            write: puts the learner's files into a folder. Nothing is held in memory for it: the manifest has the hashes
-                of what was written, read back.
-            once: where several processes save together, calls a function on one of them and gives all its result.
+            write: writes the learner's files into a folder. The manifest has the hashes of the files as read back, so
+                no copy in memory is needed.
+            once: if several processes save together, runs a function on one of them and broadcasts the result.
 
         Raises:
-            UserError: the disk refuses; earlier checkpoints stay as they are.
+            UserError: the write fails; earlier checkpoints do not change.
         """
         part = Path(once(lambda: self._begin(step)))
         write(part)
@@ -100,20 +100,20 @@ class Checkpoints:
             raise disk_refused(final, error) from error
 
     def undamaged_before(self, step: int) -> int | None:
-        """The newest undamaged one of an earlier step; None where there is none."""
+        """The newest undamaged checkpoint before ``step``; None if there is none."""
         earlier = {at: folder for at, folder in checkpoints(self.folder).items() if at < step}
         return next((at for at in reversed(earlier) if _damage(earlier[at]) is None), None)
 
     @property
     def last(self) -> int | None:
-        """The step of the newest one; None where there is none."""
+        """The step of the newest checkpoint; None if there is none."""
         return max(checkpoints(self.folder), default=None)
 
     def load_last(self, before: int | None = None) -> tuple[Checkpoint, list[str]]:
-        """The newest undamaged checkpoint, and one sentence for each newer one that is damaged and is set aside.
+        """The newest undamaged checkpoint, and a message per newer damaged one, which is set aside.
 
         Args:
-            before: a step; those of it and of later ones are set aside too.
+            before: a step from which on checkpoints are set aside too.
 
         Raises:
             UserError: there is none, or all are damaged.
@@ -141,7 +141,7 @@ def checkpoints(folder: Path) -> dict[int, Path]:
 
 
 def weights_hash(model: torch.nn.Module, frozen: bool = False) -> str:
-    """Identity of a model's weights, or of those that are not trained; ``""`` where there are none."""
+    """The identity of a model's weights, or of its frozen weights; ``""`` if there are none."""
     digest, some = hashlib.sha256(), False
     for name, parameter in model.named_parameters():
         if not (frozen and parameter.requires_grad):

@@ -1,4 +1,4 @@
-"""Taking a run up again: where it goes on, whether it is still the same run, and what its record lacks."""
+"""Resuming a run: its checkpoint, changed settings, and gaps in its records."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from outrider.runs.whole import first_gap
 
 
 class Resumer:
-    """Finds the checkpoint after which a run goes on, and refuses a run that was another one.
+    """Finds the checkpoint from which a run resumes, and refuses a run with other settings.
 
     Args:
-        recipe: of the command that resumes.
-        surroundings: gives what else decides the numbers of a run, by name: the task, the ranks, the reference. Asked
-            when it is needed, since the identity of a task may take its data.
+        recipe: recipe of the resuming command.
+        surroundings: returns other inputs that determine a run's results, by name: the task, the ranks, the reference.
+            Called lazily, since the identity of a task may need its data.
     """
 
     def __init__(
@@ -31,11 +31,11 @@ class Resumer:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What a checkpoint keeps, to be compared when the run is resumed."""
+        """The identity stored in checkpoints, compared on resume."""
         return {"config": self._recipe.resolved(), **self._surroundings()}
 
     def begun_anew(self, folder: RunFolder) -> list[str] | None:
-        """What to say of a run that was stopped before its first checkpoint, and begins anew; None for any other."""
+        """Messages for a run that was stopped before its first checkpoint, and starts again; None for other runs."""
         if self._checkpoints.last is not None:
             return None
         folder.rewind(-1)
@@ -43,7 +43,7 @@ class Resumer:
         return [*rewritten, "nothing was saved before the run was stopped: beginning anew"]
 
     def checkpoint(self, folder: RunFolder, force: bool) -> Checkpoint:
-        """The newest checkpoint up to which the record is whole. Nothing is changed on disk.
+        """The newest checkpoint up to which the records are complete. Nothing changes on disk.
 
         Raises:
             UserError: the run was started with other settings, or there is no such checkpoint; and no ``force``.
@@ -60,7 +60,7 @@ class Resumer:
         return checkpoint
 
     def go_on(self, folder: RunFolder, checkpoint: Checkpoint) -> list[str]:
-        """Set aside what is later than the checkpoint, and return what there is to say."""
+        """Set aside records after the checkpoint, and return messages."""
         folder.rewind(checkpoint.step)
         rewritten = self._rewritten_config(folder, checkpoint.step)
         return [*rewritten, *self._notices, *folder.notices, f"going on after step {checkpoint.step}"]
@@ -82,7 +82,7 @@ class Resumer:
         return newest
 
     def _rewritten_config(self, folder: RunFolder, step: int) -> list[str]:
-        """Write the present recipe to ``config.yaml``, and keep the former one if it was another."""
+        """Write the current recipe to ``config.yaml``, and keep the previous one if it differs."""
         new, old = dump_yaml(self._recipe.resolved()).encode(), folder.config.read_bytes()
         if new != old:
             aside = self._out / "superseded"
@@ -97,7 +97,7 @@ class Resumer:
         """The differences from the run as it began, one line each; empty where resuming is exact."""
         try:
             lines = recipe_of_run(state["config"]).difference(self._recipe)
-        except UserError as error:  # a component from outside is gone, or takes other options
+        except UserError as error:  # an external component is missing, or its options have changed
             lines = [str(error)]
         now = self._surroundings()
         return lines + [f"{key}: {state[key]} -> {value}" for key, value in now.items() if state[key] != value]

@@ -1,4 +1,4 @@
-"""Whether the record of a run is whole up to a checkpoint: a resumed run must not hide a gap behind it."""
+"""Check that the records of a run are complete up to a checkpoint, so that a resumed run has no hidden gap."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Gap(NamedTuple):
 
 
 def first_gap(folder: RunFolder, until: int) -> Gap | None:
-    """The first gap in metrics and rollouts of the steps 1 to ``until``; None where both are whole.
+    """The first gap in metrics and rollouts of the steps 1 to ``until``; None if both are complete.
 
-    Every rollout file is read, as its pages have checksums: about 5 seconds for a million rollouts.
+    Every rollout file is read, since its pages have checksums: about 5 seconds for a million rollouts.
     """
     gaps = [gap for gap in (_metrics_gap(folder, until), _rollouts_gap(folder, until)) if gap is not None]
     return min(gaps, default=None)

@@ -1,1 +1,1 @@
-"""Sampling: requests in, rollouts out. Token ids both ways."""
+"""Sampling: rollouts for requests, with token ids in both directions."""

@@ -1,4 +1,4 @@
-"""The contract of a decoder, and the one that runs a model's own layers over our key-value store."""
+"""The contract of a decoder, and a decoder that runs a model's own layers over our KV cache."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from outrider.record import Ids
 from outrider.sample.kept import Part, Standing, aligned
 from outrider.sample.store import BLOCK, Store
 
-PREFILL_TOKENS = 8_192  # most padded tokens of one prefill pass
+PREFILL_TOKENS = 8_192  # maximum padded tokens of a prefill pass
 
 
 class Cache(Protocol):
-    """KV cache of rows: ``column`` columns are filled, of the ``columns`` that there is room for; the tokens of
-    a row begin at its column in ``starts_B``."""
+    """The KV cache of rows: ``column`` of ``columns`` columns are filled; the tokens of a row start at its column in
+    ``starts_B``."""
 
     column: int
     columns: int
@@ -31,11 +31,11 @@ class Cache(Protocol):
         ...
 
     def keep(self, row_of_B: Tensor, columns: int) -> None:
-        """The same in place: drops finished rows, and makes room."""
+        """Like ``spread``, in place: drops finished rows, and makes room."""
         ...
 
     def parts(self) -> list[Part] | None:
-        """All that it holds of the filled columns; None: it holds something that has no rows and columns."""
+        """The tensors of the filled columns; None if the cache also has state without rows and columns."""
         ...
 
 
@@ -43,18 +43,18 @@ C = TypeVar("C", bound=Cache)
 
 
 class Decoder(Protocol[C]):
-    """Prefills contexts once, then decodes the rows that continue them, one token at a time."""
+    """Prefills contexts once, then decodes the rows that continue them token by token."""
 
     def prefill(self, ids_CT: Tensor, starts_C: Tensor) -> tuple[C, Tensor]:
-        """A cache of left-padded contexts, which begin at the columns ``starts_C``, and the logits after them."""
+        """The cache of left-padded contexts, which start at the columns ``starts_C``, and the logits after them."""
         ...
 
     def proceed(self, ids_CT: Tensor, starts_C: Tensor, standing: Sequence[Standing | None]) -> tuple[C, Tensor]:
-        """The same, and computes only what is not kept of the contexts."""
+        """Like ``prefill``, but computes only the tokens of the contexts that are not cached."""
         ...
 
     def forward(self, ids_BQ: Tensor, cache: C) -> Tensor:
-        """Logits ``[B, V]`` after the last of the new tokens; the cache's column moves on by ``Q``."""
+        """Logits ``[B, V]`` after the last new token; advances the cache's column by ``Q``."""
         ...
 
     def batchable(self, contexts: Sequence[Ids]) -> bool:
@@ -62,12 +62,12 @@ class Decoder(Protocol[C]):
         ...
 
     def updated(self) -> None:
-        """The model's weights have changed."""
+        """Called after the model's weights have changed."""
         ...
 
 
 class StoreDecoder(ABC):
-    """A decoder over our own key-value store. Stores can be joined, so any contexts are prefilled in one call."""
+    """A decoder over our own KV cache. Caches can be joined, so any contexts are prefilled in one call."""
 
     @property
     @abstractmethod
@@ -77,7 +77,7 @@ class StoreDecoder(ABC):
     def forward(self, ids_BQ: Tensor, cache: Store) -> Tensor: ...
 
     def prefill(self, ids_CT: Tensor, starts_C: Tensor) -> tuple[Store, Tensor]:
-        # in parts, since the activations of a pass grow with its padded tokens
+        # split, since the activations of a pass grow with its padded tokens
         size = max(1, PREFILL_TOKENS // ids_CT.shape[1])
         stores, logits = [], []
         for ids_PT, starts_P in zip(ids_CT.split(size), starts_C.split(size), strict=True):
@@ -103,10 +103,10 @@ class StoreDecoder(ABC):
 
 
 class PackedDecoder(StoreDecoder):
-    """Any Hugging Face causal LM whose attention can be replaced. It uses the model's weights, not a copy.
+    """A decoder for any Hugging Face causal LM with replaceable attention. It uses the model's weights, not a copy.
 
     Args:
-        dtype: of matrix products.
+        dtype: dtype of matmuls.
     """
 
     def __init__(self, model: PreTrainedModel, dtype: torch.dtype = torch.float32) -> None:
@@ -121,7 +121,7 @@ class PackedDecoder(StoreDecoder):
         body = self._model.get_decoder()
         with products_in(self._dtype, ids_BQ.device):
             passed = body(input_ids=ids_BQ, position_ids=positions_BQ, plan=cache, use_cache=False)
-            # the head on the last position only: logits of a whole prompt would be the largest tensor of the pass
+            # the head only for the last position: logits of a whole prompt would be the largest tensor of the pass
             logits_BV: Tensor = self._model.get_output_embeddings()(passed.last_hidden_state[:, -1])
         cache.column += ids_BQ.shape[1]
         return logits_BV
@@ -131,8 +131,8 @@ class PackedDecoder(StoreDecoder):
 
 
 def there(new: Sequence[int], device: torch.device) -> Tensor | None:
-    """Which of the last columns, as many as the most new tokens of a row, are not new in each row: ``[B, Q]``; None:
-    all are new."""
+    """A mask ``[B, Q]`` of the last Q columns (Q: maximum new tokens of a row) that are not new in a row; None if all
+    are new."""
     if min(new) == max(new):
         return None
     kept_B = torch.tensor([max(new) - some for some in new], device=device)
@@ -140,7 +140,8 @@ def there(new: Sequence[int], device: torch.device) -> Tensor | None:
 
 
 def _passes(new: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Neighbours whose numbers of new tokens differ by a factor of two at most, up to the tokens of one pass."""
+    """Ranges of neighbours whose numbers of new tokens differ by at most a factor of two, up to the tokens of one
+    pass."""
     first = 0
     for end in range(1, len(new) + 1):
         if end == len(new) or 2 * new[end] < new[first] or new[first] * (end + 1 - first) > PREFILL_TOKENS:

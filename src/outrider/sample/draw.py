@@ -1,4 +1,4 @@
-"""From logits to one token per row, by one uniform number each."""
+"""Sampling of one token per row from logits, with one uniform number each."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Drawn(NamedTuple):
 def draw(logits_BV: Tensor, uniforms_B: Tensor, params: SamplingParams) -> Drawn:
     """Inverse-CDF sampling: the first token whose cumulative probability exceeds the uniform number.
 
-    One number per token, where Gumbel noise would take one per vocabulary entry. Rounding changes a token only where a
-    boundary lies next to the number. Temperature 0 takes the most likely token. Truncation
-    (``top_k``, then ``top_p``: the smallest set of tokens with at least that mass) affects which token is drawn, and
-    neither its log-probability nor the entropy. A token of probability 0 is never drawn.
+    It needs one number per token; Gumbel noise would need one per vocabulary entry. Rounding changes a token only if a
+    boundary is next to the number. Temperature 0 takes the most likely token. Truncation (``top_k``, then ``top_p``:
+    the smallest set of tokens with at least that mass) affects the drawn token, but not its log-probability or the
+    entropy. A token of probability 0 is never drawn.
 
-    Degenerate case: where logits are not finite the log-probability is NaN, whatever the token.
+    Degenerate case: if logits are not finite, the log-probability is NaN for any token.
 
     >>> logits = torch.tensor([[0.0, 0.0], [0.0, 0.0]])
     >>> draw(logits, torch.tensor([0.49, 0.51], dtype=torch.float64), SamplingParams()).ids.tolist()
@@ -41,31 +41,30 @@ def draw(logits_BV: Tensor, uniforms_B: Tensor, params: SamplingParams) -> Drawn
     if params.temperature == 0.0:
         ids_B = logps_BV.argmax(-1)
     else:
-        # In float64, so that the sum over a large vocabulary keeps small probabilities apart. Truncated probabilities
-        # do not sum to 1; the uniform number is multiplied by their total, which is one rounding for a row.
+        # In float64, so that the sum over a large vocabulary resolves small probabilities. Truncated probabilities do
+        # not sum to 1; the uniform number is multiplied by their total, which is one rounding for a row.
         cumulative_BV = truncated(probs_BV, params.top_p, params.top_k).cumsum(-1, dtype=torch.float64)
         total_B1 = cumulative_BV[:, -1:]
-        # A product rounded up to the total would point behind the last token of positive probability.
-        # with right=True the first entry that is larger: tokens of probability 0 repeat the entry before and are passed
-        # over
+        # A product rounded up to the total would point past the last token of positive probability. right=True finds
+        # the first larger entry: tokens of probability 0 repeat the entry before and are skipped
         at_B1 = torch.minimum(uniforms_B[:, None] * total_B1, torch.nextafter(total_B1, torch.zeros_like(total_B1)))
         ids_B = torch.searchsorted(cumulative_BV, at_B1, right=True)[:, 0]
-        # NaN is found behind the last token: any token will do, since its log-probability, NaN, is refused later
+        # NaN points past the last token; any token works, since its log-probability, NaN, is refused later
         ids_B = ids_B.clamp_max(logps_BV.shape[1] - 1)
     return Drawn(ids_B, logps_BV.gather(1, ids_B[:, None])[:, 0], entropies_B)
 
 
 def truncated(probs_BV: Tensor, top_p: float, top_k: int) -> Tensor:
-    """Probabilities with everything outside the kept set at 0; not renormalised. Ties keep the lower id."""
+    """Probabilities set to 0 outside the kept set, not renormalised. Ties keep the lower id."""
     if top_p >= 1.0 and not 0 < top_k < probs_BV.shape[-1]:
         return probs_BV
-    # stable, so that ties are cut at the same ids on every machine
+    # a stable sort, so that ties are resolved equally on every machine
     ordered_BV, order_BV = probs_BV.sort(dim=-1, descending=True, stable=True)
     keep_BV = torch.ones_like(ordered_BV, dtype=torch.bool)
     if top_k > 0:
         keep_BV[:, top_k:] = False
     if top_p < 1.0:
         mass_before_BV = ordered_BV.cumsum(-1, dtype=torch.float64) - ordered_BV
-        # the mass *before* a token: the first has none and is always kept, and the one that crosses top_p is kept too
+        # the mass *before* a token: the first token is always kept, and so is the one that crosses top_p
         keep_BV &= mass_before_BV < top_p
     return torch.where(torch.zeros_like(keep_BV).scatter(1, order_BV, keep_BV), probs_BV, 0.0)

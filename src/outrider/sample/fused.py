@@ -1,8 +1,8 @@
-"""A fused decoder for the Llama and Qwen families: the same numbers with fewer and larger operations.
+"""A fused decoder for the Llama and Qwen families: the same results with fewer and larger operations.
 
-What differs from the model's own forward pass: query, key and value are one product, gate and up another; the weights
-of a norm are multiplied into the product that follows, the scale of the scores into the queries; the rotary embedding
-is one complex multiplication. For this the rows of the weights are reordered when they are copied.
+Differences from the model's own forward pass: query, key and value are one matmul, gate and up another. Norm weights
+are multiplied into the next matmul, and the scale of the scores into the queries. The rotary embedding is one complex
+multiplication. For this the rows of the weights are reordered when they are copied.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from outrider.sample.store import Store
 
 _ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
 _MLP = ("gate_proj", "up_proj", "down_proj")
-_FIXED_ROPES = ("default", "linear", "llama3", "yarn")  # the others change with the length of the input
+_FIXED_ROPES = ("default", "linear", "llama3", "yarn")  # other types depend on the input length
 
 
 class FusedLayer(NamedTuple):
-    """Weights of one layer, copied and fused, with the weights of the norm before them multiplied in; biases and
-    query-key norms are None where the family has none."""
+    """Fused copies of one layer's weights, including the weights of the norm before; biases and query-key norms are
+    None if the family has none."""
 
     qkv: Tensor
     qkv_bias: Tensor | None
@@ -39,13 +39,13 @@ class FusedLayer(NamedTuple):
 
 
 def supports(model: PreTrainedModel, dtype: torch.dtype = torch.float32) -> bool:
-    """Whether this decoder computes exactly what the model would: known family, linear layers that are plain or carry
-    an adapter that can be added to them, fixed rotary embedding, full attention.
+    """Whether this decoder is equivalent to the model: known family, linear layers that are plain or have a mergeable
+    adapter, fixed rotary embedding, full attention.
 
     An adapter in bfloat16 is not supported.
     """
     config = model.config
-    # added to weights in bfloat16, an adapter's last update is lost wherever it is less than a 256th of the weight
+    # merged into bfloat16 weights, an adapter's update is lost where it is below a 256th of the weight
     if dtype is not torch.float32 and adapter_outputs(model):
         return False
     if config.model_type not in FUSED_FAMILIES or getattr(config, "hidden_act", "") != "silu":
@@ -55,7 +55,7 @@ def supports(model: PreTrainedModel, dtype: torch.dtype = torch.float32) -> bool
     if not getattr(config, "layer_types", None) and getattr(config, "sliding_window", None) is not None:
         return False
     rope = getattr(config, "rope_parameters", None) or {}
-    # a layer of another class (quantised, an adapter of another kind) would be read wrongly without any error
+    # a layer of another class (quantised, another kind of adapter) would give wrong results without an error
     layers: Any = model.get_decoder().layers
     attention = [getattr(layer.self_attn, name) for layer in layers for name in _ATTENTION]
     mlp = [getattr(layer.mlp, name) for layer in layers for name in _MLP]
@@ -65,10 +65,10 @@ def supports(model: PreTrainedModel, dtype: torch.dtype = torch.float32) -> bool
 
 
 class FusedDecoder(StoreDecoder):
-    """Computes with its own fused copy of the weights, which ``updated`` renews.
+    """A decoder with a fused copy of the weights, which ``updated`` rebuilds.
 
     Args:
-        dtype: of the copy and of all that is computed with it.
+        dtype: dtype of the copy and of all computation with it.
     """
 
     def __init__(self, model: PreTrainedModel, dtype: torch.dtype = torch.float32) -> None:
@@ -77,7 +77,7 @@ class FusedDecoder(StoreDecoder):
         self._heads, self._kv_heads = config.num_attention_heads, config.num_key_value_heads
         self._dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         self._eps = float(config.rms_norm_eps)
-        self._epsilon = torch.tensor(self._eps, device=model.device)  # to read it back would wait for the device
+        self._epsilon = torch.tensor(self._eps, device=model.device)  # reading it back would synchronise
         self._rotary = torch.empty(0, self._dim // 2, dtype=torch.complex64)
         self._layers: list[FusedLayer] = []
         self.updated()
@@ -89,7 +89,7 @@ class FusedDecoder(StoreDecoder):
     @torch.no_grad()
     def updated(self) -> None:
         body: Any = self._model.get_decoder()
-        # each old layer goes before its new one is made: two whole copies would not fit where one does
+        # each old layer is freed before its new one is made: two full copies may not fit in memory
         old, self._layers = self._layers, []
         for layer in body.layers:
             del old[:1]
@@ -113,7 +113,7 @@ class FusedDecoder(StoreDecoder):
             gate, up = F.linear(h, layer.gate_up).chunk(2, -1)
             x = torch.addmm(x, F.silu(gate).mul_(up), layer.down.t())
         cache.column += width
-        # contexts are padded on the left, so the last column holds the last token of every row
+        # contexts are left-padded, so the last column holds the last token of every row
         last = x.view(rows, width, -1)[:, -1]
         return F.linear(_normed(last, self._epsilon), self._head, self._head_bias)
 
@@ -121,18 +121,18 @@ class FusedDecoder(StoreDecoder):
         self, index: int, layer: FusedLayer, x: Tensor, turn: Tensor, rows: int, width: int, store: Store
     ) -> Tensor:
         heads, kv, dim = self._heads, self._kv_heads, self._dim
-        per_kv = heads // kv  # query heads that share a key: they lie beside it, then the value
+        per_kv = heads // kv  # query heads that share a key are stored next to it, then the value
         h = _normed(x, self._epsilon)
         qkv = F.linear(h, layer.qkv, layer.qkv_bias).view(rows * width, kv, per_kv + 2, dim)
         qk, v = qkv[:, :, :-1], qkv[:, :, -1]
         if layer.norm_q is not None and layer.norm_k is not None:
             q_normed = F.rms_norm(qk[:, :, :-1], (dim,), layer.norm_q, self._eps)
             qk = torch.cat([q_normed, F.rms_norm(qk[:, :, -1:], (dim,), layer.norm_k, self._eps)], 2)
-        # complex numbers exist in float32 at least, and the rotation needs its precision for late positions
+        # complex numbers need at least float32, whose precision the rotation needs for late positions
         pairs = torch.view_as_complex(qk.float().unflatten(-1, (dim // 2, 2)))
         qk = torch.view_as_real(pairs * turn).flatten(-2).to(x.dtype)
         q, k = qk[:, :, :-1], qk[:, :, -1]
-        # Decoding. Queries already lie beside the key that they share, as attend_one wants them, so nothing is copied.
+        # Decoding. Queries are already next to their shared key, as attend_one expects, so nothing is copied.
         if width == 1:
             mixed = store.attend_one(index, q.flatten(0, 1), k, v, 1.0, None).view(rows, heads * dim)
         else:
@@ -150,7 +150,7 @@ class FusedDecoder(StoreDecoder):
         positions = torch.arange(columns, device=device)[None]
         like = torch.zeros(1, dtype=torch.float32, device=device)
         cos, sin = self._model.get_decoder().rotary_emb(like, positions)
-        # the two halves of cos and sin are equal: one angle for each pair
+        # the two halves of cos and sin are equal: one angle per pair
         self._rotary = torch.complex(cos[0, :, : self._dim // 2].float(), sin[0, :, : self._dim // 2].float())
 
     def _fuse(self, layer: Any) -> FusedLayer:
@@ -158,8 +158,8 @@ class FusedDecoder(StoreDecoder):
         projections = (attention.q_proj, attention.k_proj, attention.v_proj)
         norm_q, norm_k = (getattr(attention, name, None) for name in ("q_norm", "k_norm"))
         pairs, scale = self._pairs(), self._dim**-0.5
-        fold = (scale if norm_q is None else 1.0, 1.0, 1.0)  # a norm would take the scale out again
-        # the scale of attention (D ** -0.5) is multiplied into the queries once, so decoding passes a scale of 1
+        fold = (scale if norm_q is None else 1.0, 1.0, 1.0)  # a norm would cancel the scale
+        # the scale of attention (D ** -0.5) is multiplied into the query weights, so decoding uses scale 1
         weights = [folded(p) * f for p, f in zip(projections, fold, strict=True)]
         biases = [p.bias[:, None] * f for p, f in zip(projections, fold, strict=True) if p.bias is not None]
         return FusedLayer(
@@ -179,23 +179,23 @@ class FusedDecoder(StoreDecoder):
         return weight if weight is None or self._dtype is torch.float32 else weight.to(self._dtype)
 
     def _by_group(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Rows of the three projections, ``[heads * D, I]`` each, by key head: its queries, its key, its value; the
-        rows of queries and keys in pairs."""
-        # queries and keys are permuted alike, so their products, the scores, do not change
+        """Rows of the three projections, ``[heads * D, I]`` each, ordered by key head: its queries, key and value; rows
+        of queries and keys in rotary pairs."""
+        # queries and keys have the same permutation, so the scores do not change
         kv, dim, pairs = self._kv_heads, self._dim, self._pairs()
         q, k, v = (w.reshape(kv, -1, dim, w.shape[-1]) for w in (q, k, v))
         return torch.cat([q[:, :, pairs], k[:, :, pairs], v], 1).flatten(0, 2)
 
     def _pairs(self) -> Tensor:
-        """Order that puts element i of a head next to element i + D/2, the pair that is rotated together."""
+        """The order that puts element i of a head next to element i + D/2, its rotary pair."""
         half = self._dim // 2
         order: Tensor = torch.stack([torch.arange(half), torch.arange(half) + half], 1).reshape(-1)
         return order
 
 
 def _normed(x: Tensor, epsilon: Tensor) -> Tensor:
-    """Root-mean-square norm without its weights."""
-    # half the time of F.rms_norm on a CPU; the sum of squares is float32 also for bfloat16, as in the model
+    """RMS norm without weights."""
+    # half the time of F.rms_norm on a CPU; the sum of squares is float32 for bfloat16 too, as in the model
     norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
     scale = torch.addcmul(epsilon, norm, norm, value=1.0 / x.shape[-1]).rsqrt_()
     return x * scale.to(x.dtype)

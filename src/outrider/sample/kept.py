@@ -11,11 +11,11 @@ from torch import Tensor
 from outrider.record import Ids
 
 Part = tuple[Tensor, int]
-"""Keys or values of one layer: rows first, and the dimension that is columns."""
+"""Keys or values of one layer, rows first, and the index of the column dimension."""
 
 
 class Standing:
-    """Where a rollout stands: the KV cache of ``ids`` lies in a row of a block, from column ``start`` on."""
+    """The KV cache of a rollout: that of ``ids`` is in a row of a block, from column ``start`` on."""
 
     __slots__ = ("block", "ids", "row", "start")
 
@@ -24,7 +24,7 @@ class Standing:
 
 
 class Block:
-    """Rows that have left a cache together."""
+    """Rows that were taken from a cache together."""
 
     def __init__(self, parts: list[Part]) -> None:
         self.parts = parts
@@ -35,7 +35,7 @@ class Block:
         return sum(tensor.numel() * tensor.element_size() for tensor, _ in self.parts)
 
     def thin(self) -> None:
-        """Drop unused rows once they are more than half, so that each row is copied once on average."""
+        """Drop unused rows once more than half are unused, so each row is copied once on average."""
         rows = len(self.parts[0][0])
         if not self.standing or 2 * len(self.standing) >= rows:
             return
@@ -47,17 +47,17 @@ class Block:
 
 
 class Kept:
-    """What is kept of rollouts that may go on, by their ids.
+    """The KV caches of rollouts that may continue, by rollout id.
 
-    A rollout stands in one block or in none, and leaves it when its next turn is prefilled or it ends. So what is held
-    is at most two rows for each rollout that is waiting for its environment, and of these at most ``most``.
+    A rollout is in at most one block, and leaves it when its next turn is prefilled or it ends. So memory is at most
+    two rows per waiting rollout, of which there are at most ``most``.
 
     Args:
-        most: rollouts that are kept. What is beyond them is computed again, and counted.
+        most: maximum kept rollouts. Others are recomputed and counted.
 
     Attributes:
-        recomputed_tokens: those of contexts that had been computed in an earlier turn and were not kept: there was no
-            room, or the model's cache cannot be cut into rows and columns.
+        recomputed_tokens: tokens of contexts that were computed in an earlier turn but not kept, because there was no
+            room or the model's cache has no rows and columns.
     """
 
     def __init__(self, most: int) -> None:
@@ -75,38 +75,39 @@ class Kept:
 
     @property
     def room(self) -> int:
-        """How many more rollouts may be kept."""
+        """Number of further rollouts that may be kept."""
         return self._most - len(self._standing)
 
     def find(self, rollouts: Iterable[str], context: Ids) -> Standing | None:
-        """The longest kept beginning of a context, of the rollouts that continue it; its last token is never in it."""
+        """The longest kept prefix of a context among the rollouts that continue it, never including the context's last
+        token."""
         found = [self._standing[rollout] for rollout in rollouts if rollout in self._standing]
-        # a rollout that is not what its id says is prefilled again
+        # a rollout whose tokens do not match is prefilled again
         right = [s for s in found if len(s.ids) < len(context) and np.array_equal(s.ids, context[: len(s.ids)])]
         return max(right, key=lambda standing: len(standing.ids), default=None)
 
     def put(self, parts: list[Part], rows: Sequence[tuple[str, int, Ids]]) -> None:
-        """Keep the rows of a cache: of each, the rollout, its first column, and the ids from there on."""
+        """Keep rows of a cache, each with its rollout, its first column, and the ids from there on."""
         block = Block(parts)
         for row, (rollout, start, ids) in enumerate(rows):
             self._standing[rollout] = block.standing[rollout] = Standing(block, row, start, ids)
 
     def lose(self, rollout: str, tokens: int) -> None:
-        """So many tokens have been computed, and are not kept."""
+        """Note that ``tokens`` computed tokens of a rollout are not kept."""
         self._lost[rollout] = tokens
 
     def again(self, rollouts: Iterable[str]) -> None:
-        """These are read from the beginning, as one context."""
+        """Count the rollouts' tokens as recomputed, since they are prefilled from the start as one context."""
         self.recomputed_tokens += max((self._lost.get(rollout, 0) for rollout in rollouts), default=0)
 
     def clear(self) -> None:
-        """Nothing of the present weights is of use with others."""
+        """Drop everything, since a KV cache is invalid for other weights."""
         for rollout, standing in self._standing.items():
             self.lose(rollout, len(standing.ids))
         self._standing.clear()
 
     def drop(self, rollouts: Iterable[str]) -> None:
-        """These have ended, or stand elsewhere; those that are not kept are passed over."""
+        """Drop rollouts that have ended or moved; unknown ones are ignored."""
         touched: dict[int, Block] = {}
         for rollout in rollouts:
             self._lost.pop(rollout, None)
@@ -118,9 +119,9 @@ class Kept:
 
 
 def aligned(standing: Sequence[Standing | None], starts: Sequence[int], columns: int) -> list[Part]:
-    """Tensors with one row for each context, its kept tokens from its column in ``starts`` on, and zeros elsewhere.
+    """Tensors with one row per context, with its kept tokens from its column in ``starts`` on, and zeros elsewhere.
 
-    Beside the kept tokens there may be columns of other tokens, before the start of a row or after what is kept of it.
+    There may be columns of other tokens before the start of a row or after its kept tokens.
     """
     like = next(one.block for one in standing if one is not None)
     whole = []
@@ -128,7 +129,7 @@ def aligned(standing: Sequence[Standing | None], starts: Sequence[int], columns:
         shape = list(tensor.shape)
         shape[0], shape[at] = len(standing), columns
         whole.append((tensor.new_zeros(shape), at))
-    # rows that come from one block and move equally far are copied together
+    # rows of one block with the same shift are copied together
     moves: dict[tuple[int, int], list[tuple[int, Standing]]] = {}
     for row, (one, start) in enumerate(zip(standing, starts, strict=True)):
         if one is not None:

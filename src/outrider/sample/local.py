@@ -1,4 +1,4 @@
-"""The local sampler: a causal language model of transformers, in this process."""
+"""The local sampler: a transformers causal LM in this process."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from outrider.sample.wave import Wave, WaveRow, decode_wave
 
 
 class LocalSampler:
-    """Decodes waves of rows over one key-value store.
+    """Decodes waves of rows over one KV cache.
 
-    Each distinct context (a prompt, or a prompt and another rollout's prefix) is prefilled once in a call, and its KV
-    cache is copied to all rows that continue it. Finished rows are dropped as a wave thins out. Inside
-    :meth:`keeping` those of rows that may go on are kept for their next turn.
+    Each distinct context (a prompt, or a prompt with another rollout's prefix) is prefilled once per call, and its KV
+    cache is copied to all rows that continue it. Finished rows are dropped during decoding. Inside :meth:`keeping` the
+    KV caches of rows that may continue are kept for their next turn.
     """
 
     engines = 1
@@ -47,9 +47,9 @@ class LocalSampler:
         self.notices: list[str] = []
 
     def take(self, version: int, export: Export) -> dict[str, int]:
-        """The weights are the policy's own; what was made of them is made anew.
+        """Rebuild fused copies and drop the KV cache; the weights are shared with the policy.
 
-        Returns ``recomputed_tokens``, those of contexts that had been computed in an earlier turn, where there are any.
+        Returns ``recomputed_tokens``, tokens of contexts that were recomputed in a later turn, if there are any.
         """
         self.version = version
         self.decoder.updated()
@@ -59,11 +59,11 @@ class LocalSampler:
         return {"recomputed_tokens": recomputed} if recomputed else {}
 
     def close(self) -> None:
-        """Nothing is held that others wait for."""
+        """Nothing to release."""
 
     @contextmanager
     def keeping(self) -> Iterator[Kept]:
-        """As :class:`outrider.sample.sampler.Keeping`; at most ``options.rows`` rollouts are kept."""
+        """See :class:`outrider.sample.sampler.Keeping`; at most ``options.rows`` rollouts are kept."""
         self._kept = Kept(self.options.most_rows if self._keeps else 0)
         try:
             yield self._kept
@@ -74,7 +74,7 @@ class LocalSampler:
     @torch.inference_mode()
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
         tokens_of_member: dict[tuple[int, int], SampledTokens] = {}
-        # one wave has one set of sampling parameters; in the order in which they first occur
+        # a wave has one set of sampling parameters; in order of first occurrence
         for params in dict.fromkeys(self._params(request) for request in requests):
             chosen = [i for i, request in enumerate(requests) if self._params(request) == params]
             for wave in self._waves(requests, chosen, params):
@@ -84,7 +84,7 @@ class LocalSampler:
                 )
                 members = [(row.request, row.sibling) for row in wave.flat()]
                 tokens_of_member.update(zip(members, sampled, strict=True))
-        # in the order of the requests, whatever the order of the waves
+        # in the order of the requests, independent of the order of the waves
         modes = [self._params(request).logprob_mode for request in requests]
         return rollouts_of(requests, tokens_of_member, modes, self.version, self.tokenizer)
 
@@ -92,8 +92,8 @@ class LocalSampler:
         return request.params or self.options.params()
 
     def _waves(self, requests: Sequence[SampleRequest], chosen: list[int], params: SamplingParams) -> Iterator[Wave]:
-        """Contexts in order of length, filled up to ``options.rows`` rows; a context is never split over waves."""
-        # by the bytes of the ids: several requests for one prompt, or for one prefix, share one prefill
+        """Waves of contexts by length, with up to ``options.rows`` rows; a context is never split over waves."""
+        # keyed by the bytes of the ids: requests with the same prompt or prefix share one prefill
         contexts: dict[bytes, tuple[Ids, list[WaveRow]]] = {}
         for i in chosen:
             request = requests[i]
@@ -105,7 +105,7 @@ class LocalSampler:
                 for k in range(request.n)
             )
         wave = Wave([], [], [])
-        # neighbours in length need the least padding; the sort is stable, so waves do not depend on chance
+        # similar lengths need the least padding; the sort is stable, so waves are deterministic
         for ids, rows in sorted(contexts.values(), key=lambda item: -self._new_tokens(*item)):
             full = sum(map(len, wave.rows)) + len(rows) > self.options.most_rows
             if wave.rows and (full or not self.decoder.batchable([*wave.contexts, ids])):
@@ -118,7 +118,7 @@ class LocalSampler:
             yield wave
 
     def _standing(self, context: Ids, rows: list[WaveRow]) -> Standing | None:
-        """What is kept of a context that these rows continue."""
+        """The kept KV cache of a context that these rows continue."""
         return None if self._kept is None else self._kept.find([row.rollout for row in rows], context)
 
     def _new_tokens(self, context: Ids, rows: list[WaveRow]) -> int:
@@ -127,7 +127,7 @@ class LocalSampler:
 
 
 def decoder_of(policy: Policy) -> Decoder[Any]:
-    """The decoder of the policy's path."""
+    """The decoder for the policy's path."""
     dtype = placement(policy.options.dtype).dtype
     if policy.path.name == "plain":
         return PlainDecoder(policy.model, dtype, policy.path.left_pads)
@@ -135,7 +135,7 @@ def decoder_of(policy: Policy) -> Decoder[Any]:
 
 
 def stops_of(policy: Policy, texts: Sequence[str] = ()) -> Stops:
-    """What ends a response, as tables on the device that samples."""
+    """The end tokens and stop texts of responses, as tables on the sampling device."""
     ends = ends_of(policy, texts)
     vocabulary = policy.model.get_output_embeddings().weight.shape[0]
     table = StopTable(ends.texts, token_bytes(policy.tokenizer, vocabulary)) if ends.texts else None

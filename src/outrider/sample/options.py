@@ -14,7 +14,7 @@ ROWS, SHARE = 256, 0.5
 
 
 class SampleOptions(Options):
-    """How responses are drawn, and by which engine path."""
+    """Options of sampling, and the engine path."""
 
     temperature: float = Field(1.0, ge=0, description="sampling temperature; 0: greedy")
     top_p: float = Field(1.0, gt=0, le=1, description="nucleus sampling; 1: off")
@@ -33,7 +33,7 @@ class SampleOptions(Options):
 
     @property
     def most_rows(self) -> int:
-        """``rows`` as a number, also for ``auto``."""
+        """``rows`` as a number; ``auto`` gives the maximum."""
         return ROWS if self.rows == AUTO else self.rows
 
     def params(self) -> SamplingParams:
@@ -41,18 +41,18 @@ class SampleOptions(Options):
 
 
 class SamplerEngine(Options):
-    """What draws the rollouts of a run."""
+    """The engine that samples the rollouts of a run."""
 
 
 class LocalSampling(SamplerEngine):
-    """The policy itself, in the processes of the run."""
+    """Sampling by the policy itself, in the processes of the run."""
 
 
 class Vllm(SamplerEngine):
-    """vLLM: in the run's own processes, one engine in each, or as servers that ``outrider serve`` has started.
+    """vLLM, as one engine in each of the run's processes, or as servers started by ``outrider serve``.
 
-    Servers are used side by side, with the same weights. The weights of every step go through a folder that servers
-    and processes can read: of this machine, or of a file system that all machines share.
+    Several servers share the requests, with the same weights. Weights are synced each step through a folder that all
+    servers and processes can read, on this machine or a shared file system.
     """
 
     servers: list[Annotated[str, Field(pattern="^https?://[^/]+/?$")]] = Field(
@@ -78,21 +78,23 @@ class Vllm(SamplerEngine):
     def _of_one_kind(self) -> Vllm:
         places = [address.rstrip("/") for address in self.servers]
         if twice := next((place for place in places if places.count(place) > 1), ""):
-            raise ValueError(f"servers names {twice} twice, and a server takes its share of the requests once")
+            raise ValueError(f"servers has {twice} twice: remove the duplicate")
         foreign = ("memory",) if self.servers else ("in_flight", "seconds")
-        # a run's own recipe states every default, also that of an older version, so only other values were meant
+        # a run's config.yaml states all defaults, also of older versions, so only other values are intended
         older: dict[str, float] = {"memory": SHARE}
         defaults = {name: (type(self).model_fields[name].default, older.get(name)) for name in foreign}
         meant = [name for name in foreign if getattr(self, name) not in defaults[name]]
         if meant and self.servers:
-            raise ValueError(f"{meant[0]} is for vLLM in the run's own processes, and servers names others")
+            raise ValueError(f"{meant[0]} applies to in-process vLLM, but servers is set: remove one of them")
         if meant:
-            raise ValueError(f"{meant[0]} is for servers, and servers names none")
+            raise ValueError(
+                f"{meant[0]} applies to vLLM servers, but servers is empty: remove {meant[0]}, or set servers"
+            )
         return self
 
 
 class TinkerSampling(SamplerEngine):
-    """The service that trains the policy (``engine.learner: tinker``)."""
+    """Sampling by the service that trains the policy (``engine.learner: tinker``)."""
 
 
 SAMPLER_ENGINES: dict[str, type[SamplerEngine]] = {"local": LocalSampling, "vllm": Vllm, "tinker": TinkerSampling}
@@ -102,12 +104,13 @@ _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 MOST_RANK = _RANKS[-1]
 
 EXACT = {"TRITON_F32_DEFAULT": "ieee"}
-"""For vLLM: in float32 its attention is Triton's, whose products on a GPU are else of 10 bits (TF32). On an H100
-a small model's log-probabilities were 1e-3 off without it, more than a weight sync may be, and within 1e-5 with it."""
+"""Setting for vLLM in float32, whose Triton attention otherwise uses TF32 matmuls (10 bits) on a GPU. On an H100 a
+small model's log-probabilities were off by 1e-3 without it, above the bound of a weight sync, and within 1e-5 with
+it."""
 
 
 def vllm_rank(rank: int) -> int | None:
-    """The least rank of adapters that vLLM can be told to hold, of those that hold one of ``rank``; None: none does.
+    """The smallest adapter rank that vLLM supports and that is at least ``rank``; None if there is none.
 
     >>> [vllm_rank(rank) for rank in (1, 9, 16, 300, 513)]
     [8, 16, 16, 320, None]

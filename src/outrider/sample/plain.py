@@ -1,4 +1,4 @@
-"""The plain decoder: a model's own forward pass and cache, called as ``generate`` calls them."""
+"""The plain decoder: a model's own forward pass and cache, used like in ``generate``."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from outrider.sample.decoder import PREFILL_TOKENS, there
 from outrider.sample.kept import Part, Standing, aligned
 
 _CACHE_NAMES = ("cache", "cache_params", "past_key_values")
-"""Of the argument that takes a cache: the first is every model's since transformers 5.24."""
+"""Names of the cache argument; the first is that of all models since transformers 5.24."""
 
 
 class OwnCache:
-    """The arguments of a model's next call: its cache of the rows, their mask, their positions."""
+    """The arguments of a model's next call: its cache of the rows, their mask and positions."""
 
-    columns = sys.maxsize  # never full: caches of transformers grow by themselves
+    columns = sys.maxsize  # never full, since transformers caches grow
 
     def __init__(self, arguments: dict[str, Any], starts_B: Tensor, column: int = 0) -> None:
         self.arguments, self.starts_B, self.column = arguments, starts_B, column
 
     def spread(self, row_of_B: Tensor, columns: int) -> OwnCache:
-        # what is reordered in place is copied, since a context's cache is spread more than once
+        # copied before the in-place reorder, since a context's cache is spread more than once
         spread = OwnCache({name: _copied(value) for name, value in self.arguments.items()}, self.starts_B, self.column)
         spread.keep(row_of_B, columns)
         return spread
@@ -42,7 +42,7 @@ class OwnCache:
         self.starts_B = self.starts_B[row_of_B]
 
     def parts(self) -> list[Part] | None:
-        """Whether all layers keep their whole KV cache; not with a sliding window or a state."""
+        """The KV cache if all layers store it completely; None with a sliding window or a recurrent state."""
         layers: list[Any] = [
             layer for cache in self.arguments.values() if type(cache) is DynamicCache for layer in cache.layers
         ]
@@ -52,11 +52,11 @@ class OwnCache:
 
 
 class _Begun(DynamicLayer):
-    """A layer of a cache that begins with a kept KV cache.
+    """A cache layer that starts with a kept KV cache.
 
     Args:
-        new: columns that the next call computes.
-        there_BQ: which of these stay in each row.
+        new: number of columns that the next call computes.
+        there_BQ: mask of those that are already present in each row.
     """
 
     def __init__(self, keys: Tensor, values: Tensor, new: int, there_BQ: Tensor | None) -> None:
@@ -73,18 +73,19 @@ class _Begun(DynamicLayer):
 
 
 class PlainDecoder:
-    """Runs any causal LM of transformers, also with recurrent states, attention sinks, soft caps or its own cache.
+    """Runs any transformers causal LM, also with recurrent states, attention sinks, soft caps or a custom cache.
 
-    Slower than the others: most caches copy all of it at every token, and weights that are not of ``dtype``
+    Slower than the other decoders: most caches are copied at every token, and weights of another dtype than ``dtype``
     are cast at every token.
 
     Args:
         dtype: of matrix products.
-        left_pads: whether contexts of several lengths go together; see :class:`outrider.model.compute.ComputePath`.
+        left_pads: whether contexts of different lengths can be batched; see
+            :class:`outrider.model.compute.ComputePath`.
     """
 
     def __init__(self, model: PreTrainedModel, dtype: torch.dtype = torch.float32, left_pads: bool = True) -> None:
-        self._model: Any = model  # the methods that generation calls are not in its stub
+        self._model: Any = model  # methods used by generation are not in its type stub
         self._dtype, self._left_pads = dtype, left_pads
         self._accepted = signature(model.forward).parameters
         self._cache = next((name for name in _CACHE_NAMES if name in self._accepted), _CACHE_NAMES[-1])
@@ -112,7 +113,7 @@ class PlainDecoder:
         mask_CT = (torch.arange(ids_CT.shape[1], device=ids_CT.device) >= starts_C[:, None]).long()
         arguments: dict[str, Any] = {"attention_mask": mask_CT, "use_cache": True}
         if "position_ids" in self._accepted:
-            # padding has no position of its own; a cumulative sum of the mask numbers the real tokens from 0
+            # padding has no position; a cumulative sum of the mask numbers the real tokens from 0
             arguments["position_ids"] = (mask_CT.cumsum(-1) - 1).clamp_min(0)
         return arguments
 
@@ -129,7 +130,7 @@ class PlainDecoder:
         return logits_BV
 
     def batchable(self, contexts: Sequence[Ids]) -> bool:
-        """Up to the tokens of one prefill pass, since caches cannot be joined; of one length without padding."""
+        """Whether they fit in one prefill pass, since caches cannot be joined; without padding also of equal length."""
         lengths = [len(ids) for ids in contexts]
         if not self._left_pads and len(set(lengths)) > 1:
             return False
@@ -140,7 +141,7 @@ class PlainDecoder:
 
 
 def _rows(value: Any, row_of_B: Tensor) -> Any:
-    """What has one entry per row, for these rows: a tensor, a list of states (RWKV), a cache (changed in place)."""
+    """The given rows of a value: a tensor, a list of states (RWKV), or a cache (changed in place)."""
     if isinstance(value, Tensor):
         return value.index_select(0, row_of_B)
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Making a policy ready: the fastest path whose numbers agree with the model's own."""
+"""Selection of a policy's path: the fastest one whose results agree with the model's own."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _WHAT = {
 
 
 def ready(policy: Policy, choice: str = "auto", sampled: bool = True) -> tuple[Policy, str]:
-    """The policy on the fastest path that computes what its model does, and a sentence about that path.
+    """The policy on the fastest path that agrees with its model, and a message about the path.
 
-    It attempts fused, packed and plain, or the one that ``choice`` names, and takes the first whose sampler and learner
-    both give the likelihoods of the model's own forward pass (:class:`outrider.sample.self_check.SelfCheck`). With
-    ``policy.check=false`` it compares nothing and takes the first path that the architecture seems to allow; if its
-    likelihoods are not the model's, every ratio and every gradient is wrong, and nothing shows it.
+    It tries fused, packed and plain, or only ``choice``, and takes the first whose sampler and learner both reproduce
+    the log-probabilities of the model's own forward pass (:class:`outrider.sample.self_check.SelfCheck`). With
+    ``policy.check=false`` it takes the first path that the architecture seems to allow, without a comparison. If its
+    log-probabilities differ from the model's, all ratios and gradients are wrong without notice.
 
     Args:
-        sampled: whether this model is sampled from. The fused path is for that alone, and its check takes as much
+        sampled: whether this model is sampled from. The fused path is only for sampling, and its check needs as much
             memory as the model.
 
     Raises:
-        UserError: no path that was tried gives the model's likelihoods, or runs at all.
+        UserError: no path reproduces the model's log-probabilities, or none runs.
 
     >>> from outrider.model.tiny import tiny_policy
     >>> policy, sentence = ready(tiny_policy(seed=0))
@@ -44,7 +44,7 @@ def ready(policy: Policy, choice: str = "auto", sampled: bool = True) -> tuple[P
     ('fused', 'Qwen2ForCausalLM on the fused path (our decoder on fused weights)')
     """
     model, failed = policy.model, list[str]()
-    # the reference values of the check come from the model's own attention
+    # the check's reference values use the model's own attention
     use_own(model)
     with amplified_logits(model):
         check = SelfCheck(policy) if policy.options.check else None
@@ -52,7 +52,7 @@ def ready(policy: Policy, choice: str = "auto", sampled: bool = True) -> tuple[P
             try:
                 on_path(policy, path)
                 result = check.compare(policy._replace(path=path)) if check else None
-            # too little memory is no fault of the path
+            # running out of memory does not disqualify a path
             except torch.OutOfMemoryError:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever a model's own code raises where it is called otherwise
@@ -72,7 +72,7 @@ def ready(policy: Policy, choice: str = "auto", sampled: bool = True) -> tuple[P
 
 
 def on_path(policy: Policy, path: ComputePath) -> Policy:
-    """The policy, computed by ``path``, of which it is known that it computes what the model does."""
+    """The policy on ``path``, which is known to agree with the model."""
     (use_own if path.name == "plain" else use_plans)(policy.model)
     return policy._replace(path=path)
 
@@ -101,13 +101,13 @@ def _sentence(
 ) -> str:
     parts = [f"{type(model).__name__} on {path} ({_WHAT[path.name]})"]
     if check is None:
-        parts.append("its likelihoods were not checked, as policy.check=false asks")
+        parts.append("its log-probabilities were not checked (policy.check=false)")
     else:
         kind = "largest" if check.exact else "mean"
         parts.append(f"{kind} difference of log-probabilities from its own forward pass {result}")
         if not path.keeps:
-            parts.append("nothing is kept between turns, since going on from it gives other numbers")
-        parts += [f"an attention window of {window:,} tokens was not looked beyond" for window in check.beyond]
+            parts.append("the KV cache is not reused between turns, since reuse changes the results")
+        parts += [f"an attention window of {window:,} tokens was too long to test" for window in check.beyond]
     about = [unused_context(model), precision_of(str(model.config._name_or_path))]
     return "; ".join([*parts, *failed, *filter(None, about)])
 

@@ -1,4 +1,4 @@
-"""What every sampler makes of a request before it draws, and of the tokens that it has drawn."""
+"""Helpers of all samplers: contexts and limits of requests, and rollouts from sampled tokens."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _NONE = np.zeros(0, np.int32)
 
 
 class SampledTokens(NamedTuple):
-    """What one rollout has sampled; one number per token.
+    """The sampled tokens of one rollout, with one number per token.
 
     Attributes:
         logprobs: float32, in ``mode``.
-        entropies: float32, nats; None where the engine gives none.
+        entropies: float32, nats; None if the engine gives none.
     """
 
     ids: Ids
@@ -33,7 +33,7 @@ class SampledTokens(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Most own tokens of a rollout, at least 1, and why it ends when it has them."""
+    """The maximum own tokens of a rollout, at least 1, and the stop reason at that limit."""
 
     tokens: int
     reason: StopReason
@@ -42,22 +42,22 @@ class Room(NamedTuple):
 def prompt_of(request: SampleRequest) -> Ids:
     """Token ids of the context before the response."""
     if request.prompt_ids is None:
-        raise ValueError(f"request for {request.problem.id!r} reached the sampler without token ids")
+        raise ValueError(f"the request for {request.problem.id!r} has no token ids")
     return request.prompt_ids
 
 
 def prefix_of(request: SampleRequest) -> Ids:
-    """The part of another rollout's response that is continued; of no tokens without one."""
+    """The prefix from another rollout's response; empty without one."""
     return _NONE if request.prefix is None else request.prefix.ids
 
 
 def context_of(request: SampleRequest) -> Ids:
-    """Everything before the tokens to be sampled, int32."""
+    """All tokens before the sampled ones, int32."""
     return np.concatenate([prompt_of(request), prefix_of(request)]).astype(np.int32)
 
 
 class PolicyLimits:
-    """What a policy can be asked: the length of its context, and the tokens that it knows."""
+    """The limits of a policy: its context length and its vocabulary size."""
 
     def __init__(self, policy: Policy) -> None:
         self.context, self.tokens = context_length(policy.model), tokens_of(policy.model)
@@ -67,8 +67,7 @@ class PolicyLimits:
         """The room for the response of a request.
 
         Raises:
-            UserError: there is none, or its context has a token that the tokenizer may write and the model does not
-                know.
+            UserError: there is no room, or the context has a token id of the tokenizer that the model does not have.
         """
         ids = context_of(request)
         budget = params.max_tokens - len(prefix_of(request))
@@ -95,7 +94,7 @@ def rollouts_of(
     version: int,
     tokenizer: PreTrainedTokenizerBase,
 ) -> list[Rollout]:
-    """Rollouts from the tokens of each request and member, in order; one mode of log-probabilities per request."""
+    """Rollouts from the tokens of each request and member, in order, with one log-probability mode per request."""
     keys = [(i, k) for i, request in enumerate(requests) for k in range(request.n)]
     texts = decode(tokenizer, [sampled[key].ids for key in keys])
     prefixes = {i: r.prefix.ids for i, r in enumerate(requests) if r.prefix}
@@ -126,11 +125,11 @@ def rollouts_of(
 
 
 def decode(tokenizer: PreTrainedTokenizerBase, ids: Sequence[Ids]) -> list[str]:
-    """Texts without special tokens, but with the marks of reasoning, which some tokenizers have as such.
+    """Texts without special tokens, except for reasoning tags, which are special tokens in some tokenizers.
 
-    Without them an answer could not be told from its reasoning.
+    Without the tags an answer could not be separated from reasoning.
     """
-    if not len(ids):  # transformers would take an empty batch for one empty text
+    if not len(ids):  # transformers would treat an empty batch as one empty text
         return []
     if (hidden := _hidden(tokenizer)) is None:
         return list(tokenizer.batch_decode([i.tolist() for i in ids], skip_special_tokens=True))
@@ -139,9 +138,9 @@ def decode(tokenizer: PreTrainedTokenizerBase, ids: Sequence[Ids]) -> list[str]:
 
 @lru_cache(4)
 def _hidden(tokenizer: PreTrainedTokenizerBase) -> frozenset[int] | None:
-    """The special tokens that are no mark of reasoning; None where no mark is a special token."""
+    """The special tokens except for reasoning tags; None if no tag is a special token."""
     marks = {mark for pair in MARKS.items() for mark in pair}
-    added = getattr(tokenizer, "added_tokens_decoder", {})  # a tokenizer of one's own may have none
+    added = getattr(tokenizer, "added_tokens_decoder", {})  # custom tokenizers may not have it
     special = {i: str(token) for i, token in added.items() if token.special}
     if not marks & set(special.values()):
         return None

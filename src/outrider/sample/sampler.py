@@ -1,4 +1,4 @@
-"""The contract of a sampler: requests in, rollouts out, with the weights that it was given last."""
+"""The contract of a sampler: rollouts for requests, with the weights of the last sync."""
 
 from __future__ import annotations
 
@@ -10,24 +10,23 @@ from typing import Protocol, runtime_checkable
 from outrider.record import Rollout, SampleRequest
 
 Export = Callable[[Path], None]
-"""Writes the policy's present weights into a new folder; every rank calls it.
+"""Writes the policy's current weights into a new folder; every rank calls it.
 
-They are whole, in ``model.safetensors``, or for samplers that take adapters an adapter alone, as peft writes it.
+These are all weights, in ``model.safetensors``, or for samplers that take adapters only the adapter, in peft's format.
 """
 
 
 class Sampler(Protocol):
-    """Draws rollouts with the current weights.
+    """Samples rollouts with the current weights.
 
-    A rollout is a function of the weights, its context, its parameters and its identity; neither the other requests
-    nor their order matter, beyond floating-point near-ties. What it is given is checked each time
+    A rollout is a function of the weights, its context, its parameters and its identity. Other requests and their order
+    do not matter, up to floating-point near-ties. Weights are checked after each sync
     (:class:`outrider.train.weight_sync.WeightSync`).
 
     Attributes:
-        engines: how many copies of the weights draw at the moment, each of which has to be checked: the requests of a
-            call go round them in turn, so that the first draws requests 0, n, 2n, … of n copies, as long as none is
-            lost.
-        gives_entropies: whether its rollouts have the entropy of every token as it was drawn.
+        engines: number of active copies of the weights, each of which has to be checked. Requests are assigned
+            round-robin: of n copies the first gets requests 0, n, 2n, …, unless a copy is lost.
+        gives_entropies: whether its rollouts have the entropy of every token at sampling.
         notices: pending messages for the user; the caller that prints them clears the list.
     """
 
@@ -38,64 +37,64 @@ class Sampler(Protocol):
     notices: list[str]
 
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
-        """``sum(n)`` rollouts, in the order of the requests and, within one, of the members.
+        """``sum(n)`` rollouts, in the order of the requests and of the members within each.
 
         Raises:
-            UserError: a context leaves no room to respond, or has a token that the model does not know.
-            EngineLostError: nothing that could sample is left.
+            UserError: a context leaves no room for a response, or has an unknown token.
+            EngineLostError: no sampling engine is left.
         """
         ...
 
     def take(self, version: int, export: Export) -> dict[str, int]:
-        """Use the policy's weights as they are now; ``export`` is for samplers that do not share them.
+        """Use the policy's current weights; ``export`` is for samplers that do not share memory with it.
 
-        Returns the engine's own counts since the last time, on every rank those of its own requests.
+        Returns the engine's counts since the last call, on every rank for its own requests.
         """
         ...
 
     def close(self) -> None:
-        """Let go of what it holds; nothing is sampled after that."""
+        """Release all resources; no sampling afterwards."""
         ...
 
 
 @runtime_checkable
 class AdapterSampler(Protocol):
-    """A sampler that may be given a policy's adapter alone.
+    """A sampler that can load a policy's adapter without the base weights.
 
     Attributes:
-        takes_adapter: whether it has the weights beneath the adapter, and wants the adapter alone.
+        takes_adapter: whether it has the base weights, and takes only the adapter.
     """
 
     takes_adapter: bool
 
 
 def takes_adapter(sampler: Sampler) -> bool:
-    """Whether a sampler is given the adapter alone."""
+    """Whether a sampler takes only the adapter."""
     return isinstance(sampler, AdapterSampler) and sampler.takes_adapter
 
 
 @runtime_checkable
 class Arriving(Protocol):
-    """A sampler whose rollouts come back request by request: those that are here are verified as others are drawn."""
+    """A sampler that returns rollouts request by request, so that they are verified while others are sampled."""
 
     def arriving(self, requests: Sequence[SampleRequest]) -> Iterator[list[Rollout]]:
-        """As :meth:`Sampler.sample`, the rollouts of one request at a time."""
+        """Like :meth:`Sampler.sample`, for one request at a time."""
         ...
 
 
 class KeptRollouts(Protocol):
-    """What is kept of rollouts that may go on."""
+    """KV caches of rollouts that may continue."""
 
     def drop(self, rollouts: Iterable[str]) -> None:
-        """These do not go on."""
+        """Drop rollouts that do not continue."""
         ...
 
 
 @runtime_checkable
 class Keeping(Protocol):
-    """A sampler that keeps what it has computed of a rollout, so that its next turn computes only what is new."""
+    """A sampler that keeps a rollout's KV cache, so that its next turn only prefills new tokens."""
 
     def keeping(self) -> AbstractContextManager[KeptRollouts]:
-        """Inside the block, a rollout that ends at an end token or a stop text may go on, in a request of its id whose
-        context begins with its tokens."""
+        """In this context, a rollout that ends at an end token or stop text may continue, in a request with its id
+        whose context starts with its tokens."""
         ...

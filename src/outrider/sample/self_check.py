@@ -1,4 +1,4 @@
-"""Whether sampler and learner give the likelihoods of the model's own forward pass."""
+"""Check that sampler and learner reproduce the log-probabilities of the model's own forward pass."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from outrider.sample.store import BLOCK
 from outrider.sample.wave import prefill
 
 _LARGE_LOGIT = 16.0  # logits that a soft cap of 30, 50 or 100 changes by more than the bound
-_LONGEST = 8192  # tokens: no longer window is looked beyond
+_LONGEST = 8192  # tokens: longer windows are not tested
 _SHAPES = ((3, 9), (11, 5), (14, 12), (1, 7))  # tokens of context and own tokens
 _PREFIX = 2  # own tokens that a decoder is given with the context, as of a branch
 
@@ -94,12 +94,12 @@ class SelfCheck:
             )
         if any(bool(want_TV.isnan().any()) for wants in self._wants for want_TV in wants):
             raise UserError(
-                f"{type(policy.model).__name__}: its own forward pass gives no numbers; are its weights whole?"
+                f"{type(policy.model).__name__}: its own forward pass gives NaN: check that its weights are complete"
             )
 
     @torch.no_grad()
     def compare(self, policy: Policy) -> SelfCheckResult:
-        """How far the path of a policy is from its model: in float32, and with the products that it is to have."""
+        """The difference of a policy's path from its model, in float32 and in the policy's matmul dtype."""
         exact = policy._replace(options=policy.options.model_copy(update={"dtype": "float32"}))
         apart = self._differences(exact)
         in_bfloat16 = None if policy.options.dtype == "float32" else float(self._differences(policy).mean())
@@ -107,7 +107,7 @@ class SelfCheck:
 
     @torch.no_grad()
     def continues(self, policy: Policy) -> bool:
-        """Whether its decoder gives the model's numbers where it reuses a kept KV cache."""
+        """Whether its decoder agrees with the model when it reuses a kept KV cache."""
         exact = policy._replace(options=policy.options.model_copy(update={"dtype": "float32"}))
         try:
             apart = [
@@ -187,7 +187,7 @@ def _together(decoder: Decoder[Any], rows: Sequence[Continuation]) -> tuple[list
 @contextmanager
 @torch.no_grad()
 def amplified_logits(model: PreTrainedModel) -> Iterator[None]:
-    """In this block logits are so large that a soft cap changes them, and an adapter that is still zero is random.
+    """A context in which logits are large enough for soft caps to matter, and zero-initialised adapters are random.
 
     The weights of the head are multiplied by a power of two where the largest logit is below 16. Head and adapter are
     restored at the end.

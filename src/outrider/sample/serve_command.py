@@ -1,4 +1,4 @@
-"""``outrider serve``: a vLLM server that the sampler ``vllm`` can use, in place of this process."""
+"""``outrider serve``: replaces this process with a vLLM server for the sampler ``vllm``."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _MODULE = "vllm.entrypoints.openai.api_server"  # the command `vllm` finds no ve
 
 
 def serve_command(model: str, port: int, dtype: str, lora: int | None, python: str | None, more: Sequence[str]) -> int:
-    """Become the server; ``more`` are vLLM's own arguments, after ours, so that they win.
+    """Replace this process with the server; ``more`` are vLLM arguments that override ours.
 
     Args:
-        lora: the largest rank of adapters; None: it takes none.
-        python: an interpreter that has vLLM; None: this one.
+        lora: maximum adapter rank; None: no adapters.
+        python: an interpreter with vLLM; None: this one.
 
     Raises:
-        UserError: it has none, or holds no adapters of such a rank.
+        UserError: the interpreter has no vLLM, or the rank is not supported.
     """
     interpreter = python or sys.executable
     found = subprocess.run([interpreter, "-c", f"import {_MODULE.partition('.')[0]}"], capture_output=True, check=False)
@@ -39,13 +39,13 @@ def serve_command(model: str, port: int, dtype: str, lora: int | None, python: s
 
 
 def server_arguments(model: str, port: int, dtype: str, lora: int | None = None) -> list[str]:
-    """What a server must be told so that its numbers are the sampler's.
+    """The arguments that a server needs for the sampler.
 
     >>> server_arguments("base:countdown", 8000, "float32")[2:8]
     ['--served-model-name', 'base:countdown', '--host', '127.0.0.1', '--port', '8000']
     """
     folder = model_folder(model)
-    # its development mode runs any code that a client sends, so other machines must not reach it
+    # the development mode runs any code that a client sends, so other machines must not have access
     arguments = ["--model", folder, "--served-model-name", model, "--host", "127.0.0.1", "--port", str(port)]
     arguments += ["--dtype", dtype]
     # of the distribution that was sampled from, temperature included: what the learner's ratio is to

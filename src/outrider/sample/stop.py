@@ -1,4 +1,4 @@
-"""Stop texts, found in sampled tokens without decoding any: an automaton over the bytes of the vocabulary."""
+"""Detection of stop texts in sampled tokens without decoding, by an automaton over the vocabulary's bytes."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _MOST_STATES = np.iinfo(np.int16).max
 
 
 class StopTable:
-    r"""Which state of the search a token leads to, for every state and token: ``next_SV``, int16.
+    r"""The next state of the search for every state and token: ``next_SV``, int16.
 
-    The search is the automaton of Aho and Corasick over the UTF-8 bytes of the stop texts, so a text is found wherever
-    it begins and ends, within one token or over many. State 0 is the start, ``matched`` the accepting state, which is
-    never left. A special token adds no text to a response, so it does not change the state.
+    The search is the Aho-Corasick automaton over the UTF-8 bytes of the stop texts, so a text is found at any position,
+    within one token or across several. State 0 is the start, ``matched`` the absorbing accepting state. Special tokens
+    add no text, so they do not change the state.
 
     >>> table = StopTable(["</a>"], [b"x</", b"a", b"a> and", b""])
     >>> state = table.after([0, 3])
@@ -40,17 +40,17 @@ class StopTable:
         self.next_SV = _per_token(step_SB, token_bytes)
 
     def after(self, ids: Iterable[int]) -> int:
-        """The state after a response's earlier tokens. A stop text that is complete in them counts no more."""
+        """The state after a response's earlier tokens. A stop text that is complete in these does not count."""
         state = 0
         for token in ids:
             state = int(self.next_SV[state, token])
-            # a branch continues behind it: the accepting state would end it at its first token
+            # a branch continues after it: the accepting state would end it at its first token
             state = 0 if state == self.matched else state
         return state
 
 
 class Stops:
-    """What ends a response, on the device that samples: the ids of end tokens, and the table of stop texts if any."""
+    """The end conditions of a response, on the sampling device: end token ids, and the table of stop texts if any."""
 
     def __init__(self, ids: Sequence[int], texts: StopTable | None, device: torch.device) -> None:
         self.ids = torch.tensor(ids, device=device)
@@ -77,15 +77,15 @@ class Stops:
 
 
 class Ends(NamedTuple):
-    """What ends a response: tokens, and texts that are found in its text."""
+    """The end tokens and stop texts of a response."""
 
     ids: list[int]
     texts: list[str]
 
 
 def ends_of(policy: Policy, texts: Sequence[str] = ()) -> Ends:
-    """The tokenizer's end token, those of the model's generation settings, and ``texts``. One that is a special token,
-    which no text of a response shows, ends it as a token."""
+    """The tokenizer's end token, those of the model's generation config, and ``texts``. A text that is a special token,
+    and so not part of decoded responses, becomes an end token."""
     configured = getattr(policy.model.generation_config, "eos_token_id", None)
     more = configured if isinstance(configured, list) else [configured]
     special = special_tokens(policy.tokenizer) if texts else {}
@@ -94,12 +94,12 @@ def ends_of(policy: Policy, texts: Sequence[str] = ()) -> Ends:
 
 
 def special_tokens(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
-    """The tokens that the text of a response leaves out."""
+    """The tokens that decoded responses exclude."""
     return {str(t): i for i, t in tokenizer.added_tokens_decoder.items() if t.special}
 
 
 def token_bytes(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> list[bytes]:
-    """What each id adds to a response's text, in UTF-8; nothing for special tokens and for ids without a token."""
+    """The UTF-8 bytes that each id adds to a response's text; empty for special tokens and unused ids."""
     bytes_V = [b""] * vocabulary
     added = tokenizer.added_tokens_decoder
     as_bytes = _byte_level() if "ByteLevel" in tokenizer.backend_tokenizer.to_str().partition('"model":')[0] else None

@@ -1,4 +1,4 @@
-"""The key-value store of a decoding wave: left-padded, so that all rows write the same column."""
+"""The KV cache of a decoding wave, left-padded, so that all rows write the same column."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from outrider.sample.kept import Part
 
-BLOCK = 32  # columns that a store grows by: unused ones cost memory traffic
+BLOCK = 32  # columns by which a store grows; unused columns cost memory traffic
 
 
 class Store:
@@ -20,12 +20,12 @@ class Store:
 
     Args:
         starts_B: first column that belongs to each row; the ones before are padding.
-        columns: room in all.
+        columns: number of columns.
     """
 
     def __init__(self, starts_B: Tensor, columns: int, layers: int) -> None:
         self.starts_B, self.columns = starts_B, columns
-        self.column = 0  # next to be written
+        self.column = 0  # the next column to write
         # In these two layouts both products of a one-token step read memory in order; keys stored as [.., S, D] take
         # 1.6 times as long on a CPU. Shapes are known at the first write.
         self.keys: list[Tensor] = [torch.empty(0)] * layers
@@ -95,7 +95,7 @@ class Store:
 
     @staticmethod
     def joined(parts: Sequence[Store]) -> Store:
-        """Stores of equal width, one below the other."""
+        """Concatenate stores of equal width along rows."""
         if len(parts) == 1:
             return parts[0]
         whole = Store(torch.cat([p.starts_B for p in parts]), parts[0].columns, len(parts[0].keys))
@@ -115,7 +115,7 @@ class Store:
         return spread
 
     def keep(self, row_of_B: Tensor, columns: int) -> None:
-        """The same in place, one tensor after the other: two whole stores would not fit where one does."""
+        """Like ``spread``, in place, tensor by tensor, since two full stores may not fit in memory."""
         self.starts_B, self.columns = self.starts_B[row_of_B], columns
         self._bias_of = self._padding = None
         for layer in range(len(self.keys)):
@@ -163,7 +163,7 @@ class Store:
         return self._bias[:, None]
 
     def _longest_padding(self) -> int:
-        """Asked of the device once for a set of rows, since it waits for the answer."""
+        """The longest padding, cached per set of rows, since reading it synchronises."""
         if self._padding is None:
             self._padding = int(self.starts_B.max())
         return self._padding
@@ -176,7 +176,7 @@ class Store:
         at = torch.arange(end, device=q.device)
         query_at = at[end - width :, None]
         seen = (at[None] <= query_at) & (True if window is None else query_at - at[None] < window)
-        # a padding query sees itself: a softmax over nothing is NaN, which would spread into later layers
+        # a padding query attends to itself: an empty softmax is NaN, which would spread into later layers
         seen_BQS = (seen[None] & (at[None, None] >= self.starts_B[:, None, None])) | (at[None] == query_at)[None]
         gqa = keys.shape[1] != q.shape[1]
         # with keys as they lie, [.., D, S], the kernel holds all scores: twelve times the memory, three times the time

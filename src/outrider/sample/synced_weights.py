@@ -1,4 +1,4 @@
-"""The folder through which weights reach an engine that does not share them."""
+"""The folder for weight syncs to engines that do not share memory with the learner."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from typing import IO, Any
 from outrider.errors import UserError
 
 OnMain = Callable[[Callable[[], Any]], Any]
-"""Calls a function on one process of a run and gives its result to all."""
+"""Runs a function on one process and broadcasts the result."""
 
 _PREFIX, _LOCK = "outrider-weights-", "lock"
 MERGED = "merged weights are sent in each step"
 
 
 class SyncedWeights:
-    """A new folder for each version of the weights, the same on every rank; the one before is removed.
+    """A new folder for each weight version, the same on every rank; the previous one is removed.
 
-    A killed run leaves its last one behind. The next run of the same machine that uses the same place removes it, which
-    it may do because no process holds the lock in it any more. Other machines may share the place, and some file
-    systems tell none of another's lock, so each machine looks at its own alone.
+    A killed run leaves its last folder behind. The next run on the same machine with the same parent removes it, since
+    no process holds its lock. Other machines may share the parent, and some file systems do not share locks, so each
+    machine only checks its own folders.
 
     Args:
-        parent: where it is made; None: this machine's temporary files.
+        parent: parent folder; None: this machine's temporary folder.
 
     Attributes:
-        notices: what was removed.
+        notices: messages about removed folders.
 
     Raises:
-        UserError: there is no such place.
+        UserError: the parent does not exist.
     """
 
     def __init__(self, parent: str | None, on_main: OnMain) -> None:
@@ -52,16 +52,16 @@ class SyncedWeights:
 
     @property
     def given(self) -> Path:
-        """The last one."""
+        """The folder of the last sync."""
         assert self._folder is not None
         return self._folder
 
     def write(self, export: Callable[[Path], None]) -> Path:
-        """A new folder with what ``export`` writes, which every rank calls; every reader of the previous one has
-        read it.
+        """A new folder with the files of ``export``, which every rank calls; all readers must be done with the previous
+        one.
 
         Raises:
-            UserError: nothing can be written there.
+            UserError: the folder is not writable.
         """
         before = self._folder
         folder: Path = self._on_main(self._make)
@@ -89,18 +89,18 @@ class SyncedWeights:
         return folder
 
     def remove(self) -> None:
-        """Remove the last one."""
+        """Remove the folder of the last sync."""
         _remove(self._folder)
         self._folder = None
 
 
 def _prefix() -> str:
-    """What the folders that this machine makes begin with."""
+    """The name prefix of this machine's folders."""
     return f"{_PREFIX}{platform.node()}-"
 
 
 def _sweep(parent: Path) -> list[Path]:
-    """Remove the folders whose runs are gone, and return them."""
+    """Remove folders of killed runs, and return them."""
     gone = []
     for lock in sorted(parent.glob(f"{glob.escape(_prefix())}*/{_LOCK}")):
         try:
@@ -114,7 +114,7 @@ def _sweep(parent: Path) -> list[Path]:
 
 
 def _let_read(folder: Path) -> None:
-    """Files are for whom the folder is for: safetensors makes them for their owner alone."""
+    """Give files the folder's permissions, since safetensors makes them readable only for the owner."""
     for file in folder.iterdir():
         file.chmod(stat.S_IMODE(folder.stat().st_mode) & 0o666)
 

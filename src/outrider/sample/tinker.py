@@ -20,12 +20,11 @@ from outrider.sample.stop import ends_of
 
 
 class TinkerSampler:
-    """Draws where the policy is trained.
+    """Samples on the service that trains the policy.
 
-    A request is asked for whole, so its prompt is read once. The service draws its rollouts from a seed and the numbers
-    after it: of one context, member ``m`` of a group has the group's number plus ``m``, so later rounds repeat none.
-
-    A service gives no entropies, and log-probabilities of the raw distribution.
+    A request is sent as a whole, so its prompt is prefilled once. The service uses consecutive seeds for its rollouts:
+    for one context, member ``m`` of a group has the group's seed plus ``m``, so later rounds repeat none. A service
+    returns no entropies, and log-probabilities of the raw distribution.
     """
 
     gives_entropies = False
@@ -39,9 +38,9 @@ class TinkerSampler:
         self.version = 0
 
     def take(self, version: int, export: Export) -> dict[str, int]:
-        """Have the service sample with the weights that it trains, as they are now.
+        """Have the service sample with its current trained weights.
 
-        Returns ``prompt_tokens``, those of the requests since the last time.
+        Returns ``prompt_tokens`` of the requests since the last call.
 
         Raises:
             EngineLostError: the service fails.
@@ -56,7 +55,7 @@ class TinkerSampler:
         return [rollout for rollouts in self.arriving(requests) for rollout in rollouts]
 
     def arriving(self, requests: Sequence[SampleRequest]) -> Iterator[list[Rollout]]:
-        """The rollouts of each request, in order; the next requests are under way meanwhile."""
+        """The rollouts of each request, in order, while the next requests are in flight."""
         rooms = [self._limits.room(request, self._params(request)) for request in requests]
         asked = [
             (context_of(request), request.n, self._asked(request, room))
@@ -65,7 +64,7 @@ class TinkerSampler:
         self._prompt_tokens += sum(len(prompt) for prompt, *_ in asked)
         for request, room, members in zip(requests, rooms, self._service.sample(asked), strict=True):
             if len(members) != request.n:
-                raise EngineLostError(f"the Tinker service gave {len(members)} rollouts instead of {request.n}")
+                raise EngineLostError(f"the Tinker service returned {len(members)} rollouts instead of {request.n}")
             drawn = {(0, k): self._tokens(one, room) for k, one in enumerate(members)}
             yield rollouts_of([request], drawn, [RAW], self.version, self._tokenizer)
 
@@ -92,20 +91,20 @@ class TinkerSampler:
             raise EngineLostError(
                 f"the Tinker service gives {len(one.ids)} tokens and {len(one.logprobs)} log-probabilities of a rollout"
             )
-        ended = one.ids[-1] in self._ends  # also where the last token that fits is one
+        ended = one.ids[-1] in self._ends  # also if the last token within the limit is an end token
         if any(token in self._ends for token in one.ids[:-1]) or not (ended or len(one.ids) == room.tokens):
             raise EngineLostError(
                 "the Tinker service ended a response at no end token, or went on behind one: it stops at other tokens "
                 "than it was told"
             )
         if not all(map(math.isfinite, one.logprobs)):
-            raise EngineLostError("the Tinker service gives a log-probability that is no number")
+            raise EngineLostError("the Tinker service returned a NaN log-probability")
         reason = StopReason.STOP if ended else room.reason
         return SampledTokens(np.array(one.ids, np.int32), np.array(one.logprobs, np.float32), None, reason)
 
 
 def first_seed(request: SampleRequest) -> int:
-    """The seed of a request's first rollout, below 2**31; those of the others follow.
+    """The seed of a request's first rollout, below 2**31; the others have consecutive seeds.
 
     >>> from outrider.record import Problem
     >>> problem = Problem("a", "1 + 1 =", {})
@@ -114,5 +113,5 @@ def first_seed(request: SampleRequest) -> int:
     4
     """
     parent, at = ("", 0) if request.prefix is None else (request.prefix.parent, request.prefix.branch_at)
-    # 30 bits, so that the members' numbers fit behind it
+    # 30 bits, so that the members' seeds stay below 2**31
     return identity_seed(request.seed, request.group_id, parent, at) % 2**30 + request.first_member

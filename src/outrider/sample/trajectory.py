@@ -1,4 +1,4 @@
-"""One rollout of several turns while it is drawn: its tokens, and where it stands in its environment."""
+"""A multi-turn rollout during sampling: its tokens, and its state in the environment."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ _NONE = np.zeros(0, np.int32)
 
 
 class Segment(NamedTuple):
-    """Tokens in a row that were all sampled, or all observed."""
+    """A run of tokens that were all sampled, or all observed."""
 
     sampled: bool
     ids: Ids
 
 
 class Trajectory:
-    """A rollout that is being drawn.
+    """A rollout during sampling.
 
     Attributes:
-        request: with ``n`` 1, for this rollout alone.
-        replayed: what is still to be repeated of the turns before a branch: each turn, and what was observed after it.
-        turn: the tokens of the present turn, also those that a branch continues.
-        turns: how many the environment has seen.
-        heard: what it has said to own turns, without their places in the text.
-        stop: why it has ended; None: it has not.
+        request: a request with ``n`` 1, for this rollout only.
+        replayed: turns before a branch that are still to be replayed, each with the observation after it.
+        turn: tokens of the current turn, including a branch's prefix.
+        turns: number of turns that the environment has seen.
+        heard: observations after own turns, without positions in the text.
+        stop: stop reason; None while it continues.
     """
 
     def __init__(self, request: SampleRequest, member: int) -> None:
@@ -74,13 +74,14 @@ class Trajectory:
 
     @property
     def draw(self) -> SampleRequest:
-        """The next turn. A later one is a branch of the rollout itself: so its seed is of its place alone."""
+        """The request for the next turn. A later turn is a branch of the rollout itself, so its seed depends only on
+        its position."""
         if not self._own:
             return self.request
         return replace(self.request, prefix=Prefix(self.id, self.response))
 
     def sampled(self, drawn: Rollout) -> None:
-        """Go on with the tokens of a turn."""
+        """Append the sampled tokens of a turn."""
         self._drawn.append(drawn)
         self._own.append(Segment(True, drawn.token_ids))
         self.turn.append(drawn.token_ids)
@@ -88,7 +89,7 @@ class Trajectory:
             self.stop = drawn.stop
 
     def observed(self, ids: Ids, error: bool = False, cut: bool = False) -> None:
-        """Go on with what the environment says; nothing where it is excluded."""
+        """Append an observation; no tokens if it is excluded."""
         self.turn = []
         self.heard.append(Observation(sum(len(part.ids) for part in self._own), len(ids), 0, 0, error, cut))
         if len(ids):
@@ -98,20 +99,20 @@ class Trajectory:
         self.stop, self.verdict = stop, verdict
 
     def fail(self, failed: Failed) -> None:
-        """The environment is gone, and says nothing of the policy."""
+        """End the rollout as unscorable after a failure of the environment."""
         outcome = Outcome.TIMEOUT if failed.hung else Outcome.ERROR
         self.end(StopReason.ENVIRONMENT, Verdict(outcome, math.nan, detail=f"the environment: {failed.why}"))
 
     @property
     def last(self) -> int | None:
-        """The last token of the turn that the environment was asked about; None before the first."""
+        """The last token of the turn that was sent to the environment; None before the first."""
         if self.replayed:
             return int(self.replayed[0][0][-1]) if self.turns else None
         return int(self.turn[-1][-1]) if self.turns else None
 
     @property
     def drawn(self) -> Rollout | None:
-        """The first of its turns; None: it has none."""
+        """The rollout of the first turn; None without turns."""
         return self._drawn[0] if self._drawn else None
 
     @property
@@ -120,7 +121,7 @@ class Trajectory:
         return None if all(part.sampled for part in self._own) else np.concatenate(flags)
 
     def tokens(self) -> SampledTokens:
-        """All own tokens; what was observed has no log-probability and no entropy."""
+        """All own tokens; observed tokens have no log-probability and no entropy."""
         drawn = iter(self._drawn)
         logprobs, entropies = [np.zeros(0, np.float32)], [np.zeros(0, np.float32)]
         for part in self._own:

@@ -1,4 +1,4 @@
-"""Rollouts of several turns: any sampler draws the turns, and environments answer between them."""
+"""Multi-turn rollouts: any sampler samples the turns, and environments reply between them."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from outrider.sample.trajectory import Trajectory
 
 
 class TurnSampler:
-    """Draws rollouts turn by turn.
+    """Samples rollouts turn by turn.
 
-    What a policy samples until it ends or writes a stop text is a turn. Its text goes to the rollout's environment, and
-    what that says is appended as observed tokens. Rows whose environments have answered go on together, whatever turns
-    they are in; a slow environment delays only its own rollout. Token ids are the truth: what was sampled is
-    never encoded again, and of what is observed only the new.
+    A turn is what the policy samples up to an end token or a stop text. Its text goes to the rollout's environment, and
+    the reply is appended as observed tokens. Rollouts whose environments have replied continue together in any turn; a
+    slow environment delays only its own rollout. Token ids are the truth: sampled tokens are never re-encoded, and only
+    new observations are encoded.
 
-    The first turn of a rollout has the rollout's seed, a later one that of a branch of itself at its tokens so far. The
-    environment of a branch is made by replay: the turns before it are repeated, and the environment has to say the
-    same, token by token. All rollouts of a group have environments of one seed.
+    The first turn has the rollout's seed, a later turn that of a branch of itself after its tokens so far. The
+    environment of a branch is created by replay: the turns before it are repeated, and the environment has to reply
+    with the same tokens. All rollouts of a group have environments with the same seed.
 
     A response, observations included, has at most ``max_tokens``.
 
     Args:
-        environments: of the task's environment.
-        most_turns: of a rollout, those that a branch continues included.
-        most_rollouts: in play at once; of a request all are, also where they are more.
+        environments: pool of the task's environments.
+        most_turns: maximum turns of a rollout, including those of a branch's prefix.
+        most_rollouts: maximum concurrent rollouts; those of one request always run together.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class TurnSampler:
         self.gives_entropies, self.notices = sampler.gives_entropies, sampler.notices
 
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
-        """``sum(n)`` rollouts, in order; those that an environment has verified come with their verdicts."""
+        """``sum(n)`` rollouts, in order, with verdicts if the environment has verified them."""
         paths = {(i, k): Trajectory(request, k) for i, request in enumerate(requests) for k in range(request.n)}
         keeping = self._sampler.keeping() if isinstance(self._sampler, Keeping) else nullcontext()
         with keeping as kept:
@@ -66,11 +66,10 @@ class TurnSampler:
     def _draw(
         self, requests: Sequence[SampleRequest], paths: Mapping[Key, Trajectory], kept: KeptRollouts | None
     ) -> None:
-        """Until all have ended, with environments that live as long. Those of a request begin together: they share a
-        prompt."""
+        """Sample until all rollouts have ended. Those of a request start together, since they share a prompt."""
         waiting = deque(enumerate(requests))
         end = self._policy.prompt_end
-        asked = 0  # every rollout in play waits for its environment
+        asked = 0  # all active rollouts wait for their environments
         try:
             while waiting or asked:
                 while waiting and (not asked or asked + waiting[0][1].n <= self._most_rollouts):
@@ -91,7 +90,8 @@ class TurnSampler:
         answered: Sequence[tuple[Key, Reply | Failed]],
         kept: KeptRollouts | None,
     ) -> int:
-        """Draw the next turns where environments have answered; how many environments stepped."""
+        """Sample the next turns of rollouts whose environments have replied; returns the number of environment
+        steps."""
         acting: list[tuple[Key, Ids]] = []
         ready: dict[Key, Trajectory] = {}
         for key, answer in answered:
@@ -124,7 +124,7 @@ class TurnSampler:
 
     @property
     def single(self) -> Sampler:
-        """The same weights and counts, and no environments: what a probe of the weights draws from."""
+        """A sampler with the same weights and counts but without environments, for probes of the weights."""
         return SingleTurns(self, self._sampler)
 
     def close(self) -> None:
@@ -132,11 +132,15 @@ class TurnSampler:
         self._sampler.close()
 
     def _heard(self, path: Trajectory, answer: Reply | Failed) -> None:
-        """Go on with what the environment of a path says."""
+        """Process the environment's reply."""
         if isinstance(answer, Failed):
             return path.fail(answer)
         if path.last is None and answer.observation and self._policy.options.chat:
-            return path.fail(Failed("it speaks first, which a chat template has no place for; let the prompt say it"))
+            return path.fail(
+                Failed(
+                    "it starts with an observation, which chat templates do not support: put the text into the prompt"
+                )
+            )
         if lost := lost_characters(self._policy.tokenizer, answer.observation):
             return path.fail(Failed(f"the tokenizer has no token for {', '.join(map(repr, lost[:5]))} of what it says"))
         said = self._encoded(path, answer.observation)
@@ -144,11 +148,15 @@ class TurnSampler:
             return self._compare(path, said, path.opening)
         if path.replayed:
             _, observed = path.replayed.popleft()
-            return path.fail(Failed("it ends where it went on")) if answer.done else self._compare(path, said, observed)
+            return (
+                path.fail(Failed("it ended where the replayed rollout continued"))
+                if answer.done
+                else self._compare(path, said, observed)
+            )
         if answer.done and answer.verdict is None:
             return path.fail(Failed("it ended without a verdict"))
         ends = self._ends(path, answer, said)
-        # only the flags, for texts that are never read
+        # only the flags; the texts are never read
         path.observed(said if ends is None else said[:0], answer.error, answer.cut)
         if ends is not None:
             path.end(ends, answer.verdict if answer.done else None)
@@ -162,13 +170,12 @@ class TurnSampler:
     def _compare(self, path: Trajectory, said: Ids, observed: Ids) -> None:
         if not np.array_equal(said, observed):
             path.fail(
-                Failed(
-                    f"not deterministic: the same turns got other replies after turn {path.turns}: no branch can begin"
-                )
+                Failed(f"it is not deterministic, since replies differ after turn {path.turns}: no branch can start")
             )
 
     def _no_room(self, path: Trajectory, said: Ids) -> StopReason | None:
-        """The limit that leaves no room for an observation and one token more; the observation is then excluded."""
+        """The limit, if any, that leaves no room for an observation and one more token; the observation is then
+        excluded."""
         params = path.request.params or self._options.params()
         response = len(path.response) + len(said)
         if response >= params.max_tokens:
@@ -178,7 +185,8 @@ class TurnSampler:
         return None
 
     def _encoded(self, path: Trajectory, observation: str) -> Ids:
-        """With a chat template also an empty answer is a message: it ends a turn and begins the next."""
+        """The tokens of an observation. With a chat template an empty reply is also a message: it ends a turn and
+        starts the next."""
         if not observation and (path.last is None or not self._policy.options.chat):
             return np.zeros(0, np.int32)
         return self._policy.observation(observation, path.last)
@@ -202,7 +210,7 @@ class TurnSampler:
     def _observations(
         self, paths: Mapping[Key, Trajectory], drawn: Sequence[Rollout]
     ) -> Iterator[tuple[Observation, ...]]:
-        """Of each rollout, with their places in its text: as long as the text of the tokens before."""
+        """The observations of each rollout, with their positions in its text."""
         heard = [path.heard for path in paths.values()]
         cuts = [(one.token_ids, at) for one, all_ in zip(drawn, heard, strict=True) for o in all_ for at in o.span]
         lengths = iter(map(len, decode(self._policy.tokenizer, [ids[:at] for ids, at in cuts])))
@@ -211,7 +219,7 @@ class TurnSampler:
 
 
 class SingleTurns:
-    """Draws one turn of each rollout, and hands weights over for all."""
+    """Samples one turn per rollout, and passes weights on to the underlying sampler."""
 
     def __init__(self, whole: TurnSampler, turns: Sampler) -> None:
         self._whole, self._turns = whole, turns

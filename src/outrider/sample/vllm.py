@@ -1,4 +1,4 @@
-"""Sampling by vLLM servers: every rollout is a request of its own, with its own seed."""
+"""Sampling by vLLM servers: one HTTP request per rollout, with its own seed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from outrider.sample.vllm_server import Holding, ServerLostError, VllmServer
 
 
 class _Answer(NamedTuple):
-    """What a server gave for one rollout; without tokens where it was lost."""
+    """The answer of a server for one rollout; without tokens if the server was lost."""
 
     server: VllmServer
     tokens: SampledTokens | None = None
@@ -32,28 +32,27 @@ class _Answer(NamedTuple):
 
 
 class _Given(NamedTuple):
-    """What a server has of this run's: how that is recognised, and the name that draws with it."""
+    """This run's weights on a server: how they are recognised, and the model name that uses them."""
 
     holding: Holding
     model: str
 
 
 class VllmSampler:
-    """Draws over HTTP, from one or several servers with the same weights.
+    """Samples over HTTP from one or several servers with the same weights.
 
-    Requests go round the servers in turn, each rank beginning with another one; all members of one request go to the
-    same, whose cache then holds their prompt, or the prefix of their branch. A server that does not answer, or that has
-    no longer the weights that it was given (it was started anew, or another run gave it others), is excluded until the
-    next weights come; what was asked of it is asked of the others, with the same identities, and only one answer of
-    each counts.
+    Requests are assigned to servers round-robin, with a different first server for each rank. All members of a request
+    go to the same server, whose cache then has their prompt or prefix. A server is excluded until the next weight sync
+    if it does not answer, or no longer has its weights (it was restarted, or another run synced other weights). Its
+    requests are retried on other servers with the same identities, and only one answer per rollout counts.
 
     vLLM gives no entropies.
 
     Args:
-        rank: of this process among those of the run.
+        rank: rank of this process in the run.
 
     Raises:
-        UserError: a server does not answer, or is not fit.
+        UserError: a server does not answer, or is unsuitable.
     """
 
     gives_entropies = False
@@ -72,14 +71,14 @@ class VllmSampler:
         self._servers = [VllmServer(address, engine.seconds) for address in addresses]
         for server in self._servers:
             server.open(self._requests.limits.context)
-        self._given: dict[str, _Given] = {}  # what each server that draws has, by address
-        self._known: dict[str, Holding] = {}  # of rank 0: what each was last known to have, whether it draws or not
+        self._given: dict[str, _Given] = {}  # weights of each active server, by address
+        self._known: dict[str, Holding] = {}  # on rank 0: last known weights of each server, active or not
         self._lost = ""  # how the last lost server was lost
         self._counts: Counter[str] = Counter()
         self.version = 0
         self._weights = SyncedWeights(engine.folder, on_main)
         self.notices = [*self._requests.notices, *self._weights.notices]
-        self._beneath = SyncedWeights(engine.folder, on_main)  # the adapter, for servers that are started anew
+        self._beneath = SyncedWeights(engine.folder, on_main)  # base weights beneath the adapter, for restarted servers
         self.takes_adapter = False
         try:
             if adapter_outputs(policy.model):
@@ -90,15 +89,15 @@ class VllmSampler:
         self._pool = ThreadPoolExecutor(engine.in_flight * len(self._servers), thread_name_prefix="vllm")
 
     def take(self, version: int, export: Export) -> dict[str, int]:
-        """Write the weights once and have every server read them; lost ones that are back are used again.
+        """Write the weights once and have every server read them; lost servers that are back are used again.
 
-        Returns counts of the requests since the last time: ``prompt_tokens``, ``cached_tokens`` of them that came from
-        a server's cache, ``retries``, rollouts whose server was lost.
+        Returns counts since the last call: ``prompt_tokens``, ``cached_tokens`` (prompt tokens from a server's cache),
+        and ``retries`` (rollouts whose server was lost).
 
         Raises:
             EngineLostError: no server is left.
         """
-        self._weights.write(export)  # every server has read the last ones, or is lost
+        self._weights.write(export)  # every server has read the previous weights, or is lost
         # on every rank, the names too: an adapter that one did not know of would be missing in what it draws
         self._given = self._on_main(self._give)
         self.version = version
@@ -118,7 +117,7 @@ class VllmSampler:
             except ServerLostError as error:
                 self._say_lost(server, str(error))
             except UserError as error:
-                if server.address not in self._known:  # from the beginning, so its owner can mend it
+                if server.address not in self._known:  # at the start of a run, so that the user can fix it
                     raise
                 self._say_lost(server, str(error))
         self._refuse_none(given)
@@ -139,7 +138,7 @@ class VllmSampler:
         return _Given(holding, server.model)
 
     def _offer(self, model: PreTrainedModel) -> None:
-        """Have every server load the model's adapter, and write the weights beneath it; or say why it is not so."""
+        """Have every server load the model's adapter, and write the base weights; or add a notice with the reason."""
         self._weights.write(lambda folder: self._on_main(lambda: write_adapter(model, folder)))
         refused = self._on_main(self._refused)
         if refused:
@@ -149,7 +148,7 @@ class VllmSampler:
         self._beneath.write(lambda folder: self._on_main(lambda: write_weights(without_adapter(model), folder)))
 
     def _refused(self) -> str:
-        """Why a server does not load the adapter; empty where all do."""
+        """Why a server does not load the adapter; empty if all do."""
         for server in self._servers:
             try:
                 server.load_adapter(self._weights.given)
@@ -178,7 +177,7 @@ class VllmSampler:
         return self._requests.rollouts(requests, sampled, self.version)
 
     def close(self) -> None:
-        """End the threads, also where one waits for a server, and remove the weights of the last sync."""
+        """End all threads, including waiting ones, and remove the weights of the last sync."""
         for server in self._servers:
             server.close()
         self._pool.shutdown(cancel_futures=True)
@@ -212,7 +211,7 @@ class VllmSampler:
         return _Answer(server, tokens, usage.get("prompt_tokens", 0), cached)
 
     def _still_has(self, server: VllmServer) -> bool:
-        """Whether a server draws and has the weights that it was given; otherwise it is excluded."""
+        """Whether a server is active and has this run's weights; otherwise it is excluded."""
         given = self._given.get(server.address)
         if given is None:
             return False

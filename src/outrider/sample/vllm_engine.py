@@ -37,19 +37,19 @@ _ON_A_CPU = {"enforce_eager": True, "block_size": 32, "enable_chunked_prefill": 
 
 
 class VllmEngine:
-    """vLLM's ``LLM`` on the device of this rank, which ends with this process: it starts no other one.
+    """vLLM's ``LLM`` on the device of this rank, inside this process: it starts no other process.
 
-    It is made from a folder that the policy is written to, not from the policy's name: whatever a policy was made of,
-    what vLLM loads is what Outrider loaded.
+    It loads a folder that the policy is written to, not the policy's name, so vLLM has exactly the weights that
+    Outrider loaded.
 
     Args:
         weights: folder of weight syncs.
-        memory: share of a GPU's memory; on a CPU of the machine's, which the ranks share.
-        rank, size: of the processes of the run, each of which has an engine of its own.
+        memory: share of a GPU's memory; on a CPU share of the machine's memory, which the ranks share.
+        rank, size: of the processes of the run, each of which has its own engine.
 
     Attributes:
-        takes_adapter: whether it has the weights beneath the policy's adapter, and can be given the adapter alone.
-        notices: why it cannot.
+        takes_adapter: whether it has the base weights and takes only the adapter.
+        notices: why it takes no adapter.
 
     Raises:
         UserError: there is no vLLM here, or it does not start with this model.
@@ -90,7 +90,7 @@ class VllmEngine:
                 ) from error
 
     def _offer(self, model: PreTrainedModel, rank: int) -> None:
-        """Load the policy's adapter as it is now, or say why not."""
+        """Load the policy's current adapter, or add a notice with the reason."""
         refused = f"it holds ranks up to {MOST_RANK}"
         if self.takes_adapter:
             try:
@@ -109,7 +109,7 @@ class VllmEngine:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
-        # its own detokenizer is needed to find stop texts and for nothing else
+        # the detokenizer is only needed to find stop texts
         asked = [
             SamplingParams(**job.asked, detokenize=bool(job.asked["stop"]), output_kind=RequestOutputKind.FINAL_ONLY)
             for job in jobs
@@ -119,7 +119,7 @@ class VllmEngine:
             return list(self._llm.generate(prompts, asked, use_tqdm=False, lora_request=self._adapter))
 
     def reload(self, export: Export) -> None:
-        """Take the weights that ``export`` writes, and drop the KV cache of the old ones."""
+        """Load the weights that ``export`` writes, and drop the old KV cache."""
         folder = self._weights.write(export)
         with _lost_if_it_fails():  # all together above, each rank for itself here
             self._unload()
@@ -127,7 +127,7 @@ class VllmEngine:
             self._forget()
 
     def load_adapter(self, export: Export) -> None:
-        """Draw with the adapter that ``export`` writes, and no longer with the one before."""
+        """Use the adapter that ``export`` writes instead of the previous one."""
         from vllm.lora.request import LoRARequest
 
         folder = self._weights.write(export)
@@ -155,7 +155,7 @@ class VllmEngine:
 
 
 def _write(policy: Policy, folder: Path) -> None:
-    """What vLLM starts from: the weights beneath an adapter."""
+    """Write the base weights from which vLLM starts."""
     config = copy.deepcopy(policy.model.config)
     config.architectures = [type(policy.model).__name__]
     config.save_pretrained(folder)
@@ -183,7 +183,7 @@ def _options(policy: Policy, memory: float, size: int, device: torch.device) -> 
 
 
 def _held_rank(options: PolicyOptions) -> int | None:
-    """What vLLM is told of the rank of the policy's adapter; None without one, or where it can hold none such."""
+    """The adapter rank for vLLM; None without an adapter, or if its rank is not supported."""
     lora = options.lora if isinstance(options, TrainedPolicyOptions) else None
     return None if lora is None else vllm_rank(lora.rank)
 
@@ -207,8 +207,8 @@ def _lost_if_it_fails() -> Iterator[None]:
 
 @contextmanager
 def _environment(rank: int, size: int, device: torch.device) -> Iterator[None]:
-    """The variables that vLLM reads at its start; those of a launcher, which it asks for, are there only then."""
-    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # a process of its own would outlive a killed run
+    """Environment variables for the start of vLLM, including temporary launcher variables."""
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # a separate process would outlive a killed run
     for name, value in _DEFAULTS.items():
         os.environ.setdefault(name, value)
     before = dict(os.environ)
@@ -233,7 +233,7 @@ _DEFAULTS = {
 
 @contextmanager
 def _as_before() -> Iterator[None]:
-    """What vLLM sets for a whole process stays as it was: the states of random generators, and how to set threads."""
+    """Restore process-wide state that vLLM changes: random generators and thread settings."""
     states = random.getstate(), np.random.get_state()  # noqa: NPY002 - the state that vLLM seeds
     set_num_threads = torch.set_num_threads
     # of the GPU that is used: it would warn that it keeps the generators of all others too

@@ -1,4 +1,4 @@
-"""Sampling by vLLM in this process: every rollout is a request of its own, with its own seed."""
+"""Sampling by vLLM in this process: one vLLM request per rollout, with its own seed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from outrider.sample.vllm_requests import VllmRequests, sampled_tokens
 
 
 class VllmInside:
-    """Draws with an engine of this process, which batches all requests by itself. vLLM gives no entropies."""
+    """Samples with a vLLM engine in this process, which batches all requests. vLLM returns no entropies."""
 
     engines = 1
     gives_entropies = False
@@ -28,8 +28,7 @@ class VllmInside:
     def take(self, version: int, export: Export) -> dict[str, int]:
         """Have the engine read the weights, or the adapter, and drop the KV cache of the old ones.
 
-        Returns counts of the requests since the last time: ``prompt_tokens``, and ``cached_tokens`` of them that came
-        from the engine's cache.
+        Returns counts since the last call: ``prompt_tokens``, and ``cached_tokens``, those from the engine's cache.
         """
         (self._engine.load_adapter if self.takes_adapter else self._engine.reload)(export)
         self.version = version

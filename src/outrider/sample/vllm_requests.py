@@ -1,4 +1,4 @@
-"""What vLLM is asked for a rollout and what it answers, which is the same over HTTP and in this process."""
+"""Requests to vLLM and their answers, the same over HTTP and in this process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outrider.sample.stop import ends_of
 
 
 class Job(NamedTuple):
-    """One rollout to be drawn: its request and member, its room, and what vLLM is asked.
+    """One rollout to sample: its request and member, its room, and the parameters for vLLM.
 
     Attributes:
         asked: sampling parameters, by vLLM's names.
@@ -30,7 +30,7 @@ class Job(NamedTuple):
 
 
 _NEAR_TIES = (
-    "vLLM in bfloat16: what else is drawn at the time moves the last bits of log-probabilities, so equal runs may draw "
+    "vLLM in bfloat16: concurrent requests change the last bits of log-probabilities, so equal runs may sample "
     "different rollouts, unless it runs with VLLM_BATCH_INVARIANT=1"
 )
 
@@ -39,13 +39,13 @@ TokensOf = Mapping[tuple[int, int], SampledTokens]
 
 
 class VllmRequests:
-    """Makes jobs of requests, and rollouts of what was drawn for them.
+    """Converts requests to jobs, and sampled tokens to rollouts.
 
-    Every rollout is a request of its own, with its own seed. Log-probabilities are those of the distribution that was
-    sampled from, ``processed_logprobs``.
+    Every rollout is a separate request with its own seed. Log-probabilities are those of the sampling distribution,
+    ``processed_logprobs``.
 
     Attributes:
-        notices: what a rollout depends on beside its identity.
+        notices: what rollouts depend on besides their identity.
     """
 
     def __init__(self, policy: Policy, options: SampleOptions) -> None:
@@ -58,7 +58,7 @@ class VllmRequests:
         """One for each rollout, in order.
 
         Raises:
-            UserError: a context leaves no room to respond, or has a token that the model does not know.
+            UserError: a context leaves no room for a response, or has an unknown token.
         """
         return [job for i, request in enumerate(requests) for job in self._jobs(i, request)]
 
@@ -76,7 +76,7 @@ class VllmRequests:
             "temperature": params.temperature,
             "top_p": params.top_p,
             "top_k": params.top_k,
-            # a server would take these from the model's generation_config.json, and sample from another distribution
+            # a server would otherwise use the model's generation_config.json, and sample from another distribution
             "min_p": 0.0,
             "repetition_penalty": 1.0,
             "logprobs": 0,  # of the sampled token alone
@@ -98,10 +98,10 @@ def _mode(params: SamplingParams) -> Mode:
 def sampled_tokens(
     ids: Sequence[int], logprobs: Sequence[float], finish: str | None, stop: int | str | None, room: Room, who: str
 ) -> SampledTokens:
-    """What was drawn for a job, from vLLM's ``finish_reason`` and ``stop_reason``.
+    """The sampled tokens of a job, from vLLM's ``finish_reason`` and ``stop_reason``.
 
     Raises:
-        UserError: it was not drawn to its end, or log-probabilities are missing; ``who`` is to blame.
+        UserError: the response is incomplete, or log-probabilities are missing; the message names ``who``.
     """
     if len(ids) != len(logprobs) or not ids:
         raise UserError(f"{who} gives {len(ids)} tokens and {len(logprobs)} log-probabilities")

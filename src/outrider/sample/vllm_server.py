@@ -1,4 +1,4 @@
-"""One vLLM server, over HTTP: what Outrider asks of its OpenAI-compatible API and of its development mode."""
+"""A client of one vLLM server: its OpenAI-compatible API and its development mode."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _PAUSE = 0.2  # seconds between two attempts to empty a cache that is in use
 
 
 class ServerLostError(Exception):
-    """A server did not answer, or not in time; what was asked of it may be asked of another one."""
+    """A server did not answer in time; its requests may be retried on another server."""
 
 
 class Holding(NamedTuple):
-    """What tells whether a server still has the weights that it was given.
+    """Identifies the weights of a server.
 
     Attributes:
-        start: when its process began.
-        claim: who gave it weights last; empty where this vLLM does not keep it.
+        start: start time of its process.
+        claim: the run that synced weights last; empty if this vLLM version does not store it.
     """
 
     start: str
@@ -39,11 +39,11 @@ class Holding(NamedTuple):
 class VllmServer:
     """A server that was started with ``VLLM_SERVER_DEV_MODE=1``, as ``outrider serve`` does.
 
-    Every thread has a connection of its own, which stays open.
+    Every thread has its own persistent connection.
 
     Args:
         address: such as ``http://127.0.0.1:8000``.
-        seconds: after which an answer counts as lost.
+        seconds: timeout of a request.
     """
 
     def __init__(self, address: str, seconds: float) -> None:
@@ -55,7 +55,7 @@ class VllmServer:
         self._base = self._adapter = ""  # the names of its model, and of the adapter that it draws with
 
     def open(self, context: int) -> None:
-        """Learn the name of its model, and that responses have as much room there as here.
+        """Read the model's name, and check the server's context length.
 
         Raises:
             UserError: no server answers, the server is no vLLM in development mode, or its context is shorter.
@@ -77,11 +77,11 @@ class VllmServer:
 
     @property
     def model(self) -> str:
-        """The name that draws with the weights that it was given here last."""
+        """The model name that uses the weights of the last sync."""
         return self._adapter or self._base
 
     def complete(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """One completion of token ids; ``model`` in ``body`` says whose.
+        """One completion of token ids; ``model`` in ``body`` selects the weights.
 
         Raises:
             ServerLostError: no answer.
@@ -91,11 +91,11 @@ class VllmServer:
         return answer
 
     def reload(self, folder: Path) -> None:
-        """Take the weights of a folder, and drop the KV cache of the old ones.
+        """Load the weights of a folder, and drop the old KV cache.
 
         Raises:
             ServerLostError: no answer.
-            UserError: the server refuses, as without its development mode.
+            UserError: the server refuses, for example without its development mode.
         """
         try:
             self.post("/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": str(folder)}})
@@ -105,10 +105,10 @@ class VllmServer:
         self.forget()
 
     def forget(self) -> None:
-        """Empty the cache of prefixes, which holds the KV cache of the previous weights.
+        """Clear the prefix cache, which has the KV cache of the previous weights.
 
         Raises:
-            ServerLostError: it is in use all the time.
+            ServerLostError: the cache is in use all the time.
         """
         end = time.monotonic() + self.seconds
         while isinstance(answer := self.post("/reset_prefix_cache", {}), Mapping) and answer.get("success") is False:
@@ -120,7 +120,7 @@ class VllmServer:
             time.sleep(_PAUSE)
 
     def load_adapter(self, folder: Path) -> None:
-        """Draw with the adapter of a folder, by whose name it is known, and no longer with the one before.
+        """Use the adapter of a folder, whose name identifies it, instead of the previous one.
 
         Raises:
             ServerLostError: no answer, or vLLM cannot load it.
@@ -139,12 +139,12 @@ class VllmServer:
                 self._ask("POST", "/v1/unload_lora_adapter", json.dumps({"lora_name": adapter}).encode())
 
     def claim(self, name: str) -> None:
-        """Say whose weights it has from now on, before they change: who gave it others then sees that they are gone."""
+        """Claim the server for a run before its weights change, so that a previous owner notices the change."""
         with contextlib.suppress(UserError):  # vLLM before 0.30 keeps no such name
             self.post("/update_weight_version", {"new_version": name})
 
     def holding(self) -> Holding:
-        """When its process began, and who gave it weights last."""
+        """The start time of its process, and its last claim."""
         found = _STARTED.search(self._ask("GET", "/metrics", None).decode())
         if found is None:
             raise UserError(
@@ -157,11 +157,11 @@ class VllmServer:
             return Holding(found[1], "")
 
     def get(self, path: str) -> Any:
-        """The answer to a question without a body."""
+        """The answer to a GET request."""
         return json.loads(self._ask("GET", path, None))
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """The answer to a JSON object, None where it is empty."""
+        """The answer to a POST request with a JSON object; None if it is empty."""
         answer = self._ask("POST", path, json.dumps(body).encode())
         return json.loads(answer) if answer else None
 
@@ -171,7 +171,7 @@ class VllmServer:
             return self._answer(method, path, body)
         except (OSError, http.client.HTTPException) as error:
             self._hang_up()
-            # a server closes connections that were idle for a few seconds, which shows when the next question is asked
+            # servers close connections that are idle for a few seconds, which only shows at the next request
             if used and not self._closed and isinstance(error, (ConnectionError, http.client.BadStatusLine)):
                 return self._ask(method, path, body)
             if isinstance(error, TimeoutError) and error.errno is None:  # ours, and not the system's
@@ -201,7 +201,7 @@ class VllmServer:
         return there
 
     def close(self) -> None:
-        """End every connection, so that no thread waits on for an answer that is no longer needed."""
+        """Close all connections, so that no thread waits for an answer that is no longer needed."""
         self._closed = True
         for connection in list(self._connections):
             with contextlib.suppress(OSError):  # it is closed already

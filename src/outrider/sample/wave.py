@@ -1,4 +1,4 @@
-"""One wave of decoding: contexts in, own tokens of all their rows out."""
+"""One wave of decoding: samples the own tokens of all rows of some contexts."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _ALIVE = 0.8  # finished rows are dropped once fewer than this share is alive
 
 
 class WaveRow(NamedTuple):
-    """One rollout to be sampled: its request and member, its seed, the limit of its own tokens, the stop reason when it
-    reaches the limit, the state of the search for stop texts (:class:`outrider.sample.stop.StopTable`), and the id of
-    the rollout where what it computes may be kept."""
+    """One rollout to sample: its request and member, its seed, its limit of own tokens, the stop reason at that limit,
+    the initial state of the stop-text search (:class:`outrider.sample.stop.StopTable`), and the rollout's id if its KV
+    cache may be kept."""
 
     request: int
     sibling: int
@@ -35,7 +35,7 @@ class WaveRow(NamedTuple):
 
 
 class Wave(NamedTuple):
-    """Distinct contexts, each with the rows that continue it, and what is kept of it."""
+    """Distinct contexts, each with the rows that continue it and its kept KV cache."""
 
     contexts: list[Ids]
     rows: list[list[WaveRow]]
@@ -46,7 +46,7 @@ class Wave(NamedTuple):
 
     @property
     def new_tokens(self) -> int:
-        """Those of the contexts that are not kept."""
+        """Number of context tokens without a kept KV cache."""
         return sum(map(len, self.contexts)) - sum(len(one.ids) for one in self.standing if one is not None)
 
 
@@ -61,16 +61,16 @@ def decode_wave(
 ) -> list[SampledTokens]:
     """Prefill the contexts once, then decode their rows, ``most_rows`` at a time; in order of ``wave.flat()``.
 
-    Rows that end as a turn does, which may go on, are put into ``kept``.
+    Rows that end like a turn and may continue are put into ``kept``.
     """
     rows = wave.flat()
     contexts, logits_CV = prefill(decoder, wave.contexts, device, wave.standing)
-    # a cache of one row for each context need not be copied, if it has room
+    # a cache with one row per context need not be copied if it has room
     copied = len(rows) > len(wave.contexts) or contexts.columns == contexts.column
     if kept is not None:
         for anew in (group for group, one in zip(wave.rows, wave.standing, strict=True) if one is None):
             kept.again(row.rollout for row in anew)
-        wave.standing.clear()  # or what they stood in would be held while they are decoded
+        wave.standing.clear()  # else the blocks would stay in memory during decoding
         kept.drop(row.rollout for row in rows)
     context_of = np.repeat(np.arange(len(wave.rows)), [len(group) for group in wave.rows])
     sampled: list[SampledTokens] = []
@@ -90,7 +90,7 @@ def decode_wave(
 def prefill(
     decoder: Decoder[Any], contexts: Sequence[Ids], device: torch.device, standing: Sequence[Standing | None] = ()
 ) -> tuple[Cache, Tensor]:
-    """One pass over what is not kept of all contexts, padded on the left, and the logits after them, ``[C, V]``."""
+    """Prefill the tokens of all contexts that are not kept, left-padded; returns the logits after them, ``[C, V]``."""
     width = max(map(len, contexts))
     ids_CT = np.zeros((len(contexts), width), np.int64)
     for row, ids in zip(ids_CT, contexts, strict=True):
@@ -105,13 +105,13 @@ def prefill(
 
 
 def looks_every(device: torch.device) -> int:
-    """Tokens from one look at how many rows are alive to the next. Rows that have ended meanwhile change nothing."""
-    # to look is to wait for a GPU, which then waits for the next work; a CPU has nothing to wait for
+    """Tokens between two checks of the number of active rows. Rows that end in between have no effect."""
+    # a check synchronises with the GPU, which then idles; on a CPU it is free
     return 1 if device.type == "cpu" else 8
 
 
 class _Left(NamedTuple):
-    """Rows that have left a store: their tensors, first columns, and places in the wave."""
+    """Rows that were taken from a store: their tensors, first columns, and indices in the wave."""
 
     parts: list[Part]
     starts: list[int]
@@ -119,10 +119,10 @@ class _Left(NamedTuple):
 
 
 class _Decoding:
-    """Rows being decoded. ``_B`` runs over all of them, ``_A`` over those not yet dropped from the store.
+    """The state of decoding. ``_B`` runs over all rows, ``_A`` over those not yet dropped from the store.
 
     Args:
-        room: how many rows may be kept that end as a turn does.
+        room: maximum number of rows to keep that end like a turn.
     """
 
     def __init__(
@@ -173,10 +173,10 @@ class _Decoding:
         return self._sampled()
 
     def keep(self, kept: Kept, read: Sequence[Ids]) -> None:
-        """Put what has left the store into ``kept``; ``read`` is context and own tokens of every row."""
+        """Put rows that left the store into ``kept``; ``read`` has context and own tokens of every row."""
         held = set[int]()
         for parts, starts, rows in self.left:
-            # the last token has been drawn, and not read
+            # the last token was sampled, but not processed by the model
             kept.put(parts, [(self.rows[b].rollout, at, read[b][:-1]) for b, at in zip(rows, starts, strict=True)])
             held.update(rows)
         for b in (self.stopped_B | self.matched_B).nonzero()[:, 0].tolist():
@@ -184,7 +184,7 @@ class _Decoding:
                 kept.lose(self.rows[b].rollout, len(read[b]) - 1)
 
     def _leave(self, store: Cache, rows_A: Tensor, going_A: Tensor) -> None:
-        """Cut out rows that have ended as a turn does, as many as may be kept."""
+        """Take rows out of the store that ended like a turn, as many as may be kept."""
         if not self.room_left or (parts := store.parts()) is None:
             return
         chosen = ((self.stopped_B | self.matched_B)[rows_A] & ~going_A).nonzero()[: self.room_left, 0]
@@ -194,12 +194,12 @@ class _Decoding:
             self.left.append(_Left(cut, store.starts_B[chosen].tolist(), rows_A[chosen].tolist()))
 
     def _step(self, t: int, logits_AV: Tensor, rows_A: Tensor, going_A: Tensor) -> tuple[Tensor, Tensor]:
-        """Draw token ``t`` of every row, also of rows that have ended: their lengths leave it out."""
+        """Sample token ``t`` of every row, also of ended rows, whose lengths exclude it."""
         drawn = draw(logits_AV, self.uniforms_TB[t, rows_A], self.params)
         self.ids_TB[t, rows_A] = drawn.ids
         self.logprobs_TB[t, rows_A] = drawn.logprobs
         self.entropies_TB[t, rows_A] = drawn.entropies
-        # no row occurs twice in rows_A, so the indexed sum counts each
+        # rows_A has no duplicates, so the indexed sum is correct
         self.lengths_B[rows_A] += going_A
         ended_A = torch.isin(drawn.ids, self.stops.ids)
         self.stopped_B[rows_A] |= ended_A & going_A
@@ -208,7 +208,7 @@ class _Decoding:
             matched_A = states_A == self.stops.matched
             self.matched_B[rows_A] |= matched_A & going_A
             ended_A |= matched_A
-        # a row at its limit stops here, and keeps the reason that its limit stands for
+        # a row at its limit stops here, with the stop reason of its limit
         return drawn.ids, going_A & ~ended_A & (self.limits_B[rows_A] > t + 1)
 
     def _sampled(self) -> list[SampledTokens]:

@@ -1,4 +1,4 @@
-"""The parts of a run, made from a recipe and a policy: the one place where they meet."""
+"""Builds the parts of a run from a recipe and a policy."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from outrider.train.loop import Trainer
 from outrider.train.turns import single_turns, with_turns
 from outrider.train.weight_sync import WeightSync
 
-_PROBES = 2  # prompts of a probe
+_PROBES = 2  # number of prompts in a probe
 
 
 def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer:
-    """A trainer for a recipe and a policy that was made ready."""
+    """Build a trainer for a recipe and a prepared policy."""
     sampler, learner = open_engines(recipe, policy, ranks)
     prompts = [(problem, policy.encode(problem)) for problem in map(recipe.task.train, range(_PROBES))]
     entropies = None
@@ -52,8 +52,8 @@ def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer
 
 
 def reference_of(recipe: Recipe, policy: Policy) -> str:
-    """Identity of what a run uses and does not train, before training: the KL's reference, or else the weights beneath
-    an adapter; where a service holds the policy, its name."""
+    """The identity of a run's frozen weights before training: the KL's reference, or the base weights of an adapter. If
+    a service holds the policy, its name."""
     if policy.model.device.type == "meta":
         return recipe.model
     return weights_hash(policy.model, frozen=recipe.objective.kl.coef == 0)

@@ -1,4 +1,4 @@
-"""Requests in, verified rollouts out: sampling and verification, split over ranks."""
+"""Sampling and verification of rollouts, split over ranks."""
 
 from __future__ import annotations
 
@@ -24,16 +24,15 @@ Entropies = Callable[[Sequence[WeightedRow]], Sequence[NDArray[np.floating]]]
 
 
 class Collector:
-    """Draws and verifies rollouts on all ranks and returns them on all ranks, in the order of the requests.
+    """Samples and verifies rollouts on all ranks and returns them on all ranks, in the order of the requests.
 
-    Requests are split by the tokens they are expected to cost: ``n`` times the mean length so far at the problem's
-    level.
+    Requests are split by expected tokens: ``n`` times the mean length so far at the problem's level.
 
     Args:
-        entropies: of the tokens of rows, on every rank: by the learner, where the sampler gives none and a stage or
+        entropies: computes token entropies of rows on every rank, by the learner, if the sampler gives none and a
             component reads them.
-        prompt_end: the end of every prompt as a chat template writes it, which may begin a block of reasoning; None:
-            prompts are those of the problems.
+        prompt_end: the end of every prompt from the chat template, which may open a block of reasoning; None without a
+            template.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class Collector:
         ]
 
     def _again(self, request: SampleRequest) -> Rollout:
-        """Rollouts of an earlier step: the verdict stays, the reward is computed anew."""
+        """Replay a rollout of an earlier step: the verdict stays, the reward is recomputed."""
         rollout = request.replayed()
         assert rollout.verdict is not None
         return rollout.verified(rollout.verdict, self.reward.of(rollout.verdict))
@@ -69,7 +68,7 @@ class Collector:
             return []
         mine = self.split(requests)[self.ranks.rank]
         with self.clock.phase("gather"):
-            # every rank gets all rollouts: planning and credit are then computed alike everywhere
+            # every rank gets all rollouts, so that planning and credit are equal everywhere
             parts = dict(self.ranks.gather(lambda: self._drawn(requests, mine)))
         rollouts = [rollout for i in range(len(requests)) for rollout in parts[i]]
         for i, request in enumerate(requests):
@@ -79,12 +78,12 @@ class Collector:
         return rollouts if self._entropies is None else with_entropies(rollouts, self._entropies)
 
     def renewed(self) -> Collector:
-        """A collector of the same parts without statistics, so that its batches do not depend on earlier ones."""
+        """A collector with the same parts but without statistics, so that its batches do not depend on earlier ones."""
         parts = self.sampler, self.task, self.reward, self.ranks, self.clock
         return Collector(*parts, prompt_end=self._prompt_end)
 
     def notices(self) -> list[str]:
-        """What the samplers of all ranks have to say since the last call, each sentence once; on every rank."""
+        """New notices of the samplers of all ranks, without duplicates, on every rank."""
         here = self.sampler.notices
         gathered = self.ranks.gather(lambda: here)
         here.clear()
@@ -92,7 +91,7 @@ class Collector:
 
     @property
     def last_notices(self) -> list[str]:
-        """What this rank's sampler still has to say, of a run that was cut short: the other ranks may be gone."""
+        """Pending notices of this rank's sampler after an interruption, when other ranks may be gone."""
         return [*self.sampler.notices]
 
     def close(self) -> None:
@@ -100,7 +99,7 @@ class Collector:
         self.sampler.close()
 
     def split(self, requests: Sequence[SampleRequest]) -> list[list[int]]:
-        """Indices of the requests per rank: the most expensive first, each to the rank with the least so far."""
+        """Indices of the requests per rank: the most expensive first, each to the rank with the least load so far."""
         totals = sum(tokens for tokens, _ in self._lengths.values()), sum(n for _, n in self._lengths.values())
         overall = totals[0] / totals[1] if totals[1] else 1.0
 
@@ -114,19 +113,19 @@ class Collector:
             rank = loads.index(min(loads))
             parts[rank].append(i)
             loads[rank] += cost(i)
-        # the same on every rank, and in the order of the requests within one
+        # the same on every rank, in the order of the requests within each
         return [sorted(part) for part in parts]
 
     def state_dict(self) -> dict[str, Any]:
-        # Which rank samples what changes no result but the last bits of floating-point sums. For these to be the same
-        # after a resume, the lengths are part of the state.
+        # The assignment to ranks only changes the last bits of floating-point sums. The lengths are part of the state,
+        # so that these are the same after a resume.
         return {"lengths": self._lengths}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._lengths = {level: list(seen) for level, seen in state["lengths"].items()}
 
     def _drawn(self, requests: Sequence[SampleRequest], mine: Sequence[int]) -> list[tuple[int, list[Rollout]]]:
-        """This rank's share, by request."""
+        """Sample this rank's share, by request."""
         chosen = [requests[i] for i in mine]
         if isinstance(self.sampler, Arriving):
             return self._verified_as_they_come(self.sampler, mine, chosen)
@@ -139,7 +138,7 @@ class Collector:
     def _verified_as_they_come(
         self, sampler: Arriving, mine: Sequence[int], chosen: Sequence[SampleRequest]
     ) -> list[tuple[int, list[Rollout]]]:
-        """Time of the verifiers in which the sampler draws on is counted as theirs."""
+        """Verify rollouts as they arrive; overlapping time counts as verification."""
         verified = []
         with self.clock.phase("sample"):
             for i, request, drawn in zip(mine, chosen, sampler.arriving(chosen), strict=True):
@@ -148,7 +147,7 @@ class Collector:
         return verified
 
     def _verify(self, requests: Sequence[SampleRequest], rollouts: Sequence[Rollout]) -> list[Rollout]:
-        """Where an environment has verified, that stands."""
+        """Verify rollouts; verdicts of environments stay."""
         _refuse_diverged(rollouts)
         end = self._prompt_end
         asked = [r.problem if end is None else r.problem.prompted(end) for r in requests]
@@ -168,9 +167,9 @@ def _by_request(
 
 
 def with_entropies(rollouts: Sequence[Rollout], entropies: Entropies) -> list[Rollout]:
-    """The same rollouts with the entropy of each sampled token; that of an observed one is NaN."""
+    """The rollouts with the entropy of each sampled token, NaN for observed tokens."""
     filled = list(rollouts)
-    for mode in dict.fromkeys(rollout.mode for rollout in rollouts):  # a greedy one is of another distribution
+    for mode in dict.fromkeys(rollout.mode for rollout in rollouts):  # greedy rollouts have another distribution
         places = [i for i, rollout in enumerate(rollouts) if rollout.mode == mode]
         rows = [row_of(r, np.zeros(r.trainable_tokens), r.prompt_ids) for r in (rollouts[i] for i in places)]
         for i, entropies_T in zip(places, entropies(rows), strict=True):
@@ -181,7 +180,7 @@ def with_entropies(rollouts: Sequence[Rollout], entropies: Entropies) -> list[Ro
 
 
 def _refuse_diverged(rollouts: Sequence[Rollout]) -> None:
-    """Raise UserError where a sampled token has no log-probability; observed ones have none by their nature."""
+    """Raise UserError if a sampled token has no finite log-probability; observed tokens have none."""
     for rollout in rollouts:
         sampled_T = rollout.logprobs_T if rollout.trainable_T is None else rollout.logprobs_T[rollout.trainable_T]
         if not np.isfinite(sampled_T).all():

@@ -1,4 +1,4 @@
-"""The engines of a run: the one place that knows which code stands behind their names."""
+"""The engines of a run by name: the only module that imports their implementations."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from outrider.train.turns import turn_options
 
 
 def processes_of(recipe: Recipe) -> int:
-    """How many processes a run starts; 0: as many as there are cores or GPUs for."""
+    """Number of processes that a run starts; 0: one per core or GPU."""
     return 1 if isinstance(recipe.engine.learner, Tinker) else recipe.train.ranks
 
 
 def open_policy(recipe: Recipe, ranks: Ranks) -> tuple[Policy, str]:
-    """The policy of a recipe as its engines need it, and a sentence about what computes it.
+    """The policy of a recipe, prepared for its engines, and a message about its computation.
 
     Raises:
-        UserError: it cannot be loaded on some rank, or nothing there computes what it does.
+        UserError: it cannot be loaded on some rank, or no path reproduces it.
     """
     return ranks.together(lambda: _open_policy(recipe, ranks))
 
@@ -41,13 +41,13 @@ def open_policy(recipe: Recipe, ranks: Ranks) -> tuple[Policy, str]:
 def _open_policy(recipe: Recipe, ranks: Ranks) -> tuple[Policy, str]:
     learner = recipe.engine.learner
     if isinstance(learner, Tinker):
-        # its shape and its tokenizer: the weights are with the service
+        # shape and tokenizer only: the service has the weights
         policy = load_policy(recipe.model, recipe.policy, recipe.seed, torch.device("meta"))
         return policy, f"{type(policy.model).__name__}, computed by the Tinker service {learner.address()}"
     if not isinstance(learner, Fsdp2):
         policy = load_policy(recipe.model, recipe.policy, recipe.seed, placement().device)
         return ready(policy, recipe.sample.path)
-    # it may not fit one device, so it is loaded into the host's memory, where one rank checks it for all
+    # it may not fit on one device, so it is loaded into host memory, where one rank checks it for all
     loaded = load_policy(recipe.model, recipe.policy, recipe.seed, torch.device("cpu"))
 
     def checked() -> tuple[ComputePath, str]:
@@ -62,7 +62,7 @@ def open_engines(recipe: Recipe, policy: Policy, ranks: Ranks) -> tuple[Sampler,
     """The sampler and the learner of a recipe.
 
     Raises:
-        UserError: one of them cannot be had on some rank.
+        UserError: one of them is not available on some rank.
     """
     return ranks.together(lambda: _open_engines(recipe, policy, ranks))
 
@@ -76,7 +76,9 @@ def _open_engines(recipe: Recipe, policy: Policy, ranks: Ranks) -> tuple[Sampler
 
         assert recipe.policy.lora is not None
         if ranks.size > 1:
-            raise UserError(f"one process talks to a Tinker service, and {ranks.size} were started: leave torchrun out")
+            raise UserError(
+                f"a Tinker service needs a single process, but {ranks.size} were started: run without torchrun"
+            )
         service = TinkerService(recipe.model, recipe.policy.lora, recipe.seed, recipe.engine.learner)
         loss = PolicyLoss(recipe.objective, recipe.sample.max_tokens)
         try:

@@ -1,4 +1,4 @@
-"""Evaluation: held-out problems, many samples and one greedy response each, verified and kept."""
+"""Evaluation on held-out problems: several samples and one greedy response each, verified and recorded."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Evaluated(NamedTuple):
 class Evaluator:
     """Measures the sampler's current policy on a fixed set of problems.
 
-    The draws depend on ``options.seed`` and the problem alone, not on the step or the run: two policies see the same
-    random numbers, which takes noise out of their paired difference.
+    Samples depend only on ``options.seed`` and the problem, not on the step or the run: two policies get the same
+    random numbers, which reduces the noise of their paired difference.
     """
 
     def __init__(
@@ -69,12 +69,12 @@ class Evaluator:
 def write_evaluated(
     folder: RunFolder, step: int, evaluated: Evaluated, problems: Sequence[Problem], seconds: float | None = None
 ) -> None:
-    """Put an evaluation on disk: its rollouts first, so that there are no numbers without them."""
+    """Write an evaluation to disk, its rollouts first, so that results never exist without rollouts."""
     levels = {problem.id: problem.level for problem in problems}
     test_sets = {problem.id: problem.test_set for problem in problems if problem.test_set}
     for name, rollouts in (("evaluate", evaluated.sampled), ("greedy", evaluated.greedy)):
         path = folder.rollouts.folder / f"{name}-{step:08d}.parquet"
-        if path.exists():  # a kill came between the rollouts and their numbers
+        if path.exists():  # the run was killed between writing rollouts and results
             move(path, folder.path / "superseded" / "evaluations")
         folder.rollouts.write(step, rollouts, name, levels, test_sets)
     folder.rollouts.sync()

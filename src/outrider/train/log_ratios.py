@@ -1,4 +1,4 @@
-"""Rollouts with the ratios that training saw."""
+"""Adds log-probabilities of the last update to rollouts."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ def with_log_ratios(
 ) -> list[Group]:
     """Groups whose rollouts have the log-probabilities of their last update.
 
-    A row belongs to the rollout of its group with its seed, the identity of the rollout's draws.
+    A row belongs to the rollout of its group with the same seed.
 
     Args:
-        rows: of the step.
-        logprobs: of each row, as :class:`outrider.learn.learner.Updated` has them; empty where the engine does not
-            tell.
+        rows: rows of the step.
+        logprobs: of each row, from :class:`outrider.learn.learner.Updated`; empty if the engine does not return them.
 
-    Degenerate cases: a rollout without a row or whose row was in no update has none, and so have rollouts of one group
-    that share a seed, which only a sampler from outside draws.
+    Degenerate cases: rollouts without a row, or whose row was in no update, get none; neither do rollouts of a group
+    with equal seeds, which only external samplers produce.
     """
     if not logprobs:
         return list(groups)

@@ -1,4 +1,4 @@
-"""The loop: explore, credit, update, record, evaluate, save. It is the same for every method."""
+"""The training loop of every method: explore, credit, update, record, evaluate, save."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from outrider.train.metrics import step_metrics
 from outrider.train.weight_sync import WeightSync
 
 MOST_NONFINITE = 3
-MOST_EMPTY = 3  # steps in a row without a rollout: a budget of tokens would never be spent
+MOST_EMPTY = 3  # maximum consecutive steps without a rollout, since a token budget would never be spent
 
 
 @dataclass(slots=True)
 class Counters:
-    """How far a run has come.
+    """The progress of a run.
 
     Attributes:
         step: finished steps.
-        tokens: generated tokens, of training alone.
-        seconds: of training alone, on rank 0; the one number here that two equal runs do not share.
-        nonfinite: steps in a row without any update because loss or gradient was not finite.
+        tokens: generated tokens of training.
+        seconds: seconds of training, on rank 0; the only number that differs between equal runs.
+        nonfinite: consecutive steps without an update because loss or gradient was not finite.
         owes_evaluation: an evaluation after the last step is due, or running.
     """
 
@@ -53,7 +53,7 @@ class Watcher:
 
     Attributes:
         stepped: after each step, with its groups, metrics and seconds by phase.
-        evaluate, save: when they are due.
+        evaluate, save: called when due.
     """
 
     stepped: Callable[[int, Sequence[Group], Mapping[str, float], Mapping[str, float]], None]
@@ -62,7 +62,7 @@ class Watcher:
 
 
 class TrainingStep(NamedTuple):
-    """A finished step: its number from 1, its groups, and the numbers of its line in ``metrics.jsonl``."""
+    """A finished step: its number from 1, its groups, and its metrics in ``metrics.jsonl``."""
 
     number: int
     groups: Sequence[Group]
@@ -71,7 +71,7 @@ class TrainingStep(NamedTuple):
 
 @dataclass(slots=True)
 class Trainer:
-    """A run's parts, put together by :mod:`outrider.train.build`, and the loop over them."""
+    """The training loop over a run's parts, which :mod:`outrider.train.build` assembles."""
 
     recipe: Recipe
     ranks: Ranks
@@ -83,7 +83,7 @@ class Trainer:
     encode: Callable[[Problem], Ids]
     token_texts: Callable[[Ids], list[str]]
     all_rows: bool
-    """Whether the loss trains on rows without advantage too."""
+    """Whether the loss also trains on rows without advantage."""
     counters: Counters = field(default_factory=Counters)
     stop: SafeStop = field(default_factory=SafeStop)
     snapshot: bytes = b""
@@ -92,10 +92,11 @@ class Trainer:
     _empty: int = 0
 
     def steps(self, watch: Watcher) -> Iterator[TrainingStep]:
-        """Steps until a limit is reached, each given when it is on record; what is due after it comes before the next.
+        """Yield steps until a limit is reached, each after it is recorded; due evaluations and checkpoints follow
+        before the next.
 
         Raises:
-            EngineLostError: nothing is left that samples or trains; the state is that after the last update.
+            EngineLostError: no engine is left to sample or train; the state is that after the last update.
             UserError: three updates in a row were not finite, or three steps had no rollout; the state is saved.
             Terminated: the run has to stop; :meth:`state` gives the state after its last step.
         """
@@ -108,7 +109,7 @@ class Trainer:
             step = self.counters.step
             seconds = self.clock.take()
             self.counters.seconds += self.ranks.from_main(partial(training_seconds, seconds))  # the same on every rank
-            with self.clock.phase("record"):  # counted in the next step, since this step's times are written here
+            with self.clock.phase("record"):  # counted in the next step, since this step's times are written now
                 watch.stepped(step, groups, metrics, seconds)
             done = self.progress >= 1.0
             by_step = every.evaluate_every and step % every.evaluate_every == 0
@@ -126,26 +127,26 @@ class Trainer:
                 watch.save(step)
             if idle and not done:
                 raise UserError(
-                    f"step {step}: no stage asked for a rollout in {MOST_EMPTY} steps in a row; the run is stopped and "
-                    "saved (explore: the first stage samples, as uniform does)"
+                    f"step {step}: no stage requested a rollout in {MOST_EMPTY} steps in a row; the run is stopped "
+                    "and saved (explore: the first stage samples, as uniform does)"
                 )
             if stop:
                 raise UserError(
                     f"step {step}: loss or gradient was not finite in {MOST_NONFINITE} steps in a row; the run is "
-                    "stopped and saved (lower learn.lr, or look at the rollouts of these steps)"
+                    "stopped and saved (lower learn.lr, or inspect the rollouts of these steps)"
                 )
 
     def step(self) -> tuple[list[Group], dict[str, float]]:
-        """One step: explore, credit, update, sync weights."""
+        """Run one step: explore, credit, update, sync weights."""
         step = self.counters.step + 1
         with self.clock.phase("explore"), self.stop.allowed():
             explored, planned = self.explorer.explore(step, self.recipe.train.problems, self.collect, self.progress)
         with self.clock.phase("credit"):
             kept, prefix = self.all_rows, self.recipe.objective.prefix
             rows, groups = assign(explored, self.recipe.credit, step, kept, self.encode, prefix, self.token_texts)
-        self.snapshot = b""  # an update under way: until it is done there is no state to save
+        self.snapshot = b""  # during an update there is no consistent state to save
         with self.clock.phase("learn"):
-            # before the counters move: the learning rate is that of the share spent before this step
+            # before the counters advance: the learning rate uses the share spent before this step
             learned, lost_groups, self.notices, logprobs = self.learner.update(rows, self.progress)
         self.counters.step = step
         self.counters.tokens += sum(group.generated_tokens for group in groups)
@@ -161,8 +162,8 @@ class Trainer:
         return groups, metrics | {f"sync/{name}": value for name, value in syncing.items()}
 
     def _sync_weights(self, step: int) -> dict[str, float]:
-        """Gauges of the new weights' way to the sampler. If nothing is left that takes them, the step is done all the
-        same: it is put on record, and the error waits for that."""
+        """Sync weights, and return metrics. If no sampler is left, the step is still recorded before the error is
+        raised."""
         try:
             return self.sync_weights(step)
         except EngineLostError as error:
@@ -171,18 +172,19 @@ class Trainer:
 
     @property
     def progress(self) -> float:
-        """Share of the budget that is spent: of steps, tokens or seconds, whichever is furthest."""
+        """Share of the budget spent: the maximum over steps, tokens and seconds."""
         train, counters = self.recipe.train, self.counters
         spent = [(counters.step, train.steps), (counters.tokens, train.tokens), (counters.seconds, train.seconds)]
         return max(used / budget if budget else math.inf for used, budget in spent if budget is not None)
 
     def state(self) -> dict[str, Any]:
-        """All but the learner's part of the state after the last finished step, also while the next one explores."""
+        """The state after the last finished step, without the learner's part, also during the next step's
+        exploration."""
         state: dict[str, Any] = pickle.loads(self.snapshot) if self.snapshot else self._state()
         return state
 
     def _evaluate(self, watch: Watcher) -> None:
-        """Evaluate now; if this is cut short, a resumed run does it first."""
+        """Evaluate now; if interrupted, a resumed run evaluates first."""
         self.counters.owes_evaluation = True
         self._take_snapshot()
         with self.stop.allowed():
@@ -191,8 +193,8 @@ class Trainer:
         self._take_snapshot()
 
     def _take_snapshot(self) -> None:
-        """Keep the state of what exploring changes. With the weights it is a checkpoint, until the next update."""
-        # pickled, as a copy: the parts go on changing the objects that their states hold
+        """Store the state that exploration changes. With the weights it is a checkpoint, until the next update."""
+        # pickled as a copy, since parts modify the objects in their states
         self.snapshot = pickle.dumps(self._state())
 
     def _state(self) -> dict[str, Any]:
@@ -203,14 +205,14 @@ class Trainer:
         }
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Go on after ``checkpoint``; the sampler is still to be given its weights.
+        """Resume after ``checkpoint``; a weight sync has to follow.
 
         Raises:
             UserError: the weights do not fit.
         """
         self.counters = Counters(**checkpoint.state["counters"])
         self.snapshot = b""
-        self.counters.nonfinite = 0  # or a run that was stopped for them would stop again at once
+        self.counters.nonfinite = 0  # else a run that was stopped for these would stop again at once
         self.explorer.load_state_dict(checkpoint.state["explorer"])
         self.collect.load_state_dict(checkpoint.state["collector"])
         self.learner.load(checkpoint.folder)

@@ -1,4 +1,4 @@
-"""What a run puts on disk and on the screen while it trains."""
+"""Output of a run to disk and screen during training."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from outrider.train.evaluate import Evaluated, write_evaluated
 
 
 class Recorder:
-    """The folder, the trackers and the screen of a run. Without a folder, as on all ranks but 0, it does nothing."""
+    """Writes to the folder, trackers and screen of a run. Without a folder, as on all ranks but 0, it does nothing."""
 
     def __init__(self, screen: Screen) -> None:
         self.screen = screen
@@ -28,28 +28,28 @@ class Recorder:
         self._watch, self._signal = VerdictWatch(), SignalWatch()
 
     def track(self, folder: RunFolder, recipe: Recipe, step: int) -> None:
-        """Open the recipe's trackers, which have seen the run up to ``step``."""
+        """Open the recipe's trackers, which have the run up to ``step``."""
         train = recipe.train
         opened = open_trackers(train.trackers, folder.path, recipe.resolved(), step, train.tracking)
         self._trackers = RunTrackers(dict(zip(train.trackers, opened, strict=True)), train.tracking, self.say)
 
     def resumed(self, step: int, tokens: int, seconds: float) -> None:
-        """How far the run has come before its first step here."""
+        """Set the progress of the run before its first step here."""
         self.screen.resumed(step, tokens, seconds)
 
     def report(self) -> None:
-        """Draw the curves and print the table of a run that has ended."""
+        """Plot the curves and print the table of a finished run."""
         if self.folder is not None:
             self.screen.report(self.folder)
 
     def send_findings(self, step: int, examine: Callable[[Path], TrackedTable]) -> None:
-        """Send trackers what ``examine`` finds in the folder of a run that has ended."""
+        """Send the findings of ``examine`` on a finished run's folder to trackers."""
         if self.folder is not None:
             path = self.folder.path
             self._trackers.ended(step, lambda: examine(path))
 
     def say(self, notice: str) -> None:
-        """On the screen, and in the folder's notices.txt: anything printed is also on disk."""
+        """Print a notice, and write it to the folder's notices.txt."""
         if self.folder is not None:
             self.screen.say(notice)
             self.folder.note(notice)
@@ -63,12 +63,12 @@ class Recorder:
         trained_seconds: float,
         notices: Sequence[str],
     ) -> None:
-        """Put a step on disk and on the screen.
+        """Write a step to disk and screen.
 
         Args:
-            seconds: of this step, by phase.
-            trained_seconds: of the run so far.
-            notices: of the samplers.
+            seconds: seconds of this step, by phase.
+            trained_seconds: training seconds of the run so far.
+            notices: notices of the samplers.
         """
         if self.folder is None:
             return
@@ -86,14 +86,14 @@ class Recorder:
         return self.folder is not None and step in self.folder.evaluations()
 
     def evaluated(self, step: int, evaluated: Evaluated, problems: Sequence[Problem], seconds: float) -> None:
-        """Put an evaluation on disk and on the screen."""
+        """Write an evaluation to disk and screen."""
         if self.folder is not None:
             write_evaluated(self.folder, step, evaluated, problems, seconds)
             self._trackers.evaluated(step, evaluated.evaluation)
             self.screen.evaluated(step, evaluated.evaluation)
 
     def sync(self) -> None:
-        """Rollouts and metrics survive a power cut from here on."""
+        """Flush rollouts and metrics, so that they survive a power cut."""
         if self.folder is not None:
             self.folder.sync()
 

@@ -1,4 +1,4 @@
-"""A run: its trainer, its record on disk, its checkpoints, and the model at its end."""
+"""A run: its trainer, records, checkpoints, and final model."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class TrainingRun:
     """A trainer with its folder on disk. Rank 0 writes; the others follow the same steps without a folder.
 
     Args:
-        computed: sentences about how, to be said at the start.
-        reference: of :func:`outrider.train.build.reference_of`, on rank 0.
-        warnings: to be said at the start, beside those of the recipe.
-        examine: the findings of the run in a folder, which trackers are sent at its end; None: they are sent none.
+        computed: messages about the computation, printed at the start.
+        reference: from :func:`outrider.train.build.reference_of`, on rank 0.
+        warnings: printed at the start, in addition to those of the recipe.
+        examine: computes the findings of a run folder, which are sent to trackers at the end; None: no findings.
     """
 
     def __init__(
@@ -68,15 +68,15 @@ class TrainingRun:
         self._resumer = Resumer(out, self.checkpoints, self.recipe, self._surroundings)
 
     def begin(self, resume: bool, force: bool) -> None:
-        """Make the folder, or open it and go on after its last undamaged checkpoint.
+        """Create the folder, or open it and resume after its last undamaged checkpoint.
 
         Raises:
-            UserError: the folder holds another run, or what it holds does not fit the recipe.
+            UserError: the folder holds another run, or does not match the recipe.
         """
         checkpoint = self.ranks.from_main(lambda: self._open(force) if resume else self._create())
         if checkpoint is not None:
             self.ranks.refuse_unseen(checkpoint.folder)
-            self.trainer.restore(checkpoint)  # before any file is moved, since it raises if the weights do not fit
+            self.trainer.restore(checkpoint)  # before any file is moved, since it raises if the weights do not match
             self.ranks.from_main(lambda: self._go_on_after(checkpoint))
         step = self.trainer.counters.step
         self.trainer.sync_weights(step)
@@ -92,7 +92,7 @@ class TrainingRun:
             self.save(0)
 
     def steps(self) -> Iterator[TrainingStep]:
-        """Evaluate, train step by step, evaluate; a resumed run repeats nothing."""
+        """Evaluate, train step by step, and evaluate; a resumed run repeats nothing."""
         options, counters = self.recipe.evaluate, self.trainer.counters
         self.recorder.resumed(counters.step, counters.tokens, counters.seconds)
         if options.before and counters.step == 0:
@@ -111,7 +111,7 @@ class TrainingRun:
         self.recorder.stepped(step, groups, metrics, seconds, self.trainer.counters.seconds, notices)
 
     def evaluate(self, step: int) -> None:
-        """Measure the policy on the held-out problems, unless this step has been measured."""
+        """Evaluate the policy on the held-out problems, unless this step was already evaluated."""
         if self.ranks.from_main(lambda: self.recorder.has_evaluation(step)):
             return
         clock = self.trainer.clock
@@ -126,26 +126,26 @@ class TrainingRun:
         if self.recorder.folder is None and self._saves_alone:
             return
         with self.trainer.clock.phase("save"):
-            # Rollouts and metrics first: a resume drops what is later than its checkpoint, but nothing brings back what
-            # is earlier.
+            # Rollouts and metrics first: a resume drops later ones than its checkpoint, but cannot restore earlier
+            # ones.
             self.recorder.sync()
             state = self._resumer.identity | self.trainer.state()
             self.checkpoints.save(step, state, self._write, self._once)
 
     def save_if_new(self) -> str:
-        """Save the state after the last step if there is one that is not saved yet; return where a resume goes on."""
+        """Save the state after the last step unless it is saved; return the point at which a resume continues."""
         counters = self.trainer.counters
         last = self._once(lambda: self.checkpoints.last)
         if self.trainer.snapshot and (last != counters.step or counters.owes_evaluation):
             try:
                 self.save(counters.step)
                 last = counters.step
-            except EngineLostError:  # with a service that is away are the weights since the last checkpoint
+            except EngineLostError:  # an unreachable service has the weights since the last checkpoint
                 pass
         return "from the beginning" if last is None else f"after step {last}"
 
     def finish(self) -> None:
-        """Export the model, draw the curves, print the table, send trackers the findings."""
+        """Export the model, plot the curves, print the table, and send findings to trackers."""
         write = self._learner.writer(self._policy)
         if self.recorder.folder is not None:
             assert write is not None
@@ -171,7 +171,7 @@ class TrainingRun:
     def _open(self, force: bool) -> Checkpoint | None:
         if RunFolder(self.out).was_begun:
             self._create()
-            self._say("the run was stopped before it had begun: beginning anew")
+            self._say("the run was stopped before its first step: starting again")
             return None
         self.recorder.folder = folder = RunFolder.open(self.out)
         if (anew := self._resumer.begun_anew(folder)) is not None:
@@ -188,22 +188,22 @@ class TrainingRun:
         on_gpu = self._placement is not None and self._placement.device.type == "cuda"
         if on_gpu and not self.recipe.learn.deterministic:
             self._say(
-                "on a GPU gradients differ in their last bits each time, so this run ends close to one that was never "
-                "stopped, not as it (a new run with learn.deterministic=true would)"
+                "on a GPU the last bits of gradients vary, so the result of this run is close to that of an "
+                "uninterrupted run, but not equal (a new run with learn.deterministic=true is)"
             )
 
     def _write(self, folder: Path) -> None:
-        if not self._saves_alone:  # a rank would write its share where no reader looks
+        if not self._saves_alone:  # else a rank would write its shard to a path without a reader
             self.ranks.refuse_unseen(folder)
         self._learner.save(folder)
 
     @property
     def _saves_alone(self) -> bool:
-        """Whether rank 0 has all the weights, and saves them wherever the others are: also when the run is ended."""
+        """Whether rank 0 has all weights and can save alone, also when the run is terminated."""
         return self._learner.whole
 
     def _once(self, make: Callable[[], T]) -> T:
-        """The result of ``make`` where all save together: on rank 0, for all of them."""
+        """The result of ``make`` on rank 0, broadcast if all ranks save together."""
         return make() if self._saves_alone else self.ranks.from_main(make)
 
     def _say(self, *notices: str) -> None:

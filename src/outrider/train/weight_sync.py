@@ -1,4 +1,4 @@
-"""Weight sync: the learner's weights go to the sampler, and a probe checks each time that they have arrived."""
+"""Weight sync from learner to sampler, with a probe that checks each time that the weights have arrived."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _PARAMS = SamplingParams(max_tokens=8)  # each token after the first is sampled 
 
 
 class ProbeBounds(NamedTuple):
-    """What a probe refuses.
+    """The bounds of a probe.
 
     Attributes:
         gap: the largest difference of a log-probability where both sides compute in float32, else the mean one.
-        movement: of the learner's log-probabilities, beyond which those of the sampler have to move too. Not 0: float32
-            weights may move by less than the sampler's bfloat16 can show.
+        movement: change of the learner's log-probabilities above which the sampler's have to change too. It is above 0
+            because float32 weights may change by less than the sampler's bfloat16 resolves.
     """
 
     gap: float
@@ -37,14 +37,14 @@ _BOUNDS = {True: ProbeBounds(1e-3, 1e-6), False: ProbeBounds(0.3, 1e-2)}
 
 
 class Copy(NamedTuple):
-    """One copy of the weights: those that a rank draws from, in the order in which its requests go round them."""
+    """One copy of the weights: a rank's copies in the order of its round-robin requests."""
 
     rank: int
     number: int
 
 
 class Probe(NamedTuple):
-    """The tokens that a copy drew, and their log-probabilities by sampler and learner."""
+    """The tokens that a copy sampled, and their log-probabilities by sampler and learner."""
 
     ids: list[Ids]
     sampled: NDArray[np.floating]
@@ -56,19 +56,19 @@ class Probe(NamedTuple):
 
 
 class WeightSync:
-    """Gives the learner's weights to the sampler; after that, both must agree about what the sampler draws.
+    """Syncs the learner's weights to the sampler, and checks that both agree on sampled tokens.
 
-    A probe draws a few tokens behind fixed prompts, with fixed seeds, from every copy of the weights, and compares the
-    log-probabilities that come with them with the learner's for the same tokens. The prompts stay the same, so that
-    a KV cache that an engine kept from the previous weights shows. Each copy is checked by itself, or one that is
-    stale would hide in the mean of all. Refused are a difference beyond a bound, and a copy whose numbers stay to
-    the last bit, or move by less than half as much, while those of the learner move: in the second case by more than
-    four times what the two differed by before, since last bits may change on a GPU without new weights.
+    A probe samples a few tokens after fixed prompts, with fixed seeds, from every copy of the weights, and compares
+    their log-probabilities with the learner's. The prompts are always the same, so that a KV cache from previous
+    weights is detected. Each copy is checked separately, since a stale copy could be hidden in the mean. The probe
+    refuses a difference above the bound. It also refuses a copy whose log-probabilities stay bit-identical, or change
+    by less than half as much, while the learner's change. In the second case the learner's change has to exceed four
+    times the previous difference, since last bits may change on a GPU without new weights.
 
     Args:
-        prompts: of the probe, with the problems that they are of.
+        prompts: prompts of the probe, with their problems.
         exact: whether both sides compute in float32.
-        refuse: False measures and refuses nothing (``policy.check=false``).
+        refuse: False only measures (``policy.check=false``).
     """
 
     def __init__(
@@ -87,18 +87,18 @@ class WeightSync:
             for problem, ids in prompts
         ]
         self._read = [_second_half(ids) for _, ids in prompts if len(ids) > 1]
-        self._moved: dict[Copy, Probe] = {}  # of each, the last one in which its numbers had moved
+        self._moved: dict[Copy, Probe] = {}  # for each copy, the last probe in which its log-probabilities changed
 
     def __call__(self, version: int) -> dict[str, float]:
-        """Sync, probe, and return gauges: ``probe_max`` and ``probe_mean`` are differences of log-probabilities.
+        """Sync, probe, and return metrics: ``probe_max`` and ``probe_mean`` are differences of log-probabilities.
 
         Raises:
-            UserError: the learner's weights have diverged, the sampler computes something else than the learner, or it
-                cannot take the weights on some rank.
+            UserError: the learner's weights have diverged, sampler and learner disagree, or the sampler cannot take the
+                weights on some rank.
         """
         self._refuse_diverged(version)
         export = partial(self._learner.export, adapter=takes_adapter(self._sampler))
-        # gathered, so that an engine that fails on one rank alone ends all of them
+        # gathered, so that a failure on one rank ends all ranks
         of_ranks = self._ranks.gather(lambda: [self._sampler.take(version, export)])
         probes = self._probe()
         gaps = np.concatenate([probe.gaps for probe in probes.values()])
@@ -115,7 +115,7 @@ class WeightSync:
         return gauges | {name: float(count) for name, count in counts.items()}
 
     def _refuse_diverged(self, version: int) -> None:
-        """Before the sampler takes the weights: drawing from logits that are not finite has no meaning."""
+        """Check for divergence before the sampler takes the weights, since it cannot sample from non-finite logits."""
         if not all(np.isfinite(logprobs).all() for logprobs in self._learner.logprobs(self._read)):
             if version == 0:
                 raise UserError("the model's log-probabilities of a prompt are not finite: its weights are damaged")
@@ -138,11 +138,11 @@ class WeightSync:
         return probes
 
     def _draw(self) -> list[tuple[Copy, Rollout]]:
-        """Every prompt from every copy that this rank draws from."""
+        """Sample every prompt from every copy of this rank."""
         while True:
             copies = self._sampler.engines
             rollouts = self._sampler.sample([request for request in self._requests for _ in range(copies)])
-            if self._sampler.engines == copies:  # or one was lost, and others drew in its place
+            if self._sampler.engines == copies:  # else a copy was lost, and others sampled in its place
                 return [(Copy(self._ranks.rank, i % copies), rollout) for i, rollout in enumerate(rollouts)]
 
     def _refuse_gap(self, probe: Probe, whose: str, version: int) -> None:
@@ -163,7 +163,7 @@ class WeightSync:
         movement = float(np.abs(probe.learned - moved.learned).max())
         rounding = 4 * float(moved.gaps.max()) if change else 0.0
         if movement <= max(rounding, self._bounds.movement):
-            return  # too little to tell; it adds up over the next ones
+            return  # too small to decide; the change accumulates over later syncs
         if change >= movement / 2:
             self._moved[copy] = probe
         else:
@@ -175,7 +175,7 @@ class WeightSync:
 
 
 def _second_half(prompt: Ids) -> WeightedRow:
-    """A prompt as a row of which the policy says the second half."""
+    """A prompt as a row whose second half are own tokens."""
     begin = len(prompt) // 2
     own = prompt[begin:]
     zeros = np.zeros(len(own), np.float32)
