@@ -26,7 +26,7 @@ _WHAT = {
 def ready(policy: Policy, choice: str = "auto", sampled: bool = True) -> tuple[Policy, str]:
     """The policy on the fastest path that agrees with its model, and a message about the path.
 
-    It tries fused, packed and plain, or only ``choice``, and takes the first whose sampler and learner both reproduce
+    It attempts fused, packed and plain, or only ``choice``, and takes the first whose sampler and learner both reproduce
     the log-probabilities of the model's own forward pass (:class:`outrider.sample.self_check.SelfCheck`). With
     ``policy.check=false`` it takes the first path that the architecture seems to allow, without a comparison. If its
     log-probabilities differ from the model's, all ratios and gradients are wrong without notice.
