@@ -21,7 +21,7 @@ def page() -> str:
             "Any recipe can be tried in any setting: `outrider train RECIPE --setting SETTING`.\n",
             f"## {len(recipes)} recipes\n\n| recipe | paper | what it does |\n|---|---|---|",
             *recipes,
-            f"\n## {len(settings)} settings\n\n| setting | what it is | recommended, if compared |\n|---|---|---|",
+            f"\n## {len(settings)} settings\n\n| setting | what it is | recommended (none: empty) |\n|---|---|---|",
             *settings,
             "",
         ]
