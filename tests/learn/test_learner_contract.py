@@ -129,10 +129,10 @@ def test_a_checkpoint_goes_on_on_another_number_of_processes(reset_every: int | 
 
 def test_a_checkpoint_of_another_learner_or_model_is_a_sentence(tmp_path: Path) -> None:
     trained(Trial(), 1, False, tmp_path / "whole", 1)
-    with pytest.raises(UserError, match=r"holds no learner.json: it was saved by another engine.learner"):
+    with pytest.raises(UserError, match=r"has no learner.json: it was saved by another engine.learner"):
         trained(Trial(), 1, True, tmp_path / "shares", 1, tmp_path / "whole")
     trained(Trial(), 1, True, tmp_path / "sharded", 1)
-    with pytest.raises(UserError, match=r"holds no weights.safetensors: it was saved by another engine.learner"):
+    with pytest.raises(UserError, match=r"has no weights.safetensors: it was saved by another engine.learner"):
         trained(Trial(), 1, False, tmp_path / "one", 1, tmp_path / "sharded")
     with pytest.raises(UserError, match="weights of another model"):
         trained(Trial("llama"), 1, True, tmp_path / "llama", 1, tmp_path / "sharded")

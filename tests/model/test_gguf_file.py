@@ -174,7 +174,7 @@ def test_the_file_of_an_installed_package_is_read_without_importing_it(
     monkeypatch.syspath_prepend(str(site))
     assert Path(folder_of_gguf("package:tiny-model")).is_dir()
     for name, said in (
-        ("two-models", "two-models holds 2 of them: name one by its path, as in "),
+        ("two-models", "two-models has 2 of them: name one by its path, as in "),
         ("no-model", "expected a package with one GGUF file, but no-model has none"),
         ("tiny-modl", "no package 'tiny-modl' is installed (did you mean 'tiny-model'?)"),
     ):
