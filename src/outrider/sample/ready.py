@@ -26,10 +26,10 @@ _WHAT = {
 def ready(policy: Policy, choice: str = "auto", sampled: bool = True) -> tuple[Policy, str]:
     """The policy on the fastest path that agrees with its model, and a message about the path.
 
-    It attempts fused, packed and plain, or only ``choice``, and takes the first whose sampler and learner both reproduce
-    the log-probabilities of the model's own forward pass (:class:`outrider.sample.self_check.SelfCheck`). With
-    ``policy.check=false`` it takes the first path that the architecture seems to allow, without a comparison. If its
-    log-probabilities differ from the model's, all ratios and gradients are wrong without notice.
+    It attempts fused, packed and plain, or only ``choice``, and takes the first whose sampler and learner both
+    reproduce the log-probabilities of the model's own forward pass (:class:`outrider.sample.self_check.SelfCheck`).
+    With ``policy.check=false`` it takes the first path that the architecture seems to allow, without a comparison. If
+    its log-probabilities differ from the model's, all ratios and gradients are wrong without notice.
 
     Args:
         sampled: whether this model is sampled from. The fused path is only for sampling, and its check needs as much
