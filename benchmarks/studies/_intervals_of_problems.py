@@ -268,7 +268,7 @@ PROBLEMS = [
         }.items()
     ),
     *(
-        Case("weight of a group", "1.96 standard errors. Used by *Where the signal falls* in a report.",
+        Case("weight of a group", "1.96 standard errors. Used by *Learning signal by success rate* in a report.",
              f"{n} problems, 3 groups each", _weights_truth, partial(_weights, n))
         for n in (200, 30)
     ),

@@ -477,7 +477,7 @@ def test_a_mean_over_the_rows_of_a_request_is_refused(model_folder: str) -> None
     [
         ([5, 2, 7, 8], [-1.0] * 4, "went on behind one"),
         ([5, 7], [-1.0] * 2, "ended a response at no end token"),
-        ([5, 2], [-1.0, math.nan], "no number"),
+        ([5, 2], [-1.0, math.nan], "NaN log-probability"),
         ([5, 2], [-1.0], "2 tokens and 1 log-probabilities"),
         ([], [], "0 tokens"),
     ],

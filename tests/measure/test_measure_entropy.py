@@ -80,7 +80,7 @@ def test_shares_that_binary_cannot_hold_give_whole_numbers():
     assert np.bincount(quantile_groups(np.arange(100.0), (0.07,))).tolist() == [7, 93]
     assert highest(np.arange(100.0), 0.29).sum() == 29
     for edges in ((0.8, 0.2), (0.0,), (1.0,)):
-        with pytest.raises(ValueError, match="x must increase"):
+        with pytest.raises(ValueError, match="quantile edges must increase"):
             quantile_groups([1.0], edges)
     with pytest.raises(ValueError, match="share"):
         highest([1.0], 0.0)
@@ -170,7 +170,7 @@ def test_a_group_from_one_response_has_no_interval():
 
 
 def test_arrays_that_do_not_belong_together_are_refused():
-    with pytest.raises(ValueError, match="belong together"):
+    with pytest.raises(ValueError, match="must have equal lengths"):
         means_by_group([1.0], [0, 0], [0], ["a"])
     with pytest.raises(ValueError, match="no label"):
         means_by_group([1.0], [1], [0], ["a"])

@@ -287,7 +287,7 @@ def test_validate_searches(task: Search) -> None:
     assert task.example_turns(problem)[0] == "<search>Where is</search>"
     compared = compare_environments(task.model_copy(update={"searches": 4}), [problem])
     assert compared == (1, [], [], 2)
-    assert "2 turns were answered" in compared.sentence
+    assert "with 2 turns answered" in compared.sentence
 
 
 def test_a_corpus_without_a_word_that_counts_is_a_sentence() -> None:
