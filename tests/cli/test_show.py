@@ -128,7 +128,7 @@ def test_what_cannot_be_shown_is_one_sentence(tmp_path: Path, capsys: pytest.Cap
     for words, sentence in [
         ([tmp_path / "nowhere"], f"{tmp_path / 'nowhere'} holds no run: it has no config.yaml."),
         ([tmp_path / "empty"], f"{tmp_path / 'empty'} has no train rollouts (it has no rollouts)"),
-        ([run.path, "--name", "greedy"], f"{run.path} holds no greedy rollouts (known: train)"),
+        ([run.path, "--name", "greedy"], f"{run.path} has no greedy rollouts (known: train)"),
         ([run.path, "--step", 7], f"{run.path} has no train rollouts of step 7; the nearest step is 9"),
         ([run.path, "--step", -3], f"{run.path} has no train rollouts of step -3; the nearest step is 1"),
         ([run.path, "--n", 0], "--n is 0, but should be at least 1"),

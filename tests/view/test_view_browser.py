@@ -267,7 +267,7 @@ def test_turns_fold_and_branches_lead_to_their_rollouts(tab: Tab, tmp_path: Path
         assert ["blue" in one for one in colours] == [
             (share > 0) and told for share, told in zip(shares, sampled, strict=True)
         ]
-        assert "2 that pass here" in tab.page.text_content(".tree title")
+        assert "2 that pass through this token" in tab.page.text_content(".tree title")
         calm(tab, address)
         tab.page.click("#tokens a.branch")
         tab.page.wait_for_url("**id=g%2F1")
