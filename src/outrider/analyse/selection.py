@@ -157,7 +157,7 @@ def _steps(run: Path, store: RolloutStore, selection: RolloutSelection) -> list[
     known = store.steps(selection.split)
     if not known:
         names = store.names()
-        hint = nearest(selection.split, names) if names else "nor any others"
+        hint = nearest(selection.split, names) if names else "it has no rollouts"
         raise UserError(f"{run} has no {selection.split} rollouts ({hint})")
     if selection.steps in ("last", "all"):
         return known[-1:] if selection.steps == "last" else known

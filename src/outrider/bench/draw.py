@@ -1,4 +1,4 @@
-"""What a finished bench writes, and what it prints."""
+"""Output files and printed output of a finished bench."""
 
 from __future__ import annotations
 

@@ -109,7 +109,8 @@ def _at(level: float, run: Arm, spent: str, k: int) -> Floats:
 
 
 def _above(lower: _Line, other: _Line) -> Floats:
-    """How far the top of ``lower`` lies above the line of ``other``, to first order in the data; ``[S, P]``."""
+    """Difference between the highest point of ``lower`` and the interpolated curve of ``other``, to first order in the
+    data; ``[S, P]``."""
     level = lower.heights[lower.top]
     i = int((other.heights >= level).argmax())  # 1 at least: both begin at one point, below the level
     rise = other.heights[i] - other.heights[i - 1]

@@ -1,4 +1,4 @@
-"""What the runs of a bench have done and have left, evaluation included, from what is on disk."""
+"""Completed and remaining work of a bench, evaluation included, read from disk."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def table(report: BenchReport, only: Sequence[str] | None = None) -> str:
 
 
 def page(report: BenchReport, environment: Mapping[str, Any]) -> str:
-    """The whole page: the verdict, all results, and what it takes to assess and to repeat them."""
+    """The whole page: verdict, results, and the data to assess and reproduce them."""
     made = content(report, environment)
     assert made.opening is not None
     facts = "; ".join(

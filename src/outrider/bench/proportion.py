@@ -19,7 +19,7 @@ LEAST = {"points": 1, "evaluate.problems": 50, "evaluate.n": 8}
 
 
 class Proportioned(NamedTuple):
-    """A bench and its recipes with evaluation in proportion, and a sentence about what was lowered, "" for nothing."""
+    """A bench and its recipes with reduced evaluation, and a sentence on the reductions ("" without any)."""
 
     bench: Bench
     recipes: dict[str, Recipe]

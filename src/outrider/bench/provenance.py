@@ -18,7 +18,7 @@ _FILES = (
 
 
 def provenance(report: BenchReport, environment: Mapping[str, Any]) -> Section:
-    """The command, where and with what it was begun and gone on with, the seeds, and what lies where."""
+    """The command, the machines and versions of each start, the seeds, and the files."""
     begun = [
         f"Started {_where(environment)}.",
         *(f"Continued {_where(each)}." for each in environment.get("later", [])),

@@ -92,7 +92,7 @@ class Arm:
 
 
 class Measurements(NamedTuple):
-    """What was measured on one set of problems.
+    """Measurements on one set of problems.
 
     Attributes:
         before, again: the policy before training, and the same drawn once more.

@@ -1,4 +1,4 @@
-"""What a bench found, section by section: the same tables for the page in HTML and the one in Markdown."""
+"""Results of a bench by section: the same tables for the HTML page and the Markdown page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEVER = "never"
 
 
 def sections(report: BenchReport) -> list[Section]:
-    """In reading order; one that has nothing to say is excluded."""
+    """Sections in reading order, without empty ones."""
     parts: list[Section | None] = [results(report)]
     if report.base and len(report.arms) > 1:
         parts += [change(report), equal_spent(report), equal_pass1(report), reached(report), by_rate(report)]

@@ -13,7 +13,7 @@ from outrider.bench.spec import Tune
 
 @dataclass(frozen=True)
 class Tried:
-    """What came of one value of each tuned key.
+    """Scores of one combination of tuned values.
 
     Attributes:
         values: by key.

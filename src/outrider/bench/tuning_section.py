@@ -1,4 +1,4 @@
-"""What was tried of each recipe before the comparison, and what was chosen."""
+"""Tuned values of each recipe, and the chosen ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first sentences of a bench: which recipe is ahead, in what, by how much, and how sure that is."""
+"""First sentences of a bench: the best recipe, its changes, and their uncertainty."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ _SOLVED = {
 
 
 def _by_how_much(found: Mapping[str, Estimate], names: Sequence[str]) -> str:
-    """The size of differences whose sign is in the words."""
+    """Sizes of differences, without their signs."""
     sizes = []
     for name in names:
         low, high = sorted(abs(100 * end) for end in (found[name].low, found[name].high))
@@ -152,7 +152,7 @@ def _sizes(report: BenchReport) -> str:
 
 
 def _few(seeds: int) -> list[str]:
-    """What the fewest seeds behind an interval make of it; nothing where they are enough."""
+    """A sentence on the coverage of the intervals with few seeds; nothing with enough seeds."""
     if seeds == 1:
         return ["One seed: the intervals cover the choice of problems, not of seeds."]
     if seeds < FEWEST_SEEDS:
@@ -162,7 +162,7 @@ def _few(seeds: int) -> list[str]:
 
 
 def _trust(report: BenchReport, others: Sequence[Arm]) -> str:
-    """How far the sentences before are to be trusted."""
+    """A sentence on the uncertainty of the comparison."""
     bench = report.bench
     compared = len(others) * len(quantities(report))
     fewest = min(seeds for arm in others if (seeds := _shared_seeds(report, arm)) > 1)

@@ -1,1 +1,1 @@
-"""What a command does: a function for each, which the command line and Python call."""
+"""Functions of the commands, called by the command line and by Python."""

@@ -1,4 +1,4 @@
-"""What a report finds in a run, as a table for trackers."""
+"""Findings of a run as a table for trackers."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a configuration will need before it runs: memory, whether it fits, tokens and the calls of a service."""
+"""Estimated needs of a configuration: memory, fit, tokens and calls of a service."""

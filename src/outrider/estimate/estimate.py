@@ -1,4 +1,4 @@
-"""What a run will need, in sentences, from its recipe and the model's config.json alone: generated tokens and memory.
+"""Estimated generated tokens and memory of a run, as sentences, from its recipe and the model's config.json only.
 
 Tokens of a step are bounded by the rollouts that the stages may ask for, each of ``sample.max_tokens``. Memory is as
 :mod:`outrider.estimate.memory` counts it, for the devices that are found.
@@ -46,7 +46,8 @@ def estimate(recipe: Recipe, config: Mapping[str, Any] | None) -> list[str]:
 
 
 def lacking(recipe: Recipe, config: Mapping[str, Any] | None) -> str | None:
-    """Why a run does not fit the memory that there is, and what would make it fit; None where it fits or is not known.
+    """Reason why a run does not fit the memory, and the options that make it fit; None if it fits or the memory is
+    unknown.
 
     Beside what ``estimate`` counts, the responses of a step: all are held by rank 0 until they have been trained on.
     """

@@ -1,4 +1,4 @@
-"""Whether a run fits the memory that there is, and the least that would have to change."""
+"""Whether a run fits the available memory, and the smallest changes that make it fit."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Setup(NamedTuple):
 
 
 class Remedy(NamedTuple):
-    """One value of an option, and what it makes of a setup."""
+    """One value of an option, and the changed setup."""
 
     words: str
     of: Callable[[Setup], Setup]
@@ -58,7 +58,7 @@ def vllm_share(recipe: Recipe) -> float:
 
 
 def verdict(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) -> str:
-    """One sentence: what is to spare, or what is missing and which options make it fit."""
+    """One sentence: free memory, or the missing memory and the options that make the run fit."""
     need = needed(setup, shape, model_type, devices)
     there = f"the {devices.size / GIB:.1f} GiB of {devices.name}"
     if need <= devices.size:

@@ -1,4 +1,4 @@
-r"""What a run holds in memory, in bytes by part, from its recipe and the model's sizes alone.
+r"""Memory of a run in bytes, by part, from its recipe and the model's sizes only.
 
 Of one device (or one process on a CPU), for :math:`P` parameters of which :math:`T` are trained, and matrix products in
 numbers of :math:`b` bytes (4, or 2 with ``policy.dtype: bfloat16``). Held all along, each divided by the number of

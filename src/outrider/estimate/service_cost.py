@@ -1,4 +1,4 @@
-"""What a run asks of a service that is paid by the token, before anything is spent.
+"""Estimated tokens and cost of a run on a paid service.
 
 Three counts. *Sampled*: generated tokens. *Prefilled*: tokens that are read and not trained on, once for each request,
 whatever the number of its rollouts: prompts, what a branch continues, and for corrections and for objectives that a

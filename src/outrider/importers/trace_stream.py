@@ -86,7 +86,7 @@ def read_updates(paths: Sequence[Path], notes: Notes) -> dict[str, TraceUpdate]:
 
 
 def missing_parts(chunks: Sequence[Path], annotations: Sequence[Path], run: str) -> list[str]:
-    """What the dump of a run lacks, as sentences: missing chunk numbers and annotations."""
+    """Missing chunks and annotations of a dump, as sentences."""
     numbers = sorted({int(match[1]) for path in chunks if (match := _CHUNK.fullmatch(path.name))})
     of = f" of {run}" if run else ""
     gaps = [n for n in range(numbers[-1] if numbers else 0) if n not in numbers]

@@ -1,4 +1,4 @@
-"""Which columns of TRL's completions are rewards: what a reward function logged besides (``log_extra``) looks alike.
+"""Reward columns of TRL's completions; columns that a reward function logged (``log_extra``) look the same.
 
 Two things distinguish them: the trainer's state beside the completions, which names each reward function, and the
 advantages, which depend on nothing but the rewards.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Wanted(NamedTuple):
-    """What a command asks of a task.
+    """Requirements of a command for its task.
 
     Attributes:
         per_step: different training problems of a step; None where nothing is trained.
@@ -58,7 +58,7 @@ class Preflight(NamedTuple):
 
 
 def wanted_by(recipe: Recipe) -> Wanted:
-    """What a training run asks of its task."""
+    """Requirements of a training run for its task."""
     return Wanted(recipe.train.problems, recipe.evaluate, recipe.sample.max_tokens)
 
 

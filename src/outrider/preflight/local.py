@@ -15,7 +15,7 @@ from outrider.tasks.verifiers import Verifiers
 
 
 def checked_here(task: Task, wanted: Wanted, model: str, policy: PolicyOptions) -> Preflight:
-    """What the files on this machine decide, with a notice for each thing that is not checked."""
+    """Errors that local files show, with a notice for each skipped check."""
     unread = _not_read(task)
     why = _without_tokenizer(model)
     notices = [f"not checked: prompts, since {why}"] if why else []

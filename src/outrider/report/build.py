@@ -84,7 +84,7 @@ def _at_one_step(figure: Figure) -> Figure:
 
 
 def _facts(run: RunData) -> dict[str, CellValue]:
-    """What was drawn; training and evaluation apart where there are both, as evaluations often draw more."""
+    """Counts of rollouts and tokens, separately for training and evaluation, since evaluations often draw more."""
     facts: dict[str, CellValue] = {}
     facts |= {key: str(run.config[key]) for key in ("name", "model", "seed") if key in run.config}
     drawn = run.query(

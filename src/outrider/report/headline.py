@@ -21,7 +21,7 @@ _NEED = ("needs", "need")
 
 
 def headline(examined: Examined, change: tuple[int, Interval] | None) -> str:
-    r"""What the checks and pass@k say of exploration.
+    r"""State of exploration, from the checks and pass@k.
 
     Args:
         examined: the result of all checks.
@@ -72,7 +72,7 @@ def _moved(k: int, change: Interval) -> str:
 
 
 def _lacking(examined: Examined) -> str:
-    """Which decisive checks could not be made, and what they need."""
+    """Decisive checks that could not be made, and their required data."""
     needs: dict[str, list[str]] = {}
     for name in DECISIVE:
         if name in examined.skipped:

@@ -1,4 +1,4 @@
-"""Where the page and the JSON of a report go: ``report`` and ``compare`` read ``--out`` alike."""
+"""Output paths of a report's page and JSON; ``report`` and ``compare`` treat ``--out`` equally."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def print_notices(notices: Sequence[str]) -> None:
 
 
 def print_findings(made: Report, console: Console) -> None:
-    """Print the findings, worst first: what was seen, then what to try. Every check is accounted for."""
+    """Print the findings, most severe first, each with its suggestions, and list every check."""
     console.print(Text(made.title, "bold"))
     if made.opening is not None:
         console.print(Text(made.opening.text.replace("\n\n", " ").replace("`", "")))

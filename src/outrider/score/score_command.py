@@ -34,7 +34,7 @@ def score_command(
 def score_file(
     path: Path, task: Task, problems: int | None, columns: Mapping[str, str], out: Path | None
 ) -> tuple[str, Scored]:
-    """The name of a file or folder of generations, and what it scores; with ``out``, rollouts and numbers are kept.
+    """Score a file or folder of generations; with ``out``, write rollouts and results.
 
     Without ``problems`` the task's held-out problems are all of a set; where they are drawn without end, as many as
     an evaluation takes.

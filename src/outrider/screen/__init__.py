@@ -1,1 +1,1 @@
-"""What a person sees of a run: progress, results, curves, trackers, and single rollouts."""
+"""Output of a run for people: progress, results, curves, trackers, and single rollouts."""

@@ -1,4 +1,4 @@
-"""The trackers of a run, and what they are sent when."""
+"""The trackers of a run, and the data sent to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run shows the user: progress while it runs, table and curves at its end. Rank 0 only."""
+"""Terminal output of a run: progress during the run, table and curves at its end. Rank 0 only."""
 
 from __future__ import annotations
 

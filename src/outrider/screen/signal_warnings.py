@@ -1,4 +1,4 @@
-"""Warnings while a run goes on from whose steps nothing can be learned."""
+"""Warnings during a run whose steps have no learning signal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract of a tracker: what shows a run's metrics and tables while it goes on."""
+"""Contract of a tracker, which shows a run's metrics and tables during the run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TrackedTable(NamedTuple):
 
 
 class Tracker(Protocol):
-    """Something that shows a run while it goes on. ``metrics.jsonl`` and ``rollouts/`` stay the record."""
+    """Shows a run during training. ``metrics.jsonl`` and ``rollouts/`` stay the record."""
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None: ...
 

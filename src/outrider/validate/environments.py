@@ -1,4 +1,4 @@
-"""Whether environments say the same to the same turns, as branches need it."""
+"""Determinism of environments: equal turns must get equal observations, as branching needs."""
 
 from __future__ import annotations
 

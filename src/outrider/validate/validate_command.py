@@ -1,4 +1,4 @@
-"""``outrider validate``: check a task, show what was found, keep it."""
+"""``outrider validate``: check a task, show the results, write them."""
 
 from __future__ import annotations
 

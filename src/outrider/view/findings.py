@@ -1,4 +1,4 @@
-"""What a report finds in a run, found in the background, and the rollouts behind each finding."""
+"""Findings of a run, computed in the background, and the rollouts behind each finding."""
 
 from __future__ import annotations
 

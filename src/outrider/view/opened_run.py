@@ -1,4 +1,4 @@
-"""One run that is looked at: the numbers of all its rollouts as a table in memory, kept up with what is written."""
+"""An opened run: the numbers of all its rollouts as a table in memory, updated with new files."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class OpenedRun:
         return int(self.rows("SELECT count(*) AS n FROM seen")[0]["n"])
 
     def refresh(self) -> None:
-        """Take in what the run has written since; looks at most every two seconds."""
+        """Read new files of the run, at most every two seconds."""
         with self._lock:
             if not self._follows or time.monotonic() - self._seen_at < LOOK:
                 return

@@ -1,4 +1,4 @@
-"""What a run did, in a few numbers and curves: the first page."""
+"""First page of a run: key numbers and curves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_PHASES = ("step", "evaluate", "tokens_per_second")  # of timing.jsonl
 
 
 def budget(run: OpenedRun) -> list[Row]:
-    """Rollouts, tokens and successes of each split and stage, so that training and evaluations stand apart."""
+    """Rollouts, tokens and successes of each split and stage."""
     return run.rows(
         "SELECT split, stage, stream, count(*) AS rollouts, sum(tokens) AS tokens, "
         "count(*) FILTER (outcome = 'correct') AS correct, count(outcome) AS verified, "
@@ -28,7 +28,7 @@ def budget(run: OpenedRun) -> list[Row]:
 
 
 def facts(run: OpenedRun) -> dict[str, str]:
-    """What was trained, on what, and for how long; training and evaluation apart."""
+    """Recipe, model, amount and duration, separately for training and evaluation."""
     config = run.data.config
     totals = {row["split"]: row for row in _totals(run)}
     found: dict[str, str] = {}

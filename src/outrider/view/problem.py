@@ -1,4 +1,4 @@
-"""One problem through training: its pass rate at each step, what it cost, its first and last successes."""
+"""One problem through training: pass rate and cost at each step, first and last success."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class ProblemHistory(NamedTuple):
 
 
 def problem_history(run: OpenedRun, problem: str) -> ProblemHistory:
-    """What the run did with a problem.
+    """History of a problem in a run.
 
     Raises:
         UserError: the run never met it.

@@ -1,4 +1,4 @@
-"""The problems of a run as a list: what became of each, what it cost, and when it was solved first and last."""
+"""List of the problems of a run: status, cost, first and last success."""
 
 from __future__ import annotations
 

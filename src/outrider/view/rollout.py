@@ -29,7 +29,7 @@ class Branching(NamedTuple):
 
 
 class ShownRollout(NamedTuple):
-    """What a page shows of a rollout.
+    """Content of the page of a rollout.
 
     Attributes:
         row: its numbers, with ``text``, ``prompt``, ``answer`` and ``detail``.

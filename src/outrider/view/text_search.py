@@ -25,7 +25,7 @@ class Searched(NamedTuple):
 
 
 class TextSearch:
-    """A search that goes on until all files were read, or it is cancelled.
+    """A search that continues until all files are read or it is cancelled.
 
     Args:
         table: of the places that were found, with file and row; it is made already, and grows.

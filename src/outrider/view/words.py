@@ -1,4 +1,4 @@
-"""Words of the pages that need a sentence, which stands on the page below what uses them."""
+"""Definitions of terms, shown below the tables that use them."""
 
 from __future__ import annotations
 

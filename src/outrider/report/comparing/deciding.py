@@ -1,4 +1,4 @@
-"""Which problems decide between two runs: counts, differences on parts of the problems, and the problems themselves."""
+"""Problems that decide between two runs: counts, differences on parts of the problems, and a list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first screen of a comparison: what differs, pass@k of each run, and the reward over generated tokens."""
+"""First screen of a comparison: differences, pass@k of each run, and reward over generated tokens."""
 
 from __future__ import annotations
 

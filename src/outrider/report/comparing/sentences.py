@@ -1,4 +1,4 @@
-"""What differs between two runs, in sentences: which is better at what, and how many problems decide it."""
+"""Differences between two runs as sentences: significant metrics, and the number of deciding problems."""
 
 from __future__ import annotations
 

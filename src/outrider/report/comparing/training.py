@@ -1,4 +1,4 @@
-"""The course of training: tokens and the successes that they gave, kinds of groups, entropy."""
+"""Training curves: tokens and successes, kinds of groups, entropy."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from outrider.report.findings.base import Lacking
 
 
 class Check(Protocol):
-    """The contract of each file here: ``NEEDS``, in words for a reader, and ``find``, which raises :class:`Lacking`."""
+    """Contract of each file here: ``NEEDS``, the required data as text, and ``find``, which raises :class:`Lacking`."""
 
     NEEDS: str
 
@@ -48,8 +48,8 @@ CHECKS: dict[str, Check] = {
 
 
 class Examined(NamedTuple):
-    """What came of all checks: findings (to act on first), names of the checks that were made, and of each that could
-    not be made what it lacked."""
+    """Result of all checks: findings (severity ``act`` first), names of the completed checks, and the missing data of
+    each skipped check."""
 
     findings: list[Finding]
     checked: list[str]

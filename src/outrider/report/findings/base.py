@@ -22,11 +22,11 @@ MIN_STEPS = 20  # below, a tenth of the steps is less than two of them, and noth
 
 
 class Lacking(Exception):  # noqa: N818  no error: most dumps lack something
-    """A check cannot be made; the message says what it would have needed."""
+    """A check cannot be made; the message names the missing data."""
 
 
 class FirstAndLast(NamedTuple):
-    """A number at the beginning of a run, and at its end.
+    """Value at the beginning and at the end of a run.
 
     Attributes:
         before, after: means over the first and over the last steps.
@@ -70,7 +70,7 @@ def change(values_S: ArrayLike, parts: int = 4) -> FirstAndLast:
 
 
 class Level(NamedTuple):
-    """A number at the end of a run, with an interval."""
+    """Value at the end of a run, with an interval."""
 
     value: float
     low: float
@@ -104,7 +104,7 @@ def numbers(name: str, result: Proportion | FirstAndLast | Interval) -> dict[str
 
 
 def share(hits_C: ArrayLike, of_C: ArrayLike, problems_C: ArrayLike | None = None) -> Proportion:
-    r"""A share of things that come in clusters (rollouts of one problem are alike), with its interval.
+    r"""Proportion with a cluster-robust interval (rollouts of one problem are correlated).
 
     ``problems_C``: which problem a row is of, where there are several of one (its groups in several steps, which are
     alike as well): a problem is one cluster then.

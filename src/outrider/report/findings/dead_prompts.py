@@ -25,9 +25,9 @@ HOPELESS = 0.3  # share of the tokens; below, refilling costs more than it saves
 def find(run: RunData) -> Finding | None:
     """The share of groups without a signal in the last quarter of the steps, and the cost of hopeless problems.
 
-    A group has no signal if all its scorable rollouts agree, branches and seeded ones included: the verdict decides,
-    never a shaped reward. A problem is hopeless if it was never solved in at least three visits; its pass rate is, with
-    95 % certainty, below :math:`1 - 0.05^{1/n}` for :math:`n` failures.
+    A group has no signal if all its scorable rollouts succeed or all fail, branches and seeded ones included; shaped
+    rewards do not count. A problem is hopeless if it was never solved in at least three visits; its pass rate
+    is, with 95 % certainty, below :math:`1 - 0.05^{1/n}` for :math:`n` failures.
 
     Raises:
         Lacking: see ``NEEDS``.

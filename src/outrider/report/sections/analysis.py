@@ -65,7 +65,7 @@ class Analysed:
         return self.over_problems(means_by_group(values_T, groups_T, self.owners_T, labels))
 
     def over_problems(self, profile: Profile, resamples: int = _RESAMPLES) -> Profile:
-        """A profile with intervals over problems: responses to one problem are alike."""
+        """A profile with intervals over problems, since responses to one problem are correlated."""
         return profile.over_problems(self.problems_R, resamples)
 
     def along(self, values_T: NDArray[Any], kinds_T: Ints, names: Sequence[str]) -> list[Series]:
@@ -111,7 +111,7 @@ def analysis_section(
 def read_analysis(
     run: RunData, kind: str, columns: Sequence[str], most: int | None = None
 ) -> tuple[Analysed | None, list[str]] | None:
-    """The rows of an analysis in the run's folder, and sentences on what they lack; None where it was never begun.
+    """Rows of an analysis in the run's folder, and sentences on missing parts; None without an analysis.
 
     At most ``most`` parts are read. A missing part is reported; a damaged part is skipped, with one of the run's
     ``notices``. Without any part there are no rows.
@@ -160,7 +160,7 @@ def _about(folder: Path, broken: list[str]) -> dict[str, Any]:
 def _read(
     folder: Path, about: dict[str, Any], columns: Sequence[str], most: int | None, broken: list[str]
 ) -> tuple[pa.Table | None, list[str]]:
-    """The rows of the parts that are there, None if there are none, and what a reader must know of the others."""
+    """Rows of the existing parts (None without any), and sentences on the missing ones."""
     names = about["parts"]
     there = [path for name in names if (path := folder / "parts" / f"{name}.parquet").is_file()]
     sentences = []

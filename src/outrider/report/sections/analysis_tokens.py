@@ -58,7 +58,7 @@ def _gradient(analysis: Analysed) -> tuple[Floats, str]:
 
 
 def _branching(analysis: Analysed) -> dict[str, str]:
-    """Columns of branching factors, and what they are called."""
+    """Columns of branching factors, with their display names."""
     names = [name for name in analysis.rows if name.startswith("branching_")]
     return {name: f"branching factor at {name.removeprefix('branching_').replace('_', '.')} %" for name in names}
 

@@ -1,4 +1,4 @@
-"""The budget: tokens by stage and kind, and the successes that they gave."""
+"""Budget: tokens by stage and kind of group, and successes per token."""
 
 from __future__ import annotations
 

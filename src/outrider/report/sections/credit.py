@@ -1,4 +1,4 @@
-"""Credit: the problems that get the learning signal."""
+"""Credit: learning signal by success rate of the problems."""
 
 from __future__ import annotations
 

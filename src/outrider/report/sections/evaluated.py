@@ -25,8 +25,8 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """pass@k, greedy, majority, mG-Pass@k and what was lost on the way, by test set and level; pass@k as a curve;
-    G-Pass@k; the same of each model, where there are several; problems without a success.
+    """pass@k, greedy, majority, mG-Pass@k and lost responses, by test set, level and model; pass@k as a curve;
+    G-Pass@k; problems without a success.
 
     Of several evaluations, as along a training that left nothing else, the last one. None for a training, and without
     an evaluation.

@@ -133,7 +133,7 @@ def _chosen(members: list[Member], by_id: Mapping[str, Member]) -> list[Member]:
 
 
 def _ancestry(member: Member, by_id: Mapping[str, Member]) -> list[Member]:
-    """A member and what it continues, nearest first. A parent that is not in the group, and a loop, end the line."""
+    """A member and its ancestors, nearest first. A missing parent, or a loop, ends the list."""
     line = [member]
     # a damaged dump may have rollouts that continue each other
     while (parent := by_id.get(line[-1]["parent"] or "")) is not None and parent not in line:

@@ -48,7 +48,7 @@ def _read(run: RunData, steps: Sequence[int]) -> Columns:
 
 
 def _marker(read: Iterable[Columns]) -> str:
-    """What an answer begins with: a usual mark that most successes have; "" if there is none."""
+    """The common answer marker that most successes contain; "" without one."""
     successes = [text for columns in read for text in columns["text"][columns["outcome"] == "correct"].tolist()]
     return next((mark for mark in _MARKERS if sum(mark in text for text in successes) > len(successes) / 2), "")
 

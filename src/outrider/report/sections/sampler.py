@@ -1,4 +1,4 @@
-"""Off-policy gauges: how far the policy that drew the rollouts is from the one that learns from them."""
+"""Off-policy metrics: divergence between the sampling policy and the learner."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Each gauge that the metrics have, and the age of the sampling policy in steps. None where there is neither."""
+    """Figures of the off-policy metrics, and the age of the sampling weights in steps; None without both."""
     figures = [figure for title in _GAUGES if (figure := _gauge(run, title)) is not None]
     figures += _age(run)
     return Section("sampler", "Off-policy metrics", _TEXT, figures) if figures else None

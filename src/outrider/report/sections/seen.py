@@ -104,8 +104,7 @@ def split(run: RunData) -> str:
 
 
 def ends(run: RunData, most: int) -> dict[str, list[int]]:
-    """At most ``most`` of the first and of the last steps, by what a reader calls them; the only step where there is
-    one."""
+    """At most ``most`` of the first and of the last steps, by display name; a single step under its own name."""
     columns = query(run, "SELECT step, phase FROM bins ORDER BY step")
     steps = {phase: columns["step"][columns["phase"] == phase].tolist() for phase in ("early", "late", None)}
     if not steps["late"]:

@@ -1,4 +1,4 @@
-"""Turns: what environments were asked, and what they said."""
+"""Turns: requests to environments, and their observations."""
 
 from __future__ import annotations
 
