@@ -1,6 +1,6 @@
 """The rollout manager for verl's V1 trainer: a recipe's ``explore`` plans every step. Experimental.
 
-No training with verl was run; docs/verl.md lists the tests that were.
+No training with verl was run; docs/verl.md says which parts were run.
 """
 
 from __future__ import annotations
