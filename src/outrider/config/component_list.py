@@ -1,4 +1,4 @@
-"""All components that a recipe can name: the shipped ones, and those of installed packages, environments too."""
+"""All components that a recipe can name, environments included: shipped ones and those of installed packages."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _CREDIT = {RewardShaper: "reward shaper", Baseline: "baseline", Shaper: "shaper"
 
 
 class ComponentInfo(NamedTuple):
-    """A component in one line.
+    """One line about a component.
 
     Attributes:
-        kind: what a recipe uses it as.
-        origin: the package that it comes from, with its version.
+        kind: the role of the component in a recipe.
+        origin: the package of the component, with its version.
         options: the names of its options.
         where: its import path.
     """
@@ -41,10 +41,10 @@ class ComponentInfo(NamedTuple):
 
 
 def list_components() -> list[ComponentInfo]:
-    """Every component, by kind and name; of installed packages too.
+    """Every component by kind and name, also those of installed packages.
 
     Raises:
-        UserError: an installed package's component cannot be loaded, or is of no kind that a recipe names.
+        UserError: a component of an installed package cannot be loaded, or its kind has no place in a recipe.
     """
     tables = [table for table in tables_in(Recipe) if table.base is not None]
     shipped = [
@@ -67,11 +67,11 @@ def _of_packages(tables: list[ComponentOf]) -> Iterator[ComponentInfo]:
 
 
 def _environment_info(name: str, plugin: Plugin) -> ComponentInfo:
-    """Of a component that fits no table, which an environment does not."""
+    """The line about a component that is in no table, such as an environment."""
     try:
         cls = load_environment(name)
     except UserError:
-        load_component(name, BaseModel, "a component")  # says why it cannot be loaded
+        load_component(name, BaseModel, "a component")  # the error says why the component cannot be loaded
         raise UserError(f"{plugin.origin}: {name!r} ({plugin.where}) is of no kind that a recipe names") from None
     return ComponentInfo("environment", name, plugin.origin, (), plugin.where, _summary(cls))
 
@@ -83,6 +83,6 @@ def _info(table: ComponentOf, name: str, cls: type[BaseModel], origin: str) -> C
 
 
 def _summary(cls: type) -> str:
-    """The first paragraph of its docstring, without markup."""
+    """The first paragraph of the class's docstring, without markup."""
     first = (inspect.getdoc(cls) or "").partition("\n\n")[0].replace("\n", " ")
     return _MARKUP.sub(r"\1", first).replace("``", "")

@@ -1,4 +1,4 @@
-"""On what a run is computed."""
+"""The engines of a run: what samples the rollouts and what trains the policy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from outrider.sample.options import SAMPLER_ENGINES, LocalSampling, SamplerEngin
 
 
 class EngineOptions(Options):
-    """What draws the rollouts and what trains the policy, chosen apart. Nothing else of a recipe depends on them.
+    """The sampler and the learner of a run, chosen separately. No other section of a recipe depends on them.
 
     ``tinker`` is one service for both; short form ``engine: tinker``.
     """
@@ -41,7 +41,7 @@ class EngineOptions(Options):
         return self
 
     def names(self) -> dict[str, str]:
-        """Which engines, without their options; local ones are excluded, as in runs before there was a choice.
+        """The names of the engines without their options. Local engines are excluded, as in runs of older versions.
 
         >>> EngineOptions().names()
         {}
@@ -52,7 +52,7 @@ class EngineOptions(Options):
 
 
 def is_local(engine: Any) -> bool:
-    """Whether the section ``engine`` of a recipe, as it is written or not there, samples in the run's own processes.
+    """Whether the ``engine`` section of a recipe, as written or absent, samples in the run's own processes.
 
     >>> is_local(None), is_local({"sampler": "local"}), is_local({"sampler": {"vllm": {"servers": []}}})
     (True, True, False)

@@ -1,4 +1,4 @@
-"""Recipes that an engine does not support are refused when the recipe is read, before anything is spent."""
+"""Refusals of recipes that an engine does not support, when the recipe is read and before anything is spent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from outrider.tasks.turn_task import TurnTask
 
 
 class Carried(Protocol):
-    """What an engine has to carry of a recipe."""
+    """The part of a recipe that an engine must support."""
 
     @property
     def engine(self) -> EngineOptions: ...

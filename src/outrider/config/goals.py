@@ -1,4 +1,4 @@
-"""Shipped recipes by what they are for, ordered by the evidence for it."""
+"""Shipped recipes by goal, ordered by the evidence that they reach the goal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class GoalRecipe(NamedTuple):
     Attributes:
         name: of the recipe.
         evidence: ``confirmed`` on new seeds and problems, ``measured`` in a committed bench, or by its ``paper``.
-        note: what was found here.
+        note: the result that Outrider's own benches found.
     """
 
     name: str
@@ -25,14 +25,14 @@ class GoalRecipe(NamedTuple):
 
 
 class Goal(NamedTuple):
-    """What a user may want, and the recipes for it, best evidence first."""
+    """A goal that a user may have, and its recipes, best evidence first."""
 
     about: str
     recipes: list[GoalRecipe]
 
 
 def goals() -> dict[str, Goal]:
-    """By name.
+    """The goals by name.
 
     >>> goals()["keep-coverage"].recipes[0].name
     'prefix-replay'

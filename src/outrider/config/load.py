@@ -1,4 +1,4 @@
-"""Recipes by name or path, in a setting, with dotted overrides applied."""
+"""Loads recipes by name or path, in a setting, with dotted overrides."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outrider.errors import UserError
 
 
 class RecipeInfo(NamedTuple):
-    """A shipped recipe in one line."""
+    """One line about a shipped recipe."""
 
     name: str
     paper: str
@@ -24,8 +24,10 @@ class RecipeInfo(NamedTuple):
 
 
 class SettingInfo(NamedTuple):
-    """A shipped setting in one line, and the recipe that a comparison recommends there, empty where none does, with the
-    values that it was compared with."""
+    """One line about a shipped setting, and the recipe that a comparison recommends there.
+
+    The recipe comes with the hyperparameters of the comparison; the name is empty where no recipe is recommended.
+    """
 
     name: str
     summary: str
@@ -39,20 +41,21 @@ def load_recipe(
     setting: str | None = None,
     model: str | None = None,
 ) -> Recipe:
-    """The recipe of a shipped name or a YAML file, tried in a setting, with the overrides applied.
+    """Load the recipe of a shipped name or a YAML file in a setting, and apply the overrides.
 
-    A recipe is a method, and may extend another; a setting, also a shipped name or a YAML file, is where it is tried:
-    model, task, lengths, budget. A recipe's own values for a setting are under ``settings``, where it may also make a
-    setting from another (``released: {extends: paper, …}``) or drop an inherited one (``released: null``). Without
-    ``setting`` it is Countdown, but a recipe that names its model has none. :func:`outrider.config.setting.layers` has
-    the order of all these, and :func:`outrider.config.merge.assign` the rule by which one is written over another.
+    A recipe is a method, and may extend another recipe. A setting says where a method is tried: model, task, lengths
+    and budget. A setting is a shipped name or a YAML file as well. A recipe keeps its own values for a setting under
+    ``settings``. There it may also derive a setting (``released: {extends: paper, …}``) or drop an inherited one
+    (``released: null``). The default ``setting`` is Countdown, but a recipe that names its model has no setting.
+    :func:`outrider.config.setting.layers` gives the order of these layers. :func:`outrider.config.merge.assign` gives
+    the rule by which one layer overwrites another.
 
-    An override is ``key=value``: a dotted key and a YAML value, as in ``explore.0.n=16``; the last one on a key counts.
-    In Python it may be a mapping of keys to values, among them components themselves: ``{"explore.0.n": 16}``.
-    A ``model`` is taken as the recipe's own: without a setting the run has none, as where the file names its model.
+    An override is ``key=value``: a dotted key and a YAML value, as in ``explore.0.n=16``. The last override of a key
+    counts. In Python, overrides may be a mapping from keys to values, components included: ``{"explore.0.n": 16}``.
+    The argument ``model`` counts as the recipe's own model: unless a setting is named, the run has no setting.
 
     Raises:
-        UserError: no such recipe, setting or key; a value out of range; not YAML. Says where.
+        UserError: no such recipe, setting or key; a value out of range; not YAML. The error says where.
 
     >>> recipe = load_recipe("grpo", ["explore.0.n=16", "learn.lr=2e-4"])
     >>> recipe.explore, recipe.learn.lr, recipe.model
@@ -66,7 +69,7 @@ def load_recipe(
     for file in bases:
         file.values.pop("name", None)
     for file in recipes:
-        file.values.pop("components", None)  # of a run's configuration: where they came from then
+        file.values.pop("components", None)  # in a run's configuration: the origins of the components at that time
     if any(key.partition(".")[0] == "components" for key, _, _ in changes):
         raise UserError("components is recorded by the run, and cannot be set")
     if model is not None and setting is None:
@@ -88,7 +91,7 @@ def load_recipe(
 def load_options(
     cls: type[Model], data: dict[str, Any], overrides: Sequence[str] | Mapping[str, Any], source: str
 ) -> Model:
-    """Options of a command: ``data`` from ``source``, then dotted overrides, then parsed. Raises as above."""
+    """Parse a command's options: ``data`` from ``source`` with dotted overrides. Raises as :func:`load_recipe`."""
     return _override(cls, copy.deepcopy(data), changes_of(overrides), source, [])
 
 
@@ -112,19 +115,19 @@ def list_settings() -> list[SettingInfo]:
 
 
 def setting_texts(name_or_path: str, setting: str | None = None) -> list[tuple[str, str]]:
-    """The files of the setting that a recipe is tried in: the name of each, and its text with its comments."""
+    """The files of a recipe's setting: the name of each file, and its text with the comments."""
     return [(step.file.where, step.file.text) for step in steps_of(chain(name_or_path), setting) if step.file]
 
 
 def changes_of(overrides: Sequence[str] | Mapping[str, Any]) -> list[tuple[str, Any, str]]:
-    """Key, value, and the whole for error sentences."""
+    """Key, value and full text of each override; the full text is for error messages."""
     if isinstance(overrides, Mapping):
         return [(key, value, f"{key}={value!r:.60}") for key, value in overrides.items()]
     return [split_override(override) for override in overrides]
 
 
 def split_override(override: str) -> tuple[str, Any, str]:
-    """``key=value`` as key, parsed value, and the whole as typed, for error sentences. Raises UserError."""
+    """Split ``key=value`` into key, parsed value and full text; the text is for error messages. Raises UserError."""
     key, equals, value = override.partition("=")
     if not equals or not all(key.split(".")):
         raise UserError(f"an override is written key=value, as in train.steps=200, not {override!r}")

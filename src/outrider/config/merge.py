@@ -1,4 +1,4 @@
-"""The one rule by which values are written over others: those of a setting, of recipes, and of the command line."""
+"""The one rule by which the values of a setting, of recipes and of the command line overwrite each other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ Path = tuple[str | int, ...]
 
 
 class Origin(NamedTuple):
-    """Where a value was written, shown as ``where: prefix`` and the dotted key; and whether on the command line."""
+    """The place where a value was written, shown as ``where: prefix`` and the dotted key, and whether that place is the
+    command line."""
 
     where: str
     prefix: str = ""
@@ -28,7 +29,7 @@ Origins = list[tuple[Path, Origin]]
 
 
 def dotted(path: Path) -> str:
-    """A place in a recipe as it is written on the command line.
+    """A place in a recipe, in the notation of the command line.
 
     >>> dotted(("explore", 0, "uniform", "n"))
     'explore.0.uniform.n'
@@ -39,15 +40,15 @@ def dotted(path: Path) -> str:
 def assign(data: dict[str, Any], key: str, value: Any, origin: Origin) -> list[Path]:
     """Write ``value`` at a dotted key and return the places that were written.
 
-    The rule holds for a recipe over the one that it extends and over its setting, and for the command line over both. A
-    mapping is merged into the present mapping, key by key. Anything else replaces the present value: a plain value, a
-    list, and a component with all its options, since the author of ``task={table: …}`` cannot see with what it would be
-    merged. To change one value inside a list or a component, name its place: ``explore.0.n`` skips the name of it
-    and means ``explore.0.uniform.n``.
+    By this rule a recipe overwrites its base recipe and its setting, and the command line overwrites both. A mapping is
+    merged into the present mapping, key by key. Any other value replaces the present value: a plain value, a list, or
+    a component with all its options. A component is not merged, because the author of ``task={table: …}`` cannot see
+    the present options. To change one value inside a list or a component, name its place. The component's name may be
+    skipped: ``explore.0.n`` means ``explore.0.uniform.n``.
 
     Raises:
-        UserError: the key leads through a plain value, past the end of a list, or into a component that is not there,
-            or it is a key of an older version.
+        UserError: the key leads through a plain value, past the end of a list, or into a component that is not there;
+            or the key is one of an older version.
 
     >>> data = {"explore": ["uniform"], "learn": {"lr": 1.0}}
     >>> assign(data, "explore.0.n", 16, Origin("explore.0.n=16"))
@@ -70,7 +71,7 @@ def assign(data: dict[str, Any], key: str, value: Any, origin: Origin) -> list[P
 
 
 def refuse_old(steps: Sequence[str], value: Any, origin: Origin) -> None:
-    """Refuse a key of an older version, in the path or inside the value, with its present name."""
+    """Refuse a key of an older version, in the path or inside the value; the error gives the present name."""
     for step in reversed(steps):
         value = {step: value}
     if found := with_present_keys(Recipe, value)[1]:
@@ -78,12 +79,12 @@ def refuse_old(steps: Sequence[str], value: Any, origin: Origin) -> None:
 
 
 def old_key(renamed: Renamed, origin: Origin) -> str:
-    """The sentence about a key of an older version."""
+    """The error message for a key of an older version."""
     return f"{origin.where}: {origin.prefix}{dotted(renamed.old)} is now {origin.prefix}{dotted(renamed.now)}"
 
 
 def _refuse_other_component(place: Any, path: Path, rest: list[str], value: Any, origin: Origin) -> None:
-    """``task.gym.dataset=x`` where the task is Countdown: there is no gym to write into."""
+    """Refuse a key of an absent component, such as ``task.gym.dataset=x`` where the task is Countdown."""
     known = components_at(path)
     if not (isinstance(place, dict) and len(place) == 1 and rest[0] in known and rest[0] not in place):
         return
@@ -100,7 +101,7 @@ def _refuse_other_component(place: Any, path: Path, rest: list[str], value: Any,
 
 
 def _enter(place: Any, path: Path, step: str, origin: Origin) -> tuple[Any, Path]:
-    """One step down, to a mapping or list that can be written into: made if absent, or from a bare name."""
+    """Go one step down, to a mapping or list that can be written into; make it if absent, or from a bare name."""
     place, path = _through_name(place, path, step)
     key: Any = _index(place, path, step, origin)
     path = (*path, key)
@@ -112,7 +113,7 @@ def _enter(place: Any, path: Path, step: str, origin: Origin) -> tuple[Any, Path
 
 
 def _through_name(place: Any, path: Path, step: str) -> tuple[Any, Path]:
-    """The shorthand: where ``step`` is not the name of the component here, continue in its options."""
+    """Apply the shorthand: if ``step`` is not the name of the component here, continue in the component's options."""
     if not (is_component(path) and isinstance(place, dict) and len(place) == 1 and step not in place):
         return place, path
     [name] = place
@@ -122,7 +123,7 @@ def _through_name(place: Any, path: Path, step: str) -> tuple[Any, Path]:
 
 
 def _index(place: Any, path: Path, step: str, origin: Origin) -> str | int:
-    """``step`` as a key of ``place``: a mapping, or a list that has an entry of that number."""
+    """``step`` as a key of ``place``, which is a mapping or a list with an entry of that index."""
     here = origin.prefix + dotted(path)
     match place:
         case {} if not place and step.isdecimal():

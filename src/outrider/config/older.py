@@ -1,4 +1,4 @@
-"""The configuration of a run on disk, which an older version of Outrider may have written."""
+"""Reads the configuration of a run on disk, which an older version of Outrider may have written."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ _GENERATED = ("countdown", "hops", "word_problems")
 def config_of_run(config: Mapping[str, Any], outside: bool = True) -> dict[str, Any]:
     """The configuration of a run with present keys, in the same order.
 
-    In a recipe an old key is an error with a sentence, since it may be meant in another sense.
+    In a recipe an old key is an error instead, since the author may mean something else by the key.
 
     Args:
-        outside: whether to import components from outside, in which old keys may stand as well.
+        outside: whether to import third-party components, which may have old keys as well.
     """
     present: dict[str, Any] = with_present_keys(Recipe, dict(config), outside)[0]
-    learn, sample, task = (present.get(key) for key in ("learn", "sample", "task"))  # copies, of whatever a file holds
+    learn, sample, task = (present.get(key) for key in ("learn", "sample", "task"))  # copies; their types are unchecked
     if isinstance(learn, dict) and "warmup_steps" in learn:
         learn["warmup"] = f"{learn.pop('warmup_steps')} updates"
     if isinstance(sample, dict) and "path" in sample:
         sample["path"] = _PATHS.get(sample["path"], sample["path"])
     for name in _GENERATED:
-        if isinstance(task, dict) and name in task:  # up to 0.2 held-out problems had the order of their draws
+        if (
+            isinstance(task, dict) and name in task
+        ):  # up to 0.2, held-out problems kept the order in which they were drawn
             task[name] = {"heldout_order": "drawn", **(task[name] or {})}
     return present
 
@@ -40,7 +42,7 @@ def recipe_of_run(config: Mapping[str, Any]) -> Recipe:
     """The recipe of a run from its configuration.
 
     Raises:
-        UserError: it cannot be read here, as where a component from outside is gone.
+        UserError: the recipe cannot be read here, for example because a third-party component is missing.
     """
     try:
         return Recipe.model_validate(config_of_run(config))

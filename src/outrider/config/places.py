@@ -1,4 +1,4 @@
-"""Which places of a recipe hold a component, from the types, so that a new component needs no change here."""
+"""Finds the places of a recipe that hold a component. The types decide, so a new component needs no change here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from outrider.config.type_paths import alternatives, types_at
 
 
 def components_at(path: tuple[str | int, ...]) -> Mapping[str, type[BaseModel]]:
-    """The shipped components, by name, that a recipe may have at this place; empty where it has none.
+    """The shipped components by name that a recipe may have at this place; empty where no component belongs.
 
     >>> sorted(components_at(("task",)))[:2], components_at(("learn", "lr"))
     (['countdown', 'environment'], {})
@@ -31,7 +31,7 @@ def is_component(path: tuple[str | int, ...]) -> bool:
 
 
 def keys_at(model: type[BaseModel], path: tuple[str | int, ...]) -> set[str]:
-    """The keys that options may have at a place below a model: fields, or names of shipped components.
+    """The keys that are allowed at a place below a model: fields, or names of shipped components.
 
     >>> sorted(keys_at(Recipe, ("sample",)))[:2]
     ['max_tokens', 'path']
@@ -46,7 +46,7 @@ def keys_at(model: type[BaseModel], path: tuple[str | int, ...]) -> set[str]:
 
 
 def tables_in(model: type[BaseModel]) -> list[ComponentOf]:
-    """The tables of components below a model, one for each noun, in order of appearance."""
+    """The tables of components below a model, one for each kind of component, in order of appearance."""
     found: dict[str, ComponentOf] = {}
     for field in model.model_fields.values():
         for here in _below(Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation):

@@ -1,4 +1,4 @@
-"""Evaluation as a paper does it, by name."""
+"""Named evaluation protocols of papers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FILE = "protocols.yaml"
 
 
 def protocol(name: str | None) -> dict[str, Any]:
-    """The sections ``evaluate`` and ``sample`` of a named protocol; nothing for None.
+    """The sections ``evaluate`` and ``sample`` of a named protocol; an empty mapping for None.
 
     Raises:
         UserError: there is no such protocol.

@@ -49,7 +49,7 @@ CreditChain = Annotated[list[CreditLink], Field(min_length=1), AfterValidator(_i
 
 
 def refuse_plain_messages(task: Task, policy: PolicyOptions) -> None:
-    """Raise ValueError where prompts are messages and the policy has no chat template to write them."""
+    """Raise ValueError if prompts are messages and the policy has no chat template to render them."""
     if writes_messages(task) and not policy.chat:
         raise ValueError(
             f"the prompts of task {task.name!r} are messages, which a chat template writes: policy.chat=true"
@@ -57,10 +57,10 @@ def refuse_plain_messages(task: Task, policy: PolicyOptions) -> None:
 
 
 class Recipe(Options):
-    """A run, fully specified. Read one with :func:`outrider.config.load_recipe`; its sections are those of the YAML.
+    """The full specification of a run. :func:`outrider.config.load_recipe` reads one from YAML of the same sections.
 
-    ``explore``, ``credit`` and ``task`` hold the stages, chains and task themselves. Stages keep state, so a recipe
-    object serves one run.
+    ``explore``, ``credit`` and ``task`` hold the stage, chain and task objects. Stages keep state, so a recipe object
+    serves one run.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -103,7 +103,7 @@ class Recipe(Options):
     @model_validator(mode="before")
     @classmethod
     def _other_numerics_are_corrected(cls, data: Any) -> Any:
-        """Log-probabilities of another engine are not the learner's: they are corrected, if nothing else is said."""
+        """Enable the off-policy correction by default if the sampler is another engine than the learner."""
         if not isinstance(data, Mapping) or is_local(data.get("engine")):
             return data
         objective = {} if (given := data.get("objective")) is None else given
@@ -204,7 +204,10 @@ class Recipe(Options):
 
     @model_validator(mode="after")
     def _samples_are_the_policy(self) -> Recipe:
-        """Evaluations may draw otherwise, and have options of their own (:class:`outrider.config.Evaluate`)."""
+        """Refuse sampling options under which rollouts would not be samples of the policy.
+
+        Evaluations may sample in other ways, and have options of their own (:class:`outrider.config.Evaluate`).
+        """
         sample = self.sample
         if sample.temperature == 0:
             raise ValueError(
@@ -220,9 +223,9 @@ class Recipe(Options):
 
     @model_validator(mode="after")
     def _components_are_recorded(self) -> Recipe:
-        """Of a run on disk they are given: what it was trained with, which may have changed since."""
+        """Record the components' origins. A run on disk gives those it was trained with, which may differ by now."""
         if not self.components:
-            self.__dict__["components"] = provenances_in(self)  # the recipe is frozen, and not yet in use
+            self.__dict__["components"] = provenances_in(self)  # the recipe is frozen, but not yet in use
         return self
 
     @interrupts_held()  # pydantic would turn Ctrl-C into an error of serialization, with a traceback
@@ -231,11 +234,10 @@ class Recipe(Options):
         return self._without_empty(self.model_dump(mode="json"))
 
     def fingerprint(self) -> str:
-        """Identity of everything that decides how a run goes on; where two are equal, ``difference`` is empty.
+        """A hash of everything that decides how a run continues; if two are equal, ``difference`` is empty.
 
-        Excluded: names and notes (``about``), how often checkpoints are written and how many are kept, trackers and
-        what they are sent, and the options of engines. Keys that were renamed count under their first names, as in
-        what older versions saved.
+        Excluded: names and notes (``about``), the frequency and number of checkpoints, trackers and their options, and
+        the options of engines. Renamed keys count under their first names, as in files of older versions.
         """
         text = json.dumps(with_old_keys(Recipe, self._decisive()), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -243,7 +245,7 @@ class Recipe(Options):
     def difference(self, other: Recipe) -> list[str]:
         """The keys that change a run and differ in ``other``, one line each: ``learn.lr: 1e-06 -> 0.0001``.
 
-        A size that is ``auto`` on one side is no difference: it became a number when the run began.
+        A size that is ``auto`` on one side is no difference: ``auto`` became a number when the run began.
         """
         mine, theirs = _flat(self._decisive()), _flat(other._decisive())
         return [
@@ -255,7 +257,7 @@ class Recipe(Options):
 
     @property
     def reads_entropies(self) -> bool:
-        """Whether a stage, a credit component or the objective needs the entropy of every token as it was drawn."""
+        """Whether a stage, a credit component or the objective needs each token's entropy at sampling time."""
         readers: list[Any] = [*self.explore, *(link for chain in self.credit.values() for link in split(chain).after)]
         select, entropy = self.objective.select, self.objective.entropy
         return (
@@ -265,7 +267,7 @@ class Recipe(Options):
 
     @interrupts_held()
     def _decisive(self) -> dict[str, Any]:
-        # the addresses of servers, say, change no number: of the engines their names are what counts
+        # only the names of engines count: options such as the addresses of servers change no number
         excluded = dict.fromkeys({*self.about, "engine"}, True)
         kept = self.model_dump(
             mode="json", exclude={**excluded, "train": {"save_every", "keep", "trackers", "tracking"}}
@@ -274,7 +276,7 @@ class Recipe(Options):
 
     @staticmethod
     def _without_empty(data: dict[str, Any]) -> dict[str, Any]:
-        """Without ``components`` where all are shipped, as in most recipes and in every run of an older version."""
+        """The data, without ``components`` if all are shipped, as in most recipes and all runs of older versions."""
         return data if data["components"] else {key: value for key, value in data.items() if key != "components"}
 
 
@@ -282,7 +284,7 @@ _SIZES = {"sample.rows", "learn.micro_tokens", "learn.gradient_checkpointing"}
 
 
 def _flat(data: Any, prefix: str = "") -> dict[str, str]:
-    """Dotted keys to JSON texts; an empty mapping or list is a value of its own."""
+    """The data as a mapping from dotted keys to JSON texts; an empty mapping or list is a value of its own."""
     if not isinstance(data, (Mapping, list)) or not data:
         return {prefix: json.dumps(data)}
     items = data.items() if isinstance(data, Mapping) else enumerate(data)

@@ -1,6 +1,6 @@
-"""Keys of older versions under their present names, and back: the one place that reads ``old_keys``.
+"""Renames keys of older versions to their present names, and back; only this module reads ``old_keys``.
 
-The types decide. A key is old where the class at its place lists it in ``old_keys``. A component from outside may
+The types decide. A key is old if the class at its place lists the key in ``old_keys``. A third-party component may
 use the same word for an option of its own.
 """
 
@@ -19,7 +19,7 @@ _Names = Mapping[_Place, str]  # the other name of a key, by the path to it
 
 
 class Renamed(NamedTuple):
-    """A key with its old name: where it was found, and its place under the present name."""
+    """A key that had its old name: the place where it was found, and the place under its present name."""
 
     old: _Place
     now: _Place
@@ -29,7 +29,7 @@ def with_present_keys(model: type[BaseModel], data: Any, outside: bool = True) -
     """Data for ``model`` with every old key renamed, in the same order; and the keys that were old.
 
     Args:
-        outside: whether to import components from outside, which may have old keys too.
+        outside: whether to import third-party components, which may have old keys too.
 
     >>> from outrider.config.recipe import Recipe
     >>> data, found = with_present_keys(Recipe, {"task": {"table": {"judge": "exact"}}})
@@ -41,7 +41,7 @@ def with_present_keys(model: type[BaseModel], data: Any, outside: bool = True) -
 
 
 def with_old_keys(model: type[BaseModel], data: Any) -> Any:
-    """The same the other way: every key as it was first called, for what was computed from the names at that time.
+    """The inverse: data for ``model`` with the first name of every key, for hashes that older versions computed.
 
     >>> from outrider.config.recipe import Recipe
     >>> with_old_keys(Recipe, {"task": {"table": {"verifier": "exact"}}})
@@ -53,7 +53,7 @@ def with_old_keys(model: type[BaseModel], data: Any) -> Any:
 def _renamed(
     types: Sequence[Any], data: Any, place: Renamed, names: _Names, found: list[Renamed] | None, outside: bool
 ) -> Any:
-    """Renames towards the present and notes it in ``found``; without ``found``, towards the past."""
+    """Rename keys to their present names and list them in ``found``; without ``found``, rename to the old names."""
     if isinstance(data, list):
         items: list[tuple[Any, Any, Any]] = [(i, i, part) for i, part in enumerate(data)]
     elif isinstance(data, dict):

@@ -1,4 +1,4 @@
-"""Errors of pydantic as one sentence that a user can act on."""
+"""Turns pydantic's errors into one sentence that a user can act on."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ _KINDS = {
 
 
 _AUTO = ("literal['auto']",)
-"""How pydantic names that side of ``Auto | …`` in the place of an error."""
+"""Pydantic's name for that side of ``Auto | …`` in the location of an error."""
 
 
 def parse(cls: type[Model], data: dict[str, Any], file: str, origins: Origins) -> Model:
     """Parse data that was read from ``file`` and then changed; ``origins`` are the places of all writes, in order.
 
-    Text is never taken for a number, nor true and false for 1 and 0.
+    Text is never accepted as a number, nor are true and false as 1 and 0.
 
     Raises:
-        UserError: the first mistake, where it was written, and the number of others.
+        UserError: the first mistake, the place where it was written, and the number of other mistakes.
     """
     if old := with_present_keys(cls, data)[1]:
         raise UserError(old_key(old[0], _origin(old[0].old, origins) or Origin(file)))
     try:
         parsed = cls.model_validate(data)
-        # pydantic accepts "1" for 1 and true for 1, a YAML file distinguishes them
+        # pydantic accepts "1" and true for 1; a YAML file distinguishes them
         wrong = _mistyped(data, parsed.model_dump(mode="json"))
     except ValidationError as error:
         wrong = mistakes(error, cls)
@@ -57,9 +57,9 @@ def parse(cls: type[Model], data: dict[str, Any], file: str, origins: Origins) -
 
 
 def mistakes(error: ValidationError, cls: type[BaseModel]) -> list[tuple[Path, str]]:
-    """The place and the sentence of each mistake; of what is missing last, since it may be there mistyped."""
+    """The place and the sentence of each mistake. Missing keys come last, since a key may be there but mistyped."""
     errors = sorted(error.errors(include_url=False), key=lambda one: one["type"] == "missing")
-    # a value that is neither auto nor what it is otherwise makes an error for each, and is one mistake
+    # for a field of type Auto | X, pydantic reports one error for each side; they are one mistake
     either = {one["loc"][:-1] for one in errors if one["loc"][-1:] == _AUTO}
     found: list[tuple[Path, str]] = []
     for one in errors:
@@ -72,7 +72,7 @@ def mistakes(error: ValidationError, cls: type[BaseModel]) -> list[tuple[Path, s
 
 
 def _origin(path: Path, origins: Origins) -> Origin | None:
-    """The origin of the value at ``path``: overrides inside it, or else the last write of it or of a part around it."""
+    """The origin of the value at ``path``: an override inside the value, else the last write of it or its parent."""
     around = [origin for written, origin in origins if path[: len(written)] == written]
     inside = [origin for written, origin in origins if path and written[: len(path)] == path]
     typed = dict.fromkeys(origin.where for origin in inside if origin.typed)
@@ -103,7 +103,7 @@ def _sentence(error: ErrorDetails, cls: type[BaseModel]) -> str:
 
 
 def _quoting(given: Any) -> str:
-    """The hint for a text that YAML reads as a mapping or a list, as it does a template that begins with a field."""
+    """The hint for text that YAML reads as a mapping or a list, such as a template that begins with a field."""
     if isinstance(given, dict) and given and all(value is None for value in given.values()):
         written = "{" + ", ".join(map(str, given)) + "}"
     elif isinstance(given, list) and all(isinstance(each, str) for each in given):
@@ -114,7 +114,7 @@ def _quoting(given: Any) -> str:
 
 
 def _mistyped(given: Any, parsed: Any, path: Path = ()) -> list[tuple[Path, str]]:
-    """Where text or a truth value was silently taken for a number, or the reverse."""
+    """The places where text or a boolean was silently converted to a number, or the reverse."""
     if isinstance(given, dict) and isinstance(parsed, dict):
         return [w for key in given if key in parsed for w in _mistyped(given[key], parsed[key], (*path, key))]
     if isinstance(given, list) and isinstance(parsed, list):
@@ -127,7 +127,7 @@ def _mistyped(given: Any, parsed: Any, path: Path = ()) -> list[tuple[Path, str]
 
 
 def _hint(cls: type[BaseModel], path: Path) -> str:
-    """The nearest key at a place; for a key at the top that belongs in a section, the section's."""
+    """A hint: the nearest key at this place, or for a top-level key that belongs in a section, the section's key."""
     *above, last = path
     key, known = str(last), keys_at(cls, (*above,))
     sections = [f"{name}.{key}" for name in cls.model_fields if not above and key in keys_at(cls, (name,))]

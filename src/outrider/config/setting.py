@@ -1,4 +1,4 @@
-"""The layers of a configuration, from recipes and settings; the last one counts."""
+"""The layers of a configuration, from recipes and settings; the last layer counts."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from outrider.config.shipped import Written, is_file, mapping, read, shipped
 from outrider.errors import UserError, nearest
 
 DEFAULT = "countdown"
-_ABOUT = frozenset({"summary", "recommended"})  # for who chooses a setting; no value of a run
-_METHOD = {"name", "paper", "settings", "explore", "credit", "objective", "reward"}  # recipes lie over their setting
+_ABOUT = frozenset({"summary", "recommended"})  # help in choosing a setting; not values of a run
+_METHOD = {"name", "paper", "settings", "explore", "credit", "objective", "reward"}  # recipes overwrite their setting
 
 
 class Layer(NamedTuple):
-    """Values by dotted key, and where they were written."""
+    """Values by dotted key, and the place where they were written."""
 
     values: dict[str, Any]
     origin: Origin
 
 
 class Step(NamedTuple):
-    """One of the settings of a run: its name, its file, and by recipe the values that the recipe has for it."""
+    """One of the settings of a run: its name, its file, and each recipe's values for the setting."""
 
     name: str
     file: Written | None
@@ -30,13 +30,13 @@ class Step(NamedTuple):
 
 
 def steps_of(recipes: Sequence[Written], setting: str | None) -> list[Step]:
-    """The chosen setting, after those that it extends; none for a run without a setting.
+    """The chosen setting, after the settings that it extends; empty for a run without a setting.
 
-    A setting is a shipped name, a file, or a name that a recipe defines by what it extends. Without a choice it is
-    Countdown; but a recipe that names its model is a complete run and has none.
+    A setting is a shipped name, a file, or a name that a recipe defines by extending another setting. The default is
+    Countdown, but a recipe that names its model is a complete run and has no setting.
 
     Raises:
-        UserError: no such setting, or one with a file for a recipe that names its model.
+        UserError: there is no such setting, or the setting has a file and the recipe names its model.
     """
     models = [(file.where, file.values["model"]) for file in recipes if "model" in file.values]
     own = _of_recipes(recipes, whole=bool(models))
@@ -48,7 +48,7 @@ def steps_of(recipes: Sequence[Written], setting: str | None) -> list[Step]:
         file = _file(name)
         if file is None and name not in own:
             hint = nearest(name, {*shipped("setting"), *own})
-            if name == setting:  # given with the command, not by a file
+            if name == setting:  # named by the command, not by a file
                 raise UserError(f"setting {name}: no shipped setting, nor one of {recipes[-1].where} ({hint})")
             raise UserError(f"{recipes[-1].where}: there is no setting {name!r} ({hint})")
         if file is not None and models:
@@ -63,11 +63,11 @@ def steps_of(recipes: Sequence[Written], setting: str | None) -> list[Step]:
 
 
 def layers(recipes: Sequence[Written], steps: Sequence[Step]) -> list[Layer]:
-    """The layers in the order in which they are written over each other.
+    """The layers in the order of writing: each layer overwrites the layers before it.
 
-    First comes the setting's file, after the one that it extends. Then each recipe, an extended one before the one that
-    extends it: its values, and then its values for this setting under ``settings``. So the values of a recipe hold in
-    every setting, and no file's values are replaced by those of a file that it extends.
+    The setting's file comes first, after the file that it extends. The recipes follow, a base recipe before the recipe
+    that extends it. Each recipe adds its values, and then its values for this setting under ``settings``. So a recipe's
+    values hold in every setting, and a base file never replaces the values of a file that extends it.
     """
     result = [_layer(step.file.values, _ABOUT, Origin(step.file.where)) for step in steps if step.file]
     for file in recipes:
@@ -79,10 +79,10 @@ def layers(recipes: Sequence[Written], steps: Sequence[Step]) -> list[Layer]:
 
 
 def _file(name: str) -> Written | None:
-    """A setting's file, if it has one.
+    """A setting's file, or None for a setting without a file.
 
     Raises:
-        UserError: it has a key of a method, which the recipe would overwrite.
+        UserError: the file has a key of a method, which the recipe would overwrite.
     """
     if not is_file(name) and name not in shipped("setting"):
         return None
@@ -98,10 +98,10 @@ def _layer(values: dict[str, Any], without: Set[str], origin: Origin) -> Layer:
 
 
 def _of_recipes(recipes: Sequence[Written], whole: bool) -> dict[str, dict[str, dict[str, Any]]]:
-    """The recipes' values for settings, by setting and recipe; null drops inherited ones.
+    """The recipes' values for settings, by setting and recipe; null drops inherited values.
 
     Raises:
-        UserError: a name that is neither shipped nor extends a setting, so that its values would never be used.
+        UserError: a name that is not shipped and extends no setting, so that its values would never be used.
     """
     result: dict[str, dict[str, dict[str, Any]]] = {}
     for file in recipes:

@@ -1,4 +1,4 @@
-"""The options of ``outrider sft``: a task whose own solutions train a small model, a new one or another."""
+"""The options of ``outrider sft``: a task whose solutions train a small model, new or existing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outrider.model.options import NewModel
 
 
 class Sft(SftOptions):
-    """A task, and how long and how fast to learn from its solutions."""
+    """A task, and the length and learning rate of training on its solutions."""
 
     task: AnyTask
     model: NewModel = Field(default_factory=NewModel, description="size of a new model")
@@ -24,20 +24,20 @@ class Sft(SftOptions):
 
 
 def folder_of_sft(sft: Sft) -> Path:
-    """Where the model goes unless another folder is named."""
+    """The default folder of the trained model."""
     return Path("runs") / f"sft-{sft.task.name}-{sft.seed}"
 
 
 def load_sft(task: Any, overrides: Sequence[str] | Mapping[str, Any] = ()) -> Sft:
-    """The settings of the shipped base model for a task, given as a name or with options, and overrides on them.
+    """The options of the shipped base model for a task, with overrides. The task is a name or a name with options.
 
     Raises:
-        UserError: no such task or key, a value out of range, or a base with what is of new models alone.
+        UserError: no such task or key, a value out of range, or a base model with an option of new models.
 
     >>> load_sft("countdown", ["learn.lr=1e-3"]).learn.schedule
     'cosine'
     """
-    defaults = SftOptions().model_dump(mode="json")  # as data: an override of one value keeps the others
+    defaults = SftOptions().model_dump(mode="json")  # as plain data, so that an override of one value keeps the others
     sft = load_options(Sft, {**defaults, "task": task}, overrides, "sft")
     if sft.base is not None:
         _refuse_what_is_of_new_ones(sft, {key for key, _, _ in changes_of(overrides)})

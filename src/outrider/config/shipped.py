@@ -1,4 +1,4 @@
-"""The files that a user chooses by name: shipped recipes and settings, and the user's own files."""
+"""Reads files that a user names: shipped recipes and settings, and the user's own files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OF_A_RUN = {"from_setting", "from_profile"}  # only Outrider writes these
 
 
 class Written(NamedTuple):
-    """One file: its name in messages (``where``), its name, text and values, and the file that it extends."""
+    """One file: its name in messages (``where``), its own name, its text, its values, and the file that it extends."""
 
     where: str
     name: str
@@ -33,21 +33,21 @@ class Written(NamedTuple):
 
 
 def shipped(kind: Kind) -> list[str]:
-    """Names of the shipped recipes, or settings."""
+    """The names of the shipped recipes or settings."""
     entries = (_PACKAGE / f"{kind}s").iterdir()
     return sorted(entry.name.removesuffix(".yaml") for entry in entries if entry.name.endswith(".yaml"))
 
 
 def is_file(name_or_path: str) -> bool:
-    """Whether a name is a file's: anything with a slash or a YAML ending. Other names are shipped ones."""
+    """Whether a name means a file: it has a slash or a YAML suffix. Other names are shipped ones."""
     return "/" in name_or_path or name_or_path.endswith((".yaml", ".yml"))
 
 
 def text_of(kind: Kind, name_or_path: str) -> tuple[str, str]:
-    """The name of a file in messages, and its text with its comments.
+    """The name of a file in messages, and the file's text with its comments.
 
     Raises:
-        UserError: neither a shipped name nor a file that can be read as text.
+        UserError: the name is not shipped, and no file that can be read as text.
     """
     if not is_file(name_or_path):
         if name_or_path not in shipped(kind):
@@ -68,10 +68,10 @@ def text_of(kind: Kind, name_or_path: str) -> tuple[str, str]:
 
 
 def read(kind: Kind, name_or_path: str) -> Written:
-    """A file's values; those of a run's ``config.yaml`` under present keys, so that a run of an older version goes on.
+    """The values of a file. A run's ``config.yaml`` gets present keys, so that a run of an older version continues.
 
     Raises:
-        UserError: as ``text_of``, and for a file that is not a mapping or has a key of 0.1.
+        UserError: as ``text_of``; also if the file is not a mapping or has a key of 0.1.
     """
     where, text = text_of(kind, name_or_path)
     values = mapping(read_yaml(text, where), where)
@@ -89,10 +89,10 @@ def read(kind: Kind, name_or_path: str) -> Written:
 
 
 def chain(name_or_path: str) -> list[Written]:
-    """A recipe's file after those that it extends, the outermost base first.
+    """A recipe's file after the files that it extends, the outermost base first.
 
     Raises:
-        UserError: as ``read``, and for files that extend each other.
+        UserError: as ``read``; also if files extend each other.
     """
     files = [read("recipe", name_or_path)]
     while (base := files[0].extends) is not None:
@@ -104,7 +104,7 @@ def chain(name_or_path: str) -> list[Written]:
 
 
 def mapping(data: Any, file: str, key: str = "") -> dict[str, Any]:
-    """The data, which has to be a mapping. Raises UserError."""
+    """The data as a mapping. Raises UserError if the data is not a mapping."""
     if isinstance(data, dict):
         return data
     here = f"{file}: {key}" if key else file

@@ -1,4 +1,4 @@
-"""How trackers name a run, and what they are sent besides metrics."""
+"""The options of trackers: names of a run, and data that is sent besides metrics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from outrider.options import Options
 
 
 class TrackingOptions(Options):
-    """Names of a run in its trackers, and the table of rollouts that they are sent."""
+    """The names of a run in its trackers, and the table of rollouts that is sent to them."""
 
     project: str | None = Field(None, min_length=1, description="project; default: $WANDB_PROJECT (wandb) or outrider")
     entity: str | None = Field(None, min_length=1, description="user or team that owns the project (wandb)")

@@ -1,4 +1,4 @@
-"""The options of the loop: how long, how often to evaluate and save. Imports no torch."""
+"""The options of the training loop: its length, and how often it evaluates and saves. Imports no torch."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class TrainOptions(Options):
 
 
 EVALUATED_TOGETHER = 100
-"""Problems that an evaluation samples together: enough rows for full waves, few enough to be gathered at once."""
+"""Problems that an evaluation samples together: enough rows for full waves, few enough for one gather."""
 
 
 class EvaluateOptions(Options):
-    """How a policy is measured."""
+    """The evaluation of a policy during training."""
 
     problems: int = Field(300, ge=1, description="held-out problems")
     skip: int = Field(0, ge=0, description="held-out problems to skip before the measured ones")

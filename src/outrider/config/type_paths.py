@@ -1,4 +1,4 @@
-"""What the types of options allow at a place below them."""
+"""Finds the types that options allow at a place below them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def types_at(place: Any, path: tuple[str | int, ...]) -> Iterator[Any]:
 
 
 def alternatives(place: Any) -> Iterator[Any]:
-    """An annotation taken apart: the members of a union, and of ``Annotated`` the table of components, if any."""
+    """The alternatives of an annotation: the members of a union, and for ``Annotated`` its table of components."""
     if get_origin(place) is Annotated:
         base, *metadata = get_args(place)
         tables = [m for m in metadata if isinstance(m, ComponentOf)]

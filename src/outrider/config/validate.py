@@ -11,7 +11,7 @@ from outrider.options import Options
 
 
 class Validate(Options):
-    """A task to check, and how strictly."""
+    """A task to check, and the thresholds of the checks."""
 
     task: AnyTask
     model: str | None = Field(None, min_length=1, description="model whose tokenizer measures the prompts; null: none")

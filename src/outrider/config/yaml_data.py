@@ -1,4 +1,4 @@
-"""YAML of recipes: the scalars of YAML 1.2, and no key twice."""
+"""Reads and writes the YAML of recipes: scalars as in YAML 1.2, no duplicate keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from outrider.errors import UserError
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe, strict about keys, and without the surprises of YAML 1.1 (``1e-4`` as text, ``no`` as false, octals)."""
+    """Safe loader, strict about keys, without the pitfalls of YAML 1.1 (``1e-4`` as text, ``no`` as false, octals)."""
 
     yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012 - PyYAML's own way to give a class its resolvers
 
@@ -72,15 +72,15 @@ _Dumper.add_representer(
 
 @functools.lru_cache(maxsize=256)
 def _parsed(text: str) -> Any:
-    """Once for each text: a recipe is a chain of files that other recipes extend too, at 4 ms each."""
+    """The parsed text, cached: the files of a recipe's chain are also those of other recipes, at 4 ms each."""
     return yaml.load(text, Loader=_Loader)
 
 
 def read_yaml(text: str, where: str) -> Any:
-    """The data of one YAML document; ``where`` names its source in error sentences.
+    """The data of one YAML document; ``where`` names the source in error messages.
 
     Raises:
-        UserError: not YAML, a key given twice, a key that is no name: with the line.
+        UserError: not YAML, a duplicate key, or a key that is no name; the error gives the line.
 
     >>> read_yaml("lr: 1e-4\\ntokens: 1_600_000\\nanswer: no", "x.yaml")
     {'lr': 0.0001, 'tokens': 1600000, 'answer': 'no'}
@@ -108,7 +108,7 @@ def dump_yaml(data: Any) -> str:
 
 
 def flow(data: Any) -> str:
-    """Plain data as YAML on one line, as it is written on the command line.
+    """Plain data as YAML on one line, in the notation of the command line.
 
     >>> flow({"gym": {"dataset": "chain_sum", "config": {"max_terms": 3}}})
     '{gym: {dataset: chain_sum, config: {max_terms: 3}}}'

@@ -1,1 +1,1 @@
-"""Outrider's parts inside other trainers. Each module imports its trainer when it is used, not before."""
+"""Integrations of Outrider into other trainers. Each module imports its trainer on first use, not before."""

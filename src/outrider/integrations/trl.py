@@ -1,7 +1,7 @@
-"""A recipe's credit, and its allocation where TRL has one, inside TRL's ``GRPOTrainer``.
+"""Runs a recipe's credit, and its allocation as far as TRL has one, inside TRL's ``GRPOTrainer``.
 
-TRL's loss takes one advantage for each token, so the trainer replaces what TRL computed, over the rows of all
-processes, right after TRL has generated and scored them. Written against TRL 1.16.0 and tested on a CPU, with one
+TRL's loss takes one advantage for each token. So the trainer replaces TRL's advantages over the rows of all processes,
+right after TRL has generated and scored them. The module is written against TRL 1.16.0 and tested on a CPU, with one
 process and with two. Never run: a GPU, vLLM, images, DeepSpeed, FSDP.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 try:
     from trl import GRPOTrainer
-except ImportError as error:  # said where a trainer is made, so that this module can be read without TRL
+except ImportError as error:  # raised when a trainer is made, so that this module can be imported without TRL
     GRPOTrainer, _MISSING = object, f"CreditGRPOTrainer needs TRL: pip install 'trl==1.16.*' ({error})"
 else:
     _MISSING = ""
@@ -40,8 +40,8 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
     ``num_generations`` consecutive rows over all processes, and a baseline over batches takes all rows of all
     processes. A row's reward is TRL's weighted sum. Tokens that TRL masks (padding, tool output, ``env_mask``) get 0
     and count in no length. Log-probabilities (nats, at the sampling temperature) and entropies (nats) are those of the
-    trained model before its update; a chain that reads them costs one more forward pass for each generation batch. The
-    step of a component counts generation batches from 1.
+    trained model before its update. A chain that reads them costs one more forward pass for each generation batch. The
+    step that a component sees counts generation batches from 1.
 
     Degenerate cases: a completion for which every reward function returned None gets 0 and changes no sibling. So does
     a completion without a trained token, such as a truncated one with ``mask_truncated_completions``, whose reward TRL
@@ -55,13 +55,13 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
         model, reward_funcs, args, *others, **options: those of ``GRPOTrainer``; ``args`` is required.
         recipe: a name or a YAML file, read by ``load_recipe`` in its default setting, or a ``Recipe``. Its method has
             to be that of ``args``: ``GRPOConfig(..., **grpo_config(recipe))``.
-        chain: a credit chain, in place of a recipe; all else is as ``args`` says.
-        success_at: reward from which a completion succeeds. None: rewards are those of verdicts, which are the values
-            of the recipe's ``reward``, or for a chain 0 and 1, or -1 and 1.
+        chain: a credit chain instead of a recipe; ``args`` decides everything else.
+        success_at: lowest reward of a success. None: every reward is that of a verdict, that is a value of the recipe's
+            ``reward``, or for a chain 0 and 1, or -1 and 1.
 
     Raises:
-        UserError: TRL is missing or another one, or does not support the recipe or the chain with these ``args``; while
-            training, a reward is infinite, or no verdict's without ``success_at``.
+        UserError: TRL is missing or has another version, or does not support the recipe or chain with these ``args``.
+            During training: a reward is infinite, or without ``success_at`` is not the reward of a verdict.
 
     Example::
 
@@ -93,7 +93,7 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
 
     def _calculate_rewards(self, *given: Any, **named: Any) -> Tensor:
         rewards_BF: Tensor = super()._calculate_rewards(*given, **named)
-        self._rewards_BF = rewards_BF  # of all processes, which the advantages are computed from a moment later
+        self._rewards_BF = rewards_BF  # rewards of all processes; the advantages are computed from them a moment later
         return rewards_BF
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
         return output
 
     def _advantages(self, output: dict[str, Any], mask_BT: Tensor) -> Tensor:
-        """The advantages of the rows of all processes, padded to the longest of them; logs their row means."""
+        """Compute the advantages of the rows of all processes, padded to the longest row, and log the row means."""
         mode = "train" if self.model.training else "eval"
         rewards_BF = self._rewards_BF
         weighted_B = (rewards_BF * self.reward_weights.to(rewards_BF.device)).nansum(dim=1)
@@ -128,7 +128,7 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
         return rewards_BF.new_tensor(advantages_BT)
 
     def _policy_numbers(self, output: dict[str, Any]) -> dict[str, Tensor]:
-        """Log-probabilities and entropies of this process's completions, ``[B, T]``: those that the chain reads."""
+        """The log-probabilities and entropies that the chain reads, for this process's completions, ``[B, T]``."""
         import torch
 
         found = {"logprobs": output["old_per_token_logps"]} if "old_per_token_logps" in output else {}
@@ -144,7 +144,7 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
         return {name: found[name] for name in self._credit.reads}
 
     def _gathered(self, values_BT: Tensor) -> Floats:
-        """The rows of all processes in their order, with zeros up to the longest."""
+        """The rows of all processes in order, padded with zeros to the longest row."""
         padded = self.accelerator.pad_across_processes(values_BT.float(), dim=1)
         gathered: Floats = self.accelerator.gather(padded.contiguous()).cpu().numpy()
         return gathered
@@ -156,13 +156,13 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
         for name, share_B in shares.items():
             self._metrics[mode][f"credit/{name}"].append(float(share_B.mean()))
         logged = self._logs["advantages"]
-        for _ in range(min(len(tokens_B), len(logged))):  # TRL's own numbers, of which it keeps the last ones
+        for _ in range(min(len(tokens_B), len(logged))):  # TRL's own numbers; TRL keeps only the last ones
             logged.pop()
         logged.extend((advantages_BT.sum(axis=1) / np.maximum(tokens_B, 1)).tolist())
 
 
 def _refuse_other_trl() -> None:
-    """Raise UserError where TRL is missing, or lacks a method that the trainer overrides or calls."""
+    """Raise UserError if TRL is missing, or lacks a method that the trainer overrides or calls."""
     if _MISSING:
         raise UserError(_MISSING)
     for name in ("_calculate_rewards", "_generate_and_score_completions", "_get_per_token_logps_and_entropies"):

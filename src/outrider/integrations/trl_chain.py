@@ -1,4 +1,4 @@
-"""The credit chain of a TRL trainer: what it reads, which rows succeed, and what of TRL it cannot stand."""
+"""The credit chain of a TRL trainer: its inputs, the rows that succeed, and the TRL options that it refuses."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from outrider.integrations.trl_config import refuse_other_values
 
 
 class CarriedChain(NamedTuple):
-    """A chain that TRL can carry.
+    """A chain that TRL supports.
 
     Attributes:
-        links: its components.
-        reads: which of ``logprobs`` and ``entropies`` they read.
-        verdicts: sets of rewards that say which rows succeed.
-        success: the reward of a success among them.
-        success_at: reward from which a row succeeds, whatever the verdicts; None: by the verdicts.
+        links: the components of the chain.
+        reads: those of ``logprobs`` and ``entropies`` that the components read.
+        verdicts: possible sets of rewards of verdicts, which tell the rows that succeed.
+        success: the reward of a success in these sets.
+        success_at: lowest reward of a success, regardless of verdicts; None: the verdicts decide.
     """
 
     links: list[Link]
@@ -40,10 +40,10 @@ class CarriedChain(NamedTuple):
     def of(
         recipe: str | Path | Recipe | None, chain: Sequence[Described] | None, success_at: float | None, args: Any
     ) -> CarriedChain:
-        """The chain of a recipe, whose method has to be that of ``args`` (a ``GRPOConfig``), or the given one.
+        """The chain of a recipe, or the given chain. A recipe's method has to be that of ``args`` (a ``GRPOConfig``).
 
         Raises:
-            UserError: neither or both are given, or TRL does not support it.
+            UserError: neither or both are given, or TRL does not support the chain.
         """
         if recipe is None and chain is not None:
             links = chain_of(chain)
@@ -63,9 +63,9 @@ class CarriedChain(NamedTuple):
         """Which rows succeed.
 
         Raises:
-            UserError: a reward is no verdict's, and no ``success_at`` says where success begins.
+            UserError: a reward is not the reward of a verdict, and ``success_at`` is None.
         """
-        # compared in float32, TRL's own: 0.7 in float32 is below 0.7
+        # compared in float32, the type of TRL's rewards: 0.7 in float32 is below 0.7
         if self.success_at is not None:
             return np.asarray(rewards_B >= np.float32(self.success_at))
         verdicts = [np.array(sorted(values), np.float32) for values in self.verdicts]
@@ -80,10 +80,10 @@ class CarriedChain(NamedTuple):
 
 
 def _reads(links: Sequence[Link]) -> tuple[str, ...]:
-    """What of the policy's numbers the chain needs, by trying it on a group of successes and failures.
+    """The numbers of the policy that the chain needs, found by running it on a group of successes and failures.
 
     Raises:
-        UserError: it needs more than these.
+        UserError: the chain needs more than log-probabilities and entropies.
     """
     if stage := stage_of(split(links).baseline):
         raise UserError(
@@ -107,7 +107,7 @@ def _reads(links: Sequence[Link]) -> tuple[str, ...]:
 
 
 def _refuse_args(links: Sequence[Link], args: Any) -> None:
-    """Raise UserError for the first value of a ``GRPOConfig`` that would undo or ignore the chain's advantages."""
+    """Raise UserError for the first ``GRPOConfig`` value that would undo or ignore the chain's advantages."""
     before, baseline, _ = split(links)
     limit = next((link.response_limit for link in before if link.response_limit is not None), None)
     for found, sentence in (

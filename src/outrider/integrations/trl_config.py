@@ -1,6 +1,6 @@
-"""What of a recipe TRL's GRPOTrainer can carry: its values as arguments of ``GRPOConfig``, refusals by name.
+"""Translates a recipe into arguments of TRL's ``GRPOConfig``, and refuses by name what TRL does not support.
 
-Facts of TRL 1.16.0 behind the table: docs/use-outside.md. Imports neither TRL nor PyTorch.
+docs/use-outside.md has the facts of TRL 1.16.0 behind the table. This module imports neither TRL nor PyTorch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from outrider.objective import (
 from outrider.options import Options
 
 _LOSS_TYPES = {TokenMean: "dapo", SequenceMean: "grpo", Constant: "dr_grpo"}
-_OFF = {  # what TRL could add to a recipe, at the values with which it adds nothing
+_OFF = {  # options that TRL could add to a recipe, at the values that switch them off
     "top_p": 1.0,
     "top_k": 0,
     "min_p": None,
@@ -45,18 +45,18 @@ _OFF = {  # what TRL could add to a recipe, at the values with which it adds not
 
 
 def grpo_config(recipe: Recipe) -> dict[str, Any]:
-    """The arguments of TRL's ``GRPOConfig`` that are a recipe's method: ``GRPOConfig(output_dir, **grpo_config(r))``.
+    """The arguments of TRL's ``GRPOConfig`` for a recipe's method: ``GRPOConfig(output_dir, **grpo_config(r))``.
 
-    They hold the allocation (``num_generations``), the sampling distribution and its limit, the policy loss with its
-    denominators, the KL and the passes over a batch; whatever TRL could add on top is off. With one optimizer step for
-    each generation batch the loss is the recipe's to rounding.
+    The arguments hold the allocation (``num_generations``), the sampling distribution and its limit, the policy loss
+    with its denominators, the KL, and the passes over a batch. Other terms that TRL could add are off. With one
+    optimizer step for each generation batch the loss equals the recipe's up to rounding.
 
-    Not in it are the sections that say where a method is tried, for which TRL has arguments of its own: ``model``,
-    ``policy``, ``task``, ``reward``, ``engine``, ``train``, ``evaluate``, ``seed``, and of ``learn`` all but
+    The sections that say where a method is tried are not included, since TRL has its own arguments for them: ``model``,
+    ``policy``, ``task``, ``reward``, ``engine``, ``train``, ``evaluate``, ``seed``, and all of ``learn`` except
     ``epochs`` and ``minibatches``.
 
     Raises:
-        UserError: TRL does not support the recipe; one sentence says which key, and what would go.
+        UserError: TRL does not support the recipe; one sentence names the key and a value that works.
 
     >>> from outrider.config import load_recipe
     >>> found = grpo_config(load_recipe("ppl"))
@@ -78,7 +78,7 @@ def grpo_config(recipe: Recipe) -> dict[str, Any]:
 
 
 def refuse_other_values(recipe: Recipe, args: Any) -> None:
-    """Raise UserError for the first argument of a ``GRPOConfig`` that would train otherwise than the recipe says."""
+    """Raise UserError for the first ``GRPOConfig`` argument that differs from the recipe's method."""
     for key, value in grpo_config(recipe).items():
         if (given := getattr(args, key)) != value:
             of = f"explore.0.n of recipe {recipe.name!r}" if key == "num_generations" else f"recipe {recipe.name!r}"
@@ -133,7 +133,7 @@ def _loss(recipe: Recipe) -> dict[str, Any]:
         raise _refused(recipe, "aggregate", f"constant: {{length: {aggregate.length}}}, which is not sample.max_tokens")
     plain = {"loss_type": _LOSS_TYPES[type(aggregate)], "importance_sampling_level": "token", "delta": None}
     if type(surrogate) is Clip and surrogate.ratio != "sequence_token":
-        # TRL's bound acts on both signs, so one below the clip's would cut positive advantages too
+        # TRL's bound acts on both signs, so a bound below the clip's would cut positive advantages too
         if surrogate.dual is not None and surrogate.dual < 1 + surrogate.high:
             raise _refused(recipe, "surrogate", f"clip: {{dual: {surrogate.dual}}}, below 1 + high")
         bounds = {"epsilon": surrogate.low, "epsilon_high": surrogate.high, "delta": surrogate.dual}
@@ -142,7 +142,8 @@ def _loss(recipe: Recipe) -> dict[str, Any]:
         bounds = {"epsilon": 1.0, "epsilon_high": math.inf}
         return plain | bounds | {"importance_sampling_level": surrogate.ratio}
     if type(surrogate) is Cispo and surrogate.low is None and isinstance(aggregate, TokenMean):
-        return plain | {"loss_type": "cispo", "epsilon_high": 1 + surrogate.high}  # there the bound of the weight
+        # in TRL, epsilon_high of cispo is the bound of the weight
+        return plain | {"loss_type": "cispo", "epsilon_high": 1 + surrogate.high}
     if type(surrogate) is Sapo and isinstance(aggregate, SequenceMean):
         taus = {"sapo_temperature_pos": surrogate.tau_positive, "sapo_temperature_neg": surrogate.tau_negative}
         return plain | {"loss_type": "sapo"} | taus
@@ -162,5 +163,5 @@ def _name(stage: Stage) -> str:
 
 
 def _in(table: dict[str, Any], component: Options) -> str:
-    """The name of a component in a recipe; of one from outside the name of its class."""
+    """The name of a component in a recipe; for a third-party component, the name of the class."""
     return next((name for name, kind in table.items() if type(component) is kind), type(component).__name__)

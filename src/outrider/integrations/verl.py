@@ -1,11 +1,12 @@
-"""Chains and surrogates as advantage estimators and policy losses of verl.
+"""Registers credit chains and surrogates as advantage estimators and policy losses of verl.
 
-What verl hands to an estimator are rewards, masks and the ``uid`` of each row's prompt: no log-probabilities, no
-entropies, no branches, no step. A chain that needs more is refused when it is registered. What verl hands to a loss is
-a micro-batch, so surrogates can be registered and token selections, which are chosen over a whole optimizer batch, not.
-Verl's own configuration decides the aggregation, the KL and the entropy bonus.
+Verl passes rewards, masks and the ``uid`` of each row's prompt to an estimator: no log-probabilities, no entropies, no
+branches, no step. A chain that needs more is refused at registration. Verl passes a micro-batch to a loss. So
+surrogates can be registered, but token selections cannot, because they select over a whole optimizer batch. Verl's own
+configuration decides the aggregation, the KL and the entropy bonus.
 
-Written against verl 0.9 and tested at function level against its registries, on a CPU. No training with verl was run.
+The module is written against verl 0.9 and tested at function level against its registries, on a CPU. No training with
+verl was run.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 PREFIX = "outrider_"
-RECIPE = "outrider_recipe"  # names the estimator and the loss of a whole recipe
+RECIPE = "outrider_recipe"  # name of the estimator and the loss of a whole recipe
 SURROGATE = "OUTRIDER_VERL_SURROGATE"  # the environment variable in which every process of verl finds its surrogate
 BASELINES = ("group_mean", "leave_one_out", "maxrl", "no_baseline", "passk", "reinforce_pp")
 _SURROGATE: TypeAdapter[Surrogate] = TypeAdapter(Annotated[Surrogate, ComponentOf(SURROGATES, "surrogate", Surrogate)])
@@ -37,16 +38,16 @@ _SURROGATE: TypeAdapter[Surrogate] = TypeAdapter(Annotated[Surrogate, ComponentO
 def register_chain(name: str, chain: Sequence[Described], success_above: float | None = None) -> Callable[..., Any]:
     """Register a credit chain as verl's ``algorithm.adv_estimator=NAME``, and return the estimator.
 
-    A row's reward is the sum of its token-level rewards, a row without trainable tokens counts in no baseline. Returns
-    equal advantages, as no critic learns from them.
+    A row's reward is the sum of its token-level rewards. A row without trainable tokens counts in no baseline. The
+    returns that verl expects equal the advantages, since no critic learns from them.
 
     Args:
         chain: components, or their names and options as in a recipe.
         success_above: a row succeeds if its reward is larger; None: rewards are 0 and 1, or -1 and 1.
 
     Raises:
-        UserError: the chain is none, or needs what verl does not hand over. Later, from the estimator: a batch without
-            ``uid``, or rewards that do not say which rows succeed.
+        UserError: the chain is invalid, or needs data that verl does not provide. Later, from the estimator: a batch
+            without ``uid``, or rewards that do not tell which rows succeed.
         ModuleNotFoundError: verl is not installed.
         ValueError: verl has another estimator of this name.
     """
@@ -57,7 +58,7 @@ def register_chain(name: str, chain: Sequence[Described], success_above: float |
 def register_loss(name: str, surrogate: Surrogate | str | Mapping[str, Any]) -> Callable[..., Any]:
     """Register a surrogate as verl's ``actor.policy_loss.loss_mode=NAME``, and return the loss.
 
-    The tokens' losses are aggregated by verl's ``loss_agg_mode`` and weighted by its rollout correction. For ``clip``
+    Verl's ``loss_agg_mode`` aggregates the token losses, and verl's rollout correction weights them. For ``clip``
     with ``ratio: sequence``, and for ``gmpo``, the papers' aggregation is ``seq-mean-token-mean``.
 
     Raises:
@@ -71,7 +72,7 @@ def register_loss(name: str, surrogate: Surrogate | str | Mapping[str, Any]) -> 
 def register_defaults() -> list[str]:
     """Register baselines and surrogates with their default options as ``outrider_<name>``; return the names.
 
-    Not supported: surrogates that read the likeliest tokens, which verl does not tell.
+    Not supported: surrogates that read the likeliest tokens, which verl does not provide.
     """
     surrogates = [name for name, surrogate in SURROGATES.items() if not surrogate().reads_top]
     for baseline in BASELINES:
@@ -96,7 +97,7 @@ def estimator(chain: Sequence[Described], success_above: float | None = None) ->
         success_B = None if success_above is None else rewards_B > success_above
         advantages_BT = advantages_from_arrays(links, index, rewards_B, mask_BT, success=success_B)
         advantages = token_level_rewards.new_tensor(advantages_BT)
-        # verl wants returns too, which only a critic would learn from
+        # verl expects returns too; only a critic would learn from them
         return advantages, advantages.clone()
 
     return outrider_advantages
@@ -130,7 +131,7 @@ def policy_loss(surrogate: Surrogate | str | Mapping[str, Any]) -> Callable[...,
         live = response_mask.bool().reshape(-1)
         _, bounded = log_ratio_of(log_prob.reshape(-1), old_log_prob.reshape(-1), live)
         advantages_N = torch.where(live, advantages.reshape(-1), 0)
-        # rows keep verl's padding: it is not live, so it counts nowhere
+        # rows keep verl's padding: padding tokens are not live, so they count nowhere
         ratios = TokenRatios(bounded, log_prob.reshape(-1), advantages_N, live, [width] * rows)
         gain, marks = options.gain(ratios)
         losses = -gain.reshape(rows, width)
@@ -149,7 +150,7 @@ def _core() -> Any:
 
 
 def _refuse_if_verl_has_too_little(links: Sequence[Link]) -> None:
-    """Raise UserError where the chain needs more than verl gives, by trying it on a group of successes and failures."""
+    """Raise UserError if the chain needs more than verl provides, by running it on successes and failures."""
     if stage := stage_of(split(links).baseline):
         raise UserError(f"this chain compares with the rollouts of a stage {stage!r}, which verl does not draw")
     members = worked_group().members

@@ -1,11 +1,11 @@
-"""The advantages of a step on their way from the manager of rollouts to verl's trainer. Experimental.
+"""Passes the advantages of a step from the rollout manager to verl's trainer. Experimental.
 
-Verl's trainer hands an estimator rewards, masks and the ``uid`` of each row, and nothing else. So every row gets a
-``uid`` of its own, and its advantages wait under it. Manager and trainer are objects of one process in verl's V1 (its
-task runner makes both), so nothing travels beside verl.
+Verl's trainer passes rewards, masks and the ``uid`` of each row to an estimator, and nothing else. So every row gets
+its own ``uid``, and the advantages are stored by ``uid``. Manager and trainer are objects of one process in verl's V1
+(its task runner makes both), so no second channel is needed.
 
-Everything that can be compared is: a row that is missing, twice or not known, a length or a reward that is another
-one, ends the run.
+The estimator checks every row: a missing, duplicate or unknown row ends the run, and so does a different length or
+reward.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from outrider.record.row import WeightedRow
 if TYPE_CHECKING:
     from torch import Tensor
 
-_PADDING = "pad"  # how the uid of a row begins that verl adds to fill up a batch; nothing of it is trained
+_PADDING = "pad"  # prefix of the uid of a row that verl adds to fill up a batch; such a row is not trained on
 
 
 class AdvantageRow(NamedTuple):
-    """What the trainer is told of a row, and what it must find there.
+    """The advantages of a row for the trainer, and the values that the trainer's row must have.
 
     Attributes:
-        reward: 0 where it is unscorable, since verl takes means.
+        reward: 0 for an unscorable row, since verl takes means.
     """
 
     advantages_N: Floats
@@ -47,7 +47,7 @@ class RecipeAdvantages:
         self._rows: dict[str, AdvantageRow] = {}
 
     def put(self, uids: Sequence[str], rows: Sequence[WeightedRow], advantages: Sequence[Floats]) -> None:
-        """The rows of a step; those of the step before are forgotten."""
+        """Store the rows of a step, and drop the rows of the step before."""
         given = (AdvantageRow(a, reward_of(row)) for row, a in zip(rows, advantages, strict=True))
         self._rows = dict(zip(uids, given, strict=True))
 
@@ -57,7 +57,7 @@ class RecipeAdvantages:
         """Verl's ``algorithm.adv_estimator``: the advantages of the rows, and again as returns.
 
         Raises:
-            UserError: the rows are not those of the step, each once.
+            UserError: the rows are not exactly the rows of the step, each once.
         """
         uids = [str(uid) for uid in ([] if index is None else index)]
         self._refuse_other_rows([uid for uid in uids if not uid.startswith(_PADDING)])
@@ -89,14 +89,14 @@ class RecipeAdvantages:
 
 
 def reward_of(row: WeightedRow) -> float:
-    """What verl is told as a row's reward."""
+    """The reward of a row for verl."""
     return 0.0 if np.isnan(row.reward) else row.reward
 
 
 def advantages_for(
     rows: Sequence[WeightedRow], objective: ObjectiveOptions, denominators: Denominators, max_tokens: int
 ) -> list[Floats]:
-    """The advantages of each row's trainable tokens as verl has to have them: weighed where it only adds up."""
+    """The advantages of each row's trainable tokens for verl, multiplied by the loss weights if verl only sums."""
     advantages = [row.advantages_N[row.trainable_N] for row in rows]
     if not denominators.weighted:
         return advantages

@@ -1,9 +1,9 @@
-"""A recipe as a configuration of verl's V1 trainer, with refusals of what verl does not support. Experimental.
+"""Translates a recipe into a configuration of verl's V1 trainer, and refuses what verl does not support. Experimental.
 
-The method's keys decide numbers: the manager of rollouts (:mod:`outrider.integrations.verl_manager`) refuses a run in
-which one of them has another value. The others say how long and on what verl runs, and may be changed.
+The method's keys decide numbers: the rollout manager (:mod:`outrider.integrations.verl_manager`) refuses a run in
+which one of these keys has another value. The other keys say how long and on what verl runs, and may be changed.
 
-Facts of verl 0.9.1 behind the keys: docs/verl.md.
+docs/verl.md has the facts of verl 0.9.1 behind the keys.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from outrider.tasks.turn_task import TurnTask
 _HERE = "outrider.integrations"
 _ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 _LONGEST_PROMPT = 2048
-_KL = {K1: "kl", K2: "mse", K3: "low_var_kl"}  # by verl's names
+_KL = {K1: "kl", K2: "mse", K3: "low_var_kl"}  # verl's names
 
 
 class VerlSettings(NamedTuple):
     """Values by dotted keys of verl's configuration.
 
     Attributes:
-        method: what decides numbers.
-        running: what may be changed.
-        notes: what of the recipe verl does otherwise, one sentence each.
+        method: the values that decide numbers.
+        running: the values that may be changed.
+        notes: the differences between the recipe and verl, one sentence each.
     """
 
     method: dict[str, Any]
@@ -41,10 +41,10 @@ class VerlSettings(NamedTuple):
 
 
 def verl_settings(recipe: Recipe) -> VerlSettings:
-    """What verl has to be told to train with a recipe.
+    """The configuration with which verl trains a recipe.
 
     Raises:
-        UserError: verl does not support it; one sentence says what, and what would go.
+        UserError: verl does not support the recipe; one sentence names the key and a value that works.
     """
     _refuse_uncarried(recipe)
     method = _trainer(recipe) | _data(recipe) | _rollouts(recipe) | _loss(recipe) | _optimizer(recipe)
@@ -52,7 +52,7 @@ def verl_settings(recipe: Recipe) -> VerlSettings:
 
 
 def recipe_text(recipe: Recipe) -> str:
-    """The whole recipe as JSON, in which OmegaConf finds nothing to interpolate."""
+    """The whole recipe as JSON, escaped so that OmegaConf interpolates nothing."""
     return json.dumps(recipe.resolved()).replace("${", "\\u0024{")
 
 
@@ -60,11 +60,11 @@ def recipe_of(text: str) -> Recipe:
     """The recipe of :func:`recipe_text`.
 
     Raises:
-        UserError: it is none, or one of another version of Outrider.
+        UserError: the text is no recipe, or is a recipe of another version of Outrider.
     """
     try:
         return Recipe.model_validate(json.loads(text))
-    except (ValueError, TypeError) as error:  # pydantic's and JSON's are ValueErrors; the latter of no text
+    except (ValueError, TypeError) as error:  # pydantic and JSON raise ValueError, JSON of no text TypeError
         reason = str(error).partition("\n")[0]
         raise UserError(
             f"data.outrider holds no recipe ({reason}); write the file with this version's outrider verl-config"
@@ -72,7 +72,7 @@ def recipe_of(text: str) -> Recipe:
 
 
 def _refuse_uncarried(recipe: Recipe) -> None:
-    """Raise UserError for the first thing of a recipe that verl has no place for."""
+    """Raise UserError for the first part of a recipe that verl does not support."""
     objective, learn, train = recipe.objective, recipe.learn, recipe.train
     attention = [i for i, stage in enumerate(recipe.explore) if "attention" in stage.requires]
     branching = [i for i, stage in enumerate(recipe.explore) if "branching" in stage.requires]
@@ -163,7 +163,7 @@ def _rollouts(recipe: Recipe) -> dict[str, Any]:
 
 
 def _correction(correction: Correction | None) -> dict[str, Any]:
-    """Whose the old log-probabilities are, and how the difference is weighted."""
+    """Verl's rollout correction: the source of the old log-probabilities, and the weights of their difference."""
     level, threshold = None, 2.0  # verl's default, unused without a level
     if isinstance(correction, Truncate):
         level, threshold = correction.level, correction.cap
@@ -210,7 +210,7 @@ def _loss(recipe: Recipe) -> dict[str, Any]:
 def _optimizer(recipe: Recipe) -> dict[str, Any]:
     learn = recipe.learn
     return {
-        f"{_ACTOR}.ppo_mini_batch_size": recipe.train.problems,  # times rollout.n: the most rows of a step
+        f"{_ACTOR}.ppo_mini_batch_size": recipe.train.problems,  # times rollout.n: the maximum rows of a step
         f"{_ACTOR}.ppo_epochs": learn.epochs,
         f"{_ACTOR}.shuffle": False,
         f"{_ACTOR}.optim.optimizer": "AdamW",
@@ -218,7 +218,7 @@ def _optimizer(recipe: Recipe) -> dict[str, Any]:
         f"{_ACTOR}.optim.betas": list(learn.betas),
         f"{_ACTOR}.optim.weight_decay": learn.weight_decay,
         f"{_ACTOR}.optim.clip_grad": learn.clip_norm,
-        # verl's constant schedule begins at a rate of 0; a cosine of no cycles is constant and begins at lr / n
+        # verl's constant schedule begins at a learning rate of 0; a cosine of 0 cycles is constant from lr / n on
         f"{_ACTOR}.optim.lr_scheduler_type": "cosine",
         f"{_ACTOR}.optim.num_cycles": 0.0,
         f"{_ACTOR}.optim.zero_indexed_step": False,
@@ -255,12 +255,12 @@ def _running(recipe: Recipe) -> dict[str, Any]:
 
 
 def _room(recipe: Recipe) -> float:
-    """For a prompt, in the model's context; where that is not known here, no end to it."""
+    """The tokens that the model's context leaves for a prompt; infinite if the context length is not known here."""
     return float((local_config(recipe.model) or {}).get("max_position_embeddings", math.inf)) - recipe.sample.max_tokens
 
 
 def _notes(recipe: Recipe) -> list[str]:
-    """What the recipe says and verl does otherwise, without changing what is trained."""
+    """Differences between the recipe and verl that do not change the training."""
     notes = [
         "engine, sample.rows, sample.path and train.ranks are Outrider's own engines': verl has its keys for these"
     ]

@@ -1,4 +1,4 @@
-"""The file that ``outrider verl-config`` writes: a primary configuration of Hydra over verl's own."""
+"""Writes the file of ``outrider verl-config``: a primary Hydra configuration on top of verl's own."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _HEAD = """\
 
 
 def verl_config_command(name: str, overrides: Sequence[str], setting: str | None, out: Path | None) -> int:
-    """The whole of ``outrider verl-config``: print the file, or write it where none is.
+    """Run ``outrider verl-config``: print the file, or write it if ``out`` does not exist yet.
 
     Raises:
-        UserError: there is no such recipe, verl does not support it, or there is such a file.
+        UserError: there is no such recipe, verl does not support the recipe, or the file exists.
     """
     text = verl_yaml(load_for_verl(name, overrides, setting))
     if out is None:
@@ -35,11 +35,10 @@ def verl_config_command(name: str, overrides: Sequence[str], setting: str | None
 
 
 def load_for_verl(name: str, overrides: Sequence[str], setting: str | None) -> Recipe:
-    """A recipe as it is tried with verl: the sampler is another engine than the learner, so their difference is
-    corrected if nothing else is said.
+    """Load a recipe for verl. Sampler and learner are different engines, so the off-policy correction is on by default.
 
     Raises:
-        UserError: there is no such recipe, or an override is of an engine, which here is verl.
+        UserError: there is no such recipe, or an override sets the engine, which is verl here.
     """
     for override in overrides:
         if override.split("=")[0].split(".")[0] == "engine":
@@ -62,7 +61,7 @@ def verl_yaml(recipe: Recipe) -> str:
     parts.append("defaults: [ppo_trainer, _self_]\n")
     parts.append("\n# What may be changed: length, evaluation, devices.\n")
     parts.append("# GPUs: trainer.n_gpus_per_node and trainer.nnodes have verl's defaults.\n")
-    # one mapping per top-level key, or YAML would keep the last of two alone
+    # one mapping per top-level key, since YAML would keep only the last of two
     return "".join(parts) + dump_yaml(nested({**settings.running, **settings.method}))
 
 

@@ -1,4 +1,4 @@
-"""The data set that verl is given: places, to which the manager puts the recipe's own problems. Experimental."""
+"""The data set for verl: placeholders, for which the manager substitutes the recipe's own problems. Experimental."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from outrider.tasks.heldout import heldout_problems
 
 
 class TaskProblems(Dataset[dict[str, Any]]):
-    """Verl's ``data.custom_cls``. Verl goes through it batch by batch, and so counts steps and validations.
+    """Verl's ``data.custom_cls``. Verl iterates over the data set by batches, and counts steps and validations by them.
 
-    A training item is a place in a step: which problem comes there is planned, since stages may skip and refill. An
-    item of validation is the held-out problem of its index.
+    A training item is a placeholder in a step: the plan decides its problem, since stages may skip and refill. A
+    validation item is the held-out problem of the same index.
 
     Args:
         data_files: ``train`` or ``heldout``.

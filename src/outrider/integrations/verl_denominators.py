@@ -1,13 +1,13 @@
-r"""Which of verl's ways to aggregate a loss has the denominators of a recipe.
+r"""Chooses verl's loss aggregation so that the loss has the denominators of a recipe.
 
-Verl adds its KL and its entropy to the policy term with one way to aggregate, over all rows, and divides by numbers of
-its own. Without these two terms the loss is homogeneous in the advantages: scaling a row's advantages by a positive
-number scales its loss. So the weights :math:`w` of :mod:`outrider.objective.weights`, which hold streams and
-denominators of the whole optimizer batch, are multiplied into the advantages, and verl adds up (``token-sum``):
+Verl adds its KL and its entropy to the policy term with one aggregation over all rows, and divides by its own numbers.
+Without these two terms the loss is homogeneous in the advantages: scaling a row's advantages by a positive number
+scales its loss. The weights :math:`w` of :mod:`outrider.objective.weights` hold streams and denominators of the whole
+optimizer batch. So the advantages are multiplied by these weights, and verl sums (``token-sum``):
 
 .. math:: \sum_t -g_t(w_t A_t) = \sum_t -w_t\, g_t(A_t)
 
-With a KL or a bonus, verl's own way has to be that of the recipe; else the recipe is refused.
+With a KL or an entropy bonus, verl's own aggregation has to be that of the recipe; otherwise the recipe is refused.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from outrider.objective import Constant, SequenceMean, TokenMean
 
 
 class Denominators(NamedTuple):
-    """How verl divides.
+    """The denominators of verl's loss.
 
     Attributes:
-        mode: its ``loss_agg_mode``.
-        length: its ``loss_scale_factor``.
-        weighted: whether advantages carry the weights of the loss.
-        full: whether every step has to have the same number of rows, since verl divides by that.
+        mode: verl's ``loss_agg_mode``.
+        length: verl's ``loss_scale_factor``.
+        weighted: whether the advantages are multiplied by the weights of the loss.
+        full: whether every step has to have the same number of rows, since verl divides by that number.
     """
 
     mode: str
@@ -37,10 +37,10 @@ class Denominators(NamedTuple):
 
 
 def most_rows(recipe: Recipe) -> int:
-    """The most rows that a step of the recipe can have.
+    """The maximum number of rows in a step of the recipe.
 
     Raises:
-        UserError: there is no bound.
+        UserError: the number of rows has no bound.
     """
     most = bounds_after(recipe.explore, recipe.train.problems).most
     if most is None:
@@ -52,10 +52,10 @@ def most_rows(recipe: Recipe) -> int:
 
 
 def denominators_of(recipe: Recipe) -> Denominators:
-    """How verl has to divide for the loss to be that of the recipe.
+    """The denominators with which verl's loss is that of the recipe.
 
     Raises:
-        UserError: a KL or an entropy bonus, which verl would divide otherwise.
+        UserError: the recipe has a KL or an entropy bonus, for which verl would use another denominator.
     """
     term = "KL" if recipe.objective.kl.coef else "entropy bonus" if recipe.objective.entropy.bonus else ""
     if not term:
@@ -71,7 +71,7 @@ def denominators_of(recipe: Recipe) -> Denominators:
 
 
 def _own(recipe: Recipe) -> Denominators | None:
-    """Verl's own denominators, where they are those of the recipe in every step."""
+    """Verl's own denominators, if they are those of the recipe in every step; else None."""
     aggregate, bounds = recipe.objective.aggregate, bounds_after(recipe.explore, recipe.train.problems)
     if list(recipe.objective.streams.values()) != [1.0] or aggregate.denominator != "all":
         return None

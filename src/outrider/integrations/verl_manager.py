@@ -1,6 +1,6 @@
-"""The manager of rollouts for verl's V1 trainer: a recipe's ``explore`` plans every step. Experimental.
+"""The rollout manager for verl's V1 trainer: a recipe's ``explore`` plans every step. Experimental.
 
-No training with verl was run; docs/verl.md says what was.
+No training with verl was run; docs/verl.md says which parts were run.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _STATE = "outrider.json"
 class ExploreManager:
     """Verl's ``actor_rollout_ref.rollout.agent.agent_loop_manager_class``.
 
-    Verl hands over a batch of prompts and waits for the rows of these. A training batch here only says which step it
-    is: the recipe's stages take its problems from the recipe's task, plan, have drawn, have verified and plan again.
+    Verl passes a batch of prompts and waits for their rows. Here a training batch only tells the number of the step.
+    The recipe's stages take the problems from the recipe's task, plan, sample, verify and plan again.
 
     Args:
-        config: verl's whole configuration, as ``outrider verl-config`` writes it.
+        config: verl's whole configuration, as written by ``outrider verl-config``.
         client: verl's servers.
     """
 
@@ -45,21 +45,21 @@ class ExploreManager:
         self.recipe = recipe_of(config.data.get("outrider"))
         _refuse_other_method(config, self.recipe)
         rollout = config.actor_rollout_ref.rollout
-        # what planning needs of a model that others compute
+        # the model data that planning needs; other processes run the model
         policy = load_policy(str(config.actor_rollout_ref.model.path), self.recipe.policy, device=torch.device("meta"))
         context = rollout.max_model_len or rollout.prompt_length + rollout.response_length
         self.step = StepMaker(self.recipe, policy, VerlSampler(client, policy, self.recipe.sample, int(context)))
         self.records = Records(Path(config.trainer.default_local_dir) / "outrider", self.recipe)
-        self._done: int | None = None  # steps; None until the first batch, which says where the run goes on
+        self._done: int | None = None  # finished steps; None until the first batch, which tells where the run continues
 
     @classmethod
     def create(
         cls, config: Any, llm_client: Client, teacher_client: Any = None, reward_loop_worker_handles: Any = None
     ) -> ExploreManager:
-        """Verl's constructor; it also makes the estimator known, in the process of verl's trainer.
+        """Verl's constructor. It also registers the estimator in the process of verl's trainer.
 
         Raises:
-            UserError: the configuration is not that of the recipe, or verl is of another version.
+            UserError: the configuration is not that of the recipe, or verl has another version.
         """
         import verl
         from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY
@@ -67,17 +67,15 @@ class ExploreManager:
         if verl.__version__.split(".")[:2] != VERL.split(".")[:2]:
             raise UserError(f"this is verl {verl.__version__}, and the manager was written and tested with {VERL}")
         manager = cls(config, llm_client)
-        ADV_ESTIMATOR_REGISTRY[RECIPE] = (
-            manager.step.advantages.estimator
-        )  # a later manager takes the place of this one
+        ADV_ESTIMATOR_REGISTRY[RECIPE] = manager.step.advantages.estimator  # a later manager replaces this one
         manager.step.explorer.prepare()
         return manager
 
     def generate_sequences(self, prompts: Any) -> None:
-        """Draw and verify everything for a batch of verl's, and put it into the TransferQueue.
+        """Sample and verify the rollouts for a batch of verl, and put their rows into the TransferQueue.
 
         Raises:
-            UserError: see :meth:`StepMaker.make`; or a batch that is not the next.
+            UserError: as :meth:`StepMaker.make`; also if the batch is not the next one.
         """
         uids, step = [str(uid) for uid in prompts["uid"]], int(prompts["global_steps"])
         validating = bool(prompts["validate"]) if "validate" in prompts else False
@@ -87,7 +85,7 @@ class ExploreManager:
             self._train(uids, step)
 
     def save(self, folder: Path) -> None:
-        """What the next step depends on, beside the weights."""
+        """Save the state that the next step depends on, except the weights."""
         state = {"step": self._done, "recipe": self.recipe.fingerprint(), "state": self.step.state_dict()}
         self.records.sync()
         write_atomically(folder / _STATE, json.dumps(state).encode())
@@ -125,7 +123,7 @@ class ExploreManager:
         put_rows(rows, uids, "val")
 
     def _load(self, step: int) -> None:
-        """Take up the state that was saved with the checkpoint after ``step``."""
+        """Load the state that was saved with the checkpoint after ``step``."""
         trainer = self.config.trainer
         path = Path(trainer.default_local_dir) / f"global_step_{step}"
         if trainer.resume_mode == "resume_path":
@@ -141,18 +139,18 @@ class ExploreManager:
 
 
 class SaveExplorer:
-    """Verl's ``trainer.checkpoint_callback_class``: a checkpoint holds the state of exploration as well."""
+    """Verl's ``trainer.checkpoint_callback_class``: adds the state of exploration to each checkpoint."""
 
     def __init__(self, config: Any = None) -> None:
         self.config = config
 
     def on_save(self, trainer: Any, global_step: int, checkpoint_dir: str, **also: Any) -> None:
-        """Called by verl after it has written a checkpoint."""
+        """Save the state of exploration; verl calls this after writing a checkpoint."""
         trainer.agent_loop_manager.save(Path(checkpoint_dir))
 
 
 def _refuse_other_method(config: Any, recipe: Recipe) -> None:
-    """Raise UserError where verl is told otherwise than ``outrider verl-config`` tells it."""
+    """Raise UserError if verl's configuration differs from that of ``outrider verl-config`` in a key of the method."""
     from omegaconf import OmegaConf
 
     for key, expected in verl_settings(recipe).method.items():

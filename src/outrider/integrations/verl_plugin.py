@@ -1,7 +1,9 @@
-"""Verl's plug-in: ``VERL_USE_EXTERNAL_MODULES=outrider.integrations.verl_plugin`` registers Outrider's defaults, and
-a recipe's surrogate where ``outrider verl-config`` has named one. Installed beside verl it is found by itself.
+"""The plug-in for verl, which registers Outrider's defaults with ``VERL_USE_EXTERNAL_MODULES``.
 
-Without verl, importing it does nothing.
+``VERL_USE_EXTERNAL_MODULES=outrider.integrations.verl_plugin`` loads the plug-in. The plug-in also registers a recipe's
+surrogate if ``outrider verl-config`` has named one. With Outrider installed beside verl, verl finds the plug-in.
+
+Without verl, the import does nothing.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What a run with verl leaves of exploration on disk: a run folder without checkpoints. Experimental."""
+"""Records the exploration of a run with verl in a run folder without checkpoints. Experimental."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from outrider.runs.folder import RunFolder
 
 
 class Records:
-    """Every rollout with its credit, and every step's metrics, as ``outrider report`` reads them.
+    """Writes every rollout with its credit, and the metrics of every step, for ``outrider report``.
 
-    Nothing is written before the first step says where the run begins.
+    Nothing is written before the first step, which tells where the run begins.
     """
 
     def __init__(self, path: Path, recipe: Recipe) -> None:
@@ -22,10 +22,10 @@ class Records:
         self._folder: RunFolder | None = None
 
     def begin(self, step: int) -> None:
-        """Go on after ``step``, 0 for a run that begins; what a run that was interrupted has left later is set aside.
+        """Continue after ``step``, 0 for a new run. Later records of an interrupted run are moved aside.
 
         Raises:
-            UserError: there is no run where one should go on, or one with another recipe.
+            UserError: there is no run to continue, or the run has another recipe.
         """
         if step == 0 and not RunFolder(self._path).config.is_file():
             self._folder = RunFolder.create(self._path, self._recipe.resolved(), "verl")
@@ -38,18 +38,18 @@ class Records:
             folder.note(notice)
 
     def write(self, step: int, made: MadeStep) -> None:
-        """Put a step on disk, before verl trains with it."""
+        """Write a step to disk, before verl trains on the step."""
         assert self._folder is not None
         levels = {group.problem.id: group.problem.level for group in made.groups}
         self._folder.rollouts.write(step, [r for group in made.groups for r in group.rollouts], levels=levels)
         self._folder.append_metrics(step, made.metrics)
 
     def sync(self) -> None:
-        """Wait until everything is on the disk."""
+        """Wait until all records are on disk."""
         if self._folder is not None:
             self._folder.sync()
 
     def close(self) -> None:
-        """Let other processes write the folder."""
+        """Release the folder, so that other processes may write to it."""
         if self._folder is not None:
             self._folder.close()

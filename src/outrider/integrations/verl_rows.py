@@ -1,7 +1,7 @@
-"""Rows of a step as verl keeps them in its TransferQueue. Experimental.
+"""Rows of a step in the format of verl's TransferQueue. Experimental.
 
-A row is a session of its own: its key is ``{uid of a prompt}_{session}_0``, where the prompt is one of the batch that
-verl waits for, whichever the row's problem is. What the row continues, prompt and prefix, is its prompt.
+Each row is its own session with the key ``{uid of a prompt}_{session}_0``. The prompt is one of the batch that verl
+waits for, regardless of the row's problem. In the queue, a row's prompt is the row's own prompt and prefix.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from outrider.record.row import WeightedRow
 
 
 class QueuedRow(NamedTuple):
-    """A row with its place in the queue: key, fields and tag."""
+    """A row in the queue: key, fields and tag."""
 
     key: str
     fields: dict[str, Any]
@@ -25,7 +25,7 @@ class QueuedRow(NamedTuple):
 
 
 def session_keys(uids: Sequence[str], groups: Sequence[str]) -> list[str]:
-    """A key for each row, from its group: a group's rows are sessions of one prompt, and prompts take groups in turn.
+    """A key for each row, from its group: a group's rows are sessions of one prompt; groups go to prompts in turn.
 
     >>> session_keys(["u", "v"], ["a", "a", "b", "c", "b"])
     ['u_0_0', 'u_1_0', 'v_0_0', 'u_2_0', 'v_1_0']
@@ -41,12 +41,12 @@ def session_keys(uids: Sequence[str], groups: Sequence[str]) -> list[str]:
 
 
 def queued(row: WeightedRow, key: str, uid: str, step: int, version: int, also: Mapping[str, Any]) -> QueuedRow:
-    """A row as verl's own workers write it.
+    """A row in the format of verl's own workers.
 
     Args:
-        key: in the queue.
-        uid: under which its advantages wait.
-        version: of the weights that drew it.
+        key: the row's key in the queue.
+        uid: the key of the row's advantages.
+        version: the version of the weights that sampled the row.
         also: verl's ``reward_extra_info``.
     """
     from verl.experimental.agent_loop import AgentLoopOutput
@@ -87,7 +87,7 @@ def queued(row: WeightedRow, key: str, uid: str, step: int, version: int, also: 
 
 
 def put_rows(rows: Sequence[QueuedRow], uids: Sequence[str], partition: str) -> None:
-    """Write the rows, and only then say that their prompts are finished: no reader may see half a step."""
+    """Write the rows, and then mark their prompts as finished, so that no reader sees half a step."""
     import transfer_queue as tq
     from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 

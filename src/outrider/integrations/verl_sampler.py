@@ -1,4 +1,4 @@
-"""Verl's servers as a sampler. Experimental."""
+"""A sampler that uses verl's servers. Experimental."""
 
 from __future__ import annotations
 
@@ -20,23 +20,22 @@ T = TypeVar("T")
 
 
 class Client(Protocol):
-    """What is used of verl's ``LLMServerClient``."""
+    """The methods of verl's ``LLMServerClient`` that the sampler uses."""
 
     async def generate(self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any]) -> Any:
-        """Token ids, log-probabilities, how it stopped, and the version of the weights (``global_steps``)."""
+        """Return token ids, log-probabilities, the stop reason, and the version of the weights (``global_steps``)."""
         ...
 
 
 class VerlSampler:
-    """Draws every rollout as a request of its own: a branch is a prompt that ends with the tokens it continues.
+    """Samples every rollout with its own request; the prompt of a branch ends with the prefix of the branch.
 
-    Verl synchronises the weights and says of every answer with which version it was drawn; another one than that of
-    the step ends the run. Verl bounds what is in flight, and a request that it lost is lost for good: nothing is drawn
-    twice.
+    Verl syncs the weights and returns the weight version of every answer. A version other than the step's ends the
+    run. Verl limits the requests in flight. A request that verl has lost is not retried: nothing is sampled twice.
 
     Attributes:
-        version: of the weights that have to draw.
-        context: the most tokens of prompt and response together.
+        version: the weight version that must sample the rollouts.
+        context: the maximum number of tokens in prompt and response together.
     """
 
     engines = 1
@@ -51,11 +50,11 @@ class VerlSampler:
         limits.context = self.context = min(limits.context, context)
 
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
-        """``sum(n)`` rollouts, in order.
+        """Sample ``sum(n)`` rollouts, in order.
 
         Raises:
-            UserError: a context leaves no room to respond, or the weights were others.
-            EngineLostError: a request was not answered to its end.
+            UserError: a context leaves no room for a response, or the weights had another version.
+            EngineLostError: the answer to a request is missing or incomplete.
         """
         jobs = self._requests.jobs(requests)
         answers = run_apart(self._answers(jobs))
@@ -63,25 +62,25 @@ class VerlSampler:
         return self._requests.rollouts(requests, drawn, self.version)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the sampler holds no resources."""
 
     def take(self, version: int, export: Any) -> dict[str, int]:
-        """Never: verl hands over the weights."""
+        """Not supported: verl syncs the weights itself."""
         raise NotImplementedError("verl synchronises its servers itself")
 
     async def _answers(self, jobs: Sequence[Job]) -> list[Any]:
         return await asyncio.gather(*(self._answer(job) for job in jobs))
 
     async def _answer(self, job: Job) -> Any:
-        # verl takes "logprobs" as a yes or no: the 0 that vLLM is asked for would be a no
+        # verl reads "logprobs" as a boolean: the 0 that vLLM expects would be False
         asked = {**job.asked, "logprobs": True}
-        # requests of one id go to one server, so each has its own
+        # requests with the same id go to one server, so each request has its own id
         request_id = f"outrider-{self.version}-{job.asked['seed']}"
         try:
             return await self._client.generate(request_id, prompt_ids=job.prompt, sampling_params=asked)
         except (UserError, asyncio.CancelledError):
             raise
-        except Exception as error:  # whatever a remote server raises: each backend has classes of its own
+        except Exception as error:  # any error of a remote server: each backend has its own error classes
             raise EngineLostError(f"verl's servers did not answer: {type(error).__name__}: {error}") from error
 
     def _drawn(self, job: Job, answer: Any) -> SampledTokens:
@@ -95,7 +94,7 @@ class VerlSampler:
         return SampledTokens(np.array(ids, np.int32), np.array(logprobs, np.float32), None, self._stop(job, ids))
 
     def _stop(self, job: Job, ids: list[int]) -> StopReason:
-        """Why a response ended, of which verl keeps only that it did."""
+        """The stop reason of a response; verl keeps only the fact that the response ended."""
         if ids[-1] in job.asked["stop_token_ids"]:
             return StopReason.STOP
         text = self._tokenizer.decode(ids, skip_special_tokens=True) if job.asked["stop"] else ""
@@ -105,14 +104,14 @@ class VerlSampler:
 
 
 def run_apart(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine, from code that may itself run within an event loop."""
+    """Run a coroutine and return its result, also from code that runs within an event loop."""
     found: list[T] = []
     failed: list[BaseException] = []
 
     def run() -> None:
         try:
             found.append(asyncio.run(work))
-        except BaseException as error:  # noqa: BLE001 - raised again in the thread that asked
+        except BaseException as error:  # noqa: BLE001 - raised again in the calling thread
             failed.append(error)
 
     thread = threading.Thread(target=run, name="outrider-verl")

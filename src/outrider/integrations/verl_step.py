@@ -1,4 +1,4 @@
-"""One step of a recipe with any sampler: explored, verified and credited, ready for verl. Experimental."""
+"""Makes one step of a recipe for verl with any sampler: explores, verifies and assigns credit. Experimental."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from outrider.train.metrics import step_metrics
 
 
 class MadeStep(NamedTuple):
-    """Rows in the order of their groups, and the groups as they are recorded.
+    """The rows of a step in the order of their groups, and the groups for the record.
 
     Attributes:
-        uids: of each row.
-        metrics: the stages' numbers, and those of every step.
+        uids: the ``uid`` of each row.
+        metrics: the metrics of the stages and those of every step.
     """
 
     rows: list[WeightedRow]
@@ -39,11 +39,11 @@ class MadeStep(NamedTuple):
 
 
 class StepMaker:
-    """The recipe's explorer, its verifier and its credit over one sampler.
+    """The recipe's explorer, verifier and credit on top of one sampler.
 
     Attributes:
-        advantages: the advantages that verl's trainer gets.
-        tokens: generated so far, of training alone.
+        advantages: the advantages for verl's trainer.
+        tokens: the tokens generated so far for training, without validation.
     """
 
     def __init__(self, recipe: Recipe, policy: Policy, sampler: VerlSampler) -> None:
@@ -58,11 +58,11 @@ class StepMaker:
         self._all_rows = PolicyLoss(recipe.objective, recipe.sample.max_tokens).needs.all_rows
 
     def make(self, step: int) -> MadeStep:
-        """Explore, verify, credit; the advantages wait for verl's trainer.
+        """Explore, verify, assign credit, and store the advantages for verl's trainer.
 
         Raises:
-            UserError: a step without rows, with more than verl's one optimizer batch, or with fewer where verl divides
-                by their number; or rows of another temperature than verl's.
+            UserError: the step has no rows, more rows than verl's one optimizer batch, or fewer if verl divides by
+                their number; or rows have another temperature than verl's.
         """
         recipe = self.recipe
         self.sampler.version = step - 1
@@ -78,7 +78,7 @@ class StepMaker:
         return MadeStep(rows, uids, groups, step_metrics(groups, self.tokens) | planned)
 
     def validation(self, indices: Sequence[int], n: int, temperature: float, version: int) -> list[list[Rollout]]:
-        """``n`` verified responses to each of the held-out problems."""
+        """Sample and verify ``n`` responses to each of the held-out problems."""
         recipe = self.recipe
         self.sampler.version = version
         problems = heldout_problems(recipe.task, recipe.evaluate)

@@ -1,1 +1,1 @@
-"""Hugging Face causal LMs for sampler and learner: loading, attention, and the LM head."""
+"""Hugging Face causal LMs for sampler and learner: loading, attention and LM head."""

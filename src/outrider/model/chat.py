@@ -94,8 +94,8 @@ def prompt_end(tokenizer: PreTrainedTokenizerBase, options: PolicyOptions) -> st
 def refuse_other_calls(
     tokenizer: PreTrainedTokenizerBase, tools: list[dict[str, Any]], arguments: Arguments = _NONE
 ) -> None:
-    """Raise UserError where a chat template does not show tools, or writes calls and answers in another form than
-    :mod:`outrider.environments.tool_calls`, as which they are read and answered."""
+    """Raise UserError if a chat template does not show tools, or writes calls and answers in another form than
+    :mod:`outrider.environments.tool_calls`, which reads the calls and writes the answers."""
 
     def written(*messages: dict[str, Any], shown: bool = False) -> str:
         asked = [{"role": "user", "content": "?"}, *messages]
@@ -122,11 +122,13 @@ def refuse_other_calls(
 
 
 def chat_of(problem: Problem, options: PolicyOptions) -> list[dict[str, Any]] | None:
-    """The messages, the user's last: those of the problem as they are, or its text without the white space around it
-    (which separates a plain prompt from the response, as the template does here). None without ``options.chat``.
+    """The messages of a problem, the last one from the user; None without ``options.chat``.
+
+    Messages of a problem stay as they are. A text becomes a user message without surrounding white space, which in a
+    plain prompt separates prompt and response; here the template separates them.
 
     Raises:
-        UserError: the prompt is messages and there is no template to write them, or a second system message.
+        UserError: the prompt is messages and there is no template to render them, or there is a second system message.
     """
     before = problem.messages_before
     if not options.chat:

@@ -1,4 +1,4 @@
-"""The compute paths of a policy: fused and packed are ours, plain is the model's own. Imports no torch."""
+"""The compute paths of a policy: fused and packed are Outrider's, plain is the model's own. Imports no torch."""
 
 from __future__ import annotations
 

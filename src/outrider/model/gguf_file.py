@@ -68,11 +68,12 @@ def folder_of_gguf(name: str) -> str:
     """The Hugging Face folder of a GGUF model, converted at first use and cached by the file's content.
 
     Weights are float32, as the package gguf dequantises them. The cache is ``$OUTRIDER_CACHE``, else
-    ``outrider`` in ``$XDG_CACHE_HOME`` or ``~/.cache``. Where several processes ask, one converts and the others wait.
+    ``outrider`` in ``$XDG_CACHE_HOME`` or ``~/.cache``. If several processes need the folder, one converts the file and
+    the others wait.
 
     Raises:
-        UserError: no such file; a package that reads it is missing; the file is damaged, lacks weights, is of an
-            unknown architecture, or is one of several parts; the disk refuses.
+        UserError: no such file; a package to read the file is missing; the file is damaged, lacks weights, has an
+            unknown architecture, or is one of several parts; the folder cannot be written.
     """
     file = gguf_file(name)
     if _PART.search(file.stem):
@@ -142,7 +143,7 @@ def _convert(name: str, file: Path, place: Path) -> None:
 def _read(name: str, file: Path) -> tuple[Any, Any]:
     """Tokenizer and model of the file, read by transformers."""
     try:
-        import accelerate  # noqa: F401 - transformers would name either in a sentence of several lines
+        import accelerate  # noqa: F401 - for a missing package, the error of transformers has several lines
         import gguf  # noqa: F401
         from transformers import AutoModelForCausalLM, AutoTokenizer
     except ModuleNotFoundError as error:
@@ -150,13 +151,14 @@ def _read(name: str, file: Path) -> tuple[Any, Any]:
     from outrider.model.lacking import lacking_weights
     from outrider.model.quiet import without_bars
 
-    with tempfile.TemporaryDirectory() as alone:  # of files beside it transformers would take tokenizer and settings
+    # an empty folder, since transformers would read tokenizer and settings from neighbouring files
+    with tempfile.TemporaryDirectory() as alone:
         (Path(alone) / file.name).symlink_to(file.absolute())
         where = {"pretrained_model_name_or_path": alone, "gguf_file": file.name}
         try:
-            with without_bars(), redirect_stderr(io.StringIO()):  # the bar of reading a GGUF file has no switch
+            with without_bars(), redirect_stderr(io.StringIO()):  # the progress bar for GGUF files has no switch
                 tokenizer = AutoTokenizer.from_pretrained(**where)
-                load: Any = AutoModelForCausalLM.from_pretrained  # its stub knows no loading info
+                load: Any = AutoModelForCausalLM.from_pretrained  # the stub lacks the loading info
                 model, info = load(**where, dtype="float32", output_loading_info=True)
         except Exception as error:  # readers of architectures raise any exception for unexpected files
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
@@ -165,7 +167,7 @@ def _read(name: str, file: Path) -> tuple[Any, Any]:
         raise UserError(f"model {name!r}: {file} lacks weights: {lacking}")
     if hasattr(model.config, "quantization_config"):
         del model.config.quantization_config
-    model.hf_quantizer = None  # its numbers are float32 now, and may be written
+    model.hf_quantizer = None  # the weights are float32 now, and may be saved
     return tokenizer, model
 
 
@@ -182,7 +184,7 @@ def _refuse_unreadable(name: str, folder: Path) -> None:
 
 
 def _about(file: Path) -> dict[str, Any]:
-    """The most common type of the weights in the file, and their mean number of bits."""
+    """The most common type of the weights in the file, and the mean number of bits per weight."""
     import gguf
 
     tensors = gguf.GGUFReader(file).tensors

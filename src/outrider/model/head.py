@@ -54,8 +54,8 @@ def token_statistics(
     r"""Log-probability of each target, entropy of each distribution, and its ``top`` likeliest tokens.
 
     With :math:`z = (W h + b) / \tau` in at least float32: :math:`\log p_y = z_y - \log\sum_v e^{z_v}` and
-    :math:`H = \log\sum_v e^{z_v} - \sum_v p_v z_v`. All are differentiable in hidden states, weight and bias. No
-    tokens give empty tensors. Products are in the type of the hidden states; the gradients of weight and bias are
+    :math:`H = \log\sum_v e^{z_v} - \sum_v p_v z_v`. All are differentiable in hidden states, weight and bias. For zero
+    tokens the tensors are empty. Matmuls are in the dtype of the hidden states; the gradients of weight and bias are
     summed, and returned, in at least float32.
 
     >>> h, w = torch.randn(3, 4), torch.randn(7, 4)

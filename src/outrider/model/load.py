@@ -160,12 +160,12 @@ def load_policy(name: str, options: PolicyOptions = PLAIN, seed: int = 0, device
 
     Args:
         seed: seed of the random half of a new adapter, if ``options`` have one.
-        device: device of the weights; None: where it computes (:func:`outrider.model.device.placement`); ``meta``: only
-            the shapes, without weights or adapter.
+        device: device of the weights; None: that of :func:`outrider.model.device.placement`; ``meta``: only the shapes,
+            without weights or adapter.
 
     Raises:
         UserError: the folder is missing, is no model, or has no tokenizer; weights are missing; a hub name cannot be
-            reached; the options ask for a chat template or for layers that it does not have.
+            reached; the options need a chat template or layers that the model does not have.
     """
     tokenizer, place, adapter = open_tokenizer(name, options)
     lora = options.lora if isinstance(options, TrainedPolicyOptions) else None
@@ -192,12 +192,12 @@ def _weights(name: str, folder: str, dtype: torch.dtype) -> PreTrainedModel:
     model: PreTrainedModel
     info: dict[str, Any]
     try:
-        quiet = looks_local(folder)  # a download takes long, and its bar says how long
+        quiet = looks_local(folder)  # a download takes long, and its progress bar shows how long
         with without_bars() if quiet else nullcontext():
-            model, info = AutoModelForCausalLM.from_pretrained(  # type: ignore[misc]  # what the stub does not know
+            model, info = AutoModelForCausalLM.from_pretrained(  # type: ignore[misc]  # the stub lacks the pair
                 folder, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True
             )
-    except (OSError, ValueError, SafetensorError, ImportError) as error:  # the last of packages for quantised weights
+    except (OSError, ValueError, SafetensorError, ImportError) as error:  # ImportError: a package for quantised weights
         raise UserError(f"model {name!r}: the weights could not be loaded ({first_line(error)})") from error
     if lacking := lacking_weights(info):
         raise UserError(f"model {name!r}: its weights are not those of its config.json: {lacking}")
@@ -208,7 +208,7 @@ def _shape_of(place: str, device: torch.device) -> PreTrainedModel:
     """A model without weights, but with its generation config, which may have more end tokens than config.json."""
     with device:
         model: PreTrainedModel = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(place)).eval()
-    with suppress(OSError):  # where there are none, they are those of config.json, as for a model with weights
+    with suppress(OSError):  # without the file, config.json applies, as for a model with weights
         model.generation_config = GenerationConfig.from_pretrained(place)
     return model
 
@@ -225,7 +225,7 @@ def save_policy(policy: Policy, folder: Path, about: Mapping[str, Any]) -> None:
     on the origin of the weights, goes into ``outrider.json``.
 
     Raises:
-        UserError: the disk refuses, or the folder exists.
+        UserError: the folder cannot be written, or exists already.
     """
     if folder.exists():
         raise UserError(f"{folder} exists; choose another folder for the model")
@@ -286,7 +286,7 @@ def unused_context(model: PreTrainedModel) -> str:
 
 
 def _lengths(whole: PretrainedConfig) -> list[int]:
-    """The stated context, and where the rotary embeddings of some layers change."""
+    """The stated context length, and the lengths at which the rotary embeddings of some layers change."""
     config = whole.get_text_config()
     stated = getattr(config, "max_position_embeddings", None) or getattr(config, "max_seq_len", None) or 1 << 30
     ropes = getattr(config, "rope_parameters", None) or {}

@@ -48,13 +48,13 @@ def add_adapter(model: PreTrainedModel, options: LoraOptions, seed: int) -> None
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         try:
-            with warnings.catch_warnings(action="ignore"):  # that a Conv1D lies transposed, which peft then minds
-                # not transformers' add_adapter: that of 5.24 refuses the newest peft there is
+            with warnings.catch_warnings(action="ignore"):  # a warning that Conv1D is transposed, which peft handles
+                # not transformers' add_adapter: version 5.24 refuses the newest peft
                 peft.inject_adapter_in_model(config, model, _NAME)
         except ValueError as error:
             reason = str(error).removeprefix("[PEFT:PeftType.LORA] ").partition(". ")[0]
             raise UserError(f"policy.lora: peft cannot adapt {type(model).__name__} so ({reason})") from error
-    model._hf_peft_config_loaded = True  # what transformers asks where it treats a model with an adapter otherwise
+    model._hf_peft_config_loaded = True  # the flag by which transformers recognises a model with an adapter
     for parameter in model.parameters():
         if parameter.requires_grad:  # only the adapter: in bfloat16 most steps of AdamW would be rounded away
             parameter.data = parameter.data.float()
@@ -102,11 +102,11 @@ def merged(model: PreTrainedModel) -> PreTrainedModel:
 def without_adapter(model: PreTrainedModel) -> PreTrainedModel:
     """A plain model with the base weights of ``model``, which are shared with it."""
     shared = {id(p): p for p in model.parameters()}
-    # deepcopy takes what its memo holds as copied already, so modules are new and parameters are shared
+    # deepcopy does not copy objects in its memo, so modules are new and parameters are shared
     plain: PreTrainedModel = copy.deepcopy(model, shared)
     for name, layer in adapted_layers(plain).items():
         plain.set_submodule(name, layer.base_layer)
-    plain._hf_peft_config_loaded = False  # else transformers would save an adapter, which is no longer there
+    plain._hf_peft_config_loaded = False  # else transformers would try to save the removed adapter
     return plain
 
 
@@ -119,7 +119,7 @@ def write_adapter(model: PreTrainedModel, folder: Path) -> None:
     """Write only the adapter of ``model`` into ``folder``, in peft's format.
 
     Raises:
-        UserError: the disk refuses.
+        UserError: the folder cannot be written.
     """
     try:
         save_adapter(model, folder)
@@ -139,31 +139,31 @@ def save_adapter(model: PreTrainedModel, folder: Path) -> None:
 
 
 def adapter_outputs(model: PreTrainedModel) -> dict[str, torch.nn.Parameter]:
-    """The half of an adapter that is zero before training, by name; none without an adapter."""
+    """The matrices of an adapter that are zero before training, by name; empty without an adapter."""
     return {name: p for name, p in model.named_parameters() if ".lora_B." in name}
 
 
 def foldable(layer: torch.nn.Module) -> bool:
-    """Whether :func:`folded` gives all that a layer does: a plain linear layer, with or without our adapter."""
+    """Whether :func:`folded` represents a layer completely: a plain linear layer, with or without our adapter."""
     plain = getattr(layer, "base_layer", layer)
     return type(plain) is torch.nn.Linear and (plain is layer or set(getattr(layer, "lora_A", ())) == {_NAME})
 
 
 def folded(layer: Any) -> Tensor:
-    """The weight of a :func:`foldable` layer with its adapter added; the weight itself where there is none."""
+    """The weight of a :func:`foldable` layer with its adapter added; the plain weight if there is no adapter."""
     if not hasattr(layer, "base_layer"):
         return cast(Tensor, layer.weight)
     base: Tensor = layer.base_layer.weight
     delta: Tensor = layer.get_delta_weight(_NAME)
-    # one rounding, of the sum, where the base is bfloat16
+    # with a bfloat16 base, only the sum is rounded
     return (base.float() + delta.float()).to(base.dtype)
 
 
 def base_of(folder: Path) -> str:
-    """The model that the adapter in a folder was made for.
+    """The base model of the adapter in a folder.
 
     Raises:
-        UserError: the adapter does not say.
+        UserError: the adapter does not name its base model.
     """
     try:
         base = json.loads((folder / ADAPTER).read_bytes())["base_model_name_or_path"]
@@ -173,15 +173,15 @@ def base_of(folder: Path) -> str:
 
 
 def with_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
-    """``model`` with the adapter of a folder added to its weights: a plain model again.
+    """A plain model: ``model`` with the adapter of a folder merged into the weights.
 
     Raises:
-        UserError: peft is not installed, the adapter does not fit the model, or cannot be added to weights: it is of
-            another kind, or on one of two layers that share theirs.
+        UserError: peft is not installed; the adapter does not fit the model; or the adapter cannot be merged, because
+            it has another kind, or is on one of two layers that share a weight.
     """
     peft = _peft(f"model {str(folder)!r} is an adapter, which")
     try:
-        with warnings.catch_warnings(category=FutureWarning, action="ignore"):  # peft asks transformers the old way
+        with warnings.catch_warnings(category=FutureWarning, action="ignore"):  # peft uses an old call of transformers
             adapted = peft.PeftModel.from_pretrained(model, str(folder)).eval()
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         reason = " ".join(str(error).split())[:300]
@@ -193,9 +193,9 @@ def with_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
         )
     want = _logprobs(adapted)
     plain: PreTrainedModel = adapted.merge_and_unload()
-    # peft merges without a word where two layers share one weight, and changes both
+    # if two layers share one weight, peft merges without a warning, and changes both
     apart = (_logprobs(plain) - want).abs()
-    # bfloat16 rounds the merged weights: single tokens move far, the mean does not
+    # bfloat16 rounds the merged weights: log-probabilities of single tokens change much, the mean does not
     if (apart.max() > 1e-3) if plain.dtype is torch.float32 else (apart.mean() > 0.3):
         raise UserError(
             f"model {str(folder)!r}: added to the weights of its base, the adapter gives log-probabilities that are "
@@ -206,7 +206,7 @@ def with_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
 
 @torch.no_grad()
 def _logprobs(model: Any) -> Tensor:
-    """Of the whole vocabulary after a few tokens."""
+    """The log-probabilities of the whole vocabulary after a few tokens."""
     tokens = model.get_input_embeddings().weight.shape[0]
     logits: Tensor = model(input_ids=torch.arange(3, 19, device=model.device)[None] % tokens, use_cache=False).logits
     return logits.float().log_softmax(-1)

@@ -1,6 +1,6 @@
-"""Bases that the package holds as instructions alone: they are made from another model on first use, and kept.
+"""Bases that are trained from another model on first use, and cached; the package has only their settings.
 
-``base/NAME/sft.yaml`` has the settings of ``outrider sft``. The model lies in the cache, under a name that changes with
+``base/NAME/sft.yaml`` has the settings of ``outrider sft``. The model is in the cache, under a name that changes with
 these settings. Imports no torch.
 """
 
@@ -19,14 +19,14 @@ _SETTINGS = "sft.yaml"
 
 
 class MadeBase(NamedTuple):
-    """Where a base lies once it is made, and the text of its settings."""
+    """The folder of a trained base, and the text of its settings."""
 
     folder: Path
     settings: str
 
     @property
     def start(self) -> str:
-        """The model that it is made from."""
+        """The model from which the base is trained."""
         found = re.search(r"^base: (\S+)", self.settings, re.MULTILINE)
         assert found is not None, "settings of a base without one"
         return found[1]
@@ -37,7 +37,7 @@ class MadeBase(NamedTuple):
 
 
 def made_base(model: str) -> MadeBase | None:
-    """The base that a model's name means, if it is one that is made on first use.
+    """The base for a model's name, if the base is trained on first use; else None.
 
     >>> made_base("base:countdown"), made_base("base:smollm2").folder.name[:13]
     (None, 'base-smollm2-')

@@ -1,4 +1,4 @@
-"""Nucleus sizes: how many tokens a policy takes seriously at each place of a response."""
+"""Nucleus sizes: the number of plausible next tokens at each position of a response."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from outrider.model.head import most_logits
 from outrider.record import Rollout
 
 ROUNDING = 1e-6
-"""A mass this close below the wanted one counts as reached: float32 is not more precise."""
+"""A mass this close below the requested one counts as reached, since float32 is not more precise."""
 
 
 def nucleus_sizes(probs_TV: Tensor, masses: Sequence[float]) -> Tensor:
-    """For each mass the fewest tokens that hold at least that mass, the one on the boundary included: ``[T, M]``.
+    """The minimum number of tokens that hold at least each mass, including the token on the boundary: ``[T, M]``.
 
-    A mass missed by less than ``ROUNDING`` is reached. Source: rollout branching factor, STILL report, arXiv
+    A mass missed by less than ``ROUNDING`` counts as reached. Source: rollout branching factor, STILL report, arXiv
     2508.07534, section 2.2, with mass 0.95. Decided: the report does not say whether the token on the boundary counts
-    (it does), nor at which temperature (1).
+    (here it does), nor at which temperature (here 1).
 
     >>> nucleus_sizes(torch.tensor([[0.5, 0.25, 0.125, 0.125], [0.0, 1.0, 0.0, 0.0]]), [0.5, 0.75, 0.8]).tolist()
     [[1, 2, 3], [1, 1, 1]]
@@ -40,8 +40,7 @@ def nucleus_sizes(probs_TV: Tensor, masses: Sequence[float]) -> Tensor:
 def branching_of(model: PreTrainedModel, rollout: Rollout, mass: float) -> NDArray[np.int32]:
     """The nucleus size at each sampled token of a rollout, given its prompt and prefix, at temperature 1.
 
-    The model's attention must be routed through plans; logits are held a chunk at a time, as in
-    :mod:`outrider.model.head`.
+    The model's attention must be routed through plans. Logits are computed in chunks, as in :mod:`outrider.model.head`.
     """
     if not len(rollout.token_ids):
         return np.zeros(0, np.int32)

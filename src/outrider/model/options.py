@@ -1,4 +1,4 @@
-"""The options of the policy, beside the name of the model. Imports no torch."""
+"""The options of the policy, except the name of the model. Imports no torch."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from outrider.options import Options
 
 
 class PolicyOptions(Options):
-    """How prompts are written for a model, and the type of its numbers.
+    """The prompt format of a model, and its dtype.
 
-    With ``chat`` a problem's prompt is the user's message of the tokenizer's chat template, and the response is the
-    assistant's. Without it the prompt is the text before the response, as it stands.
+    With ``chat`` a problem's prompt is the user message of the tokenizer's chat template, and the response is the
+    assistant message. Without ``chat`` the prompt is the unchanged text before the response.
 
-    ``bfloat16`` is the type of matrix products (autocast) and of the sampler's copy of the weights. The weights that
-    are trained stay float32: bfloat16 has 8 significant bits, so a step of AdamW, which moves a weight by about the
-    learning rate, would be rounded away wherever it is less than a 256th of the weight (at 1e-6, nearly everywhere).
+    ``bfloat16`` is the dtype of matmuls (autocast) and of the sampler's copy of the weights. Trained weights stay
+    float32, since bfloat16 has 8 significant bits. A step of AdamW moves a weight by about the learning rate. In
+    bfloat16 a step below a 256th of the weight would be rounded away; at 1e-6 that is nearly every weight.
     """
 
     chat: bool = Field(False, description="chat template of the tokenizer around the prompt")
@@ -48,8 +48,8 @@ class PolicyOptions(Options):
 class LoraOptions(Options):
     r"""Train an adapter instead of the weights: :math:`W + \frac{\alpha}{r} B A` with :math:`B = 0` at the start.
 
-    There is no dropout: the policy that is trained is the one that sampled. With ``dtype: bfloat16`` the frozen weights
-    are held in bfloat16 as well, and the adapter in float32.
+    There is no dropout, so the trained policy is the policy that sampled. With ``dtype: bfloat16`` the frozen weights
+    are bfloat16 as well, and the adapter is float32.
 
     Source: LoRA, arXiv 2106.09685.
     """
@@ -62,7 +62,7 @@ class LoraOptions(Options):
 
 
 class NewModel(Options):
-    """The size of a model that is made from nothing."""
+    """The size of a new model with random weights."""
 
     layers: int = Field(3, ge=1)
     width: int = Field(128, ge=64, multiple_of=64, description="hidden size")
@@ -74,7 +74,7 @@ class NewModel(Options):
 
 
 class TrainedPolicyOptions(PolicyOptions):
-    """The policy of a run: also what of it is trained, and what is exported."""
+    """The policy of a run, with options for the trained part and the exported part."""
 
     lora: LoraOptions | None = Field(None, description="LoRA adapter; null: train all weights")
     export: Literal["merged", "adapter"] = Field(
@@ -89,7 +89,7 @@ class TrainedPolicyOptions(PolicyOptions):
 
 
 class ServiceOptions(Options):
-    """A service that holds the policy, and how long and how often it is asked."""
+    """A service that holds the policy, with the timeout and concurrency of requests."""
 
     url: str | None = Field(
         None,
@@ -108,7 +108,7 @@ class ServiceOptions(Options):
     )
 
     def address(self) -> str:
-        """Where the service is, in words.
+        """The address of the service, as text.
 
         >>> ServiceOptions(url="http://127.0.0.1:8000").address()
         'http://127.0.0.1:8000'

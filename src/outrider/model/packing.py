@@ -1,8 +1,8 @@
-"""Which tokens a forward pass over several sequences computes: all of them end to end, a shared context once.
+"""Packs several sequences for one forward pass: the tokens end to end, and a shared context only once.
 
-The siblings of a group begin with the same prompt, and the branches of a pivot with the same prefix. What a causal
-model computes at a place depends on the tokens before it alone, so a context's hidden states and KV cache are the
-same for every sequence that begins with it. Imports no torch.
+The siblings of a group begin with the same prompt, and the branches of a pivot with the same prefix. The output of a
+causal model at a position depends only on earlier tokens. So a context's hidden states and KV cache are the same for
+every sequence that begins with this context. Imports no torch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Indices = NDArray[np.int64]
 
 
 class Packable(Protocol):
-    """A sequence: ``context_ids`` first, then ``token_ids``, whose log-probabilities are computed."""
+    """A sequence: ``context_ids``, followed by ``token_ids``, whose log-probabilities are computed."""
 
     @property
     def context_ids(self) -> Ids: ...
@@ -30,16 +30,16 @@ class Packable(Protocol):
 
 
 class Packing(NamedTuple):
-    """``T`` tokens that are computed, for sequences of ``E`` tokens and ``N`` own tokens in all.
+    """A packed batch: ``T`` computed tokens for sequences with ``E`` tokens and ``N`` own tokens in all.
 
     Attributes:
         ids_T: the tokens.
-        positions_T: of each in its sequence; every sequence counts from 0, or its rotary embedding would depend on
-            what is packed before it.
-        lengths: of each sequence, context and own tokens.
-        places_E: where the tokens of each sequence lie among ``T``, sequence after sequence.
-        before_N: the place before each own token, whose hidden state predicts it.
-        own_N: the place of each own token.
+        positions_T: the position of each token in its sequence. Every sequence counts from 0, otherwise its rotary
+            embedding would depend on the sequences packed before it.
+        lengths: the length of each sequence, context and own tokens.
+        places_E: the indices in ``T`` of the tokens of each sequence, sequence after sequence.
+        before_N: the index before each own token; the hidden state there predicts the own token.
+        own_N: the index of each own token.
     """
 
     ids_T: Indices
@@ -56,14 +56,14 @@ class Packing(NamedTuple):
 
 
 def context_of(row: Packable) -> bytes:
-    """What makes the contexts of two rows the same context: their tokens."""
+    """A key for the context of a row: rows with equal keys have the same context tokens."""
     return row.context_ids.tobytes()
 
 
 def pack(rows: Sequence[Packable]) -> Packing:
-    """Lay rows end to end, in order; a context that came before is not laid again.
+    """Pack rows end to end, in order; a context that is already packed is not packed again.
 
-    Only whole contexts are shared: of two contexts where one begins with the other, both are laid.
+    Only whole contexts are shared: if one context is a prefix of another, both are packed.
 
     >>> row = type("Row", (), {"context_ids": np.array([7, 8]), "token_ids": np.array([5])})
     >>> packing = pack([row, row])

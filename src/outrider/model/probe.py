@@ -1,4 +1,4 @@
-"""Attention between the steps of one response, measured in a forward pass of its own."""
+"""Attention between the steps of one response, measured in a separate forward pass."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def step_attention(model: PreTrainedModel, rollout: Rollout, starts: Sequence[in
 
     .. math:: M_{h,ij} = \frac{1}{|i|\,|j|} \sum_{q \in i} \sum_{k \in j} a_{h,qk}
 
-    over the causal softmax weights of the model, the prompt included in the softmax and in no step. A block of queries
-    at a time, so memory is that of ``_ROWS`` rows of weights. The model's attention must be routed through plans.
+    over the causal softmax weights of the model. The softmax includes the prompt; no step does. Queries are processed
+    in blocks, so memory is that of ``_ROWS`` rows of weights. The model's attention must be routed through plans.
     """
     prompt, response = len(rollout.prompt_ids), len(rollout.response_ids)
     bounds = [int(start) for start in starts] + [response]
@@ -42,7 +42,7 @@ class _StepMeans:
     """An attention plan that records the mean weight of every pair of steps.
 
     Args:
-        shares_TS: the weight of a token in the mean of a step: one over the step's length, or 0.
+        shares_TS: the weight of a token in the mean of a step: 1 / (length of the step), or 0.
     """
 
     def __init__(self, shares_TS: Tensor) -> None:
@@ -60,7 +60,7 @@ class _StepMeans:
             scores = (q[0, :, queries] @ k.transpose(1, 2)).float() * scale
             weights = scores.masked_fill(hidden, float("-inf")).softmax(-1)
             outs.append(weights.to(v.dtype) @ v)
-            # summed over blocks in float64: a pair of long steps spans many
+            # summed over blocks in float64, since a pair of long steps spans many blocks
             means_HSS = means_HSS + (self._shares_TS[queries].T @ (weights @ self._shares_TS)).double()
         self.means.append(means_HSS)
         return torch.cat(outs, 1).transpose(0, 1)[None]

@@ -1,4 +1,4 @@
-"""Transformers without its progress bars."""
+"""Switches off the progress bars of transformers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from transformers.utils import logging
 
 @contextmanager
 def without_bars() -> Iterator[None]:
-    """Transformers draws a bar for all weights read or written, on every rank, across the progress of a run."""
+    """A context without transformers' progress bars, which every rank would draw over the progress of a run."""
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:

@@ -1,4 +1,4 @@
-"""Tensors in a file, in the format of safetensors, written one after the other."""
+"""Writes tensors one after the other into a file in the format of safetensors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NAMES = {
 
 
 class Pending(NamedTuple):
-    """A tensor that is made when it is written."""
+    """A tensor that is computed when it is written."""
 
     shape: torch.Size
     dtype: torch.dtype
@@ -39,20 +39,20 @@ class Pending(NamedTuple):
 
 
 def pending(tensor: Tensor) -> Pending:
-    """One that is there already."""
+    """A pending tensor that exists already."""
     return Pending(tensor.shape, tensor.dtype, tensor.detach)
 
 
 @torch.no_grad()
 def write_tensors(file: Path, tensors: Mapping[str, Pending]) -> None:
-    """Write tensors under their names. Only one of them at a time is made, copied, or brought from its device.
+    """Write tensors under their names. Only one tensor at a time is computed, or copied from its device.
 
-    The package safetensors brings all of them to the host's memory before it writes the first.
+    The package safetensors, in contrast, copies all tensors to host memory before it writes the first.
 
     Raises:
-        UserError: the disk refuses.
+        UserError: the file cannot be written.
     """
-    # wide numbers first, so that each tensor begins at a multiple of its numbers' size, as readers expect
+    # wide dtypes first, so that each tensor begins at a multiple of its item size, as readers expect
     ordered = sorted(tensors.items(), key=lambda named: (-named[1].dtype.itemsize, named[0]))
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}
     end = 0
@@ -67,6 +67,6 @@ def write_tensors(file: Path, tensors: Mapping[str, Pending]) -> None:
             for _, tensor in ordered:
                 made = tensor.make().to(tensor.dtype).contiguous().cpu()
                 out.write(made.reshape(-1).view(torch.uint8).numpy().data)
-                del made  # before the next is made
+                del made  # before the next tensor is computed
     except OSError as error:
         raise disk_refused(file.parent, error) from error

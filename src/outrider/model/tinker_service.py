@@ -1,7 +1,7 @@
-"""A policy that a Tinker service holds: what is asked of the service, and what becomes of it if no answer comes.
+"""A policy on a Tinker service: the requests to the service, and the errors if no answer comes.
 
-The protocol: requests are numbered and answered later, the weights are trained where they are, and a sampler has them
-as of the last weight sync. Losses are gradients of named functions, over rows of any length.
+In the protocol, requests are numbered and answered later. The weights are trained on the service, and a sampler has the
+weights of the last weight sync. A loss is a named function over rows of any length; the service computes its gradient.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _INTRODUCTIONS = 4  # answers before the first likelihood
 
 
 class ServiceRow(NamedTuple):
-    """A sequence, and what a loss reads of each of its tokens but the first.
+    """A sequence, and the inputs of a loss for each token except the first.
 
     Attributes:
-        ids: of the whole sequence.
-        old_logprobs, advantages: one number for each token after the first; 0 where nothing is trained.
+        ids: token ids of the whole sequence.
+        old_logprobs, advantages: one number for each token after the first; 0 for tokens that are not trained.
     """
 
     ids: Ids
@@ -47,7 +47,7 @@ class ServiceRow(NamedTuple):
 
 
 class Adam(NamedTuple):
-    """One step of Adam, by the names of the protocol; ``grad_clip_norm`` 0 clips nothing."""
+    """The options of one Adam step, by the names of the protocol; ``grad_clip_norm`` 0 means no clipping."""
 
     learning_rate: float
     beta1: float = 0.9
@@ -57,7 +57,7 @@ class Adam(NamedTuple):
 
 
 class ServiceRollout(NamedTuple):
-    """What was drawn for a rollout; ``ended`` is False where it was cut at the most tokens."""
+    """The sampled tokens of a rollout; ``ended`` is False if max_tokens truncated the rollout."""
 
     ids: list[int]
     logprobs: list[float]
@@ -68,11 +68,11 @@ class TinkerService:
     """One adapter on one model of a service.
 
     Args:
-        model: as the service names it.
-        seed: of the adapter's random half, if the service takes it.
+        model: the service's name of the model.
+        seed: seed of the adapter's random half, if the service accepts a seed.
 
     Raises:
-        UserError: the service cannot be reached, has no such model, or wants a key; the package is missing.
+        UserError: the service cannot be reached, has no such model, or needs a key; the package is missing.
     """
 
     def __init__(self, model: str, lora: LoraOptions, seed: int, options: ServiceOptions) -> None:
@@ -80,7 +80,7 @@ class TinkerService:
         self.address, self.options, self.model = options.address(), options, model
         url = options.url or os.environ.get("TINKER_BASE_URL") or None
         _refuse_silence(url)
-        # the key of a service of one's own is never looked at, but the package wants one
+        # a self-hosted service does not check the key, but the package needs one
         self._key = os.environ.get(_KEY, "").strip() or ("tml-none" if url else "")
         if not self._key:
             raise UserError(f"the hosted Tinker service needs a key in the environment variable {_KEY}")
@@ -91,7 +91,7 @@ class TinkerService:
         self._sampler: Any = None
 
     def close(self) -> None:
-        """Tell the service nothing more: it forgets a session that is silent, with its adapters."""
+        """End the session: the service drops an idle session with its adapters."""
         self._client.holder.close()
 
     def _refuse_other_model(self) -> None:
@@ -103,7 +103,7 @@ class TinkerService:
             )
 
     def new_adapter(self) -> Any:
-        """A training client of an adapter of its own, which changes nothing yet."""
+        """A training client for a new adapter, which does not change the model's outputs yet."""
         return self.ask(
             "for an adapter",
             lambda: _settled(
@@ -114,22 +114,22 @@ class TinkerService:
         )
 
     def ask(self, what: str, call: Callable[[], T]) -> T:
-        """The result of a call of the package, which may retry by itself, within ``seconds``.
+        """The result of a call to the package within ``seconds``; the package may retry on its own.
 
         Raises:
-            EngineLostError: it failed, or there was no answer.
+            EngineLostError: the call failed, or there was no answer.
         """
-        if self._silent:  # or a run that ends would wait for it once more, to save
+        if self._silent:  # else a run that ends would wait again, in order to save
             raise EngineLostError(self._silent)
         answer: Future[T] = Future()
 
         def run() -> None:
             try:
                 answer.set_result(call())
-            except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            except BaseException as error:  # noqa: BLE001 - raised again in the waiting thread
                 answer.set_exception(error)
 
-        # a daemon, for an answer that never comes must not keep this process
+        # a daemon thread, so that a missing answer does not keep this process alive
         threading.Thread(target=run, daemon=True, name="tinker").start()
         return self._waited(what, answer)
 
@@ -143,8 +143,8 @@ class TinkerService:
                 f"(engine.learner.tinker.seconds){self._hint()}"
             )
             raise EngineLostError(self._silent) from error
-        except Exception as error:  # whatever the package raises
-            # some services repeat the key that they refuse
+        except Exception as error:  # any error of the package
+            # some services repeat a refused key in the error
             reason = " ".join(str(error).replace(self._key, "***").split())[:300] or type(error).__name__
             raise EngineLostError(
                 f"the Tinker service {self.address} was asked {what} and failed ({reason}){self._hint()}"
@@ -153,7 +153,7 @@ class TinkerService:
         return given
 
     def _hint(self) -> str:
-        """A package of another version than the service's may wait for ever for the answer to its first questions."""
+        """A hint on versions: a package of another version than the service may wait forever for the first answers."""
         if self._answers > _INTRODUCTIONS or self._sdk.__version__ == _SKYRL:
             return ""
         return f"; the package tinker here is {self._sdk.__version__}, and SkyRL 0.3 speaks {_SKYRL} (outrider[skyrl])"
@@ -161,7 +161,7 @@ class TinkerService:
     # ------------------------------------------------------------------------------------------------- training
 
     def logprobs(self, rows: Sequence[ServiceRow], trainer: Any = None) -> list[NDArray[np.float64]]:
-        """The log-probability of every token but the first of each row."""
+        """The log-probability of every token except the first, for each row."""
         data = [self._datum(row) for row in rows]
         given = self.ask(
             "for likelihoods", lambda: (trainer or self._trainer).forward(data, "importance_sampling").result()
@@ -171,8 +171,10 @@ class TinkerService:
     def backward(
         self, rows: Sequence[ServiceRow], loss: str, config: dict[str, float] | None = None, trainer: Any = None
     ) -> list[NDArray[np.float64]]:
-        """Add the gradient of a loss that the protocol names to what the next :meth:`step` uses; returns as
-        :meth:`logprobs`, before that step."""
+        """Add the gradient of a loss, by its protocol name, to the gradient for the next :meth:`step`.
+
+        Returns the log-probabilities before that step, as :meth:`logprobs`.
+        """
         data = [self._datum(row) for row in rows]
         given = self.ask(
             "for a gradient", lambda: (trainer or self._trainer).forward_backward(data, loss, config).result()
@@ -180,7 +182,7 @@ class TinkerService:
         return _logprobs_of(given, rows)
 
     def step(self, adam: Adam, trainer: Any = None) -> dict[str, float]:
-        """Change the weights by the gradient so far, which is forgotten; returns what the service tells of it."""
+        """Update the weights with the accumulated gradient, and reset it; return the service's metrics of the step."""
         params = self._sdk.AdamParams(**adam._asdict())
         given = self.ask("to change the weights", lambda: (trainer or self._trainer).optim_step(params).result())
         return dict(given.metrics or {})
@@ -198,7 +200,7 @@ class TinkerService:
     # ------------------------------------------------------------------------------------------------- sampling
 
     def sync_weights(self) -> None:
-        """Let the sampler have the weights as they are now."""
+        """Sync the present weights to the sampler."""
         config = self._sdk.lib.retry_handler.RetryConfig(progress_timeout=self.options.seconds)
         self._sampler = self.ask(
             "to sample with new weights",
@@ -206,8 +208,10 @@ class TinkerService:
         )
 
     def sample(self, asked: Iterable[tuple[Ids, int, dict[str, Any]]]) -> Iterator[list[ServiceRollout]]:
-        """For each prompt, number and parameters by the protocol's names, so many rollouts; a bounded number of
-        requests is under way."""
+        """Sample rollouts for each (prompt, number of rollouts, parameters by the protocol's names).
+
+        The number of concurrent requests is bounded.
+        """
         waiting: deque[Future[Any]] = deque()
         for prompt, n, params in asked:
             if len(waiting) == self.options.in_flight:
@@ -224,22 +228,22 @@ class TinkerService:
     # ------------------------------------------------------------------------------------------------- keeping
 
     def save(self, name: str) -> str:
-        """Store weights and optimizer state there; returns the place."""
+        """Save weights and optimizer state on the service, and return their path."""
         return str(self.ask("to save", lambda: self._trainer.save_state(name).result()).path)
 
     def load(self, place: str) -> None:
-        """Go on from what :meth:`save` kept."""
-        # not by the package's client "from state": where a service does not say which layers were trained, that takes
-        # all of them, the vocabulary's too
+        """Load weights and optimizer state that :meth:`save` has saved."""
+        # not with the package's client "from state": if a service does not tell which layers were trained, that client
+        # assumes all layers, those of the vocabulary included
         self.ask(f"to go on from {place}", lambda: self._trainer.load_state_with_optimizer(place).result())
 
     def download(self, name: str, folder: Path) -> None:
-        """Write the adapter into a folder, as the service packs it."""
+        """Write the adapter into a folder, in the format of the service."""
         place = self.ask("for the adapter", lambda: self._trainer.save_weights_for_sampler(name).result()).path
         run, *kind, _ = place.removeprefix("tinker://").split("/")
         rest = self._client.create_rest_client()
         found = self.ask(
-            # SkyRL leaves the kind out, and takes it in no question
+            # SkyRL omits the type, and does not accept it in a request
             "where the adapter is",
             lambda: rest.get_checkpoint_archive_url(run, "/".join([*kind, name])).result(),
         )
@@ -261,7 +265,7 @@ def _logprobs_of(given: Any, rows: Sequence[ServiceRow]) -> list[NDArray[np.floa
 
 
 def _settled(given: Any) -> Any:
-    """A client, also of versions of the package that give it later."""
+    """A client, also from versions of the package that return a future of the client."""
     return given.result() if hasattr(given, "result") else given
 
 
@@ -271,19 +275,19 @@ def _read(url: str) -> bytes:
 
 
 def _refuse_silence(url: str | None) -> None:
-    """The package would try for five minutes to reach a service that is not there."""
+    """Raise UserError at once for an unreachable service; the package alone would retry for five minutes."""
     if url is None:
         return
     try:
         _read(f"{url.rstrip('/')}/api/v1/healthz")
     except urllib.error.HTTPError:
-        return  # somebody is there
+        return  # the service is reachable
     except (OSError, ValueError) as error:
         raise UserError(f"there is no Tinker service at {url} ({error})") from error
 
 
 def _package() -> ModuleType:
-    os.environ.setdefault("TINKER_TELEMETRY", "0")  # events with exceptions would go to the service
+    os.environ.setdefault("TINKER_TELEMETRY", "0")  # otherwise exceptions are sent to the service
     try:
         import tinker
     except ImportError as error:

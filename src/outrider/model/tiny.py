@@ -1,4 +1,4 @@
-"""Embedded models: a small Qwen2, with one token per character or with subwords."""
+"""Small Qwen2 models with random weights, and their tokenizers: one token per character, or subwords."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ PAD, BOS, EOS = "<pad>", "<s>", "</s>"
 
 
 def character_tokenizer(characters: str = CHARACTERS) -> Qwen2Tokenizer:
-    """One token per character, ``<s>`` put in front.
+    """A tokenizer with one token per character, and ``<s>`` in front.
 
-    A byte-level BPE without merges rather than a plain word table: for a model of the Qwen2 family transformers
-    builds a Qwen2Tokenizer whatever class the folder names, so only such a tokenizer comes back as it was saved.
-    Characters outside ``characters`` have no token and are excluded by the tokenizer.
+    The tokenizer is a byte-level BPE without merges, not a plain word table. For a model of the Qwen2 family,
+    transformers builds a Qwen2Tokenizer whatever class the folder names. So only such a tokenizer loads as it was
+    saved. Characters outside ``characters`` have no token and are excluded by the tokenizer.
 
     >>> tokenizer = character_tokenizer()
     >>> ids = tokenizer("7 5>12:")["input_ids"]
     >>> tokenizer.decode(ids, skip_special_tokens=True)
     '7 5>12:'
     """
-    as_bytes = characters.translate({ord(" "): "Ġ", ord("\n"): "Ċ"})  # how byte-level BPE writes the two
+    as_bytes = characters.translate({ord(" "): "Ġ", ord("\n"): "Ċ"})  # byte-level BPE's symbols for the two characters
     vocabulary = {token: i for i, token in enumerate([PAD, BOS, EOS, *as_bytes])}
     tokenizer = Qwen2Tokenizer(
         vocab=vocabulary,
         merges=[],
-        unk_token=None,  # type: ignore[arg-type]  # its default is a token that this vocabulary lacks
+        unk_token=None,  # type: ignore[arg-type]  # this vocabulary lacks the default token
         bos_token=BOS,
         eos_token=EOS,
         pad_token=PAD,
@@ -45,7 +45,7 @@ def character_tokenizer(characters: str = CHARACTERS) -> Qwen2Tokenizer:
 
 
 def subword_tokenizer(texts: Iterable[str], vocabulary: int) -> Qwen2Tokenizer:
-    """A byte-level BPE learnt from texts, ``<s>`` put in front. Every text has tokens; digits stand alone.
+    """A byte-level BPE trained on texts, with ``<s>`` in front. It encodes every text; each digit is one token.
 
     >>> tokenizer = subword_tokenizer(["two plums and two plums"] * 9, 300)
     >>> [tokenizer.decode(token) for token in tokenizer("two plums 12")["input_ids"]]
@@ -57,13 +57,16 @@ def subword_tokenizer(texts: Iterable[str], vocabulary: int) -> Qwen2Tokenizer:
 
 
 def tiny_policy(seed: int, context: int = 256, characters: str = CHARACTERS) -> Policy:
-    """An untrained Qwen2 of 448,128 parameters with a token per character."""
+    """An untrained Qwen2 with 448,128 parameters and one token per character."""
     return untrained(seed, character_tokenizer(characters), NewModel(context=context))
 
 
 def untrained(seed: int, tokenizer: Qwen2Tokenizer, size: NewModel) -> Policy:
-    """A Qwen2 with random weights: heads of dimension 32, as serving engines have no smaller attention kernel, half as
-    many for keys and values, a feed-forward part of twice the width, tied embeddings."""
+    """A Qwen2 with random weights and tied embeddings.
+
+    The head dimension is 32, since serving engines have no smaller attention kernel. There are half as many KV heads as
+    query heads, and the feed-forward layer has twice the model's width.
+    """
     config = Qwen2Config(
         vocab_size=len(tokenizer),
         hidden_size=size.width,

@@ -1,4 +1,4 @@
-"""A model's tokenizer and the place of its weights, without reading weights."""
+"""Opens a model's tokenizer and finds its weights, without reading the weights."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class OpenedTokenizer(NamedTuple):
 
 
 def open_tokenizer(name: str, options: PolicyOptions) -> OpenedTokenizer:
-    """The tokenizer of a model, by its name.
+    """The tokenizer of a model, by the model's name.
 
     Raises:
         UserError: the folder is missing, is no model, or has no tokenizer; a hub name cannot be reached; the tokenizer
-            ends no sequence, or has no chat template where ``options`` ask for one, or one that does not read an
-            argument of theirs.
+            has no end-of-sequence token; or ``options`` need a chat template, and the tokenizer has none, or its
+            template does not read one of their arguments.
     """
     folder = model_folder(name)
     path = Path(folder)
@@ -52,7 +52,7 @@ def open_tokenizer(name: str, options: PolicyOptions) -> OpenedTokenizer:
     base = base_of(path) if adapter else folder
     if adapter and not looks_local(base):
         _refuse_unreachable(base)
-    # whole, since an adapter that is exported alone says where its base is
+    # the absolute path, since an adapter exported alone names the path of its base
     place = str(Path(base).absolute()) if looks_local(base) else base
     return OpenedTokenizer(tokenizer, place, path if adapter else None)
 
@@ -62,12 +62,12 @@ def _refuse_no_model(name: str, path: Path, adapter: bool) -> None:
         raise UserError(f"model {name!r}: no such folder")
     if not adapter and not (path / "config.json").is_file():
         raise UserError(f"model {name!r}: the folder holds no config.json, so it is no Hugging Face model")
-    if not any((path / file).is_file() for file in _TOKENIZER_FILES):  # transformers would invent one
+    if not any((path / file).is_file() for file in _TOKENIZER_FILES):  # transformers would make a default one
         raise UserError(f"model {name!r}: the folder has no tokenizer (none of {', '.join(_TOKENIZER_FILES)})")
 
 
 def _refuse_unreachable(name: str) -> None:
-    """Transformers would ask a hub that cannot be reached again and again, for a minute and with forty lines."""
+    """Raise UserError at once if the hub is unreachable; transformers alone retries for a minute, with forty lines."""
     from huggingface_hub import HfApi, try_to_load_from_cache
     from huggingface_hub.errors import HfHubHTTPError
 
@@ -76,8 +76,8 @@ def _refuse_unreachable(name: str) -> None:
     try:
         HfApi().model_info(name, timeout=10)
     except HfHubHTTPError:
-        return  # it was reached: what is wrong shows when the files are asked for
-    except Exception as error:  # of the hub's HTTP library, which is another one in each of its versions
+        return  # the hub was reached; any other error shows when the files are requested
+    except Exception as error:  # of the hub's HTTP library, which differs between versions
         raise UserError(f"model {name!r}: {_tokenizer_trouble(local=False)} ({first_line(error)})") from error
 
 

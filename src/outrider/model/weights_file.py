@@ -1,4 +1,4 @@
-"""The weights of a model as one file, for engines that read them from a folder."""
+"""Writes the weights of a model to one file, for engines that read weights from a folder."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ WEIGHTS = "model.safetensors"
 
 @torch.no_grad()
 def write_weights(model: PreTrainedModel, folder: Path, dtype: torch.dtype | None = None) -> None:
-    """Write every weight under its Hugging Face name into ``folder``, an adapter added to the weights beneath it.
+    """Write every weight under its Hugging Face name into ``folder``, with an adapter merged.
 
-    ``dtype`` rounds them to what their reader computes with, where they are wider.
+    Weights wider than ``dtype`` are rounded to ``dtype``, the reader's compute dtype.
 
-    A head that is tied to the embedding is written under its own name too: vLLM keeps a copy of it, which it does not
-    renew when the embedding alone is given.
+    A head that is tied to the embedding is also written under its own name: vLLM keeps a copy of the head, and does not
+    update the copy if only the embedding is given.
 
     Raises:
-        UserError: the disk refuses.
+        UserError: the file cannot be written.
     """
     plain, adapted = without_adapter(model), adapted_layers(model)
     tensors = {name: pending(tensor) for name, tensor in plain.state_dict().items()}

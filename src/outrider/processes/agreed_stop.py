@@ -12,10 +12,10 @@ from outrider.processes.ranks import Ranks
 class AgreedStop(SafeStop):
     """Stops all ranks at the same point: the start or end of an interruptible phase.
 
-    If a rank stopped within a phase, the others would wait for it, and each has a shard of the checkpoint.
+    Each rank has a shard of the checkpoint, so a rank that stopped within a phase would leave the others waiting.
 
     Args:
-        heard: records SIGTERM; that of rank 0 counts.
+        heard: recorder of SIGTERM; the one of rank 0 decides.
     """
 
     def __init__(self, heard: SafeStop, ranks: Ranks) -> None:

@@ -1,4 +1,4 @@
-"""The seconds of a step by phase."""
+"""Measures the seconds of a step by phase."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NOT_WORK = frozenset({"evaluate", "record", "save"})
 
 
 def training_seconds(seconds: Mapping[str, float]) -> float:
-    """The seconds of training in a row of ``timing.jsonl``: no evaluating and nothing of the disk.
+    """The seconds of training in a row of ``timing.jsonl``, without evaluation and disk writes.
 
     >>> training_seconds({"step": 3, "sample": 1.5, "learn": 0.5, "save": 9.0, "tokens_per_second": 800.0})
     2.0
@@ -19,9 +19,9 @@ def training_seconds(seconds: Mapping[str, float]) -> float:
 
 
 class Clock:
-    """Adds up wall time by phase. Phases do not nest: the inner one's time is taken from the outer one.
+    """Sums wall time by phase. The time of an inner phase does not count for the outer phase.
 
-    ``watch`` is called with the name of every phase that begins, for a progress display.
+    ``watch`` is called with the name of every phase at its start, for a progress display.
     """
 
     def __init__(self, watch: Callable[[str], None] = lambda phase: None) -> None:

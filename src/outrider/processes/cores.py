@@ -1,4 +1,4 @@
-"""The cores that this process may use."""
+"""Finds the CPU cores that this process may use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def usable_cores() -> list[int]:
     """The cores of this process's affinity, at most as many as its quota allows."""
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
     try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()  # a container's share, which affinity hides
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()  # a container's quota, not in the affinity
         allowed = len(cores) if quota == "max" else max(1, int(quota) // int(period))
     except (OSError, ValueError):
         allowed = len(cores)
@@ -18,6 +18,6 @@ def usable_cores() -> list[int]:
 
 
 def pin(core: int) -> None:
-    """Keep this process, and those it starts, on one core; nothing where the system has no such call."""
+    """Pin this process and its child processes to one core; no effect on systems without such a call."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {core})

@@ -1,4 +1,4 @@
-"""The devices and memory of this machine for a run."""
+"""Finds the devices and memory of this machine for a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 RUNS_AT_ONCE = "OUTRIDER_RUNS_AT_ONCE"
-"""Environment variable: how many runs share the host's memory. ``outrider bench`` sets it for its runs."""
+"""Environment variable with the number of runs that share host memory; ``outrider bench`` sets it for its runs."""
 _DRIVERS = ("/proc/driver/nvidia", "/dev/kfd")  # of NVIDIA's and of AMD's GPUs
 _UNLIMITED = 1 << 60  # cgroup v1 says "no limit" with a number near 2 ** 63
 
@@ -18,9 +18,9 @@ class Devices(NamedTuple):
 
     Attributes:
         number: number of devices; 1 for the host.
-        size: bytes of the smallest; of host memory without a GPU.
+        size: bytes of memory of the smallest device, or of host memory without a GPU.
         name: name of a device.
-        host: whether it is host memory, which all processes share.
+        host: whether the memory is host memory, which all processes share.
     """
 
     number: int
@@ -47,7 +47,7 @@ def find_devices() -> Devices | None:
 
 
 def driver_there() -> bool:
-    """Whether this machine has the driver of a GPU."""
+    """Whether this machine has a GPU driver."""
     return shutil.which("nvidia-smi") is not None or any(Path(sign).exists() for sign in _DRIVERS)
 
 
@@ -65,7 +65,7 @@ def host_memory(root: Path = Path("/")) -> int | None:
 
 
 def _limits(root: Path) -> list[int]:
-    """The limits of this process's control groups, of both versions, and of those around them."""
+    """The limits of this process's control groups, cgroup v1 and v2, and of their parent groups."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -78,7 +78,7 @@ def _limits(root: Path) -> list[int]:
             top, file = root / "sys/fs/cgroup/memory", "memory.limit_in_bytes"
         else:
             continue
-        # inside a container the group's own path is often not there, and the limit lies at the top
+        # inside a container the group's own path often does not exist, and the limit is at the top
         inner = top / path.lstrip("/")
         for group in [inner, *inner.parents]:
             if group == top.parent:

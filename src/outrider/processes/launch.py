@@ -1,6 +1,6 @@
-"""Starting the processes of a run: on a CPU one per core, each pinned and with one thread.
+"""Starts the processes of a run: on a CPU one per core, each pinned and with one thread.
 
-The ranks of another launcher (torchrun) are used as they are.
+If another launcher (torchrun) has started ranks, those are used.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from outrider.processes.warm import warm_processes, without_main
 
 RankMain = Callable[..., int]
 _LEAVE_SECONDS = 30
-_NOTICE_SECONDS = 30.0  # after a death, in which a process that does not wait in vain notices it by itself
+_NOTICE_SECONDS = 30.0  # time after a death in which an unblocked process notices it itself
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 
 
@@ -38,16 +38,16 @@ def launch(wanted: int, main: RankMain, *arguments: Any, hint: str = "start it a
     """Call ``main(ranks, *arguments)`` in every process and return what rank 0 returned.
 
     Rank 0 is this process. ``wanted`` 0 means one process per core on a CPU and one process otherwise. ``main`` and the
-    arguments are pickled for the others.
+    arguments are pickled for the other ranks.
 
     Raises:
-        RankLostError: a process died; it names the rank and ends with ``hint``.
+        RankLostError: a process died; the error names the rank and ends with ``hint``.
     """
     try:
         if "WORLD_SIZE" in os.environ:
             return _left(Ranks.join(), main, arguments)
         cores = usable_cores()
-        # two processes of one thread are faster and steadier than one process of two threads
+        # two processes with one thread each are faster and steadier than one process with two threads
         size = wanted or (1 if torch.cuda.is_available() else len(cores))
         if size == 1:
             return _left(Ranks(), main, arguments)
@@ -58,8 +58,8 @@ def launch(wanted: int, main: RankMain, *arguments: Any, hint: str = "start it a
 
 
 def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ...], hint: str) -> int:
-    """Rank 0 here, the others in processes of their own, which end with this one."""
-    with ignoring_interrupts():  # Ctrl-C and SIGTERM are rank 0's to handle; it ends the others
+    """Run rank 0 in this process and the others in child processes, which end with this process."""
+    with ignoring_interrupts():  # rank 0 handles Ctrl-C and SIGTERM, and ends the other ranks
         context = warm_processes(main.__module__)
     with tempfile.TemporaryDirectory() as folder:
         meeting = f"file://{folder}/ranks"
@@ -70,7 +70,7 @@ def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ..
             for rank in range(1, size)
         ]
 
-        one_asks = threading.Lock()  # two threads that asked at once would take the exit code from each other
+        one_asks = threading.Lock()  # with two concurrent readers, only one would get the exit code
 
         def ended() -> dict[int, int]:
             with one_asks:
@@ -92,7 +92,7 @@ def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ..
                     for process in others:
                         process.join(timeout=_LEAVE_SECONDS)
                 finally:
-                    _kill(others)  # after an error here they would wait for a message that never comes
+                    _kill(others)  # after an error here they would wait forever for a message
                     ranks.leave()
         finally:
             _kill(others)
@@ -101,10 +101,10 @@ def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ..
 
 @contextmanager
 def _watched(ranks: Ranks, others: Sequence[BaseProcess], hint: str) -> Iterator[None]:
-    """A block in which this process ends with a sentence if it waits in vain for a rank that has died.
+    """A block in which this process ends with a message if it waits for a dead rank.
 
-    Gloo notices the death by itself. NCCL does not always, and would wait for two hours (``ranks._WAIT``). What is lost
-    was not to be saved: no state is while devices wait for each other.
+    Gloo notices the death of a rank itself. NCCL does not always, and would wait for two hours (``ranks._WAIT``). No
+    savable state is lost, since no state can be saved while devices wait for each other.
     """
     over = threading.Event()
 
@@ -129,7 +129,7 @@ def _watched(ranks: Ranks, others: Sequence[BaseProcess], hint: str) -> Iterator
 
 
 def _said(folder: Path, rank: int) -> str:
-    """What ended a rank that could say so."""
+    """The last message of a rank that could report its end."""
     try:
         return f"ended: {(folder / f'said-{rank}').read_text()}"
     except OSError:
@@ -137,8 +137,10 @@ def _said(folder: Path, rank: int) -> str:
 
 
 def _start(processes: Sequence[BaseProcess], ignore_signals: bool) -> None:
-    """Seconds, while the server that forks them imports; ``ignore_signals``: without a server, whose children would
-    ignore signals too."""
+    """Start the processes; the fork server takes seconds to import.
+
+    ``ignore_signals`` is only for a start without a fork server, whose children would ignore signals too.
+    """
     try:
         with ignoring_interrupts() if ignore_signals else nullcontext(), without_main():
             for process in processes:
@@ -163,12 +165,12 @@ def _other(
     main: RankMain,
     arguments: tuple[Any, ...],
 ) -> None:
-    for number in STOPS:  # the server that forks may be older than this run, and hear them
+    for number in STOPS:  # the fork server may be older than this run, and may handle signals
         signal.signal(number, signal.SIG_IGN)
     os.environ.update(environment)  # for the same reason
-    os.environ["LOCAL_RANK"] = str(rank)  # which GPU is this rank's
+    os.environ["LOCAL_RANK"] = str(rank)  # the GPU of this rank
     if not Path(meeting.removeprefix("file://")).parent.exists():
-        os._exit(LOST)  # rank 0 was interrupted while the server imported, and has said so
+        os._exit(LOST)  # rank 0 was interrupted while the server imported, and has reported it
     rank_0 = threading.Thread(target=_end_with_rank_0, args=(rank, hint), daemon=True)
     rank_0.start()
     folder = Path(meeting.removeprefix("file://")).parent
@@ -179,11 +181,11 @@ def _other(
             _call(ranks, main, arguments)
             ranks.leave()
         except RankLostError:
-            rank_0.join(_LEAVE_SECONDS)  # rank 0 names the lost rank and kills this process, or is itself the lost one
+            rank_0.join(_LEAVE_SECONDS)  # rank 0 names the lost rank and kills this process, or is itself lost
             os._exit(LOST)
         except UserError as error:
             (folder / f"said-{rank}").write_text(str(error))
-            raise SystemExit(1) from None  # rank 0 prints it, and mostly has it too
+            raise SystemExit(1) from None  # rank 0 prints the error, and usually has it too
         except (KeyboardInterrupt, Terminated):
             raise SystemExit(1) from None
         except Exception as error:
@@ -192,7 +194,7 @@ def _other(
 
 
 def _end_with_rank_0(rank: int, hint: str) -> None:
-    """End this process when rank 0 has died, which cannot report its own death."""
+    """End this process with a message if rank 0 has died, since a dead rank 0 reports nothing."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
@@ -222,13 +224,13 @@ def _left(ranks: Ranks, main: RankMain, arguments: tuple[Any, ...]) -> int:
 
 def _call(ranks: Ranks, main: RankMain, arguments: tuple[Any, ...]) -> int:
     with threads_of_a_rank(), ranks.naming_the_lost():
-        ranks.gather(list)  # who has nothing to say would else be gone while the others still connect to it
+        ranks.gather(list)  # else an early rank could end while others still connect to it
         return main(ranks, *arguments)
 
 
 @contextmanager
 def threads_of_a_rank() -> Iterator[None]:
-    """A block that computes as a rank does: on a CPU with one thread, on which the last bits depend."""
+    """A block with the number of threads of a rank: one on a CPU. The last bits of results depend on this number."""
     threads = torch.get_num_threads()
     if not torch.cuda.is_available():
         torch.set_num_threads(1)
@@ -240,8 +242,8 @@ def threads_of_a_rank() -> Iterator[None]:
 
 
 def _keep_freed_memory() -> None:
-    """Let glibc keep the buffers of one forward pass for the next one. Other C libraries are left as they are."""
-    # returned to the kernel, they come back by page faults, which took a fifteenth of the time of learning
+    """Let glibc keep the buffers of one forward pass for the next one. Other C libraries are not changed."""
+    # buffers returned to the kernel come back by page faults, which took a fifteenth of the learner's time
     if platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL(None)
         for parameter in (_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD):
@@ -249,7 +251,7 @@ def _keep_freed_memory() -> None:
 
 
 class _Pinned:
-    """This process on one core in a block; no effect without cores to choose from."""
+    """A block in which this process is pinned to one core; no effect without a choice of cores."""
 
     def __init__(self, cores: list[int], rank: int) -> None:
         self._cores, self._rank = cores, rank

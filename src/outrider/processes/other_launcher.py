@@ -1,4 +1,4 @@
-"""Processes that another launcher, such as torchrun, has started. Imports no torch."""
+"""Detects processes of another launcher, such as torchrun. Imports no torch."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from outrider.errors import UserError
 
 
 def started_by_another(wanted: int) -> int | None:
-    """How many processes another launcher has started for this run; None where none did.
+    """The number of processes that another launcher has started for this run; None without another launcher.
 
     Args:
-        wanted: ``train.ranks``; 0 takes any number.
+        wanted: ``train.ranks``; 0 accepts any number.
 
     Raises:
-        UserError: it has started another number than is wanted.
+        UserError: the number of processes differs from ``wanted``.
     """
     if "WORLD_SIZE" not in os.environ:
         return None

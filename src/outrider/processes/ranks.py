@@ -1,4 +1,4 @@
-"""The processes of a run. With one process nothing is sent."""
+"""The ranks of a run and their collective operations. With one process nothing is sent."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from outrider.processes.cores import usable_cores
 
 T = TypeVar("T")
 
-_WAIT = datetime.timedelta(hours=2)  # the others wait while rank 0 verifies or writes, which may take long
+_WAIT = datetime.timedelta(hours=2)  # other ranks wait while rank 0 verifies or writes, which may take long
 LOST = 75  # exit status of a rank that ends because another one is gone
-_END_SECONDS = 10.0  # from the end of a rank's connections to that of its process, which first frees its memory
+_END_SECONDS = 10.0  # from the end of a rank's connections to the end of its process, which frees memory first
 
 
 class RankLostError(UserError):
-    """Another rank is gone; its text is one sentence that names it."""
+    """Another rank is gone; the text is one sentence that names the rank."""
 
 
 class Ranks:
     """The rank of this process, and the few collective operations of the loop, each in a fixed order.
 
     Args:
-        rank, size: from 0, and how many.
-        ended: which of the others ended so far, and how, for the process that has started them.
+        rank, size: index of this rank from 0, and number of ranks.
+        ended: returns the other ranks that have ended, and how; for the process that has started them.
 
     Attributes:
-        cores: how many all ranks of this machine share, also where this one is pinned to a single core.
+        cores: number of cores that all ranks of this machine share, even if this rank is pinned to one core.
         waits: whether this process is in a block of :meth:`linked`.
 
     Raises:
@@ -50,12 +50,13 @@ class Ranks:
         self.cores = len(usable_cores())
         self.waits = False
         self._ended = ended
-        self._told: BaseException | None = None  # the last one that needs no telling: all have it, or none can hear
-        self._processes: list[Any] = []  # machine and process of each rank, where a launcher has started them
+        # the last error that is not propagated, since all ranks have it or cannot receive it
+        self._told: BaseException | None = None
+        self._processes: list[Any] = []  # machine and process of each rank, if another launcher has started them
 
     @staticmethod
     def join() -> Ranks:
-        """The ranks of the environment that a launcher set (torchrun's variables); one rank where none did."""
+        """The ranks by a launcher's environment variables (those of torchrun); one rank without a launcher."""
         size = int(os.environ.get("WORLD_SIZE", "1"))
         if size == 1:
             return Ranks()
@@ -66,26 +67,26 @@ class Ranks:
 
     @staticmethod
     def meet(rank: int, size: int, meeting: str, ended: Callable[[], dict[int, str]] | None = None) -> Ranks:
-        """The ranks of one machine, which connect through a file (``meeting``, a ``file://`` address)."""
+        """Connect the ranks of one machine through a file (``meeting``, a ``file://`` address)."""
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # works where the host name does not resolve
         backend = _backend(size)
-        # Names of groups are numbered. One that could not be made in this process has used up a number, and the others,
-        # which are younger, would wait for us under another name for two hours.
+        # Group names are numbered. A failed group in this process has used up a number. The other processes are newer,
+        # and would wait under another name for two hours.
         if not dist.is_initialized():
             distributed_c10d._world.group_count = 0
         dist.init_process_group(backend, init_method=meeting, rank=rank, world_size=size, timeout=_WAIT)
         return Ranks(rank, size, ended)
 
     def leave(self) -> None:
-        if dist.is_initialized():  # by a sharded model, where there is one process
+        if dist.is_initialized():  # by a sharded model in a run of one process
             dist.destroy_process_group()
 
     @contextmanager
     def linked(self) -> Iterator[None]:
         """A block in which devices wait for each other.
 
-        What fails in it on one rank cannot be told to the others, which wait for its device and not for its words: it
-        ends this process, and that ends their waiting.
+        An error in this block on one rank cannot be propagated, since the other ranks wait for its device and not for
+        a message. So the error ends this process, which ends the waiting of the others.
         """
         before, self.waits = self.waits, True
         try:
@@ -98,7 +99,7 @@ class Ranks:
 
     @contextmanager
     def _sending(self) -> Iterator[None]:
-        """A collective operation in which gloo's error about a connection becomes a sentence about a rank."""
+        """A collective operation in which gloo's connection error becomes an error that names the lost rank."""
         try:
             yield
         except RuntimeError as error:
@@ -106,7 +107,7 @@ class Ranks:
 
     @contextmanager
     def naming_the_lost(self) -> Iterator[None]:
-        """A block of any work in which an error of the link, and no other one, becomes a sentence about a rank."""
+        """A block in which connection errors, and no other errors, become errors that name the lost rank."""
         try:
             yield
         except RuntimeError as error:
@@ -116,7 +117,7 @@ class Ranks:
                 raise
 
     def lost(self) -> str:
-        """Which rank has died so far, and how; empty where none is known to be dead."""
+        """A message on the rank that has died, and how it ended; empty if no rank is known to be dead."""
         if self._ended is not None:
             lost = {rank: f"rank {rank} {how}" for rank, how in self._ended().items()}
         else:
@@ -125,7 +126,7 @@ class Ranks:
         return lost[min(lost)] if lost else ""
 
     def _who_is_lost(self) -> str:
-        """As :meth:`lost`, some seconds later: connections close before the process has ended."""
+        """As :meth:`lost`, but waits some seconds, since connections close before the process has ended."""
         end = time.monotonic() + _END_SECONDS
         while (self._ended or self._processes) and time.monotonic() < end:
             if lost := self.lost():
@@ -139,7 +140,7 @@ class Ranks:
         return self.rank == 0
 
     def from_main(self, make: Callable[[], T]) -> T:
-        """The result of ``make`` on rank 0, sent to every rank; if it fails, all raise its exception."""
+        """The result of ``make`` on rank 0, broadcast to every rank; if ``make`` fails, all raise its exception."""
         if self.size == 1:
             return make()
         box = [self._agreed(make if self.main else lambda: None)]
@@ -159,17 +160,17 @@ class Ranks:
         return [item for items in parts for item in items]
 
     def together(self, make: Callable[[], T]) -> T:
-        """The result of ``make`` on this rank, which stays on this rank; if a rank fails, all raise its exception.
+        """The result of ``make`` on this rank, which is not sent; if a rank fails, all raise its exception.
 
-        ``make`` may itself call collectives: a rank that waits in one of them hears of a failure before it.
+        ``make`` may itself call collectives: a rank that waits in one gets the exception of an earlier failure.
         """
         return make() if self.size == 1 else self._agreed(make)
 
     def _agreed(self, make: Callable[[], T]) -> T:
-        """The result of ``make``, if no rank has failed until here; else all raise the exception of the first.
+        """The result of ``make``, if no rank has failed so far; else all raise the exception of the first failed rank.
 
-        Every collective of objects begins with this. So a rank that fails between two of them is heard by those that
-        have come to the next one, whichever that is.
+        Every collective of objects begins with this method. So if a rank fails between two collectives, the other ranks
+        get its exception in their next collective, whichever that is.
         """
         failure: Exception | None = None
         made: list[T] = []
@@ -191,7 +192,7 @@ class Ranks:
         raise self._told
 
     def _is_told(self, error: BaseException | None) -> bool:
-        """Whether an exception is the one that was told, or was made of it."""
+        """Whether an exception is the propagated one, or was raised from it."""
         while error is not None:
             if error is self._told or isinstance(error, RankLostError):
                 return True
@@ -199,7 +200,7 @@ class Ranks:
         return False
 
     def refuse_unseen(self, folder: Path) -> None:
-        """Raise UserError on all ranks where one does not see a folder that all read or write."""
+        """Raise UserError on all ranks if one rank does not see a folder that all read or write."""
         blind = [rank for rank, sees in enumerate(self.gather(lambda: [folder.is_dir()])) if not sees]
         if blind:
             raise UserError(
@@ -215,7 +216,7 @@ class Ranks:
 
 
 def _backend(local_size: int) -> str:
-    """What carries tensors; on GPUs this process takes its own, which NCCL wants to know first.
+    """The communication backend for tensors. On GPUs, this process selects its own GPU, since NCCL needs it first.
 
     Raises:
         UserError: this machine has fewer GPUs than ranks.
@@ -229,15 +230,15 @@ def _backend(local_size: int) -> str:
 
 
 def _of_the_link(error: RuntimeError) -> bool:
-    """Whether gloo or NCCL says it; gloo's errors are of no type of their own, and begin with a place in its source."""
+    """Whether an error is from gloo or NCCL. Gloo's errors have no own type; they begin with a place in its source."""
     return isinstance(error, dist.DistError) or "/gloo/" in str(error)
 
 
 def _portable(error: Exception | None) -> Exception:
-    """An exception as it can be sent."""
+    """The exception in a form that can be pickled."""
     try:
         pickle.loads(pickle.dumps(error))
-    except Exception:  # noqa: BLE001 - whatever a class that somebody else wrote raises where it is copied
+    except Exception:  # noqa: BLE001 - copying a third-party exception may raise any error
         return RuntimeError(f"{type(error).__name__}: {error}")
     assert error is not None
     return error
@@ -258,7 +259,7 @@ def _lives(pid: int) -> bool:
     """Whether a process of this machine runs, and is not a zombie."""
     try:
         with open(f"/proc/{pid}/stat") as stat:
-            # the state follows the command's name, which may itself hold spaces and brackets
+            # the state follows the command's name, which may contain spaces and brackets
             return stat.read().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
-        return not os.path.isdir("/proc/self")  # without /proc nothing is known, and no rank is called dead
+        return not os.path.isdir("/proc/self")  # without /proc the state is unknown, and no rank counts as dead

@@ -1,4 +1,4 @@
-"""A bench's folder, for commands that read a run: its runs lie inside."""
+"""Finds the runs inside a bench's folder, for commands that read a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from outrider.errors import UserError
 
 
 def is_bench(path: Path) -> bool:
-    """Whether a bench was begun in a folder."""
+    """Whether a folder is that of a started bench."""
     return (path / "bench.yaml").is_file()
 
 
@@ -16,7 +16,7 @@ def runs_of_bench(path: Path) -> list[Path]:
     """The run folders of the compared recipes, by recipe and seed.
 
     Raises:
-        UserError: the bench has not begun a run yet.
+        UserError: the bench has not started a run yet.
     """
     runs = sorted((config.parent for config in path.glob("cells/*/*/config.yaml")), key=_place)
     if not runs:
@@ -25,7 +25,7 @@ def runs_of_bench(path: Path) -> list[Path]:
 
 
 def refuse_bench(path: Path) -> None:
-    """Refuse a bench where one run is read, and name one of its runs.
+    """Refuse a bench's folder in place of a run's folder; the error names one of the bench's runs.
 
     Raises:
         UserError: the folder is a bench's.
@@ -38,5 +38,5 @@ def refuse_bench(path: Path) -> None:
 
 
 def _place(run: Path) -> tuple[str, int, str]:
-    """By recipe, and seeds as numbers."""
+    """The sort key of a run: by recipe, then by seed as a number."""
     return run.parent.name, int(run.name) if run.name.isdecimal() else 0, run.name

@@ -88,12 +88,12 @@ class Checkpoints:
             with ThreadPoolExecutor() as threads:  # hashing leaves Python's lock
                 hashes = dict(zip((file.name for file in written), threads.map(_hash, written), strict=True))
             write_atomically(part / _MANIFEST, json.dumps(hashes).encode())
-            if final.exists():  # a finished run was extended, and is saved again at the step where it had ended
+            if final.exists():  # an extended run saves again at the step where it ended before
                 move(final, self.folder / "superseded")
-            # one rename makes all files appear together; the folder is synced for a power cut
+            # one rename makes all files appear together; the sync protects the folder from a power cut
             os.replace(part, final)
             sync(self.folder)
-            # after the new one is safe; oldest first, so that a kill in between damages only one that has to go anyway
+            # after the new one is safe; oldest first, so that a kill damages only a checkpoint that is removed anyway
             for old in [*checkpoints(self.folder).values()][: -self.keep]:
                 shutil.rmtree(old)
         except OSError as error:
@@ -110,13 +110,13 @@ class Checkpoints:
         return max(checkpoints(self.folder), default=None)
 
     def load_last(self, before: int | None = None) -> tuple[Checkpoint, list[str]]:
-        """The newest undamaged checkpoint, and a message per newer damaged one, which is set aside.
+        """The newest undamaged checkpoint, and a message for each newer damaged one; those are set aside.
 
         Args:
-            before: a step from which on checkpoints are set aside too.
+            before: checkpoints of this step and later are set aside too.
 
         Raises:
-            UserError: there is none, or all are damaged.
+            UserError: there is no checkpoint, or all are damaged.
         """
         troubles: list[str] = []
         damaged: list[Path] = []
@@ -124,7 +124,7 @@ class Checkpoints:
             late = before is not None and step >= before
             trouble = f"{folder.name} is set aside" if late else _damage(folder)
             if trouble is None:
-                for newer in damaged:  # or they would count among those kept, and undamaged ones be deleted
+                for newer in damaged:  # else they count as kept, and undamaged ones are deleted
                     move(newer, self.folder / "superseded")
                 return _load(step, folder), troubles
             troubles.append(trouble)

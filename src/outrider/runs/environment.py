@@ -1,4 +1,4 @@
-"""The environment of a run: versions, machine, commit and command line, and what has changed since."""
+"""The environment of a run: versions, machine, commit and command line, and the changes since its start."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def environment(engine: str = "") -> dict[str, Any]:
     """The environment of a run, as plain JSON data, without importing any of the packages.
 
     Args:
-        engine: device, type and attention kernel that the model computes with; ``""`` where there is none.
+        engine: device, dtype and attention kernel of the model; ``""`` if there is none.
     """
     versions = {"python": platform.python_version(), "outrider": outrider.__version__}
     for package in _PACKAGES:
@@ -34,7 +34,7 @@ def environment(engine: str = "") -> dict[str, Any]:
         "command": sys.argv,
         "versions": versions,
         "platform": platform.platform(),
-        "cpus": os.cpu_count(),  # of the machine: a rank is pinned to one
+        "cpus": os.cpu_count(),  # all of the machine, since a rank is pinned to one
         "engine": engine,
         "git": _commit(),
     }
@@ -54,7 +54,7 @@ def changes_since(file: Path) -> list[str]:
 
 
 def _commit() -> str | None:
-    """The commit of Outrider's own checkout, ``-dirty`` if changed; None where it is installed from a package."""
+    """The commit of Outrider's checkout, with ``-dirty`` if changed; None if installed from a package."""
     folder = Path(outrider.__file__).parent
     git = ["git", "--no-optional-locks", "-C", str(folder)]
     try:

@@ -1,4 +1,4 @@
-"""The model that a run leaves, as an ordinary folder of its kind."""
+"""Exports the trained model of a run as an ordinary model folder."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from outrider.runs.folder import RunFolder
 
 
 def export(folder: RunFolder, write: Callable[[Path, dict[str, Any]], None], about: dict[str, Any]) -> None:
-    """Write the model after step ``about["step"]``, unless it is there. An older one, of a run that was extended, is
-    set aside."""
+    """Write the model after step ``about["step"]``, unless it exists. The older model of an extended run is set
+    aside."""
     stamp = folder.model / "outrider.json"
     if stamp.is_file() and json.loads(stamp.read_bytes())["step"] == about["step"]:
         return

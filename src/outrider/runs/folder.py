@@ -1,4 +1,4 @@
-"""A run on disk: its files, written so that a kill or a full disk never damages what was there."""
+"""The folder of a run: its files, written so that a kill or a full disk never damages existing ones."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from outrider.runs.metric_names import with_present_names
 _LOCK = ".lock"
 _ENVIRONMENT = "environment.json"
 _FIRST = ("metrics.jsonl", "timing.jsonl", _ENVIRONMENT, "config.yaml")
-"""Files of a beginning, in the order in which they are written."""
+"""Files of a new run, in the order in which they are written."""
 _EVALUATION = re.compile(r"step-(\d{8,})\.json")
 
 
 class RunFolder:
-    """The layout of a run, and the only way its files are written.
+    """The layout of a run on disk; all files of a run are written through this class.
 
     ======================  ==========================================================================
     ``config.yaml``         the resolved configuration, as ``--dry-run`` prints it
@@ -40,21 +40,21 @@ class RunFolder:
     ``evaluations/``        ``step-00000012.json``
     ``checkpoints/``        the states that a resumed run can start from
     ``model/``              the trained policy in Hugging Face format
-    ``tensorboard/`` …      what trackers write, where they are on (``wandb/`` too)
-    ``curves.png``          the picture of the run
-    ``table.md``            its first and last evaluation, as printed
-    ``notices.txt``         other lines that were printed, such as what a resume repaired or was forced to do
+    ``tensorboard/`` …      files of trackers, if there are any (``wandb/`` too)
+    ``curves.png``          the plot of the run
+    ``table.md``            the first and last evaluation, as printed
+    ``notices.txt``         other printed lines, such as the repairs and forced changes of a resume
     ``superseded/<n>/``     the steps after its checkpoint, which the n-th resume set aside
     ======================  ==========================================================================
 
-    A step number counts finished training steps: the first step's metrics and rollouts say 1, and the evaluation
-    before it says 0. So everything up to a checkpoint's step belongs to the checkpoint.
+    A step number counts finished training steps: the first step's metrics and rollouts have 1, and the evaluation
+    before the first step has 0. So all records up to a checkpoint's step belong to the checkpoint.
 
-    ``RunFolder(path)`` only reads, takes no lock and may be used while the run is going on; :meth:`create` and
-    :meth:`open` write, and hold the folder until :meth:`close` or the end of the process, however it ends.
+    ``RunFolder(path)`` only reads, takes no lock and may be used while the run is active. :meth:`create` and
+    :meth:`open` write, and hold the lock of the folder until :meth:`close` or any end of the process.
 
     Attributes:
-        notices: one sentence for everything that was found and repaired, for the user to see.
+        notices: one sentence for each repair, to be shown to the user.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -84,10 +84,10 @@ class RunFolder:
 
     @classmethod
     def existing(cls, path: str | Path) -> Self:
-        """A run that has a folder, to read from.
+        """Open an existing run for reading.
 
         Raises:
-            UserError: there is no run.
+            UserError: there is no run in the folder.
         """
         run = cls(path)
         if not run.config.is_file():
@@ -97,12 +97,12 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: str | Path, config: Mapping[str, Any], engine: str = "") -> Self:
-        """A new run in a folder that is empty or does not exist yet; ``engine`` is what its model computes with.
+        """Create a run in a folder that is empty or does not exist yet; ``engine`` describes the model's compute.
 
-        What a kill left of an earlier beginning, before there was a ``config.yaml``, is written over.
+        If a kill stopped an earlier start before ``config.yaml`` was written, its files are overwritten.
 
         Raises:
-            UserError: the folder holds a run or anything else, is being written, or cannot be made.
+            UserError: the folder has a run or other files, is locked by another process, or cannot be made.
         """
         run = cls(path)
         run._refuse_if_used()
@@ -110,22 +110,22 @@ class RunFolder:
         run._refuse_if_used()  # again: another process may have started a run here before the lock was taken
         sweep(run.path)
         for lines in (run._metrics, run._timing):
-            write_atomically(lines.path, b"")  # so that the names are durable, and appended lines need no folder synced
+            write_atomically(lines.path, b"")  # durable names: later appends need no sync of the folder
         write_atomically(run.path / _ENVIRONMENT, _json(environment(engine)))
-        write_atomically(run.config, dump_yaml(dict(config)).encode())  # last: it is what makes the folder a run
+        write_atomically(run.config, dump_yaml(dict(config)).encode())  # last, since this file makes the folder a run
         return run
 
     @property
     def was_begun(self) -> bool:
-        """Whether a kill stopped a beginning here, before there was a run."""
+        """Whether a kill stopped the start of a run here, before the run existed."""
         return not self.config.exists() and self.path.is_dir() and any(self.path.iterdir()) and not self._foreign()
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        """An existing run, to go on with: files of interrupted writes are removed, with a line in ``notices``.
+        """Open an existing run to continue it. Files of interrupted writes are removed, with a line in ``notices``.
 
         Raises:
-            UserError: there is no run, or another process is writing it, or a file of it is damaged.
+            UserError: there is no run, another process is writing to the run, or one of its files is damaged.
         """
         run = cls.existing(path)
         run._take()
@@ -138,15 +138,15 @@ class RunFolder:
         return run
 
     def append_metrics(self, step: int, values: Mapping[str, float]) -> None:
-        """One line of numbers that do not depend on the clock; see :class:`JsonLines`."""
+        """Append one line of numbers that do not depend on the clock; see :class:`JsonLines`."""
         self._held()
         self._metrics.append(step, values)
 
     def note(self, notice: str) -> None:
-        """Add a line to ``notices.txt``, where everything but numbers is kept that the user was shown.
+        """Add a line to ``notices.txt``, which keeps all text shown to the user, without the numbers.
 
         Raises:
-            UserError: the disk refuses.
+            UserError: the file cannot be written.
         """
         self._held()
         path = self.path / "notices.txt"
@@ -157,15 +157,15 @@ class RunFolder:
             raise disk_refused(path, error) from error
 
     def append_timing(self, step: int, values: Mapping[str, float]) -> None:
-        """One line of seconds and rates, kept apart so that the metrics of two equal runs are equal files."""
+        """Append one line of seconds and rates to a separate file, so that equal runs have equal metrics files."""
         self._held()
         self._timing.append(step, values)
 
     def sync(self) -> None:
-        """Wait until rollouts, metrics and timing are on the disk: a power cut may cost what was written since.
+        """Wait until rollouts, metrics and timing are on disk. Later writes may be lost in a power cut.
 
         Raises:
-            UserError: the disk refuses.
+            UserError: a file cannot be written.
         """
         self._held()
         for part in (self.rollouts, self._metrics, self._timing):
@@ -178,8 +178,10 @@ class RunFolder:
         return self._metrics, self._timing, self._evaluation_timing
 
     def metrics(self) -> list[dict[str, float]]:
-        """The steps in order, each with ``"step"``, metrics of older versions under present names; a line that is still
-        being written is excluded."""
+        """The metrics of the steps in order, each with ``"step"``.
+
+        Metrics of older versions have present names. A line that is still being written is excluded.
+        """
         return [with_present_names(row) for row in self._metrics.rows()]
 
     def timing(self) -> list[dict[str, float]]:
@@ -187,15 +189,14 @@ class RunFolder:
         return self._timing.rows()
 
     def evaluation_timing(self) -> list[dict[str, float]]:
-        """The seconds of each evaluation under ``"evaluate"``; nothing for runs of versions that did not keep them."""
+        """The seconds of each evaluation under ``"evaluate"``; empty for runs of versions that did not record them."""
         return self._evaluation_timing.rows()
 
     def write_evaluation(self, step: int, evaluation: Mapping[str, Any], seconds: float | None = None) -> None:
-        """Keep one evaluation (plain JSON data) after ``step`` training steps, and how long it took, where that is
-        known.
+        """Write one evaluation (plain JSON data) after ``step`` training steps, and its seconds if known.
 
         Raises:
-            UserError: it is there already, or the disk refuses.
+            UserError: the evaluation exists already, or the file cannot be written.
         """
         self._held()
         path = self.path / "evaluations" / f"step-{step:08d}.json"
@@ -209,7 +210,7 @@ class RunFolder:
         """All evaluations by step, in order.
 
         Raises:
-            UserError: one is no JSON.
+            UserError: one of the files is not JSON.
         """
         evaluations = {}
         for step, path in self._evaluation_files():
@@ -220,10 +221,10 @@ class RunFolder:
         return evaluations
 
     def rewind(self, step: int) -> None:
-        """Set aside everything later than ``step``; -1 sets all aside. Nothing is deleted; ``notices`` has the counts.
+        """Set aside all records after ``step``; -1 sets all aside. Nothing is deleted; ``notices`` has the counts.
 
         Metrics, timing, rollouts and evaluations of later steps move into ``superseded/<n>/``. A kill in the middle
-        loses nothing (a line may be in two places), and rewinding again finishes the work.
+        loses nothing (a line may be in two places), and another rewind completes the move.
         """
         self._held()
         taken = [int(p.name) for p in (self.path / "superseded").glob("[0-9]*")]
@@ -240,7 +241,7 @@ class RunFolder:
             self.notices.append(f"set aside what came after step {step} in {into.relative_to(self.path)} ({moved}).")
 
     def close(self) -> None:
-        """Let other processes write the folder."""
+        """Release the lock, so that other processes may write to the folder."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -270,8 +271,11 @@ class RunFolder:
             raise UserError(f"{self.path} is a file; choose another output folder.")
 
     def _foreign(self) -> list[str]:
-        """The files that no kill has left of :meth:`create`, which writes ``_FIRST`` in order: two empty files of
-        numbers, the environment, and of the next one a temporary file."""
+        """The files that an interrupted :meth:`create` cannot have left.
+
+        :meth:`create` writes ``_FIRST`` in order: two empty files of numbers, and the environment. A kill may also
+        leave a temporary file of the next one.
+        """
         names = {path.name for path in self.path.iterdir()} - {_LOCK}
         whole = [name for name in _FIRST[:2] if name in names and not (self.path / name).stat().st_size]
         if whole == [*_FIRST[:2]] and _ENVIRONMENT in names:
@@ -285,10 +289,10 @@ class RunFolder:
 
 
 def lock_folder(path: Path) -> TextIO:
-    """Make a folder if it is not there, and hold it for this process until the returned file is closed.
+    """Make a folder if it does not exist, and lock it for this process until the returned file is closed.
 
     Raises:
-        UserError: another process holds it, or the disk refuses.
+        UserError: another process holds the lock, or the folder cannot be written.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -303,7 +307,7 @@ def lock_folder(path: Path) -> TextIO:
         holder = lock.read().strip() or "another process"
         lock.close()
         raise UserError(f"{path} is being written by {holder}.") from error
-    # opened with "a+", so that a process that is refused does not erase the holder's name
+    # opened with "a+", so that a refused process does not erase the holder's name
     lock.truncate(0)
     lock.write(f"process {os.getpid()} on {platform.node()}")
     lock.flush()

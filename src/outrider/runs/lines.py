@@ -1,4 +1,4 @@
-"""A file of numbers, one line per step, of which a kill damages at most the last line."""
+"""A file of numbers with one line per step; a kill damages at most the last line."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class JsonLines:
         self._last = -1
 
     def append(self, step: int, values: Mapping[str, float]) -> None:
-        """Add a line, safe from a kill when this returns, and from a power cut after :meth:`sync`.
+        """Append a line. It is safe from a kill when this method returns, and from a power cut after :meth:`sync`.
 
         Raises:
-            UserError: the disk refuses; the file is as it was.
-            ValueError: a step that is not later than the last, or a value named ``step``.
-            TypeError: a value that is no number.
+            UserError: the line cannot be written; the file is unchanged.
+            ValueError: the step is not later than the last one, or a value is named ``step``.
+            TypeError: a value is not a number.
         """
         if step <= self._last or "step" in values:
             raise ValueError(f"step {step} with {sorted(values)} cannot follow step {self._last} in {self.path}")
@@ -45,24 +45,24 @@ class JsonLines:
                 file.write(line)
         except OSError as error:
             if size is not None:
-                os.truncate(self.path, size)  # half a line would spoil the next one
+                os.truncate(self.path, size)  # half a line would damage the next one
             raise disk_refused(self.path, error) from error
         self._last = step
 
     def sync(self) -> None:
-        """Wait until the lines are on the disk. Raises UserError if it refuses."""
+        """Wait until the lines are on disk. Raises UserError if they cannot be written."""
         sync(self.path)
 
     def rows(self) -> list[dict[str, float]]:
         """All complete lines.
 
         Raises:
-            UserError: a line is no JSON object with a step; file and line are named.
+            UserError: a line is no JSON object with a step; the error names file and line.
         """
         return [row for row, _ in self._lines()]
 
     def repair(self) -> list[str]:
-        """Truncated a last line that a kill left incomplete; one sentence if there was one. Only for the writer."""
+        """Remove an incomplete last line after a kill, and return a message about it. Only for the writing process."""
         lines = self._lines()
         self._last = int(lines[-1][0]["step"]) if lines else -1
         whole = sum(len(line) for _, line in lines)
@@ -73,12 +73,12 @@ class JsonLines:
         return [f"dropped {torn} bytes of an incomplete last line from {self.path.name}."]
 
     def set_aside(self, after_step: int, into: Path) -> int:
-        """Move the lines of later steps to a file of the same name in another folder, and return how many."""
+        """Move the lines of later steps to a file of the same name in another folder; return their number."""
         lines = self._lines()
         late = [line for row, line in lines if row["step"] > after_step]
         kept = [(row, line) for row, line in lines if row["step"] <= after_step]
         if late:
-            # the copy before the cut: a kill in between leaves a line twice, never nowhere
+            # copy first, then cut: a kill in between leaves a line in both files, and never in none
             write_atomically(into / self.path.name, b"".join(late))
             write_atomically(self.path, b"".join(line for _, line in kept))
         self._last = int(kept[-1][0]["step"]) if kept else -1
@@ -86,7 +86,7 @@ class JsonLines:
 
     def _lines(self) -> list[tuple[dict[str, float], bytes]]:
         content = self.path.read_bytes() if self.path.exists() else b""
-        # a line counts from its newline on: what follows the last one is still being written, or was truncated
+        # a line counts once its newline is written: text after the last newline is still being written, or truncated
         *lines, _torn = content.split(b"\n")
         return [(self._row(number, line), line + b"\n") for number, line in enumerate(lines, start=1)]
 

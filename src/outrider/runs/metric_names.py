@@ -1,4 +1,4 @@
-"""Metrics that had another name in an older version; files keep the names that they were written with."""
+"""Renames metrics of older versions to their present names; files keep their original names."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def with_present_names(row: Mapping[str, float]) -> dict[str, float]:
     return {present_name(name): value for name, value in row.items()}
 
 
-@cache  # every row of a run has the same names
+@cache  # cached, since every row of a run has the same names
 def present_name(name: str) -> str:
     """The present name of a metric."""
     for pattern, present in _PATTERNS.items():

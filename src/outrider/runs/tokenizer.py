@@ -1,4 +1,4 @@
-"""The tokenizer of a run, without the seconds that importing transformers takes."""
+"""Loads the tokenizer of a run without importing transformers, which takes seconds."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 Locate = Callable[[str], Path | None]
-"""The tokenizer.json of a model by its name; None where it is not on this machine."""
+"""The tokenizer.json of a model by its name; None if the file is not on this machine."""
 
 
 def tokenizer_of(run: Path, model: str | None, locate: Locate) -> Tokenizer | None:
-    """That of the exported model, or of what the run began with if that is on this machine; None: neither is.
+    """The tokenizer of the exported model, else of the initial model; None if neither is on this machine.
 
     Args:
-        model: what the run began with, by its name; None where that is not known.
+        model: the name of the run's initial model; None if unknown.
     """
     exported = run / "model" / "tokenizer.json"
     file = exported if exported.is_file() else locate(model) if model is not None else None

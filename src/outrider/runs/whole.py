@@ -1,4 +1,4 @@
-"""Check that the records of a run are complete up to a checkpoint, so that a resumed run has no hidden gap."""
+"""Checks that the records of a run are complete up to a checkpoint, so that a resumed run has no hidden gap."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from outrider.runs.folder import RunFolder
 
 
 class Gap(NamedTuple):
-    """The first step whose record is missing or damaged, and what is wrong with it."""
+    """The first step with a missing or damaged record, and a description of the damage."""
 
     step: int
     sentence: str
@@ -18,7 +18,7 @@ class Gap(NamedTuple):
 def first_gap(folder: RunFolder, until: int) -> Gap | None:
     """The first gap in metrics and rollouts of the steps 1 to ``until``; None if both are complete.
 
-    Every rollout file is read, since its pages have checksums: about 5 seconds for a million rollouts.
+    Every rollout file is read, which verifies the checksums of its pages: about 5 seconds for a million rollouts.
     """
     gaps = [gap for gap in (_metrics_gap(folder, until), _rollouts_gap(folder, until)) if gap is not None]
     return min(gaps, default=None)
