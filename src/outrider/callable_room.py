@@ -1,7 +1,7 @@
-"""Rooms that share their name with a function of Python's door: ``outrider.bench`` is both.
+"""Makes a subpackage callable if it shares its name with a function of the Python API, such as ``outrider.bench``.
 
-Python binds the name of a subpackage in its package, where :mod:`outrider` offers a function of that name. Such a room
-can be called.
+On import, Python binds the name of a subpackage in its package. This would hide the function of that name that
+:mod:`outrider` offers. So calling such a subpackage calls the function.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class _CallableRoom(ModuleType):
         return _function(self.__name__)(*arguments, **options)
 
     @property
-    def __doc__(self) -> str | None:  # type: ignore[override]  # the room's own is for who reads its file
+    def __doc__(self) -> str | None:  # type: ignore[override]  # the subpackage's own is for its file
         return inspect.getdoc(_function(self.__name__))
 
     @property
@@ -29,10 +29,10 @@ class _CallableRoom(ModuleType):
 
 
 def make_callable(room: str, module: str, function: str) -> None:
-    """Calling the package ``room`` calls a function.
+    """Make the subpackage ``room`` callable: a call of the subpackage calls ``function``.
 
     Args:
-        module: of the function; imported at the first call, since it stands above the room and imports from it.
+        module: the module of the function; imported at the first call, since it imports from the subpackage.
     """
     _FUNCTIONS[room] = module, function
     sys.modules[room].__class__ = _CallableRoom

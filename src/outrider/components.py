@@ -17,17 +17,17 @@ class ComponentOf:
     """Annotates a field that holds a component: ``Annotated[Stage, ComponentOf(STAGES, "stage", Stage)]``.
 
     In a recipe a component is a mapping with one key, ``{uniform: {n: 8}}``, or a bare name, ``uniform``, which means
-    its defaults. The name is that of a shipped component, that of an installed package's
-    (:mod:`outrider.plugins`), or an import path, ``my_methods.py:Retry``. In Python it may be an instance, of which the
-    recipe takes a copy. A component parses to an instance of its class and is dumped as the mapping, with every default
-    filled in. With ``bare`` a component that has no options is dumped as its name.
-    Errors inside carry the name in their location: ``explore.0.uniform.n``.
+    its defaults. The name is that of a shipped component, that of a component of an installed package
+    (:mod:`outrider.plugins`), or an import path, ``my_methods.py:Retry``. In Python the component may be an instance;
+    the recipe takes a copy. A component parses to an instance of its class and is dumped as the mapping, with every
+    default filled in. With ``bare``, a component without options is dumped as its name.
+    Errors inside a component have its name in their location: ``explore.0.uniform.n``.
 
     Args:
         table: the shipped components, by name.
-        noun: what they are, in errors.
-        base: the class, or a union of classes, of components from outside; None: shipped ones alone.
-        old_keys: names of older versions, and the present ones, as :attr:`outrider.options.Options.old_keys`.
+        noun: the noun for a component in errors.
+        base: the base class, or a union of classes, of third-party components; None: only shipped components.
+        old_keys: names of older versions, with their present names, as :attr:`outrider.options.Options.old_keys`.
 
     >>> from typing import Annotated
     >>> from outrider.explore import STAGES, Stage
@@ -50,7 +50,7 @@ class ComponentOf:
         self.old_keys = old_keys or {}
 
     def find(self, name: str) -> type[BaseModel] | None:
-        """The class of that name; None where there is none, or it cannot be loaded."""
+        """The class of that name; None if there is none, or if it cannot be loaded."""
         if name in self.table:
             return self.table[name]
         try:
@@ -76,14 +76,14 @@ class ComponentOf:
             parsed: dict[str, BaseModel] = shipped({name: options})
             return parsed[name]
         found = self._foreign(name)
-        # as a mapping, so that errors carry the name in their location
+        # as a mapping, so that errors have the name in their location
         one: TypeAdapter[dict[str, BaseModel]] = TypeAdapter(dict[str, found])  # type: ignore[valid-type]
         return one.validate_python({name: options})[name]
 
     def _instance(self, value: BaseModel) -> BaseModel:
         if not isinstance(value, (*self.table.values(), *([] if self.base is None else [self.base]))):
             raise self._error(f"{type(value).__name__!r} is not {self._a_noun}")
-        # a copy: an instance in two recipes would share its state; without what was cached, which may not be copied
+        # a copy, since an instance in two recipes would share its state; without caches, which may not be copyable
         copied = value.model_copy()
         for key in copied.__dict__.keys() - type(value).model_fields.keys():
             del copied.__dict__[key]
@@ -114,14 +114,14 @@ class ComponentOf:
             return False
         try:
             load_component(name, self.base, self._a_noun)
-        except UserError:  # it is of another kind
+        except UserError:  # the plug-in's component has another kind
             return False
         raise self._error(
             f"{name!r} is shipped with Outrider, and {plugins()[name].origin} has {self._a_noun} of that name"
         )
 
     def _dumped(self, component: BaseModel) -> Any:
-        # its validator is a part of the recipe's, so pydantic before 2.14 has not yet made its serializer
+        # the validator is a part of the recipe's validator, so pydantic before 2.14 has not built the serializer yet
         type(component).model_rebuild()
         bare = self.bare and not type(component).model_fields
         return self._name(component) if bare else {self._name(component): component}

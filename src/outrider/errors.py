@@ -1,4 +1,4 @@
-"""The exceptions that mean "the user can fix this"."""
+"""Exceptions for mistakes that the user can fix."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """A mistake in a recipe, a file or a command; its text is the one sentence the user is shown.
+    """A mistake in a recipe, a file or a command; its text is the one sentence that the user sees.
 
-    The command line prints it without a traceback and exits with status 2. Anything else that escapes is a bug
+    The command line prints the text without a traceback and exits with status 2. Any other uncaught exception is a bug
     and keeps its traceback.
     """
 
 
 class EngineLostError(UserError):
-    """Nothing is left that could go on sampling or training; what was saved can be resumed."""
+    """No engine is left that can continue sampling or training; saved state can be resumed."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -29,6 +29,6 @@ def nearest(word: str, known: Iterable[str]) -> str:
     "did you mean 'grpo'?"
     """
     names = sorted(known)
-    # letters that changed places are one slip of the fingers, and two edits
+    # swapped letters are one typing error, but two edits
     close = [name for name in names if sorted(name) == sorted(word)] or difflib.get_close_matches(word, names, n=1)
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"

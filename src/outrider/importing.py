@@ -1,4 +1,4 @@
-"""A function or class by its import path: ``module:name`` or ``path/to/file.py:name``."""
+"""Loads a function or class by its import path: ``module:name`` or ``path/to/file.py:name``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from outrider.errors import UserError, nearest
 
 
 def is_import_path(name: str) -> bool:
-    """Whether a name is written as an import path.
+    """Whether a name has the form of an import path.
 
     >>> is_import_path("my_methods.py:Retry"), is_import_path("uniform")
     (True, False)
@@ -28,13 +28,13 @@ def is_import_path(name: str) -> bool:
 
 
 def load_object(where: str, noun: str = "function") -> Any:
-    """The object called ``name`` in a module or in a file. A path is relative to the working directory.
+    """Load the object ``name`` from a module or a file. A path is relative to the working directory.
 
-    A file is run under a module name of its own, once for each content that it has had; it can import installed
-    packages, not files beside it. ``noun`` is what errors call the object.
+    A file runs under its own module name, once for each version of its content. The file can import installed packages,
+    but not neighbouring files. ``noun`` is the noun for the object in errors.
 
     Raises:
-        UserError: there is no such file, module or name, or importing it fails.
+        UserError: there is no such file, module or name, or the import fails.
 
     >>> load_object("math:gcd")(12, 18)
     6
@@ -54,8 +54,9 @@ def load_object(where: str, noun: str = "function") -> Any:
 
 
 def source_of(where: str) -> str:
-    """The text of the file that a name is loaded from, and of the one that defines it if that is another: what they
-    import is not in it. Empty where there is none, as for an extension.
+    """The text of the file from which a name is loaded, and of the file that defines it if that is another one.
+
+    The text of imported files is not included. Empty if there is no file, as for an extension module.
 
     Raises:
         UserError: as :func:`load_object`.
@@ -71,13 +72,13 @@ def source_of(where: str) -> str:
 
 
 def text_without_import(where: str) -> str:
-    """The text of the file that an import path names, which is not run; empty where there is none."""
+    """The text of the file that an import path names, without running the file; empty if there is no file."""
     place = where.rpartition(":")[0]
     try:
         spec = None if place.endswith(".py") else importlib.util.find_spec(place)
         file = Path(place).expanduser() if place.endswith(".py") else Path((spec and spec.origin) or "")
         return file.read_text("utf-8", "replace") if file.suffix == ".py" else ""
-    except (ImportError, ValueError, OSError):  # said where the function is loaded
+    except (ImportError, ValueError, OSError):  # reported when the function is loaded
         return ""
 
 
@@ -88,20 +89,20 @@ def _says_where(written: str) -> str:
 
 
 Where = Annotated[str, AfterValidator(_says_where)]
-"""Where an option says that something of Python is."""
+"""An option's value that is an import path."""
 
 
 def place_of_module(thing: Any) -> str:
-    """The module of a class or a function as an import path has it: its file, where it was loaded from one."""
+    """The module part of the import path of a class or function: its file, if it was loaded from a file."""
     return str(getattr(sys.modules.get(thing.__module__), "__outrider_path__", thing.__module__))
 
 
 class _MissingError(Exception):
-    """There is no such file or module."""
+    """The file or module does not exist."""
 
 
 class _Source(SourceFileLoader):
-    """Compiles a file each time: bytecode goes by whole seconds, in which a file may be written twice."""
+    """Compiles a file each time, since cached bytecode goes by whole seconds, and a file may change within a second."""
 
     def path_stats(self, path: Any) -> Any:
         raise OSError
@@ -113,13 +114,13 @@ def _file(path: Path) -> ModuleType:
     place = str(path.absolute())
     digest = hashlib.blake2b(place.encode() + b"\0" + path.read_bytes(), digest_size=8).hexdigest()
     loader = _Source(f"outrider_file_{digest}", place)
-    if loader.name in sys.modules:  # the same class each time, so that instances of it compare
+    if loader.name in sys.modules:  # the same class each time, so that its instances compare as equal
         return sys.modules[loader.name]
     spec = importlib.util.spec_from_loader(loader.name, loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
-    module.__outrider_path__ = place  # type: ignore[attr-defined]  # by which another process finds it
-    sys.modules[spec.name] = module  # dataclasses and pickling look for it there
+    module.__outrider_path__ = place  # type: ignore[attr-defined]  # lets another process find the file
+    sys.modules[spec.name] = module  # dataclasses and pickle look up the module there
     try:
         loader.exec_module(module)
     except BaseException:
@@ -133,7 +134,7 @@ def _module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise  # the module is there, but one of its imports is not
+            raise  # the module exists, but one of its imports does not
         raise _MissingError(
             f"no module {error.name!r} is installed; a file is named by its path, ./{name}.py"
         ) from None

@@ -1,4 +1,4 @@
-"""When Ctrl-C and SIGTERM act: not on processes that another one ends, and not in the middle of an update."""
+"""Controls when Ctrl-C and SIGTERM act: not in child processes that the parent ends, and not during an update."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from types import FrameType
 
 STOPS = (signal.SIGINT, signal.SIGTERM)
 TERMINATED = 143
-"""Exit status of a program that SIGTERM ends, as a shell sees it."""
+"""A shell's exit status for a program that SIGTERM has ended."""
 
 
 SAME_COMMAND = "the same command goes on where it was"
 
 
 class Terminated(BaseException):
-    """SIGTERM, with which batch systems warn before they kill; its text is the message for the user."""
+    """SIGTERM has come, the warning of batch systems before a kill; the text is the message for the user."""
 
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """SIGTERM in this block raises :class:`Terminated`, unless somebody else handles it already."""
+    """A block in which SIGTERM raises :class:`Terminated`, unless another handler is already set."""
     if not _in_main_thread() or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
         return
 
     def stop(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: the rest is ending
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # one signal is enough, since the process is ending
         raise Terminated("ended by SIGTERM")
 
     signal.signal(signal.SIGTERM, stop)
@@ -40,11 +40,11 @@ def terminable() -> Iterator[None]:
 
 @contextmanager
 def ignoring_interrupts() -> Iterator[None]:
-    """Processes started in this block ignore Ctrl-C and SIGTERM; this one handles them again afterwards."""
+    """A block in which started processes ignore Ctrl-C and SIGTERM; this process handles both again afterwards."""
     if not _in_main_thread():
         yield
         return
-    # a child inherits what is ignored, so no moment is left in which a signal could end it
+    # a child process inherits ignored signals, so a signal can never end it
     before = {number: signal.signal(number, signal.SIG_IGN) for number in STOPS}
     try:
         yield
@@ -55,9 +55,9 @@ def ignoring_interrupts() -> Iterator[None]:
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Ctrl-C and SIGTERM in this block act at its end."""
-    # Python that C++ has called may not be interrupted: torch.save's callback prints and loses it, or makes of it a
-    # RuntimeError about the file, and what torch's import calls aborts the process
+    """A block at whose end Ctrl-C and SIGTERM act."""
+    # Python code called from C++ must not be interrupted. The callback of torch.save prints and loses the interrupt, or
+    # turns it into a RuntimeError about the file. During the import of torch, an interrupt aborts the process.
     if not _in_main_thread():
         yield
         return
@@ -74,13 +74,13 @@ def interrupts_held() -> Iterator[None]:
 
 
 class SafeStop:
-    """Where SIGTERM may end a run, so that it can be saved as it was after its last step.
+    """Restricts SIGTERM to blocks where it may end a run, so that the state after the last step can be saved.
 
-    Inside :meth:`handled` the signal is recorded; inside :meth:`allowed` it raises :class:`Terminated`, also where it
-    came before. Without :meth:`handled`, as in a process that another one ends, nothing happens.
+    Inside :meth:`handled` the signal is recorded. Inside :meth:`allowed` the signal raises :class:`Terminated`, also
+    if it came earlier. Without :meth:`handled`, as in a child process that the parent ends, nothing happens.
 
     Attributes:
-        requested: the signal has come.
+        requested: whether the signal has come.
     """
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class SafeStop:
 
     @contextmanager
     def handled(self) -> Iterator[None]:
-        """SIGTERM is recorded in this block."""
+        """A block in which SIGTERM is recorded."""
         if not _in_main_thread():
             yield
             return
@@ -101,7 +101,7 @@ class SafeStop:
 
     @contextmanager
     def allowed(self) -> Iterator[None]:
-        """The run may stop in this block.
+        """A block in which the run may stop.
 
         Raises:
             Terminated: the signal has come.
@@ -112,7 +112,7 @@ class SafeStop:
             yield
         finally:
             self._allowed = False
-        self._check()  # the handler may have raised in a callback of C, where an exception is printed and lost
+        self._check()  # the handler may have raised in a C callback, which prints and loses the exception
 
     def _check(self) -> None:
         if self.requested:
@@ -121,7 +121,7 @@ class SafeStop:
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self.requested = True
         if self._allowed:
-            self._allowed = False  # a second signal must not interrupt the saving
+            self._allowed = False  # a second signal must not interrupt the save
             raise Terminated
 
 

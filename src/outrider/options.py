@@ -1,4 +1,4 @@
-"""The base of everything that a recipe can name: typed options that refuse what they do not know."""
+"""The base class of all components of a recipe: typed options that refuse unknown keys."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from outrider.errors import UserError
 
 Auto = Literal["auto"]
-"""The value of an option that is chosen by the memory there is (:mod:`outrider.estimate.auto`)."""
+"""The value of an option that is chosen by the available memory (:mod:`outrider.estimate.auto`)."""
 AUTO: Auto = "auto"
 
 
 class Options(BaseModel):
     """Typed, range-checked options of one component (a stage, a shaper, an objective part).
 
-    Fields are the options; state lives in ``PrivateAttr``. Unknown keys are errors. Numbers given as strings are
-    refused: a YAML file knows its types.
+    Fields are the options; state is in ``PrivateAttr``. Unknown keys are errors. Numbers given as strings are refused,
+    since YAML has types.
     """
 
     model_config = ConfigDict(
@@ -27,17 +27,18 @@ class Options(BaseModel):
         strict=False,
         protected_namespaces=(),
         allow_inf_nan=False,
-        defer_build=True,  # a validator is made when it is first needed: a quarter of what importing the layers takes
+        defer_build=True,  # builds validators on first use, which saves a quarter of the import time of the layers
     )
 
     old_keys: ClassVar[Mapping[str, str]] = {}
-    """Keys of older versions, and their present names. Run folders are read with them (:mod:`outrider.config.older`);
-    anywhere else such a key is an error with one sentence. ``table.judge`` is a key inside the option ``table``."""
+    """Keys of older versions, and their present names. Run folders may have old keys (:mod:`outrider.config.older`);
+    elsewhere an old key is an error with one sentence. ``table.judge`` is a key inside the option ``table``."""
 
     @model_validator(mode="before")
     @classmethod
     def _refuse_old_keys(cls, data: Any) -> Any:
-        """For classes that are made in Python: the loader of recipes refuses such a key first, with its place."""
+        """Refuse old keys of options made in Python; the loader of recipes refuses such a key earlier, with its
+        place."""
         for key, now in cls.old_keys.items():
             *outer, last = key.split(".")
             inside = data
@@ -49,6 +50,6 @@ class Options(BaseModel):
 
 
 def refuse_empty_range(low: float, high: float) -> None:
-    """Raise ValueError where no value lies between the two."""
+    """Raise ValueError if no value lies between ``low`` and ``high``."""
     if low > high:
         raise ValueError(f"no value lies in [{low}, {high}]: low is above high")

@@ -1,4 +1,4 @@
-"""Components from outside the package: classes by import path or by the entry points of installed packages.
+"""Third-party components: classes by import path or by the entry points of installed packages.
 
 A package offers components in its ``pyproject.toml``::
 
@@ -6,7 +6,7 @@ A package offers components in its ``pyproject.toml``::
     retry = "my_package.retry:Retry"
 
 A recipe then names ``retry``. Without an entry point it names ``my_package.retry:Retry``, or ``my_methods.py:Retry``
-for a file. Importing either runs its code. An environment is named in the same way, by its task.
+for a file. The import of a component runs its code. A task names an environment in the same way.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ RENAMED = {
     "reads_text": "requires",
     "plans_ahead": "the base class PlansAhead",
 }
-"""Flags of 0.2 by which a component said what it needs, and what has taken their place. A base class has the methods
-that it renamed as ``old_methods``."""
+"""Flags of 0.2 with which a component declared its needs, and their replacements. A base class lists its renamed
+methods in ``old_methods``."""
 
 
 class Plugin(NamedTuple):
@@ -44,8 +44,8 @@ class Plugin(NamedTuple):
 
     Attributes:
         origin: the distribution and its version.
-        where: its import path.
-        clash: what another package offers under the same name; None where none does.
+        where: the import path of the component.
+        clash: the component of another package with the same name; None if there is none.
     """
 
     origin: str
@@ -54,7 +54,7 @@ class Plugin(NamedTuple):
 
 
 class Provenance(Options):
-    """Where a component from outside comes from, as a run records it."""
+    """The origin of a third-party component, as a run records it."""
 
     where: str = Field(description="import path")
     distribution: str = Field("", description="installed package with its version; empty for a file")
@@ -63,17 +63,17 @@ class Provenance(Options):
 
 @runtime_checkable
 class CallsFunctions(Protocol):
-    """Options that name functions from outside, such as a reward function."""
+    """Options that name third-party functions, such as a reward function."""
 
     def sources(self) -> dict[str, str]:
-        """The text of the file of each, by import path; empty where there is none."""
+        """The text of the file of each function, by import path; empty if there is no file."""
         ...
 
 
 @cache
 def plugins() -> dict[str, Plugin]:
-    """The components of installed packages, by name. Of a name that two packages give, ``clash`` names the other."""
-    from importlib import metadata  # not at the top: most recipes name shipped components alone
+    """The components of installed packages, by name. If two packages use the same name, ``clash`` has the other."""
+    from importlib import metadata  # not at the top: most recipes name only shipped components
 
     found: dict[str, Plugin] = {}
     for entry in metadata.entry_points(group=GROUP):
@@ -84,10 +84,10 @@ def plugins() -> dict[str, Plugin]:
 
 
 def unknown_name(name: str, example: str) -> str:
-    """The sentence about a name that is no import path and no component of an installed package; empty for others.
+    """The error message for a name that is no import path and no component of an installed package; empty for others.
 
     Args:
-        example: an import path, as this kind of component has one.
+        example: an example of an import path for this kind of component.
 
     >>> unknown_name("my_methods.py:Retry", "my_methods.py:Retry")
     ''
@@ -99,10 +99,10 @@ def unknown_name(name: str, example: str) -> str:
 
 
 def import_path_of(name: str) -> str:
-    """The import path of a component: that of an entry point of this name, or else the name itself.
+    """The import path of a component: that of the entry point with this name, or else the name itself.
 
     Raises:
-        UserError: two packages give this name.
+        UserError: two packages use this name.
     """
     plugin = plugins().get(name)
     if plugin is None:
@@ -123,11 +123,11 @@ def load_component(name: str, base: Any, a_noun: str) -> type[Options]:
     """The class of a component, by import path or by the name of an entry point.
 
     Args:
-        base: the class that it has to inherit from, or a union of classes.
-        a_noun: what it has to be, in errors.
+        base: the required base class, or a union of classes.
+        a_noun: the noun, with its article, for the component in errors.
 
     Raises:
-        UserError: it cannot be imported, is of another kind, or has a flag or method of an older version.
+        UserError: the component cannot be imported, has another kind, or has a flag or method of an older version.
     """
     where = import_path_of(name)
     found = load_object(where, a_noun.partition(" ")[2])
@@ -143,7 +143,7 @@ def load_component(name: str, base: Any, a_noun: str) -> type[Options]:
 
 
 def written_name(cls: type) -> str:
-    """The name of a class in a recipe: that by which it was loaded, or else its import path.
+    """The name of a class in a recipe: the name by which it was loaded, or else its import path.
 
     >>> from fractions import Fraction
     >>> written_name(Fraction)
@@ -153,7 +153,7 @@ def written_name(cls: type) -> str:
 
 
 def provenances_in(value: Any) -> dict[str, Provenance]:
-    """The provenance of every component from outside in a tree of options, lists and mappings, by its name."""
+    """The provenance of every third-party component in a tree of options, lists and mappings, by name."""
     found: dict[str, Provenance] = {}
     if isinstance(value, BaseModel):
         cls = type(value)
@@ -174,7 +174,7 @@ def provenances_in(value: Any) -> dict[str, Provenance]:
 
 
 def refuse_main(options: BaseModel, processes: int) -> None:
-    """Refuse components that this process alone can have where a run asks for more processes.
+    """Refuse components that exist only in this process if a run needs more processes.
 
     Raises:
         UserError: a component is defined in ``__main__`` or inside a function.
@@ -190,7 +190,7 @@ def refuse_main(options: BaseModel, processes: int) -> None:
 
 
 def provenance_of(cls: type) -> Provenance:
-    """Where a class from outside comes from, with the distribution that holds its module and a hash of its source."""
+    """The provenance of a third-party class: the distribution of its module, and a hash of its source."""
     where = import_path_of(written_name(cls))
     try:
         text = source_of(where)
@@ -212,7 +212,7 @@ def _hash(text: str) -> str:
 
 @cache
 def _distribution(module: str) -> str:
-    """The installed packages that hold a module, with their versions; "" for a file. Cached: it reads all of them."""
+    """The installed packages that contain a module, with their versions; "" for a file. Cached, since it reads all."""
     from importlib import metadata
 
     if hasattr(sys.modules.get(module), "__outrider_path__"):
@@ -222,7 +222,7 @@ def _distribution(module: str) -> str:
 
 
 def _reduce_class(cls: type) -> Any:
-    """Pickles a class of a file by its path, since its module is known in this process alone."""
+    """Pickle a class from a file by the file's path, since its module exists only in this process."""
     where = getattr(sys.modules.get(cls.__module__), "__outrider_path__", None)
     return cls.__qualname__ if where is None else (load_object, (f"{where}:{cls.__qualname__}",))
 

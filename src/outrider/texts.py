@@ -1,4 +1,4 @@
-"""What several rooms ask of the text of a response: its boxes, the marks of reasoning, repetitions, late patterns."""
+"""Functions on the text of a response: boxes, reasoning marks, repetition, and lazily compiled patterns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TOKENS = re.compile(r"\\{1,2}(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
 
 
 def box_spans(text: str) -> Iterator[tuple[int, int]]:
-    r"""Begin and end of what stands in each closed ``\boxed{…}`` or ``\fbox{…}``, in the order in which they close.
+    r"""Begin and end of the content of each closed ``\boxed{…}`` or ``\fbox{…}``, in the order in which they close.
 
     Escaped braces do not count.
 
@@ -49,7 +49,8 @@ def box_spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def first_box_end(text: str) -> int | None:
-    r"""Where the text behind the first closed box begins; None without one. Of nested boxes the outer one counts.
+    r"""The index where the text after the first closed box begins; None without a box. The outer of nested boxes
+    counts.
 
     >>> first_box_end(r"\boxed{\frac{1}{2}}, or \boxed{3}"), first_box_end(r"\boxed{3")
     (19, None)
@@ -59,7 +60,7 @@ def first_box_end(text: str) -> int | None:
 
 
 def tokens_until_box(token_texts: Sequence[str]) -> int:
-    r"""How many tokens there are up to the one that closes the first box, by their texts; all without a box.
+    r"""The number of tokens up to the token that closes the first box, by token texts; all tokens without a box.
 
     >>> tokens_until_box(["so ", "\\boxed{", "4", "}.", "<end>"])
     4
@@ -83,7 +84,7 @@ def redundancy(text: str, n: int = 3, least: int = 50) -> float | None:
 
 
 def late_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """What ``re.compile`` gives, but compiled when it is first used: verifiers' patterns take longer than their code.
+    """A pattern as from ``re.compile``, but compiled on first use: verifiers' patterns take longer than their code.
 
     >>> digits = late_pattern("[0-9]+")
     >>> digits.findall("1, 22"), digits.sub("n", "1, 22")
@@ -104,7 +105,7 @@ class _LatePattern:
         return late_pattern, (self._pattern, self._flags)
 
     def __getattr__(self, name: str) -> Any:
-        """A method of the pattern, which is kept here: the second use costs no more than that of a pattern."""
+        """A method of the pattern, cached so that later uses cost no more than with a plain pattern."""
         value = getattr(re.compile(self._pattern, self._flags), name)
         setattr(self, name, value)
         return value

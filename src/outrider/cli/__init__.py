@@ -1,4 +1,4 @@
-"""The command line: ``outrider COMMAND``. Thin: each command is a file, and heavy imports wait until it runs."""
+"""The command line: ``outrider COMMAND``. Each command is a file, and heavy imports wait until the command runs."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ COMMANDS = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status.
 
-    A user's mistake is one sentence on stderr and status 2, an interrupt one sentence and status 130, SIGTERM one
-    sentence and status 143, output that no process reads any more status 141 without a word; anything else is a bug and
-    keeps its traceback.
+    A user's mistake prints one sentence on stderr and gives status 2. An interrupt prints one sentence and gives
+    status 130; SIGTERM prints one sentence and gives status 143. Output that no process reads any more gives status 141
+    without a message. Any other exception is a bug and keeps its traceback.
     """
     open_closed()
     try:
         try:
             return _run(argv)
         finally:
-            sys.stdout.flush()  # here, where an error of it is still heard
-    except (BrokenPipeError, SystemExit) as error:  # the latter from argparse, and from rich, which lets go by itself
+            sys.stdout.flush()  # here, where an error of the flush is still handled
+    except (BrokenPipeError, SystemExit) as error:  # SystemExit: argparse, and rich on a closed pipe
         if let_go_of_unread() or (isinstance(error, SystemExit) and isinstance(error.__context__, BrokenPipeError)):
             return UNREAD
         raise
@@ -65,13 +65,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _print_mistake(mistake: object) -> int:
-    """A user's mistake in one sentence, and its exit status."""
+    """Print a user's mistake as one sentence, and return the exit status."""
     sys.stderr.write(f"outrider: {mistake}\n")
     return 2
 
 
 def _not_utf8(words: Sequence[str]) -> str:
-    """The first word that is not UTF-8, as Python shows bytes: records and messages could not hold it."""
+    """The first word that is not UTF-8, as Python shows bytes; records and messages cannot contain such a word."""
     bad = (word for word in words if any("\udc80" <= character <= "\udcff" for character in word))
     return next((repr(word.encode("utf-8", "surrogateescape"))[1:] for word in bad), "")
 
@@ -101,7 +101,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The whole command line; building it imports no command's work."""
+    """The parser of the whole command line; it imports no code of a command's work."""
     parser = argparse.ArgumentParser(
         prog="outrider",
         description="Exploration in reinforcement learning with verifiable rewards.",
@@ -110,5 +110,5 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in COMMANDS:
         command.add_to(commands)
-    parser.set_defaults(parser=parser)  # which the script for completion describes
+    parser.set_defaults(parser=parser)  # for the completion script, which describes the parser
     return parser

@@ -112,7 +112,7 @@ def run_intervene(arguments: argparse.Namespace) -> int:
 
 
 def _analysis(kinds: Any, name: str, help: str, run: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
-    """A parser with what all analyses share."""
+    """A parser with the arguments that all analyses share."""
     parser: argparse.ArgumentParser = kinds.add_parser(name, help=help, description=run.__doc__, allow_abbrev=False)
     parser.add_argument("run_folder", type=folder, metavar="RUN", help="run folder, or one that `evaluate --out` wrote")
     parser.add_argument("--split", metavar="NAME", help="split of the rollouts: train, evaluate or greedy (train)")
@@ -130,7 +130,7 @@ def _analysis(kinds: Any, name: str, help: str, run: Callable[[argparse.Namespac
 
 
 def _given(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """The options of the command line as data; what was not given is left to the defaults."""
+    """The options of the command line as data; options that were not given keep their defaults."""
     values = {name: getattr(arguments, name) for name in (*names, "split", "steps", "limit", "micro_tokens")}
     return {name: value for name, value in values.items() if value is not None}
 

@@ -1,4 +1,4 @@
-"""What several commands share: overrides, printing a resolved configuration, and the end of a dry run."""
+"""Parts that several commands share: overrides, printing a resolved configuration, and the end of a dry run."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def folder(text: str) -> Path:
-    """A path on the command line. ``Path("")`` would be the working directory, which an empty argument does not
-    mean."""
+    """A path on the command line; an empty argument is refused, since ``Path("")`` is the working directory."""
     if not text.strip():
         raise argparse.ArgumentTypeError("it is empty; name a folder, as in runs/a")
     return Path(text)
 
 
 class OldOption(argparse.Action):
-    """An option of an older version: an error that says its present name, which is ``dest``."""
+    """An option of an older version, whose use is an error with its present name, ``dest``."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
@@ -35,20 +34,20 @@ class OldOption(argparse.Action):
 
 
 def add_overrides(parser: argparse.ArgumentParser, example: str) -> None:
-    """Trailing ``key=value`` words, and ``--dry-run`` to see what they make."""
+    """Add trailing ``key=value`` words, and ``--dry-run``, which prints the resolved configuration."""
     parser.add_argument("overrides", nargs="*", metavar="key=value", help=f"dotted overrides, e.g. {example}")
     parser.add_argument("--dry-run", action="store_true", help="print the whole resolved configuration and stop")
 
 
 def add_setting(parser: argparse.ArgumentParser) -> None:
-    """``--setting``: where a recipe is tried."""
+    """Add ``--setting``: the setting of a recipe."""
     parser.add_argument(
         "--setting", metavar="SETTING", help="a shipped setting (see `outrider settings`) or a YAML file (countdown)"
     )
 
 
 def print_yaml(data: dict[str, Any]) -> int:
-    """The whole of ``--dry-run``."""
+    """Print the output of ``--dry-run``."""
     from outrider.config import dump_yaml
 
     sys.stdout.write(dump_yaml(data))
@@ -56,7 +55,7 @@ def print_yaml(data: dict[str, Any]) -> int:
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:
-    """``--column NAME=FIELD``, any number of times: how to read a dump of rollouts that names things otherwise."""
+    """Add ``--column NAME=FIELD``, any number of times, for a dump of rollouts with other column names."""
     parser.add_argument(
         "--column",
         action="append",
@@ -67,7 +66,7 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
 
 
 def columns(arguments: argparse.Namespace) -> dict[str, str]:
-    """Field by column, as ``--column`` was given.
+    """The field of each column, from ``--column``.
 
     Raises:
         UserError: one of them is not ``NAME=FIELD``.
@@ -82,7 +81,7 @@ def columns(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def interruptible(work: Callable[[], int]) -> int:
-    """Work that goes on where it was when the same command is given again, which is said when it is interrupted."""
+    """Run resumable work; on an interrupt, say that the same command continues it."""
     try:
         return work()
     except KeyboardInterrupt:
@@ -96,13 +95,13 @@ def finish_dry_run(checked: Preflight, lacks: str | None = None) -> int:
     """Print warnings and costs as comments after the YAML, and return 0.
 
     Args:
-        lacks: why the run does not fit the memory.
+        lacks: the reason why the run does not fit into memory.
 
     Raises:
-        UserError: the run would end with it.
+        UserError: the error with which the run would end.
     """
     sys.stdout.writelines(f"# warning: {notice}\n" for notice in checked.notices)
-    sys.stdout.flush()  # before a sentence on stderr
+    sys.stdout.flush()  # before an error message on stderr
     if lacks:
         raise UserError(f"{lacks}; --force trains anyway")
     checked.refuse()

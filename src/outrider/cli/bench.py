@@ -60,7 +60,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Put the bench together and run it, or show it."""
+    """Parse the options of the bench and run the bench, or show its configuration."""
     from outrider.bench.begin import refuse_another
     from outrider.bench.bench_command import bench_command
     from outrider.bench.dry import plan
@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _bench_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The options of the command line as data; what was not given is left to the defaults."""
+    """The options of the command line as data; options that were not given keep their defaults."""
     from outrider.bench.planned import DEFAULT_TOKENS
 
     given = {

@@ -1,5 +1,5 @@
-"""Standard output and standard error where they are not what they should be: closed, full, or without a reader,
-as in ``outrider recipes | head``."""
+"""Handles standard output and standard error that are closed, full, or without a reader (``outrider recipes |
+head``)."""
 
 from __future__ import annotations
 
@@ -13,27 +13,29 @@ from typing import TextIO
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 UNREAD = 141
-"""Exit status of a program that SIGPIPE ends, as a shell sees it."""
+"""A shell's exit status for a program that SIGPIPE has ended."""
 
 
 def open_closed() -> None:
-    """Where the shell has closed one (``>&-``), what is written to it goes nowhere."""
+    """Replace a stream that the shell has closed (``>&-``) by the null device."""
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - for good
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
 
 
 def let_go_of_unread() -> bool:
-    """Whether the reader of standard output or standard error is gone. What is still to be written goes nowhere then,
-    so that the interpreter's own last words are none."""
+    """Whether the reader of standard output or standard error is gone.
+
+    If it is gone, remaining output goes to the null device, so that the interpreter prints no error at exit.
+    """
     gone = [stream for stream in (sys.stdout, sys.stderr) if _unread(stream)]
     _let_go(gone)
     return bool(gone)
 
 
 def let_go_of_full() -> bool:
-    """Whether standard output takes no more because its disk is full. What is still to be written goes nowhere then."""
+    """Whether standard output is on a full disk. If so, remaining output goes to the null device."""
     try:
-        os.write(sys.stdout.fileno(), b"\n")  # what failed is forgotten; a stream that takes a line was not at fault
+        os.write(sys.stdout.fileno(), b"\n")  # the failed text is gone; a stream that accepts a line was not the cause
     except (OSError, ValueError):
         _let_go([sys.stdout])
         return True

@@ -18,7 +18,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check the component with these options."""
+    """Check the component with the given options."""
     from outrider.testing.check_command import check_command
 
     return check_command(arguments.component, arguments.overrides)

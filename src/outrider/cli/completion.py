@@ -20,7 +20,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the script. It is static: another version, with other recipes and options, needs it made anew.
+    """Write the script. The script is static, so another version with other recipes and options needs a new one.
 
     Raises:
         UserError: the package shtab is missing.
@@ -45,14 +45,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _function(shell: str, kind: str, names: str) -> str:
-    """A function of the shell that completes shipped names and YAML files."""
+    """A shell function that completes shipped names and YAML files."""
     if shell == "bash":
         return f"_outrider_{kind}() {{ compgen -W '{names}' -- \"$1\"; compgen -f -X '!*.yaml' -- \"$1\"; }}"
     return f"_outrider_{kind}() {{ compadd {names}; _files -g '*.yaml' }}"
 
 
 def actions_of(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    """Every argument of a parser and of its commands, all the way down."""
+    """Every argument of a parser and of its commands, at all levels."""
     for action in parser._actions:
         yield action
         if isinstance(action, argparse._SubParsersAction):

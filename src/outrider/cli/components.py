@@ -19,7 +19,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Name, origin, options and import path of each component, by kind."""
+    """Print name, origin, options and import path of each component, by kind."""
     from outrider.config.component_list import list_components
     from outrider.errors import UserError, nearest
 

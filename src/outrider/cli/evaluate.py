@@ -33,7 +33,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Put the evaluation together and run it, or show it."""
+    """Parse the options of the evaluation and run the evaluation, or show its configuration."""
     from outrider.api.evaluation import all_of_a_suite
     from outrider.config import Evaluate, load_options
     from outrider.config.protocol import protocol

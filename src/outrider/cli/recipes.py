@@ -36,7 +36,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show one recipe, or list those that are asked for."""
+    """Show one recipe, or list the requested recipes."""
     words = arguments.words
     if arguments.goal is not None:
         if words or arguments.setting is not None:
@@ -52,9 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def run_list(words: Sequence[str] = ()) -> int:
-    """Name, paper and summary of the recipes that have all words, and which are recommended where.
+    """Print name, paper and summary of the recipes that contain all words, and the settings where each is recommended.
 
-    One line each, which is wrapped between words on a terminal.
+    Each recipe has one line, which is wrapped between words on a terminal.
 
     Raises:
         UserError: no recipe has the words.
@@ -86,7 +86,7 @@ def run_list(words: Sequence[str] = ()) -> int:
 
 
 def run_goal(name: str) -> int:
-    """The recipes for a goal with their evidence; the goals themselves for ``list``.
+    """Print the recipes for a goal with their evidence; for ``list``, print the goals.
 
     Raises:
         UserError: there is no such goal.
@@ -109,7 +109,7 @@ def run_goal(name: str) -> int:
 
 
 def run_show(name: str, setting: str | None) -> int:
-    """The file as it was written, the setting that it is tried in, and the advantages of a worked group."""
+    """Print a recipe's file as written, its setting, and the advantages of an example group."""
     from rich.console import Console  # not at the top: other commands need no rich
 
     from outrider.cli.worked import credit_table
@@ -131,7 +131,7 @@ def _has(recipe: RecipeInfo, word: str) -> bool:
 
 
 def _wrapped(line: str) -> str:
-    """A line that breaks between words on a terminal; whole where a program reads it."""
+    """The line, wrapped between words on a terminal; unchanged if a program reads the output."""
     if not sys.stdout.isatty():
         return f"{line}\n"
     width = shutil.get_terminal_size().columns

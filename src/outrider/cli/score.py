@@ -27,7 +27,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Put the task together and score the file."""
+    """Parse the task and score the file."""
     from outrider.config import load_options
     from outrider.config.score import Score
 

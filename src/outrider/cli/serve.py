@@ -33,7 +33,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Become the server."""
+    """Replace this process by the server."""
     from outrider.sample.serve_command import serve_command
 
     return serve_command(

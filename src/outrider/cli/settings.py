@@ -21,7 +21,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run_show(arguments: argparse.Namespace) -> int:
-    """The file as it was written."""
+    """Print a setting's file as written."""
     from outrider.config import text_of
 
     sys.stdout.write(text_of("setting", arguments.name)[1])
@@ -29,7 +29,7 @@ def run_show(arguments: argparse.Namespace) -> int:
 
 
 def run_list(arguments: argparse.Namespace) -> int:
-    """Name and summary of every shipped setting, and the recipe that is recommended in it, one line each."""
+    """Print name, summary and recommended recipe of every shipped setting, one line each."""
     from outrider.config import list_settings
 
     settings = list_settings()

@@ -20,7 +20,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Load the settings and run them, or show them."""
+    """Load the options and train, or show the options."""
     from outrider.config import load_sft, read_yaml
     from outrider.config.sft import folder_of_sft
 
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     def work() -> int:
         with interrupts_held():
-            from outrider.commands.sft_command import sft_command  # which takes a while; Ctrl-C acts at its end
+            from outrider.commands.sft_command import sft_command  # a slow import; Ctrl-C acts at its end
 
         return sft_command(sft, out=out)
 

@@ -1,4 +1,4 @@
-"""How commands that run no recipe are told their task: ``--task``, or ``--suite`` and ``--data``."""
+"""The task arguments of commands that run no recipe: ``--task``, or ``--suite`` and ``--data``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from outrider.errors import UserError
 
 
 def add_task(parser: argparse.ArgumentParser) -> None:
-    """One of ``--task`` and ``--suite``."""
+    """Add ``--task`` and ``--suite``, of which one is required."""
     either = parser.add_mutually_exclusive_group(required=True)
     either.add_argument("--task", metavar="TASK", help='task: countdown, {"table": {…}}, or a YAML file')
     either.add_argument(
@@ -19,10 +19,10 @@ def add_task(parser: argparse.ArgumentParser) -> None:
 
 
 def task_options(arguments: argparse.Namespace) -> Any:
-    """The task as a recipe has it.
+    """The task in the form of a recipe's ``task``.
 
     Raises:
-        UserError: ``--task`` is no YAML, or ``--data`` stands without ``--suite``.
+        UserError: ``--task`` is no YAML, or ``--data`` is given without ``--suite``.
     """
     from outrider.api.task_argument import task_of
 

@@ -30,7 +30,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Load the recipe and train it, or show it."""
+    """Load the recipe and train with it, or show the recipe."""
     from outrider.api.arguments import folder_of
     from outrider.config import load_recipe
 
@@ -77,7 +77,7 @@ def _check(recipe: Recipe, force: bool) -> int:
 
 
 def _print_estimate(recipe: Recipe, sizes: str | None) -> None:
-    """What the run will take, as comments, so that what is printed is a recipe still."""
+    """Print the estimated cost of the run as comments, so that the output is still a valid recipe."""
     from outrider.estimate.estimate import estimate
     from outrider.model.places import local_config
     from outrider.preflight.recipe_warnings import recipe_warnings

@@ -24,7 +24,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Put the checks together and run them, or show them."""
+    """Parse the options of the checks and run the checks, or show their configuration."""
     from outrider.api.validation import task_data
     from outrider.config import Validate, load_options
 

@@ -25,7 +25,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Load the recipe, translate it, and write what verl is told."""
+    """Load the recipe, translate it, and write verl's configuration."""
     from outrider.integrations.verl_config_command import verl_config_command
 
     return verl_config_command(arguments.recipe, arguments.overrides, arguments.setting, arguments.out)

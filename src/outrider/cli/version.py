@@ -16,6 +16,6 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The version of the installed package."""
+    """Print the version of the installed package."""
     sys.stdout.write(f"outrider {outrider.__version__}\n")
     return 0

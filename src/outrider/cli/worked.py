@@ -1,4 +1,4 @@
-"""What a recipe's credit makes of a small group, as a table for the screen."""
+"""A table for the terminal with the advantages that a recipe's credit assigns to a small example group."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from outrider.explore import Branch, EntropyBranch, Greedy
 
 
 def credit_table(recipe: Recipe, stream: str) -> Table:
-    """A worked group of one loss stream after each link of its chain."""
+    """The values of an example group after each component of a loss stream's credit chain."""
     chain, reward = recipe.credit[stream], recipe.reward
-    step = max(getattr(link, "first_step", 1) for link in chain)  # a component may wait for its time
+    step = max(getattr(link, "first_step", 1) for link in chain)  # a component may start at a later step
     worked = worked_group(_shape(recipe, stream), reward.correct, reward.incorrect, recipe.sample.max_tokens)
     members = worked.members
     columns = {"tokens": [str(n) for n in members.tokens_G], "log p": [_range(lp) for lp in members.logprobs_GT]}
@@ -43,7 +43,7 @@ def _shape(recipe: Recipe, stream: str) -> GroupShape:
 
 
 def _range(values: Floats) -> str:
-    """``0.75``; ``0.00 → 1.17`` from the first token to the last; ``0.24 to 1.17`` if others are beyond these."""
+    """The range as text: ``0.75``; first to last token ``0.00 → 1.17``; else minimum to maximum ``0.24 to 1.17``."""
     if np.isnan(values).any():
         return "-"
     first, last, low, high = (
