@@ -56,7 +56,7 @@ def grpo_config(recipe: Recipe) -> dict[str, Any]:
     ``epochs`` and ``minibatches``.
 
     Raises:
-        UserError: TRL does not support the recipe; one sentence names the key and a value that works.
+        UserError: TRL does not support the recipe; one sentence names the key and what is supported.
 
     >>> from outrider.config import load_recipe
     >>> found = grpo_config(load_recipe("ppl"))

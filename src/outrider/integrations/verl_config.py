@@ -44,7 +44,7 @@ def verl_settings(recipe: Recipe) -> VerlSettings:
     """The configuration with which verl trains a recipe.
 
     Raises:
-        UserError: verl does not support the recipe; one sentence names the key and a value that works.
+        UserError: verl does not support the recipe; one sentence names the key and what is supported.
     """
     _refuse_uncarried(recipe)
     method = _trainer(recipe) | _data(recipe) | _rollouts(recipe) | _loss(recipe) | _optimizer(recipe)
