@@ -3,16 +3,16 @@
 A made-up run of 1,000 steps with 1,000 rollouts each, 150 tokens a response on average, is written once into a
 temporary folder (2 GB; a few minutes); then one process opens it as `outrider view` does and asks for pages as a
 browser would. ``seconds``: median and largest of three; a text that is searched for in all files is answered by what
-was found in 0.3 s, and ``searched_seconds`` tells until such a search has ended. ``memory``: the largest resident size
-of that process before its findings were asked for, and with them; its libraries alone take 0.42 GiB, since the
-benchmarks load PyTorch, which the viewer does not (0.22 GiB);
-``findings_seconds``: until all checks were made.
+was found in 0.3 s, and ``searched_seconds`` is the time until such a search has ended. ``memory_gib``: peak memory of
+that process before the first request for findings, and ``memory_with_findings_gib`` with them; as in the viewer,
+PyTorch is not loaded. ``findings_seconds``: time until all checks have run.
 
 Usage: ``python benchmarks/view.py [rollouts] [folder that keeps the run]``.
 """
 
 from __future__ import annotations
 
+import resource
 import statistics
 import sys
 import tempfile
@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from _machine import keep, status
 from starlette.testclient import TestClient
 
 from outrider.model.places import local_tokenizer
@@ -132,10 +131,12 @@ def measure(folder: Path, rollouts: int) -> dict[str, Any]:
         "a text of its own", sorted({row["file"] for row in run.rows("SELECT DISTINCT file FROM seen")})
     ).searched(None)
     searched = time.perf_counter() - begun
-    memory = status("VmHWM")
+    memory = peak_gib()
     begun = time.perf_counter()
-    while "being made" in client.get("/run/0/findings").text:
+    findings = application.findings[0]
+    while (found := findings.now()).version != run.version:
         time.sleep(0.1)
+    assert found.report is not None, found.problem
     examined = time.perf_counter() - begun
     size = sum(file.stat().st_size for file in (folder / "rollouts").iterdir())
     return {
@@ -146,9 +147,13 @@ def measure(folder: Path, rollouts: int) -> dict[str, Any]:
         "searched_seconds": round(searched, 1),
         "findings_seconds": round(examined, 1),
         "seconds": seconds,
-        "memory_gib": round(memory / 1024, 2),
-        "memory_with_findings_gib": round(status("VmHWM") / 1024, 2),
+        "memory_gib": round(memory, 2),
+        "memory_with_findings_gib": round(peak_gib(), 2),
     }
+
+
+def peak_gib() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)  # ru_maxrss is in KiB
 
 
 def main() -> None:
@@ -157,7 +162,10 @@ def main() -> None:
         folder = Path(sys.argv[2]) if sys.argv[2:] else Path(temporary) / "run"
         if not folder.exists():
             write_run(folder, rollouts)
-        keep("view", measure(folder, rollouts))
+        measured = measure(folder, rollouts)
+        from _machine import keep  # loads PyTorch, whose memory the viewer does not take
+
+        keep("view", measured)
 
 
 if __name__ == "__main__":

@@ -92,8 +92,8 @@ def changes(folder: Path, window: Window, roles: Roles) -> Changes:
     keys = [tuple(row) for row in _rows(table.filter(starts), columns[:3])]
     advantage = np.array([rollouts[key][1] or 0.0 for key in keys])
     lengths = table.filter(starts)["length"].to_numpy().astype(np.int64)
-    texts = vocabulary(window.run)
-    texts = [texts[token] for token in table["token_id"].to_pylist()]
+    text_of = vocabulary(window.run)
+    texts = [text_of[token] for token in table["token_id"].to_pylist()]
     kinds = [roles.of(texts[end - length : end]) for end, length in zip(lengths.cumsum(), lengths, strict=True)]
     kept, kept_T = advantage != 0, np.repeat(advantage != 0, lengths)
 

@@ -4,10 +4,10 @@ import pytest
 
 from outrider.cli import main
 from outrider.config import load_recipe
-from outrider.estimate.estimate import estimate, layout_of
+from outrider.estimate.estimate import estimate, lacking, layout_of
 from outrider.estimate.memory import Layout, most_rollouts
 from outrider.model.places import local_config
-from outrider.processes.devices import Devices
+from outrider.processes.devices import RUNS_AT_ONCE, Devices
 
 
 def test_the_bound_of_rollouts() -> None:
@@ -102,7 +102,7 @@ def test_shares_are_those_of_the_processes_that_there_will_be(monkeypatch: pytes
 
 def test_what_lies_beside_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every process reads the whole model before it keeps a share; with offload it keeps that too."""
-    monkeypatch.setattr("outrider.estimate.estimate.host_memory", lambda: 1 << 30)
+    monkeypatch.setattr("outrider.estimate.estimate.host_share", lambda: 1 << 30)
     cards = Devices(2, 80 << 30, "a card", host=False)
     engine = "engine={{learner: {{fsdp2: {{offload: {}}}}}, sampler: {{vllm: {{servers: ['http://a:1']}}}}}}"
     for offload in ("true", "false"):
@@ -111,6 +111,16 @@ def test_what_lies_beside_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
         assert ("and keeps weights" in said) == (offload == "true")
         assert said.endswith("; 2 of them need 1.0 of 1.0 GiB, too much")
     assert not any("host" in line for line in lines(monkeypatch, cards, "train.ranks=2"))
+
+
+def test_responses_of_a_step_count_against_the_share_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bench of three runs holds three steps of responses at once."""
+    recipe = load_recipe("grpo", ["explore=[{uniform: {n: 1}}]", "sample.max_tokens=1000"])
+    step = recipe.train.problems * (2_000 + 16 * 1000)
+    monkeypatch.setattr("outrider.processes.devices.host_memory", lambda: 2 * step)
+    assert lacking(recipe, None) is None
+    monkeypatch.setenv(RUNS_AT_ONCE, "3")
+    assert "whose responses alone take" in (lacking(recipe, None) or "")
 
 
 def test_more_processes_than_gpus_are_said(monkeypatch: pytest.MonkeyPatch) -> None:

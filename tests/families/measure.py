@@ -162,4 +162,4 @@ def _row(rollout: Rollout) -> WeightedRow:
 
 def _reason(sentence: str) -> str:
     """What is in the parentheses of a refusal, or all of it."""
-    return sentence.partition("(")[2].rpartition(")")[0] if "no path gives" in sentence else sentence
+    return sentence.partition("(")[2].rpartition(")")[0] if "no path reproduces" in sentence else sentence

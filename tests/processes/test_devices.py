@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from outrider.errors import UserError
 from outrider.processes.devices import RUNS_AT_ONCE, find_devices, host_memory
 
 GIB = 2**30
@@ -66,6 +67,13 @@ def test_runs_at_the_same_time_share_the_host(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setenv(RUNS_AT_ONCE, "3")
     assert find_devices() == (1, host_memory() // 3, "this machine for each of 3 runs", True)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "two", "1.5", ""])
+def test_a_number_of_runs_that_is_none_is_a_sentence(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    monkeypatch.setenv(RUNS_AT_ONCE, given)
+    with pytest.raises(UserError, match=rf"^OUTRIDER_RUNS_AT_ONCE is '{given}'; use a whole number from 1"):
+        find_devices()
 
 
 def test_the_smallest_of_several_gpus_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,8 +44,12 @@ class Smoothing(Shaper):
     [[1.0], [0.8, 0.8], [-1.5]]
     """
 
-    correct: float = Field(0.1, ge=0, description="factor on the surprisal that is added to a success")
-    wrong: float = Field(0.1, ge=0, description="factor on the surprisal that is subtracted from a failure")
+    correct: float = Field(
+        0.1, ge=0, description="coefficient of the surprisal added to the advantage of a correct response"
+    )
+    wrong: float = Field(
+        0.1, ge=0, description="coefficient of the surprisal subtracted from the advantage of an incorrect response"
+    )
     likelihood: Literal["mean", "sum"] = Field("mean", description="likelihood of each token, or of the whole response")
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:

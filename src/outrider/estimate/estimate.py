@@ -18,7 +18,7 @@ from outrider.estimate.service_cost import service_lines
 from outrider.learn.options import Fsdp2, Tinker
 from outrider.model.places import model_folder
 from outrider.processes.cores import usable_cores
-from outrider.processes.devices import Devices, find_devices, host_memory
+from outrider.processes.devices import Devices, find_devices, host_share
 from outrider.processes.other_launcher import started_by_another
 from outrider.sample.options import Vllm
 
@@ -52,11 +52,11 @@ def lacking(recipe: Recipe, config: Mapping[str, Any] | None) -> str | None:
     Beside what ``estimate`` counts, the responses of a step: all are held by rank 0 until they have been trained on.
     """
     rollouts, _ = most_rollouts(recipe.explore, recipe.train.problems)
-    responses, there = rollouts * (_ROLLOUT + _TOKEN * recipe.sample.max_tokens), host_memory()
+    responses, there = rollouts * (_ROLLOUT + _TOKEN * recipe.sample.max_tokens), host_share()
     if there is not None and responses > there:
         return (
-            f"a step has up to {rollouts:,} rollouts, whose responses alone take {responses / GIB:,.0f} of the host's "
-            f"{there / GIB:.1f} GiB; reduce explore or train.problems"
+            f"a step has up to {rollouts:,} rollouts, whose responses alone take {responses / GIB:,.0f} GiB of host "
+            f"memory, and this run has {there / GIB:.1f} GiB; reduce explore or train.problems"
         )
     shape = None if config is None or isinstance(recipe.engine.learner, Tinker) else shape_of(config)
     devices = find_devices()
@@ -106,7 +106,7 @@ def _memory_lines(recipe: Recipe, shape: DecoderShape, model_type: str, devices:
 def _host_lines(taken: Memory, processes: int) -> list[str]:
     """What lies beside the GPUs, of all processes of this machine."""
     here = int(os.environ.get("LOCAL_WORLD_SIZE", processes))
-    there, held = host_memory(), here * sum(taken.host.values())
+    there, held = host_share(), here * sum(taken.host.values())
     need = max(here * taken.loading + taken.checking, held) + here * LIBRARIES
     parts = f"each process reads the whole model, {taken.loading / GIB:.1f} GiB, before sharding"
     kept = f", and keeps {_sizes(taken.host)}" if taken.host else ""

@@ -56,7 +56,7 @@ class Commit(Stage):
     low: float = Field(0.125, ge=0, le=1, description="minimum pilot pass rate for acceptance")
     high: float = Field(0.75, ge=0, le=1, description="maximum pilot pass rate for acceptance")
     attempts: int = Field(9, ge=0, description="maximum rounds of new problems while the target is not reached")
-    evict: bool = Field(True, description="skipping of fully solved problems as long as others remain")
+    evict: bool = Field(True, description="exclusion of fully solved problems while others remain")
 
     _began: int = PrivateAttr(0)
     _seed: int = PrivateAttr(0)

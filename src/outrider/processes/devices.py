@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
+from outrider.errors import UserError
+
 RUNS_AT_ONCE = "OUTRIDER_RUNS_AT_ONCE"
 """Environment variable with the number of runs that share host memory; ``outrider bench`` sets it for its runs."""
 _DRIVERS = ("/proc/driver/nvidia", "/dev/kfd")  # of NVIDIA's and of AMD's GPUs
@@ -38,17 +40,33 @@ def find_devices() -> Devices | None:
             found = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
             smallest = min(found, key=lambda one: one.total_memory)
             return Devices(len(found), smallest.total_memory, smallest.name, host=False)
-    size = host_memory()
+    size, runs = host_share(), runs_at_once()
     if size is None:
         return None
-    runs = int(os.environ.get(RUNS_AT_ONCE, "1"))
-    name = "this machine" if runs == 1 else f"this machine for each of {runs} runs"
-    return Devices(1, size // runs, name, host=True)
+    return Devices(1, size, "this machine" if runs == 1 else f"this machine for each of {runs} runs", host=True)
 
 
 def driver_there() -> bool:
     """Whether this machine has a GPU driver."""
     return shutil.which("nvidia-smi") is not None or any(Path(sign).exists() for sign in _DRIVERS)
+
+
+def runs_at_once() -> int:
+    """Number of runs that share host memory, from ``OUTRIDER_RUNS_AT_ONCE``; 1 if it is not set.
+
+    Raises:
+        UserError: the variable is no whole number from 1.
+    """
+    given = os.environ.get(RUNS_AT_ONCE, "1")
+    if not (given.isdecimal() and int(given)):
+        raise UserError(f"{RUNS_AT_ONCE} is {given!r}; use a whole number from 1, such as {RUNS_AT_ONCE}=2")
+    return int(given)
+
+
+def host_share() -> int | None:
+    """Bytes of host memory for this run: those of the host, divided by :func:`runs_at_once`; None if unknown."""
+    whole, runs = host_memory(), runs_at_once()
+    return None if whole is None else whole // runs
 
 
 def host_memory(root: Path = Path("/")) -> int | None:

@@ -78,7 +78,7 @@ def _is_same_side(side: str, known: str) -> bool:
 @lru_cache(256)
 def _equations(prompt: str) -> tuple[tuple[str, ...], ...]:
     """The sides of each equation of a prompt."""
-    formulas = (formula for formula in _formulas(prompt) for formula in split(formula, (*",;?&", "\\\\")))
+    formulas = (formula for whole in _formulas(prompt) for formula in split(whole, (*",;?&", "\\\\")))
     return tuple(tuple(found) for formula in formulas if len(formula) <= LONGEST and (found := sides(clean(formula))))
 
 
@@ -162,7 +162,7 @@ def _is_work(tree: Tree) -> bool:
 @lru_cache(256)
 def _question(prompt: str) -> tuple[Tree, ...]:
     """All parts of all formulas of a prompt, each once."""
-    formulas = {formula.strip(" .") for formula in _formulas(prompt) for formula in split(formula, _BETWEEN)}
+    formulas = {formula.strip(" .") for whole in _formulas(prompt) for formula in split(whole, _BETWEEN)}
     formulas |= {one[0] for one in _IN_PROSE.finditer(prompt)}
     usable = sorted((p for p in formulas if _OPERATION.search(p) and len(p) <= LONGEST), key=len, reverse=True)
     parts: dict[str, Tree] = {}
