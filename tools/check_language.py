@@ -1,4 +1,4 @@
-"""The language of the project: the field's terms, short sentences in pages, options described by noun phrases.
+"""The language of the project: the field's terms, short sentences in pages, noun phrases for options.
 
 Usage: ``python tools/check_language.py [folder]``. ``words.yaml`` has the terms and their exceptions. Dated entries of
 docs/log.md stay as they were written, and the changelog names what was renamed.
@@ -27,9 +27,9 @@ NOT_HELD = ("docs/log.md", "tests/docs/test_language.py")
 GAP = r"(?:[ _-]|\s*\n\s*(?:#\s*)?)"
 """What may stand between two words."""
 NO_NOUN = re.compile(
-    r"(of|as|by|what|which|who|whose|how|where|whether|when|after|with|without|most|least|also)\b", re.I
+    r"(of|as|by|what|which|who|whose|how|where|when|after|with|without|most|least|also)\b", re.I
 )
-"""First words of a description that is no noun phrase."""
+"""First words of a description that is neither a noun phrase nor, for a boolean, "whether to ..."."""
 
 
 class Rule(NamedTuple):

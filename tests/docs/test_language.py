@@ -86,6 +86,7 @@ def test_an_option_is_described_by_a_noun(checker: ModuleType, tmp_path: Path) -
     (tmp_path / "src").mkdir()
     (tmp_path / "src/a.py").write_text(
         'class A:\n    a = Field(1, description="what decays")\n    b = Field(1, description="AdamW betas")\n'
+        '    c = Field(False, description="whether to drop the KV cache")\n'
     )
     assert [*checker.undescribed(tmp_path)] == ["src/a.py:2: an option is described as 'what decays'"]
 
