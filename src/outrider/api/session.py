@@ -159,7 +159,7 @@ class Session:
         run = self._begun
         if kind is not None or self._finished:
             return
-        if run.trainer.progress >= 1.0 or self._ended:
+        if run.trainer.finished or self._ended:
             self.finish()
         else:
             run.save_if_new()
@@ -182,7 +182,7 @@ class Session:
             raise UserError("session.finish() is not for on_evaluation: return True from on_step")
         if self._finished:
             return
-        if run.trainer.progress >= 1.0:
+        if run.trainer.finished:
             for _ in self._rest:  # there is no step left: what is due after the last one
                 pass
         elif self.recipe.evaluate.after:

@@ -61,7 +61,8 @@ def _measured(recipe: Recipe, processes: int) -> Rates | None:
     from outrider.train.engines import open_policy
 
     short = recipe.sample.model_copy(update={"max_tokens": min(TOKENS, recipe.sample.max_tokens)})
-    probed, ranks, clock = recipe.model_copy(update={"sample": short}), Ranks(), Clock()
+    here = recipe.train.model_copy(update={"lag": 0})  # one phase after the other, so that each is measured
+    probed, ranks, clock = recipe.model_copy(update={"sample": short, "train": here}), Ranks(), Clock()
     policy, _ = open_policy(probed, ranks)
     threads = torch.get_num_threads()
     if processes > 1:

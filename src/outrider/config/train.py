@@ -29,6 +29,11 @@ class TrainOptions(Options):
     tracking: TrackingOptions = Field(
         default_factory=TrackingOptions, description="name of the run in trackers, and tables of rollouts"
     )
+    lag: Literal[0, 1] = Field(
+        0,
+        description="training steps between the weights that sample a batch and those that train on it; 1: the next "
+        "batch is sampled during the update (by vLLM servers, or on a CPU by another process)",
+    )
     ranks: int = Field(0, ge=0, description="number of processes; 0: one per core on a CPU, otherwise one")
 
     @model_validator(mode="after")

@@ -12,6 +12,8 @@ reference model   :math:`4P` where ``objective.kl`` is not 0; beside an adapter 
 sampler's copy    of the local sampler on the fused path (Llama, Mistral, Qwen2, Qwen3), never divided: in bfloat16 all
                   weights and the head once more; in float32 what a norm is multiplied into (queries, keys, values,
                   gate, up, head), beside an adapter also what it changes; none for an adapter in bfloat16
+sampler's         of the sampling process with ``train.lag=1``: :math:`4P`; sampling and learning then add up
+weights
 ================  =====================================================================================================
 
 While it samples, with the local sampler, and while it learns; what one of them frees the other takes:
@@ -135,6 +137,9 @@ def memory(
     copied = {"sampler's copy": _sampler_copy(recipe, shape, model_type)} if local else {}
     phases = {"samples": _sampling(recipe, shape, evaluating)} if local else {}
     phases["learns"] = _learning(recipe, shape, layout)
+    if recipe.samples_apart:  # both at the same time, and the sampling process has all weights
+        copied["sampler's weights"] = 4 * whole
+        phases = {"samples and learns": phases["samples"] | phases["learns"]}
     if layout.processes > 1 and not layout.sharded:
         phases["adds gradients"] = {"summed gradients": 4 * trained}
     away = shared if layout.offload else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -81,6 +82,12 @@ class Collector:
         """A collector with the same parts but without statistics, so that its batches do not depend on earlier ones."""
         parts = self.sampler, self.task, self.reward, self.ranks, self.clock
         return Collector(*parts, prompt_end=self._prompt_end)
+
+    def beside(self, clock: Clock) -> Collector:
+        """This collector with another clock, for another thread; parts and statistics are the same objects."""
+        other = copy(self)
+        other.clock = clock
+        return other
 
     def notices(self) -> list[str]:
         """New notices of the samplers of all ranks, without duplicates, on every rank."""

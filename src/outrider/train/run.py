@@ -196,6 +196,8 @@ class TrainingRun:
         if not self._saves_alone:  # else a rank would write its shard to a path without a reader
             self.ranks.refuse_unseen(folder)
         self._learner.save(folder)
+        if self.recorder.folder is not None:
+            self.trainer.ahead.save(folder)
 
     @property
     def _saves_alone(self) -> bool:
