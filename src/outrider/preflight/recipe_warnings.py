@@ -26,7 +26,7 @@ def recipe_warnings(recipe: Recipe, heldout: int | None = None, cores: int | Non
       a higher reward than a correct one.
     - Credit weighs all problems equally, but a step has several updates, which changes the weights.
     - The run ends before its warm-up does, or before a component of credit becomes active.
-    - There are more ranks than cores. ``cores`` counts those of all ranks, since this process may be pinned to one.
+    - There are more ranks than cores. ``cores`` is the number of cores of all ranks; this process may be pinned to one.
     - The evaluations may generate more than ``OUT_OF_PROPORTION`` times the training tokens. ``heldout`` is the
       number of held-out problems, if it is known.
     - A verifier that may hang is called in the run's own process, where it cannot be killed.
@@ -144,7 +144,7 @@ def _mostly_evaluation(recipe: Recipe, heldout: int | None) -> Iterator[str]:
     by_steps = None if train.steps is None or most is None else train.steps * most * limit
     budget = min((b for b in (by_steps, train.tokens) if b is not None), default=None)
     if not budget:
-        return  # no budget in tokens, and no bound on the rollouts of a step: nothing to compare with
+        return  # no token budget to compare with: train.tokens is not set, and steps have no bound on their rollouts
     within = 0
     if train.evaluate_every:
         steps = train.steps if train.steps is not None else budget // max(1, (most or 1) * limit)

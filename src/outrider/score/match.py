@@ -58,7 +58,7 @@ class Matcher:
         return None
 
     def _within(self, prompt: str) -> Problem | None:
-        # this rule searches for every question of the task: it is the slowest rule, so it comes last
+        # the slowest rule, so the last one: it searches for every question of the task
         inside = [question for question in self._questions if question and question in prompt]
         # "12 + 2" also contains "2 + 2": the match is certain only if one question contains all others
         longest = max(inside, key=len, default="")

@@ -55,7 +55,7 @@ class Checked(NamedTuple):
 
 
 class TaskReport(NamedTuple):
-    """The results of a task: those of each side, and the repetitions between training and held-out problems."""
+    """The results of a task: results per side, and repetitions between training and held-out problems."""
 
     options: Validate
     sides: list[Checked]

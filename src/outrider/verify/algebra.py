@@ -109,7 +109,7 @@ def _is_graph(name: str, other: str) -> bool:
 
 
 def _same_rounded(gold: Node, answer: Node, tolerance: float) -> bool:
-    r"""Whether two answers are the same if at least one contains \approx.
+    r"""Compare two answers, of which at least one contains \approx.
 
     The exact parts are compared first, then the gold answer's own rounding. The answer's rounding counts only if the
     gold answer is a decimal.
@@ -234,7 +234,7 @@ def _same_solved(gold: Node, answer: Node) -> bool:
 
 
 def _same_relation(gold: Node, answer: Node, tolerance: float) -> bool:
-    """Whether a relation equals the gold relation, or an expression the last side of a chain such as 1 + 2 = x = 3."""
+    """Compare with a gold relation, or with the last side of a gold chain such as 1 + 2 = x = 3."""
     right, other = sides(gold.text), sides(answer.whole or answer.text)
     if not related(answer.whole or answer.text):
         last = last_of_chain(gold.text)

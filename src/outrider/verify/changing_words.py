@@ -20,7 +20,7 @@ _COLLECTIONS = """
     dozen dozens doz score scores gross grosses couple couples brace trio trios quartet quartets quintet sextet octet
     ream reams twins triplets quadruplets decade decades century centuries millennium millennia millenniums fortnight
     fortnights
-"""  # each word stands for a number of things
+"""  # each word means a certain number of things
 _SHARES = """
     half halves halved halving twice thrice double doubled doubles doubling triple tripled triples trebled treble
     quadruple quadrupled quintuple quintupled sextuple

@@ -132,7 +132,7 @@ def _enough(options: dict[str, str], name: str) -> dict[str, str]:
 
 
 def label_of(gold: str, options: Mapping[str, str] | None) -> str | None:
-    """The label of a gold answer that is a label, a label with its option's text, or the text alone; otherwise None.
+    """The label that a gold answer means, given as a label, an option's text, or both; None for anything else.
 
     >>> label_of("(b)", None), label_of("C. 12", None), label_of("dog", {"A": "cat", "B": "dog"}), label_of("dog", None)
     ('B', 'C', 'B', None)

@@ -1,4 +1,4 @@
-r"""Check that an answer is defined where the gold answer is, so that it cannot choose where the two are compared.
+r"""Check that an answer is defined wherever the gold answer is: otherwise it could be compared only at easy points.
 
 An answer is undefined at a point if it divides by zero, takes a factorial of -1, has a sum that ends before it begins,
 or (over the reals) takes a root or logarithm of a negative number. Two kinds of smaller domains are allowed:
@@ -12,8 +12,8 @@ or (over the reals) takes a root or logarithm of a negative number. Two kinds of
   several letters, it has a value at all multiples of each point where it has one, as n!/(k!(n-k)!) has. At least
   ``DECIDING`` values of each letter are compared.
 
-So n!(1-n)!n^7 is not n: it has no value from n = 2 on. And \sum_{k=1}^{n^9} 1 does not count: it can be computed only
-for n = 1.
+So n!(1-n)!n^7 is not n: it has no value from n = 2 on. And \sum_{k=1}^{n^9} 1 cannot be compared: it can be computed
+only for n = 1.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Found(Enum):
 
 
 class Domain:
-    """The points where an answer agrees with the gold answer, and where it has no value.
+    """The points where an answer agrees with the gold answer, and the points where the answer has no value.
 
     Args:
         gold: the gold answer.

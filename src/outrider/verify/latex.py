@@ -7,7 +7,7 @@ Input that the parser would misread is corrected or refused beforehand:
 - letters keep their case (the parser's default lowers it: \frac{M}{m} would be 1);
 - decimals are exact (0.1 is 1/10), so no rounding decides;
 - ``10 000`` and ``1 1/2`` would be products (0 and 1); x' would be x; 1.5e3 would be a multiple of Euler's number;
-- a trailing letter is not a unit (``\frac{1}{2} m`` is not 1/2): units are words in ``\text{…}``, and a few by name.
+- a trailing letter is not a unit (``\frac{1}{2} m`` is not 1/2): only words in ``\text{…}`` and a few others are.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class Maths(PooledVerifier):
         return Verdict(outcome, float(outcome is Outcome.CORRECT), answer=shown(answer), detail=detail)
 
     def _compared(self, gold: str, answer: str) -> tuple[Outcome, str]:
-        """Compare with one gold answer; if it is an option, a stated letter decides, otherwise the option's text."""
+        """Compare with one gold answer. If it is an option, a stated letter decides, or else the option's text."""
         same = same_choice(gold, answer)
         if same is None:
             from outrider.verify.equality import compare

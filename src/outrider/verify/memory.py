@@ -13,7 +13,7 @@ CONTROL_GROUPS = Path("/sys/fs/cgroup")
 def memory_failures() -> int | None:
     """The number of out-of-memory kills so far; None if the kernel does not report it.
 
-    The count is that of our own control group if there is one, otherwise the machine's (``/proc/vmstat``).
+    It counts our own control group if there is one, otherwise the whole machine (``/proc/vmstat``).
     """
     # Sandboxed programs run in our control group, so other groups do not matter. If the whole machine is out of memory,
     # the kill counts in the killed process's group.

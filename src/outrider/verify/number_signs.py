@@ -2,8 +2,8 @@
 r"""A canonical form for LaTeX, Markdown and Unicode around numbers, with the position of each sign. Linear time.
 
 Fractions and roots become single signs (:mod:`outrider.verify.number_value`), products ``*``, relations ``≤``, and
-unknown commands ``ξ``. Fonts, sizes and currencies are removed. So is the exponent of a unit: the 2 of 5 cm^2 is not a
-number. A display, an arrow or a dash that ends a statement becomes a line break.
+unknown commands ``ξ``. Fonts, sizes, currencies and the exponents of units are removed: the 2 of 5 cm^2 is not a number
+of its own. A display, an arrow or a dash that ends a statement becomes a line break.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _UNIT_POWER = late_pattern(rf"{_UNIT}\s?\^\s?(?:\{{-?[23]\}}|-?[23])(?![0-9])")
 
 
 class Canonical(NamedTuple):
-    """A text in canonical form, and where each of its characters begins and ends in the original text."""
+    """A text in canonical form, with the start and end of each character in the original text."""
 
     text: str
     starts: list[int]

@@ -3,9 +3,9 @@ r"""Find the last numeric expression of a text: all of 2 2/3, not only its 3.
 
 The text is brought into a canonical form with plain signs for LaTeX, Markdown and Unicode, which keeps the position of
 each sign. Words cut this form into segments. In the last segment with a digit, only the last part counts: after a line
-break, the end of a sentence, a colon, or the last ``=``. The whole part is read, with the effect of the words beside
-it: ``5 million``, ``2 and 2/3``, ``negative 7``. If the expression is not a number (a date, a pair, 3 or 4, ``x_2``),
-it has no value. Only the surroundings of the last digit are read, so the time does not grow with the text.
+break, the end of a sentence, a colon, or the last ``=``. The whole part is read, including words beside it that change
+the value: ``5 million``, ``2 and 2/3``, ``negative 7``. An expression that is not a number (a date, a pair, 3 or 4,
+``x_2``) has no value. Only the surroundings of the last digit are read, so the time does not grow with the text.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ def _closing(text: str, low: int, high: int) -> int | None:
 
 
 def _unopened(text: str, low: int, high: int) -> bool:
-    """Whether the bracket at the end has no opening bracket of any kind; the kinds may differ, as in (1, 2]."""
+    """Whether the closing bracket at the end has no opening bracket; the two may differ in shape, as in (1, 2]."""
     depth = sum((sign in "({[") - (sign in ")}]") for sign in text[low:high])
     return depth < 0
 

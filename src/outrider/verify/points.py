@@ -2,9 +2,9 @@ r"""Compare the values of two expressions, exactly or to sixty digits, at many k
 
 Expressions with letters are compared at points of several scales and both signs; at small and large integers (for
 floor, gcd, n!, and (-1)^n, which is real only at integers); and around every constant of either expression, where
-|x - 10| and max(n, 3) change. One point where both expressions are defined and differ decides. If the answer has no
-value where the gold answer has one, :mod:`outrider.verify.domain` decides whether it may. An undecided answer is not
-correct.
+|x - 10| and max(n, 3) change. One point where both expressions are defined and differ proves them different. If only
+the gold answer has a value at a point, :mod:`outrider.verify.domain` decides whether that is allowed. An undecided
+answer is not correct.
 
 Different expressions hardly ever agree at so many random points: for polynomials, this is the Schwartz-Zippel test.
 """

@@ -115,7 +115,7 @@ class ProgramResult:
 
 
 class SandboxError(RuntimeError):
-    """The sandbox or the machine failed; the program in it is not to blame."""
+    """The sandbox or the machine failed; the program is not at fault."""
 
 
 class ProgramFaultError(RuntimeError):

@@ -30,13 +30,13 @@ class Watch:
     """Watches a sandbox's processes, at times that the program cannot predict.
 
     A late program either had to wait for a core, memory or a disk, which is not its fault; or it was slow, slept, or
-    waited for itself, which is its fault. The rule is made so that a program cannot mislead it by appearances:
+    waited for itself, which is its fault. The rule for the two cases does not rely on what a program can fake:
 
     - CPU time of the program's processes is its own time.
-    - The time in which none of its older threads wants to run is its own as well. A thread that waits in ``vfork``
+    - Time also counts as its own if no older thread of the program is runnable. A thread that waits in ``vfork``
       looks as if it waited for a disk, so its child counts instead. A thread that lowered its own priority does not
       count, nor does one that is younger than the last look.
-    - The time in which more of its threads want to run than there are processors is its own: they wait for each other.
+    - Time also counts as its own if it has more runnable threads than there are processors: they wait for each other.
     - Lateness is the program's fault if its own time makes up four fifths of the total. It also is if all its
       processes together have used more CPU time for this input than one program and its tests may.
 

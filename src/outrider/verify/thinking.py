@@ -46,7 +46,7 @@ class SplitThinking(NamedTuple):
 
 
 class _Mark(NamedTuple):
-    """A mark that counts, or an edge of a place where marks are ignored."""
+    """A mark that counts, or the start or end of a passage in which marks are ignored."""
 
     start: int
     end: int
@@ -59,7 +59,7 @@ def split_thinking(text: str, marks: Mapping[str, str] | None = None, prompt: st
     r"""Split a response at its last closed block.
 
     Args:
-        marks: opening and closing marks; None: ``MARKS``.
+        marks: opening and closing marks; None: the common marks, ``MARKS``.
         prompt: the text before the response; if it ends with an opening mark, the response begins inside a block.
 
     >>> split_thinking("<think>\n\\boxed{7}? No.\n</think>\n\nIt is 8.")

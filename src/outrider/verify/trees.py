@@ -94,7 +94,7 @@ def joined(kind: str, parts: Sequence[Tree]) -> Tree:
 
 
 def _unsigned(part: Tree) -> list[Tree]:
-    """Split a negative number into two factors, -1 and its opposite; other parts stay whole."""
+    """Split a negative number into two factors, -1 and its absolute value; other parts stay whole."""
     import sympy
 
     if part.kind == "number" and part.key.startswith("-") and part.key != "-1":

@@ -22,7 +22,7 @@ def plan(prefix: str, setup: list[str], tests: list[str], entry_point: str, solu
         prefix: code that the response continues; its complete definitions are trusted.
         setup: statements to run before the tests.
         tests: the tests, as statements.
-        entry_point: the function that is passed to ``check``, which the tests must define; or empty.
+        entry_point: name of the function that is passed to ``check``; the tests must then define ``check``. Or empty.
         solution: a whole program that passes the tests, or empty.
 
     Raises:

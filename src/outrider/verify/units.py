@@ -50,7 +50,7 @@ kph
 celsius
 fahrenheit
 """
-_CAPITALS = set("ACFJKLNTVW")  # units of one letter; others are letters, as in 2i and 3x
+_CAPITALS = set("ACFJKLNTVW")  # one-letter units; other letters are variables, as in 2i and 3x
 _TOWARDS = frozenset(_DIRECTIONS.split())
 _KNOWN = {word: line.split()[0] for line in _SAME.strip().splitlines() for word in line.split()}
 _ALONE = "|".join(sorted((w for w in _KNOWN if len(w) > 2 or w in ("cm", "mm", "km", "kg", "mi", "ft", "in")), key=len))

@@ -1,4 +1,4 @@
-r"""The value of an expression at a point: exact if it is rational, else to a number of digits. Only in workers.
+r"""Evaluate an expression at a point: exactly if the value is rational, else to a given precision. Only in workers.
 
 An expression without a value at a point (1/x at 0, \sqrt{x} at -1, n! at 1/2) is undefined there, never zero and never
 complex: only an expression with the imaginary unit is evaluated over the complex numbers.
@@ -64,7 +64,7 @@ class Values:
         self.digits = digits
         self.over_complex = over_complex
         self.span = 0.0
-        """The largest absolute decimal logarithm of any intermediate number: up to this many digits may cancel."""
+        """The largest absolute log10 of any intermediate number: up to this many digits may cancel."""
         self._steps = self._bits = 0
         self._largest = LARGEST_AT_A_POINT if point else LARGEST
         self._most_bits = MOST_BITS_AT_A_POINT if point else MOST_BITS

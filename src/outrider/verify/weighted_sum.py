@@ -21,7 +21,7 @@ class WeightedSum(PooledVerifier):
 
     Each verifier gets the whole response and handles its reasoning by itself. An unparseable response scores 0. A
     reward function that returns None does not apply to the problem and is excluded from the sum, as in TRL. If no
-    function applies, the sum is an *error*. An *error* or a *timeout* of one verifier is also that of the sum. The
+    function applies, the outcome is *error*. If one verifier's outcome is *error* or *timeout*, so is the sum's. The
     first verifier that applies gives the answer for majority votes. The sum's limits hold for all verifiers together.
 
     Raises:

@@ -147,7 +147,7 @@ def shown(value: object) -> str:
 
 
 def answer_calls(prefix: str, source: str, frames: Frames) -> None:
-    """The program's end: load the program, then answer requests until the pipe closes."""
+    """Run the program's side of the pipe: load the program, then answer requests until the pipe closes."""
     module = module_of(source, "solution")  # not "__main__": code guarded by that name is not part of the tests
     held: list[Any] = []
     me = os.getpid()
@@ -201,9 +201,9 @@ def parts(prefix: str, source: str, file: str) -> list[Any]:
 
 
 def functions_of(module: Any) -> tuple[list[str], list[str], str, str]:
-    """The public methods of a program's ``Solution``, the program's own functions, and the main one of each kind.
+    """The public methods of a program's ``Solution``, its own functions, the main method and the main function.
 
-    The main function (or method) is the last one that no other one uses.
+    The main method (or function) is the last one that no other method (or function) uses.
     """
     solution = getattr(module, "Solution", None)
     methods = {n: m for n, m in vars(solution).items() if _is_public(n, m)} if isinstance(solution, type) else {}

@@ -81,7 +81,7 @@ def _near(seen: float, expected: float, tolerance: float) -> bool:
 
 def _decimal(text: str) -> tuple[bool, str, int] | None:
     """Sign, digits and power of ten of a decimal number, the same for all its spellings; None for any other text."""
-    # written by hand: this module is also imported in every sandbox, where `re` and `decimal` would take longer
+    # written by hand: this module is also imported in every sandbox, where `re` and `decimal` load slowly
     mantissa, mark, exponent = text.removeprefix("-").replace("E", "e").partition("e")
     whole, _, fraction = mantissa.partition(".")
     power = exponent[1:] if exponent[:1] in ("+", "-") else exponent

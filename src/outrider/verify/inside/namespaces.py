@@ -34,9 +34,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def enter(shown: Sequence[str], hidden: Sequence[str], scratch: int) -> None:
     """Create new namespaces and return in their first process. The calling process waits for it and never returns.
 
-    Inside are no network, no other processes, an empty ``/tmp`` of ``scratch`` bytes, and the paths ``shown``,
-    read-only. SIGTERM to the waiting process, or its death, ends everything inside. The waiting process ends when the
-    first process has ended.
+    The namespaces have no network, no other processes, an empty ``/tmp`` of ``scratch`` bytes, and ``shown`` as
+    read-only paths. SIGTERM to the waiting process, or its death, ends everything inside. The waiting process ends
+    when the first process has ended.
 
     Args:
         shown: absolute paths of files and folders, visible at the same paths; parents come before their contents.

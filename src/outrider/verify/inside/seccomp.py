@@ -124,7 +124,7 @@ def assembled(machine: str) -> Iterator[bytes]:
 
 def _only(number: int, wanted: Mapping[int, int], error: int) -> list[bytes]:
     """Instructions that refuse a call unless the lower halves of its arguments have these values."""
-    # jumps count the instructions to skip: behind the last comparison lie RETURN ALLOW and then the refusal
+    # jumps count the instructions to skip: RETURN ALLOW and then the refusal follow the last comparison
     steps: list[bytes] = []
     for left, (at, value) in zip(range(len(wanted) - 1, -1, -1), wanted.items(), strict=True):
         steps += [_step(LOAD, ARGUMENTS + 8 * at), _step(EQUAL, value, 0, 2 * left + 1)]
