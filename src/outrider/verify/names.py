@@ -1,7 +1,7 @@
 r"""Convert names without a backslash, and operators of programming languages, to LaTeX.
 
 ``2*pi*r``, ``sqrt(140)*t``, ``exp(x)``, ``(-oo, 3]`` and ``x**2 >= 4`` are mathematics, never products of letters. A
-run of letters outside ``\text{…}``, commands and indices is the first of these that fits:
+run of letters outside ``\text{…}``, commands and indices is read as the first form that fits:
 
 1. a known name (``pi``, ``theta``, ``oo``, ``arctan``), with its arguments if it has any (``binomial(n,k)``);
 2. functions with their arguments in one run, and letters before them: ``sinpi``, ``xlnx``, ``mgsin(theta)``;

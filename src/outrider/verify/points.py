@@ -118,7 +118,7 @@ class ValuePair(NamedTuple):
 
 
 def _agree(gold: Any, answer: Any, holds: Callable[[ValuePair, ValuePair], bool]) -> bool | None:
-    """Whether ``holds``, given the first nonzero pair and the pair at a point, is true at all points; None if open."""
+    """Whether ``holds`` is true at all points, given the first nonzero pair and the point's pair; None if undecided."""
     from sympy import I
 
     letters = sorted({s.name for s in gold.free_symbols | answer.free_symbols} - {"i"})

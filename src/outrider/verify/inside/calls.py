@@ -1,4 +1,4 @@
-"""Calls from the tests into the tested program, which runs in another process: the code of both processes.
+"""Calls from the tests into the tested program, which runs in another process: code for both processes.
 
 Results come back as data: numbers, texts and collections of them. An object of the program's own class stays in the
 program's process, and the tests get a handle. A handle can be called, iterated, read and written to, and equals only
