@@ -1,4 +1,4 @@
-"""Verifiers of programs: by tests of their functions, or by their output. Both run them in a sandbox."""
+"""Verifiers of programs, by unit tests or by program output. Both run the programs in a sandbox."""
 
 from __future__ import annotations
 
@@ -15,24 +15,26 @@ from outrider.verify.program_tests import read_tests
 from outrider.verify.unit_names import plan, whole_program
 from outrider.verify.verifier import PooledVerifier, text_of
 
-if TYPE_CHECKING:  # a recipe needs the options of a verifier, and no sandbox
+if TYPE_CHECKING:  # a recipe needs a verifier's options, but no sandbox
     from outrider.verify.program_check import ProgramCheck
 
-SHARE = 0.9  # of the verdict's time for the sandbox; the rest is for reporting what happened
-SHOWN = 300  # characters of an answer
-LONGEST_CODE = 1 << 20  # characters of a program; longer ones are no answer
+SHARE = 0.9  # share of the verdict's time limit that the sandbox gets; the rest is for reporting the result
+SHOWN = 300  # characters of an answer that are kept in the verdict
+LONGEST_CODE = 1 << 20  # characters of a program; longer ones are unparseable
 
 
 class CodeVerifier(PooledVerifier):
-    """The common part: the place of the program in a response, and its limits."""
+    """Base class of the code verifiers: it finds the program in a response and limits its resources."""
 
-    seconds: float = Field(60.0, gt=0, description="wall-clock limit per verdict, generous for a busy machine")
-    memory_gb: float = Field(
-        1.0, gt=0, description="GiB of address space for the program, and of growth for a verifier process"
+    seconds: float = Field(
+        60.0, gt=0, description="wall-clock limit per verdict in seconds, generous for a busy machine"
     )
-    cpu_seconds: int = Field(10, ge=1, description="CPU time of the program, per input")
+    memory_gb: float = Field(
+        1.0, gt=0, description="GiB of address space for the program, and of memory growth for a verifier process"
+    )
+    cpu_seconds: int = Field(10, ge=1, description="CPU time limit of the program per input, in seconds")
     sandbox: Isolation = Field(
-        "required", description="sandbox of programs; none: programs run with this user's rights"
+        "required", description="sandbox for programs; none: programs run unconfined, with this user's rights"
     )
 
     def prepare(self) -> None:
@@ -65,22 +67,22 @@ class Compare(Options):
     """How an output is compared with the expected one."""
 
     tolerance: float | None = Field(
-        1e-6, ge=0, description="absolute or relative tolerance for decimals; null: numbers compared as text"
+        1e-6, ge=0, description="absolute or relative tolerance for decimals; null: numbers are compared as text"
     )
-    case: bool = Field(True, description="case-sensitive comparison")
+    case: bool = Field(True, description="whether upper and lower case differ")
 
 
 class Stdio(CodeVerifier):
-    """Correct where the program prints the expected tokens for every input, and ends with status 0.
+    """Correct if the program prints the expected tokens for every input and exits with status 0.
 
-    A token is what white space separates; numbers are compared by value (:func:`same_token`). The field ``tests`` holds
-    ``[{"input": …, "output": …}, …]`` or another shape that :mod:`outrider.verify.program_tests` reads. Where its tests
-    are calls of a function, the function has to return the expected values. What is expected never enters the program's
+    Tokens are separated by white space; numbers are compared by value (:func:`same_token`). The field ``tests`` holds
+    ``[{"input": …, "output": …}, …]`` or another form that :mod:`outrider.verify.program_tests` reads. If its tests
+    are function calls, the function must return the expected values. Expected values never enter the program's
     process.
     """
 
-    tests: str = Field("tests", min_length=1, description="field of the inputs and outputs")
-    compare: Compare = Field(default_factory=Compare, description="comparison of outputs")
+    tests: str = Field("tests", min_length=1, description="field of the inputs and expected outputs")
+    compare: Compare = Field(default_factory=Compare, description="comparison of outputs with the expected ones")
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> dict[str, Any]:
         tests = read_tests(fields, self.tests)
@@ -106,20 +108,20 @@ class Stdio(CodeVerifier):
 
 
 class UnitTests(CodeVerifier):
-    """Correct where the functions of the program pass the tests, which are Python statements.
+    """Correct if the program's functions pass the tests, which are Python statements.
 
-    The tests run in another process than the program and get only plain data from it: see ``docs/sandbox.md``. A
-    function gets copies of its arguments, so that tests do not see changes of them.
+    The tests run in a separate process and get only plain data from the program: see ``docs/sandbox.md``. Functions
+    get copies of their arguments, so tests do not see in-place changes.
     """
 
     tests: str = Field("test", min_length=1, description="field of the tests: a program, or a list of statements")
     entry_point: str | None = Field(
-        None, description="field of the name for check(); null: tests name functions themselves"
+        None, description="field of the function name that check() gets; null: the tests name their functions"
     )
     setup: str | None = Field(None, description="field of statements to run before the tests")
     prefix: str | None = Field(None, description="field of the code that the response continues")
     code: Code = Field(
-        "block", description="code of a response: the last fenced block, or the completion up to the next definition"
+        "block", description="code in a response: the last fenced block, or the completion up to the next definition"
     )
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> dict[str, Any]:
@@ -159,5 +161,5 @@ class UnitTests(CodeVerifier):
 
 
 def solution_of(fields: Mapping[str, Any], answer: str) -> str | None:
-    """The reference solution, where the row has one."""
+    """The row's reference solution, or None."""
     return text_of(fields, answer) if fields.get(answer) is not None else None
