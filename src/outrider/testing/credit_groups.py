@@ -24,7 +24,7 @@ def frozen(members: Members) -> Members:
 
 
 def drawn(seed: int, forest: bool) -> Members:
-    """Return a random group of 1 to 9 members; about half of the groups have 0/1 rewards, the others multiples of 1/64."""
+    """Return a random group of 1 to 9 members; rewards are 0 and 1 in half of the groups, else multiples of 1/64."""
     rng = np.random.default_rng([seed, forest])
     size = int(rng.integers(1, 10))
     tokens_G = rng.integers(1, 7, size)
