@@ -20,11 +20,11 @@ class Bounds(NamedTuple):
     first: tuple[int, int] = (0, 0)
 
     def begun(self, drawn: int, first: tuple[int, int]) -> Bounds:
-        """Bounds after a stage that samples only for problems without rollouts."""
+        """Return the bounds after a stage that samples only for problems without rollouts."""
         return self if self.most != 0 else Bounds(drawn, drawn, first)
 
     def more(self, most: int) -> Bounds:
-        """Bounds after a stage that adds at most ``most`` rollouts, and may add none."""
+        """Return the bounds after a stage that adds at most ``most`` rollouts, and may add none."""
         return self if self.most is None else self._replace(most=self.most + most)
 
 
@@ -33,17 +33,17 @@ class BoundedStage(Protocol):
     """A stage with bounds on its number of rollouts. A stage without this method has no upper bound."""
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
-        """Bounds after the stage, from the bounds before it, in a step that begins with ``problems`` problems."""
+        """Return the bounds after the stage, given those before it and the step's initial number of problems."""
         ...
 
 
 def bounds_of(stage: object, before: Bounds, problems: int) -> Bounds:
-    """Bounds after a stage, from the bounds before it."""
+    """Return the bounds after a stage, given the bounds before it."""
     return stage.bounds(before, problems) if isinstance(stage, BoundedStage) else before._replace(most=None)
 
 
 def bounds_after(stages: Sequence[object], problems: int) -> Bounds:
-    """Bounds of a step with ``problems`` problems after all of ``stages``."""
+    """Return the bounds of a step with ``problems`` problems after all ``stages``."""
     bounds = Bounds()
     for stage in stages:
         bounds = bounds_of(stage, bounds, problems)

@@ -45,8 +45,9 @@ class Branch(Stage):
 
     Metrics of a step: ``pivots``, ``branches``; ``no_candidate``, sources (rollouts, trees or problems) without a cut;
     ``excluded``, rollouts not branched because of their context; ``capped``, branches that the cap excluded; ``short``,
-    rollouts missing to the selector's width; ``ratio``, mean relative depth of the pivots; ``recovered``, share of the
-    pivots in failed rollouts with a successful branch; the selector's own metrics. A mean without values is NaN.
+    rollouts that problems lack to reach the selector's width; ``ratio``, mean relative depth of the pivots;
+    ``recovered``, share of the pivots in failed rollouts with a successful branch; the selector's own metrics. A mean
+    without values is NaN.
 
     Degenerate cases: nothing is requested for an empty group, for a response of at most one token or, with ``which:
     failed``, for a group without failures. If there are fewer cuts than ``pivots``, there are fewer branches.

@@ -50,7 +50,7 @@ class Tfidf(Embedder):
     """
 
     analyzer: Literal["word", "char"] = Field("word", description="unit of the n-grams: words and signs, or characters")
-    ngrams: int = Field(2, ge=1, le=8, description="maximum n; shorter n-grams count too")
+    ngrams: int = Field(2, ge=1, le=8, description="maximum n-gram length; shorter n-grams count too")
 
     _counter: Any = PrivateAttr(None)
     _rows: dict[str, Any] = PrivateAttr(default_factory=dict)

@@ -16,9 +16,9 @@ class Greedy(Stage):
 
     The rollout starts at the plain prompt and always takes the most likely token (temperature 0). It is not a sample
     of the policy, so its context excludes it from training (``unused``: excluded context); its tokens count as
-    generated. Its stage in the records is ``<place>-greedy``. Stages do not count it as evidence of a pass rate and do
-    not branch it. Other baselines and the step's metrics count it like any member of the group. A request with its own
-    sampling options must give all of them, so ``max_tokens`` is repeated here.
+    generated. The rollout's stage in the records is ``<place>-greedy``. Stages do not count the rollout as evidence of
+    a pass rate and do not branch it. Other baselines and the step's metrics count it like any member of the group. A
+    request with its own sampling options must give all of them, so ``max_tokens`` is repeated here.
 
     Degenerate cases: nothing is requested for an empty batch, or for groups without rollouts or excluded by an earlier
     stage.

@@ -71,7 +71,7 @@ class Knapsack(Allocation):
     """
 
     max_n: int = Field(128, ge=1, description="maximum rollouts per problem")
-    window: int = Field(16, ge=1, description="minimum rollouts to estimate a pass rate from, if recorded")
+    window: int = Field(16, ge=1, description="rollouts in a pass-rate estimate; more if the last visit had more")
     known: int = Field(8, ge=1, description="minimum recorded rollouts before a pass-rate estimate is used")
     chance: float = Field(
         0.9,

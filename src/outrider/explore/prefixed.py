@@ -72,7 +72,7 @@ class Prefixed(Stage):
     low: float = Field(0.4, gt=0, lt=1, description="minimum share of a success's tokens in a prefix")
     high: float = Field(0.8, gt=0, lt=1, description="maximum share of a success's tokens in a prefix")
     move: float = Field(
-        0.0, ge=0, lt=1, description="change in share per visit, towards a pass rate of one half; 0: random shares"
+        0.0, ge=0, lt=1, description="change of the prefix share per visit, towards pass rate 1/2; 0: random shares"
     )
     given: bool = Field(False, description="whether to use the task's own solution if no success is stored")
     stream: str = Field("main", description="loss stream of the continuations")

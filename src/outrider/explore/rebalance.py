@@ -58,7 +58,7 @@ class Rebalance(Stage):
     """
 
     schedule: Schedule = Field(
-        "hw", description="target sum of advantages; et: as at pass rate 1/2; hw: up to twice that if harder"
+        "hw", description="target for hard problems; et: as at pass rate 1/2; hw: up to twice as much"
     )
     n_max: int = Field(32, ge=1, description="maximum rollouts per problem, first pass included")
     n_max_end: int | None = Field(None, ge=1, description="n_max at the end of training; null: constant")

@@ -58,7 +58,7 @@ class Recalibration:
         return Rate(mean * (rate.a + rate.b), (1 - mean) * (rate.a + rate.b))
 
     def learn(self, evidence: Sequence[tuple[Rate, int, int]]) -> None:
-        """Learn from predictions before recalibration, each with the observed successes and failures."""
+        """Update the map from predictions before recalibration, each with its observed successes and failures."""
         new, gradient = np.zeros((2, 2)), np.zeros(2)
         places = [np.array([log(rate.a / rate.b), 1.0]) for rate, *_ in evidence]
         for at, (rate, successes, failures) in zip(places, evidence, strict=True):

@@ -18,7 +18,7 @@ from outrider.explore.surroundings import Surroundings
 from outrider.explore.view import View
 from outrider.record import Group, Mode, Outcome, Rollout, SampleRequest, StopReason, Verdict
 
-MOST_TOKENS = 800_000  # at most 70 checkpoint bytes each, 56 MB: 195 responses of 4,096 tokens, or about 5,000 of 160
+MOST_TOKENS = 800_000  # 70 checkpoint bytes per token, 56 MB: 195 responses of 4,096 tokens, or about 5,000 of 160
 
 
 class _Success(NamedTuple):
@@ -114,7 +114,7 @@ class Replay(Stage):
             elif found:
                 # the state holds no timings, and rewards are assigned later
                 kept = replace(found[-1], verdict=replace(_verdict(found[-1]), seconds=0.0), reward=None)
-                remember(self._kept, group.problem.id, _Success(self._steps, kept), MOST_TOKENS)  # each has >= 1
+                remember(self._kept, group.problem.id, _Success(self._steps, kept), MOST_TOKENS)  # >= 1 token each
         forgotten = self._make_room()
         replayed, self._ages = self._ages, []
         age = fsum(replayed) / len(replayed) if replayed else nan

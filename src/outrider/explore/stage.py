@@ -21,7 +21,7 @@ class Stage(Options):
     run.
 
     A stage may also implement these protocols: :class:`outrider.explore.bounds.BoundedStage`, :class:`AdmittingStage`,
-    :class:`PreparedStage`, :class:`PredictingStage`. The base class :class:`PlansAhead` is a promise.
+    :class:`PreparedStage`, :class:`PredictingStage`. A subclass of :class:`PlansAhead` plans all rollouts beforehand.
     """
 
     @property

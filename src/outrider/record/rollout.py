@@ -63,7 +63,7 @@ LOG_RATIO_STEP = 2.0**-13
 """Resolution of stored log ratios, 1.2e-4. Finer differences are rounding noise, which would not compress on disk."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)  # arrays have no truth value to compare by
+@dataclass(frozen=True, slots=True, eq=False)  # arrays cannot be compared with one truth value
 class Rollout:
     """One response with everything needed to verify it, train on it and explain it.
 
@@ -91,7 +91,7 @@ class Rollout:
         prefix_text: ``prefix_ids`` decoded, so that a branch can be verified as a whole.
         verdict, reward: the verdict, and its reward under the run's reward map.
         advantage: mean advantage of the trainable tokens; None if credit assigned none.
-        advantages_T: float32, one per own token, 0 for observed tokens; None if all trainable tokens have the mean.
+        advantages_T: float32, one per own token, 0 for observed tokens; None if all have the same advantage.
         predicted: the problem's pass rate as a stage predicted it before the step, from 0 to 1; None: no prediction.
         log_ratios_T: float32, one per own token: log-probability in the forward pass of the rollout's last update minus
             the log-probability when sampled, in steps of :data:`LOG_RATIO_STEP`; 0 for observed tokens. None without
@@ -133,7 +133,7 @@ class Rollout:
 
     @property
     def replayed(self) -> bool:
-        """Whether an earlier step sampled the rollout; it is trained on again, but is no sample of today's policy."""
+        """Whether an earlier step sampled the rollout: it is trained on again, but not as a current-policy sample."""
         return self.context.kind == "replayed"
 
     @property

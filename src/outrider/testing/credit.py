@@ -90,7 +90,7 @@ def each(claims: CreditClaims, groups: Sequence[Members] = GROUPS) -> Iterator[t
 
 
 def require_close(found: Sequence[Floats], expected: Sequence[Floats], what: str, atol: float = 1e-12) -> None:
-    """Require nearly equal advantages. Members are compared concatenated, which is as fast as comparing one."""
+    """Require nearly equal advantages. Concatenated members are compared at once, which is fast."""
     require_equal([len(a) for a in found], [len(a) for a in expected], f"{what}: the number of tokens of the members")
     left, right = np.concatenate([NOTHING, *found]), np.concatenate([NOTHING, *expected])
     if not np.allclose(left, right, rtol=1e-9, atol=atol):

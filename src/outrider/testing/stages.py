@@ -241,8 +241,8 @@ STAGE_LAWS: dict[str, Callable[[Life], None]] = {
     "reasons": gives_reasons,
     "metrics": names_its_metrics,
 }
-"""The laws of every stage, in every situation. An unseeded random stage breaks most laws, so an early one reports
-missing determinism."""
+"""The laws of every stage, in every situation. An unseeded random stage breaks most laws, so the third law already
+reports missing determinism."""
 
 
 def stage_checks(claims: StageClaims) -> Iterator[tuple[str, Callable[[], None]]]:

@@ -102,7 +102,7 @@ def is_deterministic(row: VerifierRow) -> None:
 
 def _outcome(verifier: Verifier, problem: Problem, text: str) -> str:
     verdict = verifier.verify(problem, text, True)
-    return f"{verdict.outcome.value} {verdict.score:g}"  # as text, since NaN differs from itself
+    return f"{verdict.outcome.value} {verdict.score:g}"  # as text, since NaN does not equal itself
 
 
 def accepts_its_own_right_response(row: VerifierRow) -> None:

@@ -17,7 +17,7 @@ class Surprisal(Selector):
     r"""Picks a tree's cuts before the tokens with the highest surprisal, ``-log p`` of the sampled token.
 
     With ``chunk: {tokens: 1}`` every token is a cut. This is TreeRL's choice (arXiv 2506.11902; its code calls
-    surprisal entropy): it ranks the tokens of all rollouts of a tree and continues from just before the token. A
+    surprisal "entropy"): it ranks the tokens of all rollouts of a tree and continues from just before the token. A
     branch's first token is not one of its cuts, since that cut belongs to its parent. Tokens after an answer mark are
     not cuts either (TreeRL: "answer", "conclusion").
 
