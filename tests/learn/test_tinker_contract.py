@@ -467,7 +467,7 @@ def test_a_mean_over_the_rows_of_a_request_is_refused(model_folder: str) -> None
     """How an update is cut into requests is the package's affair."""
     scripted = ScriptedTinker(model_folder)
     scripted.per_request = True
-    with pytest.raises(UserError, match="depends on how an update is cut"):
+    with pytest.raises(UserError, match="depends on how an update is split"):
         abilities_of(opened(scripted.address, model_folder, rows=1))
     scripted.close()
 
