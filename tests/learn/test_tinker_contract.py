@@ -497,7 +497,7 @@ def test_an_adapter_that_is_no_archive_is_said(
 ) -> None:
     scripted = ScriptedTinker(model_folder)
     monkeypatch.setattr("scripted_tinker._packed", lambda adapter: b"<html>503</html>")
-    with pytest.raises(EngineLostError, match=r"the adapter that the Tinker service .* gave is no archive"):
+    with pytest.raises(EngineLostError, match=r"the adapter that the Tinker service .* sent is not an archive"):
         opened(scripted.address, model_folder).download("a", tmp_path / "a")
     scripted.close()
 
