@@ -1,4 +1,4 @@
-"""Translates a recipe into arguments of TRL's ``GRPOConfig``, and refuses by name what TRL does not support.
+"""Translates a recipe into arguments of TRL's ``GRPOConfig``, and rejects by name what TRL does not support.
 
 docs/use-outside.md has the facts of TRL 1.16.0 behind the table. This module imports neither TRL nor PyTorch.
 """
@@ -45,13 +45,13 @@ _OFF = {  # options that TRL could add to a recipe, at the values that switch th
 
 
 def grpo_config(recipe: Recipe) -> dict[str, Any]:
-    """The arguments of TRL's ``GRPOConfig`` for a recipe's method: ``GRPOConfig(output_dir, **grpo_config(r))``.
+    """Return the arguments of TRL's ``GRPOConfig`` for a recipe's method: ``GRPOConfig(output_dir, **grpo_config(r))``.
 
-    The arguments hold the allocation (``num_generations``), the sampling distribution and its limit, the policy loss
-    with its denominators, the KL, and the passes over a batch. Other terms that TRL could add are off. With one
-    optimizer step for each generation batch the loss equals the recipe's up to rounding.
+    The arguments include the allocation (``num_generations``), the sampling distribution and response limit, the policy
+    loss with its denominators, the KL, and the passes over a batch. Other terms that TRL could add are off. With one
+    optimizer step per generation batch the loss equals the recipe's up to rounding.
 
-    The sections that say where a method is tried are not included, since TRL has its own arguments for them: ``model``,
+    The sections that are not part of the method are not included, since TRL has its own arguments for them: ``model``,
     ``policy``, ``task``, ``reward``, ``engine``, ``train``, ``evaluate``, ``seed``, and all of ``learn`` except
     ``epochs`` and ``minibatches``.
 
@@ -133,7 +133,7 @@ def _loss(recipe: Recipe) -> dict[str, Any]:
         raise _refused(recipe, "aggregate", f"constant: {{length: {aggregate.length}}}, which is not sample.max_tokens")
     plain = {"loss_type": _LOSS_TYPES[type(aggregate)], "importance_sampling_level": "token", "delta": None}
     if type(surrogate) is Clip and surrogate.ratio != "sequence_token":
-        # TRL's bound acts on both signs, so a bound below the clip's would cut positive advantages too
+        # TRL's bound applies to both signs, so a bound below the clip's would clip positive advantages too
         if surrogate.dual is not None and surrogate.dual < 1 + surrogate.high:
             raise _refused(recipe, "surrogate", f"clip: {{dual: {surrogate.dual}}}, below 1 + high")
         bounds = {"epsilon": surrogate.low, "epsilon_high": surrogate.high, "delta": surrogate.dual}
@@ -142,7 +142,7 @@ def _loss(recipe: Recipe) -> dict[str, Any]:
         bounds = {"epsilon": 1.0, "epsilon_high": math.inf}
         return plain | bounds | {"importance_sampling_level": surrogate.ratio}
     if type(surrogate) is Cispo and surrogate.low is None and isinstance(aggregate, TokenMean):
-        # in TRL, epsilon_high of cispo is the bound of the weight
+        # with cispo, TRL's epsilon_high is the upper bound of the weight
         return plain | {"loss_type": "cispo", "epsilon_high": 1 + surrogate.high}
     if type(surrogate) is Sapo and isinstance(aggregate, SequenceMean):
         taus = {"sapo_temperature_pos": surrogate.tau_positive, "sapo_temperature_neg": surrogate.tau_negative}
@@ -163,5 +163,5 @@ def _name(stage: Stage) -> str:
 
 
 def _in(table: dict[str, Any], component: Options) -> str:
-    """The name of a component in a recipe; for a third-party component, the name of the class."""
+    """Return the name of a component in a recipe; for a third-party component, the name of the class."""
     return next((name for name, kind in table.items() if type(component) is kind), type(component).__name__)

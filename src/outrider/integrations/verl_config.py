@@ -1,7 +1,8 @@
-"""Translates a recipe into a configuration of verl's V1 trainer, and refuses what verl does not support. Experimental.
+"""Translates a recipe into a configuration of verl's V1 trainer, and rejects what verl does not support. Experimental.
 
-The method's keys decide numbers: the rollout manager (:mod:`outrider.integrations.verl_manager`) refuses a run in
-which one of these keys has another value. The other keys say how long and on what verl runs, and may be changed.
+The method's keys determine the training: the rollout manager (:mod:`outrider.integrations.verl_manager`) rejects a run
+in which one of these keys has another value. The other keys set the length of the run and its devices, and may be
+changed.
 
 docs/verl.md has the facts of verl 0.9.1 behind the keys.
 """
@@ -30,7 +31,7 @@ class VerlSettings(NamedTuple):
     """Values by dotted keys of verl's configuration.
 
     Attributes:
-        method: the values that decide numbers.
+        method: the values that determine the training, and must not be changed.
         running: the values that may be changed.
         notes: the differences between the recipe and verl, one sentence each.
     """
@@ -41,7 +42,7 @@ class VerlSettings(NamedTuple):
 
 
 def verl_settings(recipe: Recipe) -> VerlSettings:
-    """The configuration with which verl trains a recipe.
+    """Return the configuration with which verl trains a recipe.
 
     Raises:
         UserError: verl does not support the recipe; one sentence names the key and what is supported.
@@ -52,19 +53,19 @@ def verl_settings(recipe: Recipe) -> VerlSettings:
 
 
 def recipe_text(recipe: Recipe) -> str:
-    """The whole recipe as JSON, escaped so that OmegaConf interpolates nothing."""
+    """Return the whole recipe as JSON, escaped so that OmegaConf interpolates nothing."""
     return json.dumps(recipe.resolved()).replace("${", "\\u0024{")
 
 
 def recipe_of(text: str) -> Recipe:
-    """The recipe of :func:`recipe_text`.
+    """Parse the recipe from the text of :func:`recipe_text`.
 
     Raises:
-        UserError: the text is no recipe, or is a recipe of another version of Outrider.
+        UserError: the text is not a recipe, or is a recipe of another version of Outrider.
     """
     try:
         return Recipe.model_validate(json.loads(text))
-    except (ValueError, TypeError) as error:  # pydantic and JSON raise ValueError, JSON of no text TypeError
+    except (ValueError, TypeError) as error:  # pydantic and JSON raise ValueError, or TypeError if it is not text
         reason = str(error).partition("\n")[0]
         raise UserError(
             f"data.outrider holds no recipe ({reason}); write the file with this version's outrider verl-config"
@@ -163,7 +164,7 @@ def _rollouts(recipe: Recipe) -> dict[str, Any]:
 
 
 def _correction(correction: Correction | None) -> dict[str, Any]:
-    """Verl's rollout correction: the source of the old log-probabilities, and the weights of their difference."""
+    """Return verl's rollout correction: the source of old log-probabilities, and the weights for the mismatch."""
     level, threshold = None, 2.0  # verl's default, unused without a level
     if isinstance(correction, Truncate):
         level, threshold = correction.level, correction.cap
@@ -255,12 +256,12 @@ def _running(recipe: Recipe) -> dict[str, Any]:
 
 
 def _room(recipe: Recipe) -> float:
-    """The tokens that the model's context leaves for a prompt; infinite if the context length is not known here."""
+    """Return the tokens that the model's context leaves for a prompt; infinite if the context length is unknown."""
     return float((local_config(recipe.model) or {}).get("max_position_embeddings", math.inf)) - recipe.sample.max_tokens
 
 
 def _notes(recipe: Recipe) -> list[str]:
-    """Differences between the recipe and verl that do not change the training."""
+    """Return the differences between the recipe and verl that do not change the training."""
     notes = [
         "engine, sample.rows, sample.path and train.ranks are Outrider's own engines': verl has its keys for these"
     ]

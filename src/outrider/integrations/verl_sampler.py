@@ -104,7 +104,7 @@ class VerlSampler:
 
 
 def run_apart(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine and return its result, also from code that runs within an event loop."""
+    """Run a coroutine and return its result, even from code within an event loop."""
     found: list[T] = []
     failed: list[BaseException] = []
 
