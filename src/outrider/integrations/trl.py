@@ -129,7 +129,7 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
         return rewards_BF.new_tensor(advantages_BT)
 
     def _policy_numbers(self, output: dict[str, Any]) -> dict[str, Tensor]:
-        """Return the log-probabilities and entropies that the chain reads, of this process's completions: ``[B, T]``."""
+        """Return the log-probabilities and entropies that the chain reads, for this process's rows: ``[B, T]``."""
         import torch
 
         found = {"logprobs": output["old_per_token_logps"]} if "old_per_token_logps" in output else {}

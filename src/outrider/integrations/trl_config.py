@@ -101,11 +101,11 @@ def _refuse_uncarried(recipe: Recipe) -> None:
     for found, sentence in (
         (
             other is not None,
-            f"explore.{other} is {_name(recipe.explore[other or 0])}, and TRL draws equally many completions of every "
-            "prompt at once; one uniform alone is carried, and chain=recipe.credit['main'] takes the credit alone",
+            f"explore.{other} is {_name(recipe.explore[other or 0])}, but TRL samples the same number of completions "
+            "for every prompt; supported is one uniform stage, and chain=recipe.credit['main'] uses only the credit",
         ),
-        (stream, f"credit.{stream} is a loss stream of its own, and TRL has one; main alone is carried"),
-        (objective.streams.get("main") != 1.0, "objective.streams.main weighs the whole loss; main: 1.0 is carried"),
+        (stream, f"credit.{stream} is a separate loss stream, but TRL has one; only main is supported"),
+        (objective.streams.get("main") != 1.0, "objective.streams.main scales the whole loss; supported is main: 1.0"),
         (objective.select, "objective.select chooses tokens over a whole optimizer batch; objective.select=null"),
         (objective.correction, "objective.correction: TRL has its own, for vLLM alone; objective.correction=null"),
         (
@@ -116,10 +116,10 @@ def _refuse_uncarried(recipe: Recipe) -> None:
             objective.kl.coef and type(objective.kl.estimator) is not K3,
             f"objective.kl.estimator is {_in(KL_ESTIMATORS, objective.kl.estimator)}, and TRL's is k3",
         ),
-        (objective.kl.mask_without_signal, "objective.kl.mask_without_signal: TRL's KL pulls on every row"),
+        (objective.kl.mask_without_signal, "objective.kl.mask_without_signal: TRL's KL applies to every row"),
         (objective.kl.reset_every, "objective.kl.reset_every: TRL keeps its reference; objective.kl.reset_every=null"),
         (recipe.sample.stop, "sample.stop holds texts that end a response, and TRL ends it by tokens; sample.stop=[]"),
-        (learn.minibatches > 1, "learn.minibatches: TRL cuts a step by rows, through groups; learn.minibatches=1"),
+        (learn.minibatches > 1, "learn.minibatches: TRL splits a step by rows, not by groups; learn.minibatches=1"),
     ):
         if found:
             raise UserError(f"TRL does not support recipe {recipe.name!r}: {sentence}")

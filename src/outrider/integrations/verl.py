@@ -158,4 +158,4 @@ def _refuse_if_verl_has_too_little(links: Sequence[Link]) -> None:
     try:
         advantages_from_arrays(links, [0] * members.size, members.rewards_G, mask, success=members.success_G)
     except UserError as error:
-        raise UserError(f"verl does not hand enough over for this chain: {error}") from None
+        raise UserError(f"verl does not provide enough for this chain: {error}") from None

@@ -89,14 +89,14 @@ def _refuse_uncarried(recipe: Recipe) -> None:
             objective.surrogate.reads_top,
             "objective.surrogate reads the likeliest tokens, and verl returns only the sampled one",
         ),
-        (objective.entropy.target, "objective.entropy.target steers a bonus, and verl's stays as it is"),
+        (objective.entropy.target, "objective.entropy.target adapts the bonus, but verl's is constant"),
         (recipe.reads_entropies, "it reads the entropy of every sampled token, and verl's servers return none"),
         (
             isinstance(recipe.task, TurnTask),
             f"rollouts of task {recipe.task.name!r} have turns, and the manager for verl samples single responses",
         ),
         (recipe.policy.lora, "policy.lora is an adapter, for which no keys of verl were tried; policy.lora=null"),
-        (objective.kl.mask_without_signal, "objective.kl.mask_without_signal: verl's KL pulls on every row"),
+        (objective.kl.mask_without_signal, "objective.kl.mask_without_signal: verl's KL applies to every row"),
         (objective.kl.reset_every, "objective.kl.reset_every: verl keeps its reference"),
         (learn.minibatches > 1, "learn.minibatches: verl splits a step by rows, not by groups; learn.minibatches=1"),
         (learn.schedule != "constant", "learn.schedule: only a constant one is the same in verl"),
@@ -109,7 +109,7 @@ def _refuse_uncarried(recipe: Recipe) -> None:
         (train.steps is None, "train.steps is null, but verl needs it; set it, as in train.steps=200"),
         (train.tokens, "train.tokens is a limit that verl does not count; train.tokens=null"),
         (train.seconds, "train.seconds is a limit that verl does not count; train.seconds=null"),
-        (train.evaluate_at, "train.evaluate_at: verl validates every so many steps; train.evaluate_at=[]"),
+        (train.evaluate_at, "train.evaluate_at: verl validates at a fixed interval of steps; train.evaluate_at=[]"),
     ):
         if found:
             raise UserError(f"verl does not support this recipe: {sentence}")
@@ -267,13 +267,13 @@ def _notes(recipe: Recipe) -> list[str]:
     ]
     if _room(recipe) > _LONGEST_PROMPT:
         notes.append(
-            f"prompts have {_LONGEST_PROMPT} tokens at most, also where a stage seeds them; "
-            "data.max_prompt_length and ppo_max_token_len_per_gpu may say more"
+            f"prompts have at most {_LONGEST_PROMPT} tokens, even if a stage seeds them; "
+            "data.max_prompt_length and ppo_max_token_len_per_gpu may be raised"
         )
     if recipe.evaluate.greedy:
-        notes.append("evaluate.greedy: verl validates with samples alone")
+        notes.append("evaluate.greedy: verl validates only with samples")
     if recipe.objective.kl.coef and isinstance(recipe.objective.kl.estimator, K3):
-        notes.append("objective.kl: verl cuts a token's k3 at 10 nats, Outrider does not")
+        notes.append("objective.kl: verl clips a token's k3 at 10 nats, Outrider does not")
     if denominators_of(recipe).weighted:
         notes.append("the advantages that verl logs are divided by the recipe's denominators, its loss is a plain sum")
     return notes

@@ -130,10 +130,12 @@ class ExploreManager:
             path = Path(trainer.resume_from_path)
         file = path / _STATE
         if not file.is_file():
-            raise UserError(f"verl goes on after step {step}, but {file} is not there, so it is not known with what")
+            raise UserError(
+                f"verl continues after step {step}, but {file} is missing, so the state of exploration is unknown"
+            )
         state = json.loads(file.read_bytes())
         if state["step"] != step or state["recipe"] != self.recipe.fingerprint():
-            raise UserError(f"{file} is of another recipe, or of another step than {step}")
+            raise UserError(f"{file} belongs to another recipe, or to another step than {step}")
         self.step.load_state_dict(state["state"])
         self._done = step
 

@@ -118,6 +118,6 @@ class StepMaker:
             )
         if any(row.mode != mode for row in rows):
             raise UserError(
-                f"step {step}: rollouts of another temperature than sample.temperature are to be trained, and verl "
+                f"step {step}: rows have another temperature than sample.temperature, and verl "
                 "computes all log-probabilities under one"
             )
