@@ -25,7 +25,7 @@ def report(path: str | Path, *, columns: Mapping[str, str] | None = None, out: s
         UserError: the run cannot be read, or ``out`` is neither an ``.html`` file nor a folder.
     """
     from outrider.report.places import beside, report_files
-    from outrider.report.report_command import made_of, print_notices, write  # DuckDB, plots
+    from outrider.report.report_command import made_of, print_notices, write  # imports DuckDB
 
     place = Path(path)
     files = report_files(beside(place) if out is None else Path(out), "report")

@@ -42,7 +42,7 @@ class Callback:
         """Called after each recorded step. Return True to end the run, with last evaluation, model and table."""
 
     def on_evaluation(self, session: Session, step: int, evaluation: Evaluation) -> None:
-        """Called after the policy after ``step`` was measured on the held-out problems; step 0 is before training."""
+        """Called after an evaluation of the policy after ``step``; step 0 is before training."""
 
     def on_end(self, session: Session) -> None:
         """Called after the model is written; not called for a run that was stopped or that failed."""

@@ -23,8 +23,8 @@ class Polarity(Shaper):
     REINFORCE, and groups of failures only still have a gradient. After a group baseline such groups have none.
 
     Decided: the factor depends on the verdict, not on the sign of the advantage. The paper splits the objective by
-    verdict, and the sign may disagree with the verdict: the shaped reward of a long correct response may fall below the
-    mean, and NSR, which should ignore successes, would discourage the response. With tree segment values as the
+    verdict, and the sign may disagree with the verdict. For example, the shaped reward of a long correct response may
+    fall below the mean; NSR would then discourage this success, which it should ignore. With tree segment values as the
     baseline, a good segment of a failure gets the factor of failures.
 
     Degenerate cases: an advantage of 0 stays 0, as in groups without a gradient and for invalid members. With

@@ -12,7 +12,7 @@ from outrider.credit.members import Members
 
 
 class SiblingsMean(Baseline):
-    r"""Reward minus the mean reward of rollouts that continue the same prefix; ``std`` divides by their deviation.
+    r"""Reward minus the mean reward of rollouts that continue the same prefix; ``std`` divides by the deviation.
 
     .. math:: A_i = r_i - \frac{1}{|F_i|} \sum_{j \in F_i} r_j
 

@@ -37,7 +37,7 @@ class EvaluationLabel(NamedTuple):
 
 
 def labels(sources: Mapping[Path, EvaluationSource], notes: Notes) -> dict[Path, EvaluationLabel]:
-    """Return a label for every file, from those of run, task and file that differ between files.
+    """Return a label for every file, from the fields (run, task, file) that differ between files.
 
     The labels become the columns ``model`` and ``test_set`` and a part of problem ids, so that no pass@k mixes two
     models.

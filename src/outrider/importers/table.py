@@ -1,4 +1,4 @@
-"""Builds the plain table from the rows of any format, some hundred rows at a time."""
+"""Builds the plain table from the rows of any format, a few hundred rows at a time."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def _repeated(path: Path, notes: Notes) -> dict[PromptKey, int]:
     """Return the group size of each prompt without ``uid`` that occurs several times in a step.
 
     The group size is the most frequent number of responses per prompt in the step (the smaller of two equally frequent
-    ones). A prompt occurs several times if its number of responses is a multiple of the group size; a group size of 1
+    ones). A prompt is repeated if its number of responses is a larger multiple of the group size. A group size of 1
     counts only if more than half of the prompts have one response. Prompts with another, larger number are counted in
     the notes and not split.
     """

@@ -1,6 +1,7 @@
 """Translates a recipe into arguments of TRL's ``GRPOConfig``, and rejects by name what TRL does not support.
 
-docs/use-outside.md has the facts of TRL 1.16.0 behind the table. This module imports neither TRL nor PyTorch.
+docs/use-outside.md documents the behaviour of TRL 1.16.0 on which the translation relies. This module imports neither
+TRL nor PyTorch.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The method's keys determine the training: the rollout manager (:mod:`outrider.in
 in which one of these keys has another value. The other keys set the length of the run and its devices, and may be
 changed.
 
-docs/verl.md has the facts of verl 0.9.1 behind the keys.
+docs/verl.md documents the behaviour of verl 0.9.1 on which these keys rely.
 """
 
 from __future__ import annotations

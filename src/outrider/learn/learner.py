@@ -60,7 +60,7 @@ class Updated(NamedTuple):
 
     Attributes:
         metrics: see :func:`updates`.
-        lost_groups: ids of groups that were only in optimizer batches with a non-finite gradient.
+        lost_groups: ids of groups whose optimizer batches were all skipped as non-finite.
         notices: messages for the user.
         logprobs: for each row of the step, the float32 log-probabilities of its own tokens in the forward pass of the
             row's last update, under the weights before that update; None for a row without a pass. Empty if the engine

@@ -128,7 +128,7 @@ def write_adapter(model: PreTrainedModel, folder: Path) -> None:
 
 
 def save_adapter(model: PreTrainedModel, folder: Path) -> None:
-    """Like :func:`write_adapter`, but raises the original errors of the disk."""
+    """Write an adapter like :func:`write_adapter`, but raise disk errors unchanged."""
     kept = {name: p.detach().contiguous() for name, p in model.named_parameters() if ".lora_" in name}
     cast(Any, model).peft_config[_NAME].save_pretrained(str(folder))
     save_file(

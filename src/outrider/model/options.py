@@ -14,7 +14,7 @@ class PolicyOptions(Options):
     """The prompt format of a model, and its dtype.
 
     With ``chat`` a problem's prompt is the user message of the tokenizer's chat template, and the response is the
-    assistant message. Without ``chat`` the prompt is the unchanged text before the response.
+    assistant message. Without ``chat`` the prompt is the problem's text, unchanged.
 
     ``bfloat16`` is the dtype of matmuls (autocast) and of the sampler's copy of the weights. Trained weights stay
     float32, since bfloat16 has 8 significant bits. An AdamW update moves a weight by about the learning rate. In

@@ -76,7 +76,7 @@ def _refuse_unreachable(name: str) -> None:
     try:
         HfApi().model_info(name, timeout=10)
     except HfHubHTTPError:
-        return  # the hub was reached; any other error shows when the files are requested
+        return  # the hub was reached; any other error appears when the files are requested
     except Exception as error:  # from the hub's HTTP library, which differs between versions
         raise UserError(f"model {name!r}: {_tokenizer_trouble(local=False)} ({first_line(error)})") from error
 

@@ -18,7 +18,7 @@ name                     present with              meaning
 ``importance``           correction                importance weight of the policy term
 ``sampler_kl_*``,        correction                metrics of a step, over all its trainable tokens:
 ``weight_*``                                       :mod:`outrider.objective.correction`
-``kl_reference``         kl                        k3 estimate of the KL to the reference, also where masked
+``kl_reference``         kl                        k3 estimate of the KL to the reference, penalised or not
 ``entropy_coefficient``  an entropy bonus          coefficient of the bonus in this step
 ``reference_resets``     kl with ``reset_every``   1 in a step after which the reference was reset, else absent
 =======================  ========================  ================================================================
