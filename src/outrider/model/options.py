@@ -14,14 +14,14 @@ class PolicyOptions(Options):
     """The prompt format of a model, and its dtype.
 
     With ``chat`` a problem's prompt is the user message of the tokenizer's chat template, and the response is the
-    assistant message. Without ``chat`` the prompt is the unchanged text before the response.
+    assistant message. Without ``chat`` the prompt is the problem's text, unchanged.
 
     ``bfloat16`` is the dtype of matmuls (autocast) and of the sampler's copy of the weights. Trained weights stay
-    float32, since bfloat16 has 8 significant bits. A step of AdamW moves a weight by about the learning rate. In
-    bfloat16 a step below a 256th of the weight would be rounded away; at 1e-6 that is nearly every weight.
+    float32, since bfloat16 has 8 significant bits. An AdamW update moves a weight by about the learning rate. In
+    bfloat16 an update below a 256th of the weight would be rounded away: at 1e-6, nearly every update.
     """
 
-    chat: bool = Field(False, description="chat template of the tokenizer around the prompt")
+    chat: bool = Field(False, description="whether to apply the tokenizer's chat template to the prompt")
     system: str | None = Field(None, description="system message; null: the template's default")
     chat_template_kwargs: dict[str, bool | int | float | str] = Field(
         default_factory=dict, description="arguments of the chat template, such as {enable_thinking: false}"
@@ -32,7 +32,7 @@ class PolicyOptions(Options):
     check: bool = Field(
         True,
         description=(
-            "comparison of log-probabilities with the model's own forward pass when it is loaded; see docs/models.md"
+            "whether to compare log-probabilities with the model's own forward pass at loading; see docs/models.md"
         ),
     )
 
@@ -55,7 +55,9 @@ class LoraOptions(Options):
     """
 
     rank: int = Field(16, ge=1, description="rank r of each adapter")
-    alpha: float = Field(32.0, gt=0, description="scale; the update is alpha / rank times the adapter's product")
+    alpha: float = Field(
+        32.0, gt=0, description="scale of the adapter; the change of a weight is alpha / rank times B A"
+    )
     targets: Literal["all-linear"] | list[str] = Field(
         "all-linear", description="linear layers, such as [q_proj, v_proj]; all-linear: all but the head"
     )
@@ -78,7 +80,7 @@ class TrainedPolicyOptions(PolicyOptions):
 
     lora: LoraOptions | None = Field(None, description="LoRA adapter; null: train all weights")
     export: Literal["merged", "adapter"] = Field(
-        "merged", description="export of the whole model, or with lora of the adapter alone"
+        "merged", description="exported part: the whole model, or with lora only the adapter"
     )
 
     @model_validator(mode="after")
@@ -96,19 +98,21 @@ class ServiceOptions(Options):
         pattern="^https?://",
         description="address of the service; null: $TINKER_BASE_URL, else the hosted service",
     )
-    seconds: float = Field(600.0, gt=0, description="timeout of a request, after which the service counts as lost")
+    seconds: float = Field(
+        600.0, gt=0, description="timeout of a request in seconds, after which the service counts as lost"
+    )
     in_flight: int = Field(64, ge=1, description="maximum concurrent requests for rollouts")
     rows: int = Field(
         1,
         ge=1,
         description=(
-            "padding of an update's rows to a multiple of this, with rows that train nothing: for "
-            "services that compile for every number of rows, such as SkyRL's JAX"
+            "multiple to which an update's rows are padded, with rows that train nothing; for "
+            "services that compile for every number of rows, such as SkyRL's JAX backend"
         ),
     )
 
     def address(self) -> str:
-        """The address of the service, as text.
+        """Return the address of the service, as text.
 
         >>> ServiceOptions(url="http://127.0.0.1:8000").address()
         'http://127.0.0.1:8000'

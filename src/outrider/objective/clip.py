@@ -17,13 +17,13 @@ class Clip(Bounded):
     r"""PPO's clipped ratio; short form ``clip: [0.2, 0.28]``.
 
     .. math:: g_t = \min\big(\rho_t A_t,\; \mathrm{clip}(\rho_t, 1 - \epsilon_l, 1 + \epsilon_h)\, A_t\big), \qquad
-              g^\mathrm{dual}_t = \max(g_t,\; c\, A_t) \text{ where } A_t < 0
+              g^\mathrm{dual}_t = \max(g_t,\; c\, A_t) \text{ if } A_t < 0
 
     A token outside the bounds has no gradient if the update would move it further out: with a positive advantage above
     the upper bound, or a negative one below the lower bound. With the dual clip, tokens with a negative advantage and a
     ratio above c have no gradient either.
 
-    Diagnostics: ``clip_low``, ``clip_high`` and ``clip_dual``, where a clip removes the gradient.
+    Diagnostics: ``clip_low``, ``clip_high`` and ``clip_dual``, the shares of tokens whose gradient a clip removes.
 
     Sources: PPO, arXiv 1707.06347, Eq. 7; clip-higher, DAPO, arXiv 2503.14476; dual clip, arXiv 1912.09729; at
     sequence level GSPO, arXiv 2507.18071.
@@ -32,9 +32,9 @@ class Clip(Bounded):
     low: float = Field(0.2, ge=0, le=1, strict=True, description="lower clip 1 - low of the ratio; 1: no bound")
     high: float = Field(0.2, ge=0, strict=True, description="upper clip 1 + high of the ratio")
     dual: float | None = Field(
-        None, gt=1, description="dual clip: upper bound of the ratio with a negative advantage (PPO's c)"
+        None, gt=1, description="dual clip c: maximum ratio of tokens with a negative advantage; null: no bound"
     )
-    ratio: RatioLevel = Field("token", description="ratio of each token, or of the response (GSPO, GSPO-token)")
+    ratio: RatioLevel = Field("token", description="level of the ratio: token, or response (GSPO, GSPO-token)")
 
     @property
     def diagnostics(self) -> tuple[str, ...]:

@@ -14,13 +14,13 @@ class Mask(Correction):
     r"""Old log-probabilities are the learner's; tokens or responses with importance weights outside the range are
     masked.
 
-    The weight is :math:`w` where :math:`\mathrm{low} \le w \le \mathrm{high}`, else 0.
+    The weight is :math:`w` if :math:`\mathrm{low} \le w \le \mathrm{high}`, else 0.
 
     Sources: Liu et al. 2025, "When speed kills stability" (sequence level) and IcePop (token level, [0.5, 5]).
     """
 
     level: WeightLevel = Field(
-        "sequence", description="importance weight of each token; of the response: product or geometric mean"
+        "sequence", description="level of importance weights: each token, or the response (product or geometric mean)"
     )
     low: float = Field(0.0, ge=0, description="minimum importance weight of a token or response that is trained")
     high: float = Field(2.0, gt=0, description="maximum importance weight of a token or response that is trained")

@@ -35,9 +35,13 @@ class Kl(Options):
     estimator: Annotated[KlEstimator, ComponentOf(KL_ESTIMATORS, "KL estimator", KlEstimator, bare=True)] = Field(
         default_factory=K3, description="KL estimator; each has its own gradient, see objective/kl.py"
     )
-    mask_without_signal: bool = Field(False, description="no KL for groups whose advantages are all zero")
+    mask_without_signal: bool = Field(
+        False, description="whether to skip the KL for groups whose advantages are all zero"
+    )
     reset_every: int | None = Field(
-        None, ge=1, description="steps between resets of the reference to the policy and of the optimizer state"
+        None,
+        ge=1,
+        description="steps between resets of the reference (to the policy) and of the optimizer state; null: never",
     )
 
     @model_validator(mode="before")
@@ -63,7 +67,7 @@ class ObjectiveOptions(Options):
         default_factory=Clip, description="policy loss, such as PPO's clipped objective"
     )
     select: Annotated[Selection, ComponentOf(SELECTIONS, "token selection", Selection)] | None = Field(
-        None, description="selection of tokens for another loss, over the whole optimizer batch"
+        None, description="selection of tokens with a different loss, over the whole optimizer batch; null: none"
     )
     kl: Kl = Field(default_factory=Kl, description="KL penalty to a reference model")
     entropy: EntropyOptions = Field(default_factory=EntropyOptions, description="entropy bonus")
@@ -74,13 +78,15 @@ class ObjectiveOptions(Options):
         default_factory=TokenMean, description="aggregation of token losses: the denominator"
     )
     streams: dict[str, Annotated[float, Field(ge=0)]] = Field(
-        {"main": 1.0}, min_length=1, description="weight (lambda) of each loss stream, KL and entropy included"
+        {"main": 1.0},
+        min_length=1,
+        description="weight (lambda) of each loss stream, including its KL and entropy terms",
     )
     prefix: PrefixPolicy = Field(
         "mask",
         description=(
-            "training of a branch's prefix tokens: the parent's row alone, with its own advantage (mask) "
-            "or the mean over all branches (count_once); or every branch (repeat)"
+            "rows that train a branch's prefix tokens: the parent's row, with its own advantage (mask) or the mean "
+            "over all branches (count_once); or every branch's row (repeat)"
         ),
     )
 

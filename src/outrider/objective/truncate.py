@@ -17,7 +17,7 @@ class Truncate(Correction):
     """
 
     level: WeightLevel = Field(
-        "token", description="importance weight of each token; of the response: product or geometric mean"
+        "token", description="level of importance weights: each token, or the response (product or geometric mean)"
     )
     cap: float = Field(2.0, gt=0, description="maximum importance weight")
 
