@@ -48,7 +48,8 @@ def frontier_figure(report: BenchReport) -> Figure:
     plane.set_xlabel("pass@1 on held-out problems")
     plane.set_ylabel(f"{largest} on held-out problems")
     plane.set_title(loc="left", label="the frontier along training")
-    figure.legend(*plane.get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)  # outside
+    # outside the axes, so that the legend hides no data
+    figure.legend(*plane.get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
     for axes, quantity in ((ones, "pass@1"), (many, largest)):
         axes.set_title(loc="left", label=quantity)
         axes.xaxis.set_major_formatter(_millions if axes.get_xlim()[1] >= 2e5 else _whole)  # one unit per axis
