@@ -92,7 +92,7 @@ def _compare(bench: Bench, out: Path, cores: Sequence[int]) -> BenchReport:
         last_test = read_measurements((kept_before, kept_before), kept, [0.0])
 
     # compare
-    last = {failure.cell.path: failure.sentence() for failure in failures}  # a run that measures another is tried twice
+    last = {failure.cell.path: failure.sentence() for failure in failures}  # a measurement of a run is tried twice
     failed = [f"{name}: every value that was tried failed" for name in bench.recipes if name not in trained]
     ends = last_test and BenchReport(bench, *last_test, {}, ())
     report = BenchReport(bench, *compared, choices, (*last.values(), *failed), ends)

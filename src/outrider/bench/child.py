@@ -29,7 +29,7 @@ def run_cell(
     """
     os.setpgid(0, 0)  # a separate process group: Ctrl-C reaches only the bench, which passes it on once
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the fork server may ignore both
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the fork server may ignore both signals
     _print_to(log)
     _end_with_parent()
     pin(core)
@@ -39,7 +39,7 @@ def run_cell(
     sys.argv = ["outrider", "train", recipe, *overrides, "--out", path, *(["--resume"] if resume else [])]
     print("$", *sys.argv, flush=True)  # noqa: T201 - the head of the log
     try:
-        if folder.exists() and not resume:  # killed while creating the folder, or must start again
+        if folder.exists() and not resume:  # the run was killed early, or must start again
             move(folder, folder.parent / "superseded")
         from outrider.commands.train_command import train_command
 

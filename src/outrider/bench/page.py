@@ -24,7 +24,7 @@ _COVERS = (
 def table(report: BenchReport, only: Sequence[str] | None = None) -> str:
     """Return the final results of all recipes as a table: mean over seeds and half-width of the interval.
 
-    ``only``: the quantities to show; None shows all.
+    ``only``: metrics to show; None shows all.
     """
     [made] = results(report, only).tables
     return _table(made) + f"\n\n{made.note}" * bool(made.note)

@@ -30,7 +30,7 @@ def in_proportion(bench: Bench, recipes: Mapping[str, Recipe], given: Collection
     """Lower ``points``, ``evaluate.problems`` and ``evaluate.n`` in turn until evaluation is at most :data:`MOST` times
     training.
 
-    Each round takes one point less, then half of the problems, then half of the samples. The result depends on the
+    Each round removes one point, then halves the problems, then halves the samples. The result depends on the
     budget of a run and on the base recipe, but not on the number of seeds or recipes, so that both can be added to a
     bench later.
 

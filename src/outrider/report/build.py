@@ -56,7 +56,7 @@ SECTIONS: tuple[Callable[[RunData], Section | None], ...] = (
 
 
 OF_A_TRAINING = (budget.section, groups.section, credit.section, calibration.section, sampler.section)
-"""Sections that a report of an evaluation without training leaves out."""
+"""Sections about training, which the report of an evaluation without training does not have."""
 
 
 def build(run: RunData) -> Report:

@@ -95,7 +95,11 @@ class TableBlock:
 
 
 class Observed(NamedTuple):
-    """Character range that an environment wrote in a rollout; ``error``: whether it answers an invalid request."""
+    """Character range of a rollout's text that an environment wrote.
+
+    Attributes:
+        error: whether the range answers an invalid request.
+    """
 
     begin: int
     end: int

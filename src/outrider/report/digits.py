@@ -47,7 +47,7 @@ class FormattedCell(NamedTuple):
 
 
 def cells(values: Sequence[CellValue], unit: Unit | None = None) -> list[FormattedCell]:
-    """Format a column and its intervals in the column's unit. "points" is not printed: the column's name says it.
+    """Format a column and its intervals in the column's unit. "points" is omitted, since the column's name states it.
 
     >>> list(map(tuple, cells([Interval(0.125, 0.1, 0.15, 9), 0.5, None], "percent")))
     [('12.5 %', '[10.0, 15.0]'), ('50.0 %', ''), ('', '')]
@@ -78,7 +78,7 @@ def _ends(value: CellValue) -> list[float]:
 
 
 def percent(value: CellValue) -> str:
-    """Format a share in percent, with one decimal or as many as a nonzero share needs; text is unchanged.
+    """Format a share in percent, with one decimal, or more if a nonzero share would show as 0; text is unchanged.
 
     >>> [percent(x) for x in (0.125, 1, 0.0, 0.00012, float("nan"), None, "all")]
     ['12.5 %', '100.0 %', '0.0 %', '0.01 %', 'n/a', '', 'all']

@@ -19,7 +19,7 @@ from outrider.report.sections.frontier import known_interval
 from outrider.report.sections.seen import in_percent, one
 
 MOST_PARTS = 12  # maximum rows of a table on the first screen
-_MOST_MODELS = 6  # maximum columns
+_MOST_MODELS = 6  # maximum models (columns) of a table
 _NONE = Interval(math.nan, math.nan, math.nan, 0)
 _COVERS = "95 % intervals over problems in brackets."
 _ORDER = ("pass", "greedy", "majority", "mG-Pass")

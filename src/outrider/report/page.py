@@ -79,7 +79,13 @@ def render(report: Report) -> str:
 
 
 class TextSpan(NamedTuple):
-    """A span of text: whether branches start at it, an environment wrote it, and it answers an invalid request."""
+    """A span of a rollout's text.
+
+    Attributes:
+        pivot: whether branches start at the beginning of the span.
+        observed: whether an environment wrote the span.
+        error: whether the span answers an invalid request.
+    """
 
     text: str
     pivot: bool

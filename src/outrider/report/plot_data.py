@@ -50,7 +50,7 @@ def has_data(figure: Figure) -> bool:
 
 
 def plot_data(figure: Figure, colours: dict[str, str]) -> dict[str, Any]:
-    """Return the data for plots.js; ``again`` counts earlier series of the same colour, so that dashes can differ."""
+    """Return the data for plots.js; ``again`` counts earlier series of the same colour, which need another dash."""
     series, used = [], list[str]()
     for s in figure.series:
         slot = colours[s.name]

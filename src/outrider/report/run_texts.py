@@ -15,7 +15,7 @@ from outrider.report.data import Place
 def prompts_of_run(db: duckdb.DuckDBPyConnection, tokenizer: Path | None, problem_ids: Sequence[str]) -> dict[str, str]:
     """Return prompts by problem id, decoded by the tokenizer that the run exported; empty before the export."""
     query = (
-        "SELECT problem_id, arg_min(prompt_ids, context_kind) FROM files "  # `plain` sorts before `seeded`
+        "SELECT problem_id, arg_min(prompt_ids, context_kind) FROM files "  # `plain` before `seeded`
         "WHERE problem_id IN (SELECT unnest(?)) GROUP BY problem_id"
     )
     return _decoded(tokenizer, lambda: db.execute(query, [list(problem_ids)]).fetchall() if problem_ids else [])

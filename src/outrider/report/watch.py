@@ -18,7 +18,7 @@ from outrider.errors import UserError
 
 PORT = 8765
 LOOK = 1.0  # seconds between checks of the folders
-REST = 4.0  # pause after each build, in build times: the run keeps four fifths of a core
+REST = 4.0  # pause after each build, as a multiple of its duration: the run keeps four fifths of a core
 
 Files = dict[str, tuple[int, int]]
 
@@ -33,7 +33,8 @@ def watch(
     Requests from other machines or under another host name are refused, since rollouts may be private.
 
     Args:
-        make: function that returns the page as HTML. It must not write into ``folders``, or it would trigger itself.
+        make: function that returns the page as HTML. It must not write into ``folders``, since that would trigger
+            another rebuild.
         folders: run folders or single files; hidden files are still being written and are ignored.
         port: port to listen on; 0: any free port.
         say: function that prints the page's address and, at the end, a closing sentence.
@@ -60,7 +61,7 @@ class Served:
     Attributes:
         version: digest of the page, so that an unchanged page is not sent again.
         error: why the latest rebuild failed; "" if it succeeded.
-        visited: event set by every request for the version; open pages poll it.
+        visited: event that is set whenever an open page polls the version.
     """
 
     html: bytes = b""

@@ -26,7 +26,7 @@ class Progress:
     """A progress bar over a run's budget, with its phase, its speed and its latest metrics.
 
     On a terminal and in a notebook, the two lines are redrawn in place and never wrap (80 columns show everything).
-    Elsewhere, a report prints a plain line at most every ``every`` seconds, and the end prints a last line.
+    Elsewhere, an update prints a plain line, at most every ``every`` seconds, and a last line is printed at the end.
 
     The speed excludes the time of the phases ``evaluate`` and ``save``. The time left is the rest of the budget at that
     speed, plus the remaining ``evaluations`` at the mean time of an evaluation so far. :meth:`foresee` overrides it.

@@ -114,7 +114,7 @@ class Screen:
     def _evaluations_to_come(self, share: float) -> float:
         """Return the number of pending evaluations after a share of the budget.
 
-        Evaluations every N steps are extrapolated from the steps per budget so far.
+        The number of evaluations at every N-th step is extrapolated from the steps so far.
         """
         train, evaluate = self._recipe.train, self._recipe.evaluate
         to_come = float(evaluate.after) + sum(at > share for at in train.evaluate_at)

@@ -12,7 +12,7 @@ _REPEATED = 500  # above this many words, frequent words are ignored as anchors:
 
 
 class Stretch(NamedTuple):
-    """A run of words that the other text also has (``shared``) or does not have."""
+    """Consecutive words that the other text also has (``shared``) or does not have."""
 
     text: str
     shared: bool

@@ -148,7 +148,7 @@ class OpenedRun:
     def search(self, text: str, files: Sequence[str]) -> TextSearch:
         """Return the search for rollouts in ``files`` whose text contains ``text``; start it if it is new.
 
-        The last few searches are kept, since a page queries both counts and rows, and a reader goes to the next page.
+        The last few searches are kept, since a page queries both counts and rows, and a reader may open the next page.
         """
         key = (text, tuple(files), self.version)
         with self._lock:

@@ -116,7 +116,7 @@ def _steps(run: OpenedRun, split: str) -> list[int]:
 
 
 def _curve(run: OpenedRun, split: str, first: int, last: int, model: str = "") -> dict[int, Interval]:
-    """Return pass@k for powers of two up to the size of nine in ten groups, of one model if ``model`` is not ""."""
+    """Return pass@k for powers of two up to the size that nine in ten groups reach; "" selects all models."""
     rows = run.rows(_COUNTS, [split, first, last, model, split])
     if not rows:
         return {}

@@ -12,7 +12,7 @@ from outrider.report.findings.base import wilson
 from outrider.view.listing import texts_of
 from outrider.view.opened_run import OpenedRun, Row
 
-_Z = 1.96  # standard errors of 95 %
+_Z = 1.96  # standard errors of a 95 % interval
 
 
 class ProblemStep(NamedTuple):

@@ -1,6 +1,6 @@
 r"""Render a response with Markdown and formulas, as HTML that can neither run code nor load anything.
 
-HTML, links and images in Markdown are shown as text, so that a page loads no address. Formulas between ``$``, ``$$``,
+HTML, links and images in Markdown are shown as text, so that a page makes no requests. Formulas between ``$``, ``$$``,
 ``\(`` and ``\[`` become MathML, which browsers render natively; a formula that cannot be parsed is shown as source.
 """
 

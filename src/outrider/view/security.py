@@ -22,7 +22,7 @@ POLICY = "; ".join(
         "font-src 'self'",
         "base-uri 'none'",
         "form-action 'self'",
-        "frame-ancestors http://localhost:* http://127.0.0.1:*",  # a notebook's cell
+        "frame-ancestors http://localhost:* http://127.0.0.1:*",  # for a notebook's cell
     ]
 )
 _HEADERS = {
@@ -75,7 +75,7 @@ class Guard:
         given = request.query_params.get("token")
         if given is not None and hmac.compare_digest(given.encode(), self.token.encode()):
             answer = RedirectResponse(str(request.url.remove_query_params("token")), 303)
-            answer.set_cookie(cookie, self.token, httponly=True, samesite="lax")  # a link in a message opens it
+            answer.set_cookie(cookie, self.token, httponly=True, samesite="lax")  # lax: a link in a message works
             return answer
         kept = request.cookies.get(cookie, "")
         if hmac.compare_digest(kept.encode(), self.token.encode()):

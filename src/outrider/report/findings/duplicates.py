@@ -87,7 +87,7 @@ def find(run: RunData) -> Finding | None:
 
 
 def _excess(equal_G: Floats, pairs_G: Floats, p_G: Floats, problem_G: Floats) -> tuple[float, float, float]:
-    """Return the expected share of equal pairs, the observed excess, and the excess's error; NaN without groups."""
+    """Return the expected share of equal pairs, the observed excess and its 3-SE margin; NaN without groups."""
     if not len(pairs_G):
         return math.nan, math.nan, math.nan
     difference_G, pairs = equal_G - p_G * pairs_G, float(pairs_G.sum())

@@ -13,7 +13,7 @@ from outrider.report.findings.view import by_step, success_by_step
 
 NEEDS = f"verdicts of at least {MIN_STEPS} training steps"
 
-RISE, LITTLE = 0.15, 0.05  # the interval rules out a rise this large; 40 steps of 128 rollouts estimate success to ±0.1
+RISE, LITTLE = 0.15, 0.05  # rises that must be ruled out (watch, act); 40 steps of 128 rollouts give success to ±0.1
 SOLVED = 0.9  # above this success rate there is little room for a rise
 
 

@@ -18,8 +18,8 @@ FEWEST = 3  # minimum number of repeated groups
 def find(run: RunData) -> Finding | None:
     """Check the share of groups whose problem already has a group in the same step.
 
-    Problems are the same if they have the same id or the same prompt. All steps are checked. In an Outrider run a group
-    is a problem and prompts are not stored as text, so the check finds repetitions only in dumps.
+    Problems are the same if they have the same id or the same prompt. All steps are checked. An Outrider run has one
+    group per problem and step, and does not store prompts as text, so the check finds repetitions only in dumps.
 
     Raises:
         Lacking: see ``NEEDS``.

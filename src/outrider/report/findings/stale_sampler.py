@@ -86,7 +86,7 @@ def _level(run: RunData, name: str) -> Level:
 
 
 def _broken(run: RunData) -> Iterator[str]:
-    """Yield a clause for each metric that exceeds its threshold significantly."""
+    """Yield a clause for each metric that significantly violates its threshold."""
     for name, words, limit, lower in _GAUGES:
         if _known(run, name):
             seen = _level(run, name)

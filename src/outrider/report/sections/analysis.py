@@ -35,7 +35,7 @@ class Analysed:
     Attributes:
         about: settings of the analysis.
         rows: columns, in the order of the rollouts; null becomes NaN.
-        owners_T: index of the response that each row belongs to, from 0 in order.
+        owners_T: index of each row's response, counted from 0.
         success_R: success of each response: 1, 0, or NaN if it was not verified.
         problems_R: index of each response's problem.
         words: text of every token id; empty if the vocabulary cannot be read.

@@ -74,7 +74,7 @@ def _profiles(analysis: Analysed, values_N: Floats) -> dict[str, Profile]:
 
 
 def _size(square: float) -> float | None:
-    """Return the root of a mean square from which sampling noise was subtracted, so that it may be negative."""
+    """Return the root of a noise-corrected mean square, which may be negative and then counts as 0."""
     return None if np.isnan(square) else float(np.sqrt(max(square, 0.0)))
 
 

@@ -81,7 +81,7 @@ def by_level(run: RunData) -> TableBlock | None:
 
 
 def _again(run: RunData) -> TableBlock | None:
-    """Return the kind of the first visit against that of the last visit, for problems sampled in several steps."""
+    """Cross-tabulate the kinds of the first and the last group of problems that were sampled in several steps."""
     columns = query(
         run,
         """

@@ -69,7 +69,7 @@ def _thinned(name: str, steps: np.ndarray, values: np.ndarray) -> Series:
 
 
 def _age(run: RunData) -> list[Figure]:
-    """Plot by how many steps the sampling weights were old; no figure unless weight versions count steps."""
+    """Plot the age of the sampling weights in steps; no figure unless weight versions count steps."""
     columns = query(
         run,
         "SELECT upto, avg(step - 1 - policy_version) AS mean, max(step - 1 - policy_version) AS most, "

@@ -1,4 +1,4 @@
-"""Data of all sections: the training rollouts (in a dump without them, those of an evaluation), in bins, and groups."""
+"""Data of all sections: training rollouts (or, without any, evaluation rollouts) in bins of steps, and their groups."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def series(name: str, x: NDArray[Any], y: NDArray[Any], **more: Any) -> Series:
 
 
 def known(values: NDArray[Any]) -> bool:
-    """Whether a column has any value that is not missing.
+    """Whether a column has any known value.
 
     >>> known(np.array([np.nan, 1.0])), known(np.array([np.nan])), known(np.array([None]))
     (True, False, False)
