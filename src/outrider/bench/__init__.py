@@ -1,4 +1,4 @@
-"""Comparing recipes: the same budget, seeds and held-out problems for each, one table and one picture.
+"""Compare recipes at the same budget, on the same seeds and held-out problems, in one table and one figure.
 
 ``outrider.bench(…)`` is :func:`outrider.api.benching.bench`.
 """

@@ -1,4 +1,4 @@
-"""Open the folder of a bench: begin it, continue it, or refuse it where it holds something else."""
+"""Open a bench folder: start or continue the bench, or refuse a folder with other content."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _SPEC = "bench.yaml"
 
 
 def begin(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> None:
-    """Write the options of the bench.
+    """Write the bench's options, recipes and environment to its folder.
 
-    The recipes are copied: a later change of a shipped one must not affect the remaining runs.
+    The recipes are copied, so that a later change of a shipped recipe does not affect the remaining runs.
 
     Raises:
-        UserError: another process has begun another bench there meanwhile.
+        UserError: another process has meanwhile started another bench in the folder.
     """
     sweep(out)
     refuse_another(bench, recipes, out)
@@ -42,7 +42,7 @@ def refuse_another(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> No
     """Refuse a folder that holds a bench with other options, or anything else.
 
     Raises:
-        UserError: it does; what differs, or which file.
+        UserError: the folder holds something else; the message names the differing option or the file.
     """
     if (out / _SPEC).is_file():
         began = bench_of(read_yaml((out / _SPEC).read_text("utf-8"), _SPEC))
@@ -63,8 +63,10 @@ def refuse_another(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> No
 
 
 def _sizes_of(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> list[str]:
-    """The sizes of the evaluation that a bench began with, as arguments, where they are others now: a bench of an older
-    version had them whatever its budget."""
+    """Return the evaluation sizes of the existing bench as arguments, if they differ from the new ones.
+
+    They can differ because older versions did not reduce the evaluation in proportion to the budget.
+    """
     file = recipe_file(out, began.base)
     if began.base not in recipes or not file.exists():
         return []
@@ -76,8 +78,10 @@ def _sizes_of(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out: Pa
 
 
 def _gone_on_with(about: dict[str, Any]) -> dict[str, Any]:
-    """The environment of a bench's start, with the command that makes all of it again, the last, which may ask for more
-    seeds and recipes; and every later environment that differs from the one before it."""
+    """Return the environment of the bench's start, with the latest command and all later changes of the environment.
+
+    The latest command reproduces the whole bench, since it may ask for more seeds and recipes than the first one.
+    """
     now, later = environment(), about.get("later", [])
     parts = ("versions", "platform", "git")
     before = [about, *later][-1]
@@ -87,12 +91,12 @@ def _gone_on_with(about: dict[str, Any]) -> dict[str, Any]:
 
 
 def _differences(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> list[str]:
-    """Differences that invalidate finished runs. More seeds, recipes and values to try do not.
+    """Return the differences that invalidate finished runs; additional seeds, recipes and values to try do not.
 
-    A finished run whose recipe now gets another value is refused when it comes to it (:mod:`outrider.bench.cell`).
+    If tuning now chooses another value for a finished run's recipe, :mod:`outrider.bench.cell` refuses that run later.
     """
     old, new = began.model_dump(mode="json"), bench.model_dump(mode="json")
-    if began.final_test is None:  # it changes no run, and may be asked for when all are done
+    if began.final_test is None:  # a final test changes no run, so it may be added to a finished bench
         old["final_test"] = new["final_test"]
     if began.tune and bench.tune and all(values in bench.tune.candidates for values in began.tune.candidates):
         old["tune"]["values"] = new["tune"]["values"]

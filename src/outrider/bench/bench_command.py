@@ -1,4 +1,4 @@
-"""``outrider bench``: plan, run, collect, compare and draw; started again, it continues."""
+"""``outrider bench``: plan, run, collect, compare and draw; a second start continues the bench."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from outrider.runs.folder import lock_folder
 
 
 def bench_command(planned: Planned, out: Path, at_once: int | None = None) -> int:
-    """Run a bench as :func:`run_bench` does, and print its table; 1 if a run failed, else 0."""
+    """Run a bench with :func:`run_bench`, print its results, and return 1 if a run failed, otherwise 0."""
     report = run_bench(planned, out, at_once)
     print_results(report, out)
     return int(bool(report.failures))
 
 
 def run_bench(planned: Planned, out: Path, at_once: int | None = None) -> BenchReport:
-    """Print the cost, run the runs that are not finished, ``at_once`` at a time (None: one per core), then write table
-    and page.
+    """Print the cost, execute all unfinished runs, then write the table and the page.
 
-    Where a run fails the others are run and reported all the same.
+    ``at_once`` runs execute in parallel (None: one per core). If a run fails, the others are still executed and
+    reported.
 
     Raises:
-        UserError: ``out`` holds something else, or another process works in it.
+        UserError: ``at_once`` is out of range, ``out`` holds something else, or another process uses ``out``.
     """
     bench, recipes, _ = planned
     cores = usable_cores()
@@ -53,7 +53,7 @@ def run_bench(planned: Planned, out: Path, at_once: int | None = None) -> BenchR
 
 
 def _tune(bench: Bench, tune: Tune, out: Path, cores: Sequence[int]) -> tuple[dict[str, Choice], list[Failure]]:
-    """The round before: try values in runs of their own, and choose those of each recipe."""
+    """Tune: try all values in separate runs before the comparison, and choose the values of each recipe."""
     # plan
     runs = {
         name: [tuning_cells(out, bench, tune, name, values) for values in tune.candidates] for name in bench.recipes
@@ -68,7 +68,7 @@ def _tune(bench: Bench, tune: Tune, out: Path, cores: Sequence[int]) -> tuple[di
 
 
 def _compare(bench: Bench, out: Path, cores: Sequence[int]) -> BenchReport:
-    """Compare the recipes, with the values that a round before chose where the bench tunes."""
+    """Compare the recipes, with tuned values if the bench tunes."""
     choices, failures = _tune(bench, bench.tune, out, cores) if bench.tune else ({}, [])
     chosen = {name: choice.values for name, choice in choices.items() if choice.chosen is not None}
 
@@ -92,7 +92,7 @@ def _compare(bench: Bench, out: Path, cores: Sequence[int]) -> BenchReport:
         last_test = read_measurements((kept_before, kept_before), kept, [0.0])
 
     # compare
-    last = {failure.cell.path: failure.sentence() for failure in failures}  # what measures a run is tried twice
+    last = {failure.cell.path: failure.sentence() for failure in failures}  # a measurement of a run is tried twice
     failed = [f"{name}: every value that was tried failed" for name in bench.recipes if name not in trained]
     ends = last_test and BenchReport(bench, *last_test, {}, ())
     report = BenchReport(bench, *compared, choices, (*last.values(), *failed), ends)

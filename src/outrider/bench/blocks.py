@@ -1,4 +1,4 @@
-"""Tables of estimates: each number with its interval, and a mark where few seeds make it uncertain."""
+"""Tables of estimates: each number with its interval, marked if few seeds make the interval unreliable."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from outrider.measure import Interval
 from outrider.report.content import CellValue, TableBlock, Unit
 
 FEWEST_SEEDS = 3
-"""Below it an interval is marked: with two seeds intervals cover the true value in 87.5 % of simulated benches whose
-spread is mostly that of the seeds, instead of 95 % (docs/bench.md); with one they do not cover the seeds at all."""
+"""Intervals over fewer seeds are marked. In simulated benches in which seeds cause most of the variance, two seeds give
+a coverage of 87.5 % instead of 95 % (docs/bench.md). With one seed, the interval does not cover seeds at all."""
 
 _FEW = {
     1: "† One seed: the interval covers the choice of problems, not of seeds.",
@@ -29,11 +29,11 @@ def block(
     note: str = "",
     units: Mapping[str, Unit] | None = None,
 ) -> TableBlock:
-    """A table whose cells may be estimates over seeds; those over few seeds are marked, and the note says why.
+    """Return a table whose cells may be estimates over seeds; estimates over few seeds are marked, and a note says why.
 
-    A number that no seed can move, such as one of the policy before training, is given as an
-    :class:`~outrider.measure.Interval` (:func:`apart_from_seeds`) and never marked. An estimate without a value is an
-    empty cell.
+    Pass a number that does not depend on seeds, such as one of the policy before training, as an
+    :class:`~outrider.measure.Interval` (:func:`apart_from_seeds`), which is never marked. An estimate without a value
+    becomes an empty cell.
 
     >>> made = block("t", "T", ["recipe", "pass@1"], [["a", Estimate(0.5, 0.4, 0.6, 2, 9)], ["b", None]])
     >>> made.rows[0][1], made.marked, made.note[:11]
@@ -52,5 +52,5 @@ def block(
 
 
 def apart_from_seeds(found: Estimate) -> Interval | None:
-    """The number and its interval without its seeds; None where nothing is known."""
+    """Return an estimate's value and interval without its number of seeds; None if the value is unknown."""
     return None if math.isnan(found.value) else Interval(found.value, found.low, found.high, found.problems)

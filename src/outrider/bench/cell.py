@@ -15,21 +15,21 @@ from outrider.processes.clock import training_seconds
 from outrider.runs.folder import RunFolder
 
 FINAL_TEST = "untouched"
-"""The folder of a measurement on the final test set, as the first version named it."""
+"""Folder name of a measurement on the final test set, unchanged since the first version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One run.
+    """One run of a bench.
 
     Attributes:
-        label: its name on the screen.
-        recipe: the file that it reads.
-        overrides: its changes of the recipe.
-        path: its run folder.
-        seed: its seed.
-        unit, budget: the budget of the run; with 0 it only measures.
-        measures: the run whose last policy it measures instead of the recipe's model.
+        label: name on the screen.
+        recipe: recipe file.
+        overrides: changes of the recipe.
+        path: run folder.
+        seed: seed of the run.
+        unit, budget: training budget; with a budget of 0 the run only evaluates.
+        measures: run whose last policy is evaluated instead of the recipe's model.
     """
 
     label: str
@@ -43,14 +43,14 @@ class Cell:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """All changes of the recipe."""
+        """All changes of the recipe, including the model if the run measures another run."""
         if self.measures is None:
             return self.overrides
         return (*self.overrides, override("model", str(RunFolder(self.measures.path).model)))
 
     @property
     def log(self) -> Path:
-        """The output of the run's process."""
+        """File with the output of the run's process."""
         return self.path.with_name(f"{self.path.name}.log")
 
     @property
@@ -59,12 +59,12 @@ class Cell:
 
     @property
     def ready(self) -> bool:
-        """Whether the run whose policy it measures is finished, if there is one."""
+        """Whether the run can start: the run that it measures, if any, has finished."""
         return self.measures is None or self.measures.finished
 
     @property
     def finished(self) -> bool:
-        """Whether the run has come to its end; its table is the last file it writes.
+        """Whether the run has finished; its table is the last file that it writes.
 
         Raises:
             UserError: the folder holds a run with other settings.
@@ -72,7 +72,7 @@ class Cell:
         if not ((self.path / "table.md").is_file() and self.ready):
             return False
         held = recipe_of_run(read_yaml((self.path / "config.yaml").read_text("utf-8"), str(self.path)))
-        moved = [] if self.measures is None else [override("model", held.model)]  # with the bench's folder
+        moved = [] if self.measures is None else [override("model", held.model)]  # the bench's folder may have moved
         if differences := held.difference(load_recipe(str(self.recipe), [*self.overrides, *moved])):
             raise UserError(
                 f"{self.path} was run with other settings ({'; '.join(differences)}); move it elsewhere to continue"
@@ -80,12 +80,12 @@ class Cell:
         return True
 
     def spent(self) -> float:
-        """How much of its budget the run has used so far."""
+        """Return how much of its budget the run has used so far."""
         return spent(self.path, self.unit)[-1][1] if self.budget and self.begun else 0.0
 
 
 def spent(path: Path, unit: str) -> list[tuple[int, float]]:
-    """Each step of a run with what had been spent after it, in ``unit``; (0, 0) first."""
+    """Return each step of a run with the budget spent up to its end, in ``unit``; (0, 0) comes first."""
     folder, steps = RunFolder(path), [(0, 0.0)]
     if unit == "seconds":
         for row in folder.timing():
@@ -96,7 +96,7 @@ def spent(path: Path, unit: str) -> list[tuple[int, float]]:
 
 
 def recipe_file(out: Path, name: str) -> Path:
-    """Where a bench keeps a recipe as it was at its beginning."""
+    """Return the path of the bench's copy of a recipe."""
     return out / "recipes" / f"{name}.yaml"
 
 
@@ -104,8 +104,10 @@ MEASURE_ONLY = ("train={tokens: null, steps: 0, seconds: null, evaluate_at: []}"
 
 
 def cells_before(out: Path, bench: Bench) -> tuple[Cell, Cell]:
-    """Measure the policy before training, which is the same for every recipe and seed, and once more with other draws:
-    what differs between the two is chance."""
+    """Return two runs that evaluate the policy before training, which all recipes and seeds share.
+
+    The second run uses another sampling seed, so that the two runs differ only by chance.
+    """
     recipe = recipe_file(out, bench.base)
     other = override("evaluate.seed", load_recipe(str(recipe)).evaluate.seed + 1)
     return (
@@ -115,7 +117,7 @@ def cells_before(out: Path, bench: Bench) -> tuple[Cell, Cell]:
 
 
 def cells_of(out: Path, bench: Bench, name: str, chosen: Mapping[str, Any]) -> list[Cell]:
-    """The runs of a recipe that are compared, one per seed, with the tuned values of keys."""
+    """Return a recipe's runs for the comparison, one per seed, with the tuned values ``chosen``."""
     tuned = [override(key, value) for key, value in chosen.items()]
     return [
         Cell(
@@ -132,7 +134,7 @@ def cells_of(out: Path, bench: Bench, name: str, chosen: Mapping[str, Any]) -> l
 
 
 def tuning_cells(out: Path, bench: Bench, tune: Tune, name: str, values: Mapping[str, Any]) -> list[Cell]:
-    """The runs that try values of keys for a recipe."""
+    """Return the runs that try values of tuned keys for a recipe, one per tuning seed."""
     held = load_recipe(str(recipe_file(out, name))).evaluate.problems
     overrides = (
         *(override(key, value) for key, value in values.items()),
@@ -156,10 +158,10 @@ def tuning_cells(out: Path, bench: Bench, tune: Tune, name: str, values: Mapping
 def final_test_cells(
     bench: Bench, final_test: FinalTest, out: Path, trained: Mapping[str, Sequence[Cell]]
 ) -> tuple[Cell, dict[str, list[Cell]]]:
-    """Measure, on problems that are kept back, the policy before training, and the last policies of each recipe's runs.
+    """Return the runs that evaluate, on the final test set, the policy before training and each run's last policy.
 
-    No setting was chosen by these problems, and no curve was watched on them. Each measurement lies in the run whose
-    policy it measures, so that a run that is moved takes it along.
+    The problems of the final test set are used for no other measurement and no choice. Each measurement is stored in
+    the folder of the run whose policy it measures, so that it moves with the run.
     """
     recipe = recipe_file(out, bench.base)
     skip = bench.final_test_from(load_recipe(str(recipe)).evaluate.problems)
@@ -175,7 +177,7 @@ def final_test_cells(
 
 
 def _folder(values: Mapping[str, Any]) -> str:
-    """Values in the order of their keys' names, so that keys may be given in any.
+    """Return a folder name from values, sorted by key, so that the order in which keys are given does not matter.
 
     >>> _folder({"learn.minibatches": 4, "learn.lr": 5e-05})
     '5e-05+4'
@@ -184,7 +186,7 @@ def _folder(values: Mapping[str, Any]) -> str:
 
 
 def override(key: str, value: Any) -> str:
-    """A dotted override that reads back as ``value``; JSON is YAML.
+    """Return a dotted override that is parsed back to ``value``; JSON is valid YAML.
 
     >>> override("learn.lr", 5e-05)
     'learn.lr=5e-05'
@@ -193,13 +195,13 @@ def override(key: str, value: Any) -> str:
 
 
 def in_turn(rows: Collection[Sequence[Cell]]) -> list[Cell]:
-    """The first of each row, then the second of each, …, so that an interrupted bench has some seeds of each recipe."""
+    """Return the first cell of each row, then the second, …, so that an interrupted bench has seeds of every recipe."""
     longest = max(map(len, rows), default=0)
     return [row[i] for i in range(longest) for row in rows if i < len(row)]
 
 
 def _seeded(out: Path, name: str, seed: int) -> list[str]:
-    """The seed of the draws, and of the order of the problems where the task has one."""
+    """Return overrides that seed sampling and, if the task has a seed, the order of problems."""
     data = read_yaml(recipe_file(out, name).read_text("utf-8"), name)
     [options] = data["task"].values()
     return [f"seed={seed}", *([f"task.seed={seed}"] if "seed" in options else [])]

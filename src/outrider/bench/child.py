@@ -1,4 +1,4 @@
-"""The process of one run: ``outrider train`` on one core, which ends with the bench."""
+"""The process of one run: ``outrider train``, pinned to one core and killed if the bench dies."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ PRELOAD = ["outrider.commands.train_command", "outrider.screen.curves", "matplot
 def run_cell(
     core: int, at_once: int, recipe: str, overrides: tuple[str, ...], path: str, log: str, anew: bool = False
 ) -> None:
-    """Begin the run, or resume it unless ``anew``, as one of ``at_once`` that share the machine's memory. Everything
-    printed goes to ``log``. Ends the process, with train's status."""
-    os.setpgid(0, 0)  # a group of its own: Ctrl-C at the terminal reaches only the bench, which passes it on once
+    """Start the run, or resume it unless ``anew`` is true, and exit the process with the status of ``outrider train``.
+
+    ``at_once`` runs share the machine's memory. All output goes to ``log``.
+    """
+    os.setpgid(0, 0)  # a separate process group: Ctrl-C reaches only the bench, which passes it on once
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the fork server may ignore both
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the fork server may ignore both signals
     _print_to(log)
     _end_with_parent()
     pin(core)
@@ -37,7 +39,7 @@ def run_cell(
     sys.argv = ["outrider", "train", recipe, *overrides, "--out", path, *(["--resume"] if resume else [])]
     print("$", *sys.argv, flush=True)  # noqa: T201 - the head of the log
     try:
-        if folder.exists() and not resume:  # killed while the folder was made, or nothing to go on with
+        if folder.exists() and not resume:  # the run was killed early, or must start again
             move(folder, folder.parent / "superseded")
         from outrider.commands.train_command import train_command
 
@@ -61,7 +63,7 @@ def _print_to(log: str) -> None:
 
 
 def _end_with_parent() -> None:
-    """End this run when its bench has been killed; the next bench resumes it."""
+    """Kill this run if its bench has been killed; the next start of the bench resumes the run."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 

@@ -1,4 +1,4 @@
-"""The page of a bench as content: the verdict on the first screen, and everything behind it in folds."""
+"""The content of a bench's page: the verdict on the first screen, and all details in collapsed sections."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from outrider.report.content import CellValue, Figure, Report, Section, Series, 
 from outrider.report.sections.frontier import interval_series
 
 _TOKENS = "tokens generated in training"
-_BANDS = 3  # lines that have one
+_BANDS = 3  # maximum lines that are drawn with interval bands
 
 
 def content(report: BenchReport, environment: Mapping[str, Any]) -> Report:
-    """What :func:`outrider.report.page.render` makes a page of, as of a comparison of runs."""
+    """Return the content of the bench's page, for :func:`outrider.report.page.render`."""
     bench = report.bench
     tallies = report.before.end.evaluations[0].tallies
     facts: dict[str, CellValue] = {
@@ -50,7 +50,7 @@ def content(report: BenchReport, environment: Mapping[str, Any]) -> Report:
 
 
 def opening(report: BenchReport) -> Section:
-    """The verdict, pass@1 and pass@k of every recipe, and each against the other along training."""
+    """Return the verdict, a table of every recipe's pass@1 and pass@k, and a plot of pass@1 against pass@k."""
     sentences = verdict(report)
     if report.failures:
         sentences.append(f"Failed runs, excluded from all numbers: {'; '.join(report.failures)}.")
@@ -69,7 +69,7 @@ def opening(report: BenchReport) -> Section:
 
 
 def _along(report: BenchReport) -> Section:
-    """pass@1 and pass@k over generated tokens."""
+    """Plot pass@1 and pass@k over generated tokens."""
     text = "Means over seeds. Bands are 95 % intervals of each recipe by itself; paired changes are more precise."
     figures = [_over_tokens(report, quantity) for quantity in quantities(report)]
     return Section("along", "Along training", text, figures)

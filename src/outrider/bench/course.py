@@ -1,4 +1,4 @@
-"""What a comparison of ends does not show: success on the way there, and which problems it is made of."""
+"""Statistics beyond the final success: mean success over training, and problems that became solved or unsolved."""
 
 from __future__ import annotations
 
@@ -11,38 +11,42 @@ from outrider.bench.results import Arm, Measured, Point, along
 
 
 def on_the_way(before: Arm, arm: Arm, k: int) -> Measured:
-    r"""The mean of pass@k over a run's budget: the area under its curve, divided by the budget.
+    r"""Return the mean of pass@k over a run's budget: the area under its curve, divided by the budget.
 
-    Of each seed and problem, on straight lines between the evaluations, from the policy before training on; with
-    ``x`` the share of the budget that was spent,
+    For each seed and problem, pass@k is interpolated linearly between evaluations, starting at the policy before
+    training. With ``x`` the share of the budget that was spent,
 
     .. math:: \sum_i (x_{i+1} - x_i) \frac{y_i + y_{i+1}}{2}.
 
-    Two recipes that end alike differ in it where one was there sooner. A line lies below a curve that rises fast at
-    first, so with few evaluations it is too small, most for a recipe that rises fastest. A problem whose pass@k is
-    unknown at some evaluation of a seed is excluded from that seed.
+    Of two recipes with equal final pass@k, the one that rises earlier has the higher mean. Linear interpolation
+    underestimates a curve that rises fast at first, most strongly with few evaluations and for the fastest recipe. A
+    problem whose pass@k is unknown at some evaluation of a seed is excluded from that seed.
     """
     shares = np.array([0.0, *(point.share for point in arm.points)])
     widths = np.diff(shares)
     weights = (np.concatenate([[0.0], widths]) + np.concatenate([widths, [0.0]])) / 2
     values_ISP = along(before, arm, k)
-    means_SP: Floats = np.tensordot(weights, values_ISP, 1)  # NaN where one of them is
+    means_SP: Floats = np.tensordot(weights, values_ISP, 1)  # NaN if any evaluation is NaN
     known_SP: Floats = np.isfinite(means_SP).astype(np.float64)
     return Measured(np.nan_to_num(means_SP), known_SP)
 
 
 class Turned(NamedTuple):
-    """For each seed and problem whether the problem was solved by none of the first samples and by one of the later
-    ones, and the reverse."""
+    """Problems that changed between two points, by seed and problem.
+
+    Attributes:
+        solved: 1 if no sample of the first point solved the problem and a sample of the later point did.
+        lost: 1 in the reverse case.
+    """
 
     solved: Measured
     lost: Measured
 
 
 def turned(first: Point, later: Point) -> Turned:
-    """The problems that changed sides from one point to another. One without a sample that was verified is unknown.
+    """Return the problems that became solved or unsolved between two points; unknown without verified samples.
 
-    Samples are few, so some problems change sides between two draws of one policy, too.
+    With few samples, some problems change even between two evaluations of the same policy.
     """
     (before_SP, verified_SP), (after_SP, verified_later_SP) = _solved(first), _solved(later)
     known_SP = verified_SP * verified_later_SP
@@ -51,7 +55,7 @@ def turned(first: Point, later: Point) -> Turned:
 
 
 def _solved(point: Point) -> tuple[Flags, Floats]:
-    """Whether a sample succeeded, and 1 where one was verified."""
+    """Return whether any sample succeeded, and 1 if any sample was verified (otherwise 0), by seed and problem."""
     rows = [evaluation.tallies for evaluation in point.evaluations]
     solved_SP = np.array([[tally.successes > 0 for tally in row] for row in rows], np.bool_)
     return solved_SP, np.array([[tally.scorable > 0 for tally in row] for row in rows], np.float64)

@@ -1,4 +1,4 @@
-"""Intervals for runs that are crossed: every seed of a recipe is measured on the same problems."""
+"""Intervals for a crossed design: every seed of a recipe is measured on the same problems."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Estimate(NamedTuple):
     """A mean over seeds, with its interval and the numbers of seeds and problems.
 
     Attributes:
-        value: the mean; NaN where nothing is known.
-        low, high: ends of the 95 % interval; NaN if there is none.
-        seeds, problems: how many of each. With one seed the interval covers the choice of problems alone.
-        error: standard error of the mean, over the same choices; NaN if there is none.
+        value: the mean; NaN if it is unknown.
+        low, high: bounds of the 95 % interval; NaN if there is none.
+        seeds, problems: number of each. With one seed, the interval covers only the choice of problems.
+        error: standard error of the mean; NaN if there is none.
     """
 
     value: float
@@ -32,25 +32,27 @@ class Estimate(NamedTuple):
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether all of the interval lies on one side of 0; False where there is none."""
+        """Whether the interval lies entirely on one side of 0; False without an interval."""
         return self.low > 0 or self.high < 0
 
 
 def estimate(measured: Measured) -> Estimate:
-    r"""Mean over seeds, with an interval that covers the choice of seeds, of problems, and their interaction.
+    r"""Return the mean over seeds, with an interval that covers seeds, problems and their interaction.
 
-    With :math:`z_{sp}` the value of seed s on problem p (a ratio of sums is first made linear, see :func:`_linear`),
+    With :math:`z_{sp}` the value of seed s on problem p (a ratio of sums is first linearised, see :func:`_linear`),
 
     .. math:: z_{sp} = \mu + \alpha_s + \beta_p + \varepsilon_{sp}, \qquad
        \widehat{\mathrm{Var}}(\bar z) = \frac{A + B - C}{S P}
 
-    where A, B and C are the mean squares of seeds, problems and residual of the two-way layout, A and B at least C
-    (a component of variance is not negative). The interval is Student's t with Satterthwaite's degrees of freedom.
-    Neither factor is nested in the other, so resampling seeds and then problems within them would be wrong; resampling
-    both (the pigeonhole bootstrap) counts the residual three times and knows no t: docs/bench.md has its coverage.
+    where A, B and C are the mean squares of seeds, problems and residual of the two-way layout. A and B are at least C,
+    since a variance component is not negative. The interval is Student's t with Satterthwaite's degrees of freedom.
+    Neither factor is nested in the other, so resampling seeds and then problems within seeds would be wrong. Resampling
+    both (the pigeonhole bootstrap) counts the residual three times and has no t correction; docs/bench.md has its
+    coverage.
 
-    Degenerate cases: one seed leaves the problems alone, one problem (or a number of the whole run, a single column)
-    the seeds alone, one of each no interval. A seed or a problem without any count is excluded.
+    Degenerate cases: with one seed, the interval covers only problems. With one problem (or one number for the whole
+    run, a single column), it covers only seeds. With one of each there is no interval. A seed or a problem without any
+    count is excluded.
 
     Source: Satterthwaite 1946, Biometrics Bulletin 2(6); the crossed random-effects layout as in Owen 2007,
     arXiv 0712.1111.
@@ -64,12 +66,12 @@ def estimate(measured: Measured) -> Estimate:
 
 
 def difference(before: Measured, after: Measured) -> Estimate:
-    """The same for ``after - before``, paired by seed and by problem: the rows and columns of both agree.
+    """Return the estimate of ``after - before``, paired by seed and problem: rows and columns of both must correspond.
 
     Values that are unknown on either side are excluded on both.
 
     Raises:
-        ValueError: the two have different shapes.
+        ValueError: ``before`` and ``after`` have different shapes.
     """
     if before.totals_SP.shape != after.totals_SP.shape:
         raise ValueError("a paired difference needs the same seeds and problems in both sets")
@@ -79,16 +81,16 @@ def difference(before: Measured, after: Measured) -> Estimate:
 
 
 def _linear(measured: Measured) -> Floats:
-    """Values whose mean over problems is each seed's ratio, to first order as the ratio varies with the problems.
+    """Linearise ratios of sums: return values whose mean over problems is each seed's ratio (first-order delta method).
 
-    For a mean without missing values these are the values themselves.
+    For a mean without missing values, the values are unchanged.
     """
     some_S, some_P = measured.counts_SP.any(axis=1), measured.counts_SP.any(axis=0)
     totals_SP, counts_SP = (part[some_S][:, some_P] for part in measured)
     if not totals_SP.size:
         return totals_SP
     ratio_S1 = totals_SP.sum(axis=1, keepdims=True) / counts_SP.sum(axis=1, keepdims=True)
-    # first order of a ratio of sums: a problem with many counts moves its seed's ratio more
+    # first-order expansion: a problem with larger counts has more influence on its seed's ratio
     linear_SP: Floats = ratio_S1 + (totals_SP - ratio_S1 * counts_SP) / counts_SP.mean(axis=1, keepdims=True)
     return linear_SP
 
@@ -104,7 +106,7 @@ def _estimate(z_SP: Floats) -> Estimate:
 
 
 def _variance(z_SP: Floats) -> tuple[float, float]:
-    """Of the mean of all, and its degrees of freedom; NaN for a single value."""
+    """Return the variance of the overall mean and its degrees of freedom; NaN for a single value."""
     seeds, problems = z_SP.shape
     by_seed_S1, by_problem_P = z_SP.mean(axis=1, keepdims=True), z_SP.mean(axis=0)
     if seeds == 1 and problems == 1:
@@ -115,7 +117,7 @@ def _variance(z_SP: Floats) -> tuple[float, float]:
         return float(by_seed_S1.var(ddof=1)) / seeds, seeds - 1
     residual_SP = z_SP - by_seed_S1 - by_problem_P + z_SP.mean()
     c = float((residual_SP**2).sum()) / ((seeds - 1) * (problems - 1))
-    # a mean square below the residual's means a variance component below 0, which is taken for 0
+    # a mean square below the residual's implies a negative variance component, which is set to 0
     a = max(problems * float(by_seed_S1.var(ddof=1)), c)
     b = max(seeds * float(by_problem_P.var(ddof=1)), c)
     total = a + b - c

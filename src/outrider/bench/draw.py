@@ -21,7 +21,7 @@ from outrider.report.page import render
 
 
 def draw(report: BenchReport, out: Path) -> None:
-    """Write numbers, picture, table, and the page in Markdown and in HTML."""
+    """Write the numbers, the figure, the table, and the page in Markdown and HTML."""
     about = json.loads((out / ENVIRONMENT).read_bytes())
     results = report.to_json() | {"environment": about}
     reports = {COMPARED: report, FINAL_TEST: report.final_test}
@@ -38,7 +38,7 @@ def draw(report: BenchReport, out: Path) -> None:
 
 
 def print_results(report: BenchReport, out: Path) -> None:
-    """Print the verdict, the table and the runs that failed."""
+    """Print the verdict, the table and the failed runs."""
     console = Console()
     for sentence in verdict(report):
         console.print(sentence.replace("`", ""), markup=False, highlight=False)

@@ -1,4 +1,4 @@
-"""The plan of a bench and its cost in tokens, which a bench that runs says too."""
+"""The plan of a bench and its cost in tokens; a bench also prints the cost when it starts."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from outrider.preflight.recipe_warnings import recipe_warnings
 
 
 def plan(planned: Planned) -> str:
-    """The cost, warnings, and the settings as ``bench.yaml`` keeps them."""
+    """Return the cost, warnings, and the settings as they are stored in ``bench.yaml``."""
     bench, recipes, _ = planned
     warned = [f"warning: {name}: {warning}" for name, recipe in recipes.items() for warning in recipe_warnings(recipe)]
     return "\n".join([*costs(planned), *warned, "", dump_yaml(bench.model_dump(mode="json"))])
 
 
 def costs(planned: Planned) -> list[str]:
-    """The runs and their tokens, a line for training and one for each kind of evaluation.
+    """Return the runs and their tokens: one line for training and one for each kind of evaluation.
 
-    Training tokens are the budget (a run ends with the step that spends it); evaluations are at most their responses
-    times ``sample.max_tokens``, usually a fraction of it.
+    Training tokens are the budget (a run ends with the step that exhausts it). Evaluation tokens are at most the number
+    of responses times ``sample.max_tokens``, and usually a fraction of that bound.
     """
     bench, recipes, notice = planned
     runs = len(bench.recipes) * bench.seeds

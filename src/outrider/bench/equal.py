@@ -1,4 +1,4 @@
-"""Two recipes compared at equal pass@1, or after equal steps or tokens, instead of at the ends of their budgets."""
+"""Compare two recipes at equal pass@1, or after equal steps or tokens, instead of at the end of their budgets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from outrider.bench.results import Arm, Measured, along, values_of
 
 
 class Equal(NamedTuple):
-    """A difference in pass@k, and the pass@1 at which it was taken; both NaN where there is no such place."""
+    """A difference in pass@k, and the common pass@1 at which it was taken; both NaN if there is no such pass@1."""
 
     pass1: float
     change: Estimate
@@ -40,27 +40,26 @@ class _Line(NamedTuple):
 
 
 def at_equal_pass1(before: Arm, base: Arm, arm: Arm, k: int) -> Equal:
-    r"""How much more pass@k ``arm`` has than ``base`` at equal pass@1: the highest that both have reached.
+    r"""Return the difference in pass@k, ``arm`` minus ``base``, at the highest pass@1 that both have reached.
 
-    A recipe is a piecewise linear curve through its means over seeds, from the policy before training on. Let m be
-    the recipe whose highest point in pass@1 is the lower one, and o the other, which first crosses that height between
-    its points i and i + 1, with weight w on the second. With x for pass@1, y for pass@k, b the slope of that segment,
-    and :math:`z_w = (1 - w) z_i + w z_{i+1}`,
+    Each recipe is a piecewise linear curve through its means over seeds, starting at the policy before training. Let m
+    be the recipe with the lower maximum of pass@1, and o the other recipe. The curve of o first reaches this maximum
+    between its points i and i + 1, with weight w on the second. With x for pass@1, y for pass@k, b the slope of that
+    segment, and :math:`z_w = (1 - w) z_i + w z_{i+1}`,
 
     .. math:: D = \pm \big(\bar y_m - \bar y_{o,w}\big), \qquad
        d_{sp} = \pm \big(y_m - y_{o,w} - b\,(x_m - x_{o,w})\big)_{sp}
 
-    with + where m is ``arm``. The mean of d over seeds s and problems p is D, and d - D is how a seed and a problem
-    move D to first order, w included (the delta method), so the interval is that of
-    :func:`~outrider.bench.crossed.estimate` over d. Which point is the highest and which segment is crossed are taken
-    as
-    given: where two points of m are nearly equal in pass@1 but not in pass@k, the interval is too short (simulated,
+    with + if m is ``arm``. The mean of d over seeds s and problems p is D. By the delta method, d - D is the
+    first-order effect of a seed and a problem on D, including their effect on w. The interval is therefore that of
+    :func:`~outrider.bench.crossed.estimate` over d. The highest point and the crossed segment are taken as given. If
+    two points of m are nearly equal in pass@1 but not in pass@k, the interval is too short (simulated,
     docs/intervals.md).
 
-    Assumes the same seeds on both sides, in the same order, and that a line between two points is straight; more
-    points make it finer, and how far from straight it is is in no interval. A problem on which the pass@k of the most
-    samples is unknown at some point is excluded, so all k have the same place. Degenerate: NaN where one of the two
-    never has more pass@1 than the policy before training, or nothing is known.
+    Assumes the same seeds in the same order on both sides, and linear curves between points. The intervals do not cover
+    the error of linear interpolation, which is smaller with more points. A problem with an unknown pass@k at the
+    maximum k at any point is excluded, so that all k are compared at the same pass@1. Degenerate: NaN if one of the two
+    recipes never exceeds the pass@1 of the policy before training, or if nothing is known.
     """
     known_P = np.isfinite(np.concatenate([along(before, a, before.ks[-1]) for a in (base, arm)])).all(axis=(0, 1))
     nothing = Equal(math.nan, Estimate(math.nan, math.nan, math.nan, len(base.seeds), int(known_P.sum())))
@@ -77,15 +76,14 @@ def at_equal_pass1(before: Arm, base: Arm, arm: Arm, k: int) -> Equal:
 
 
 def at_equal(spent: Literal["steps", "tokens"], base: Arm, arm: Arm, k: int) -> EqualSpent:
-    """How much more pass@k ``arm`` has than ``base`` after equally many steps, or tokens: the most that all runs have.
+    """Return the difference in pass@k, ``arm`` minus ``base``, after equal steps or tokens: the smallest run's total.
 
-    Every run of both is taken where it has spent as much as the run that spent least, between its two evaluations
-    there on a straight line. Success rises fast at first and slower later, so such a line lies below the curve, and the
-    recipe that ends there looks too good by that much; the interval, that of
-    :func:`~outrider.bench.crossed.estimate` over the paired differences, does not cover it. Before a run's first
-    evaluation a line would mean nothing, and there is no value. Assumes the same seeds on both sides, in the same
-    order. A problem on which the pass@k of the most samples is unknown at some point is excluded, so all k have the
-    same ones. Degenerate: NaN where nothing is known, or a run ends before another is first measured.
+    pass@k of the longer runs is interpolated linearly between the two evaluations around that total. Success rises
+    fast at first and more slowly later, so the interpolation underestimates the longer runs and favours a recipe that
+    ends there. The interval, that of :func:`~outrider.bench.crossed.estimate` over the paired differences, does not
+    cover this bias. There is no extrapolation before a run's first evaluation. Assumes the same seeds in the same order
+    on both sides. A problem with an unknown pass@k at the maximum k at any point is excluded, so that all k use the
+    same problems. Degenerate: NaN if nothing is known, or if a run ends before another run's first evaluation.
     """
     level = float(min(min(getattr(a.end, spent)) for a in (base, arm)))
     known_P = np.isfinite(np.concatenate([values_of(a.points, base.ks[-1]) for a in (base, arm)])).all(axis=(0, 1))
@@ -98,7 +96,7 @@ def at_equal(spent: Literal["steps", "tokens"], base: Arm, arm: Arm, k: int) -> 
 
 
 def _at(level: float, run: Arm, spent: str, k: int) -> Floats:
-    """pass@k of one run where it has spent so much, which is between its first point and its last; ``[P]``."""
+    """Return pass@k of one run after ``level`` steps or tokens, a value between its first and last point; ``[P]``."""
     y, x = values_of(run.points, k)[:, 0], [float(getattr(point, spent)[0]) for point in run.points]
     i = int(np.searchsorted(x, level))
     if x[i] == level:
@@ -109,14 +107,14 @@ def _at(level: float, run: Arm, spent: str, k: int) -> Floats:
 
 
 def _above(lower: _Line, other: _Line) -> Floats:
-    """Difference between the highest point of ``lower`` and the interpolated curve of ``other``, to first order in the
-    data; ``[S, P]``."""
+    """Return the difference between the highest point of ``lower`` and the interpolated curve of ``other``, linearised
+    in the data; ``[S, P]``."""
     level = lower.heights[lower.top]
-    i = int((other.heights >= level).argmax())  # 1 at least: both begin at one point, below the level
+    i = int((other.heights >= level).argmax())  # at least 1: both curves start at the same point, below the level
     rise = other.heights[i] - other.heights[i - 1]
     w, slope = (level - other.heights[i - 1]) / rise, (other.y[i].mean() - other.y[i - 1].mean()) / rise
     x_w, y_w = ((1 - w) * line[i - 1] + w * line[i] for line in (other.x, other.y))
-    # the last term is the movement of the crossing itself when pass@1 changes
+    # the last term is the shift of the crossing when pass@1 changes
     above: Floats = lower.y[lower.top] - y_w - slope * (lower.x[lower.top] - x_w)
     return above
 

@@ -15,16 +15,16 @@ from outrider.runs.folder import RunFolder
 
 @dataclass(slots=True)
 class _Work:
-    """One run.
+    """The progress of one run.
 
     Attributes:
-        cell: which.
-        evaluations, responses: how many evaluations it makes, and responses in each.
-        spent: of its budget, at most all of it.
-        training: seconds that it took.
-        evaluated: evaluations that are done.
-        timed, evaluating: those of them whose seconds are known, and these seconds.
-        over: whether it is finished or has failed, so that nothing is left of it.
+        cell: the run.
+        evaluations, responses: planned number of evaluations, and of responses in each.
+        spent: spent budget, at most the whole budget.
+        training: seconds of training so far.
+        evaluated: number of completed evaluations.
+        timed, evaluating: number of evaluations with a known time, and their total seconds.
+        over: whether the run has finished or failed, so that no work remains.
     """
 
     cell: Cell
@@ -39,15 +39,15 @@ class _Work:
 
 
 class Outlook:
-    """The work of a bench: how much of it is done, and how long the rest takes.
+    """The work of a bench: how much is done, and how long the rest takes.
 
-    Every rate comes from the seconds that the runs themselves keep on disk (``timing.jsonl``, ``eval_timing.jsonl``),
-    so a bench that goes on after an end knows its pace at once. A recipe has its own seconds per unit of budget once
-    one of its runs has trained, and until then those of all; an evaluation takes the mean seconds per response times
-    its responses. What is left is shared by the processes, and lasts at least as long as the longest run.
+    All rates come from the times that the runs record on disk (``timing.jsonl``, ``eval_timing.jsonl``), so a continued
+    bench knows its speed at once. A recipe has its own seconds per unit of budget once one of its runs has trained;
+    until then the mean over all recipes is used. An evaluation takes the mean seconds per response times its number of
+    responses. The remaining work is divided among the processes, and takes at least as long as the longest run.
 
-    Assumes runs of one process each, as many at a time as ``processes``. Degenerate cases: before any training is
-    timed nothing is known, and while no evaluation is (runs of older versions), evaluations to come count as nothing.
+    Assumes one process per run and ``processes`` runs in parallel. Degenerate cases: the forecast is unknown until some
+    training is timed. Without any timed evaluation (runs of older versions), remaining evaluations count as 0 seconds.
     """
 
     def __init__(self, cells: Iterable[Cell], processes: int) -> None:
@@ -57,7 +57,7 @@ class Outlook:
         self._trains = any(work.cell.budget for work in self._work.values())
 
     def add(self, cells: Iterable[Cell]) -> None:
-        """Count further runs."""
+        """Add runs to the work."""
         for cell in cells:
             if cell.path not in self._work:
                 recipe = load_recipe(str(cell.recipe), cell.overrides)
@@ -67,7 +67,7 @@ class Outlook:
                 self.read([cell])
 
     def read(self, cells: Sequence[Cell]) -> None:
-        """Read again what runs have done."""
+        """Update the progress of runs from disk."""
         for cell in cells:
             work, folder = self._work[cell.path], RunFolder(cell.path)
             if not cell.begun:
@@ -79,7 +79,7 @@ class Outlook:
             work.timed, work.evaluating = len(timed), sum(timed)
 
     def end(self, cell: Cell, failed: bool = False) -> None:
-        """Nothing is left of a run: it is finished, or it has failed."""
+        """Mark a run as over: it has finished, or failed."""
         self.read([cell])
         work = self._work[cell.path]
         work.over = True
@@ -88,19 +88,19 @@ class Outlook:
 
     @property
     def done(self) -> float:
-        """Of all budgets; where runs only measure, the number of those that are over."""
+        """The spent part of all budgets; if runs only measure, the number of runs that are over."""
         works = self._work.values()
         return sum(work.spent for work in works) if self._trains else float(sum(work.over for work in works))
 
     @property
     def total(self) -> float:
-        """Of the budgets; of a run that failed, what it spent."""
+        """The sum of all budgets (for a failed run, what it spent); if runs only measure, the number of runs."""
         if not self._trains:
             return float(len(self._work))
         return sum(work.spent if work.over else work.cell.budget for work in self._work.values())
 
     def forecast(self) -> tuple[float, float] | None:
-        """The share of all seconds of work that is done, and the seconds from now to the end; None while unknown."""
+        """Return the completed share of the work in seconds, and the remaining seconds; None while unknown."""
         a_unit, a_response = self._unit_seconds(), self._response_seconds()
         if self._trains and not a_unit:
             return None
@@ -117,7 +117,7 @@ class Outlook:
         return done / (done + left), max(left / self._processes, longest)
 
     def _unit_seconds(self) -> dict[Path | None, float]:
-        """Seconds per unit of budget by recipe, and of all under None; those that have trained."""
+        """Return seconds per unit of budget by recipe, for recipes that have trained; None maps to the overall mean."""
         spent: dict[Path | None, float] = defaultdict(float)
         seconds: dict[Path | None, float] = defaultdict(float)
         for work in self._work.values():

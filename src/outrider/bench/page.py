@@ -1,4 +1,4 @@
-"""The table and the page of a bench in Markdown, from the same sections as the page in HTML."""
+"""The table and the page of a bench in Markdown, from the same sections as the HTML page."""
 
 from __future__ import annotations
 
@@ -22,20 +22,23 @@ _COVERS = (
 
 
 def table(report: BenchReport, only: Sequence[str] | None = None) -> str:
-    """All recipes at the end of their budgets, in all quantities or some: mean over seeds, and half of the interval."""
+    """Return the final results of all recipes as a table: mean over seeds and half-width of the interval.
+
+    ``only``: metrics to show; None shows all.
+    """
     [made] = results(report, only).tables
     return _table(made) + f"\n\n{made.note}" * bool(made.note)
 
 
 def page(report: BenchReport, environment: Mapping[str, Any]) -> str:
-    """The whole page: verdict, results, and the data to assess and reproduce them."""
+    """Return the whole page: the verdict, the results, and the data to assess and reproduce them."""
     made = content(report, environment)
     assert made.opening is not None
     facts = "; ".join(
         f"{name}: {fact:,}" if isinstance(fact, int) else f"{name}: {fact}" for name, fact in made.facts.items()
     )
     parts = [f"# {made.title}", made.opening.text, f"{facts[0].upper()}{facts[1:]}.", _COVERS, _PICTURE]
-    parts += [_section(section) for section in made.sections if section.id != "along"]  # in the picture
+    parts += [_section(section) for section in made.sections if section.id != "along"]  # the figure shows it
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
 
@@ -47,13 +50,13 @@ def _section(section: Section) -> str:
 
 
 def _paragraph(text: str) -> str:
-    """A paragraph that is only code is a block, which is copied more easily."""
+    """Return a paragraph that is only code as a code block, which is easier to copy; others unchanged."""
     code = re.fullmatch(r"`([^`]+)`", text)
     return f"```\n{code[1]}\n```" if code else text
 
 
 def _table(block: TableBlock) -> str:
-    """The rows; a number without a unit in a table of changes, the entropy, is a change as well."""
+    """Return a table in Markdown; in a table of changes, a number without a unit (entropy) is formatted as a change."""
     changes = "points" in block.units.values()
     units = {name: block.units.get(name, "points" if changes else None) for name in block.columns}
     rows = [

@@ -1,4 +1,4 @@
-"""The picture of a bench: pass@1 against pass@k along training, and both over generated tokens."""
+"""The figure of a bench: pass@1 against pass@k along training, and both over generated tokens."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _COLOURS = [
     "#E69F00",
     "#56B4E9",
     "#000000",
-]  # distinct for colour-blind readers too
+]  # colour-blind safe
 _MARKERS = "osD^vPX"
 
 
 def frontier_figure(report: BenchReport) -> Figure:
-    """A large panel, pass@1 to the right and pass@n upwards, and a small one of each over generated tokens.
+    """Plot pass@n against pass@1 in a large panel, and each over generated tokens in a small panel.
 
-    A recipe is one colour and marker. Bars are the 95 % intervals of the paired difference from the base recipe, at the
-    end of the budget; the interval of a recipe's own mean is wider, for the problems that are hard for all.
+    Each recipe has one colour and marker. Bars are 95 % intervals of the paired difference from the base recipe, at the
+    end of the budget. The interval of a recipe's own mean is wider, since problems differ in difficulty.
     """
-    from matplotlib.figure import Figure  # not pyplot, which keeps figures and a backend for the whole process
+    from matplotlib.figure import Figure  # not pyplot, which keeps global state
 
     figure = Figure(figsize=(12, 6.4), dpi=130, layout="constrained")
     grid = figure.add_gridspec(2, 2, width_ratios=[1.6, 1])
@@ -48,10 +48,11 @@ def frontier_figure(report: BenchReport) -> Figure:
     plane.set_xlabel("pass@1 on held-out problems")
     plane.set_ylabel(f"{largest} on held-out problems")
     plane.set_title(loc="left", label="the frontier along training")
-    figure.legend(*plane.get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)  # hides none
+    # outside the axes, so that the legend hides no data
+    figure.legend(*plane.get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
     for axes, quantity in ((ones, "pass@1"), (many, largest)):
         axes.set_title(loc="left", label=quantity)
-        axes.xaxis.set_major_formatter(_millions if axes.get_xlim()[1] >= 2e5 else _whole)  # one unit along an axis
+        axes.xaxis.set_major_formatter(_millions if axes.get_xlim()[1] >= 2e5 else _whole)  # one unit per axis
     many.set_xlabel("generated tokens")
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)
@@ -79,7 +80,7 @@ def _frontier(
     if arm is not report.base:
         one, many = (report.against_base(arm, q) for q in ("pass@1", largest))
         across, up = ((e.low - e.value, e.high - e.value) for e in (one, many))  # NaN draws nothing
-        # no pass rate is beyond 0 or 1, whatever the interval of a difference of few seeds
+        # pass rates are between 0 and 1, even if the interval of a difference over few seeds is wider
         axes.hlines(y[-1], *np.clip(x[-1] + np.array(across), 0, 1), color=style["color"], linewidth=1.2)
         axes.vlines(x[-1], *np.clip(y[-1] + np.array(up), 0, 1), color=style["color"], linewidth=1.2)
     if len(arm.seeds) > 1:

@@ -1,4 +1,4 @@
-"""A bench before anything runs: its options and recipes, held against each other."""
+"""A bench before anything runs: its options and recipes, checked against each other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEFAULT_TOKENS = 1_600_000
 
 
 def default_folder(recipes: Iterable[str]) -> Path:
-    """Where a bench goes unless a folder is named: ``runs/bench-`` and its recipes, of many the first.
+    """Return the default folder of a bench: ``runs/bench-`` and the recipes' names; of many recipes only the first.
 
     >>> str(default_folder(["grpo", "dr-grpo"])), str(default_folder(["grpo", "dapo", "gspo", "rloo"]))
     ('runs/bench-grpo-dr-grpo', 'runs/bench-grpo-and-3-others')
@@ -26,12 +26,12 @@ def default_folder(recipes: Iterable[str]) -> Path:
 
 
 class Planned(NamedTuple):
-    """A bench that can begin.
+    """A bench that is ready to start.
 
     Attributes:
-        bench: its options.
-        recipes: as it runs them.
-        notice: which sizes of the evaluation were lowered, "" for none.
+        bench: options of the bench.
+        recipes: recipes by name, with the bench's settings applied.
+        notice: sentence on the evaluation sizes that were lowered; "" if none was.
     """
 
     bench: Bench
@@ -40,17 +40,17 @@ class Planned(NamedTuple):
 
 
 def planned(options: Mapping[str, Any], recipes: Mapping[str, Recipe], given: Collection[str] = ()) -> Planned:
-    """A bench and its recipes as it runs them.
+    """Return a bench and its recipes, validated and ready to run.
 
     Args:
-        options: of :class:`Bench`; the recipes' names are added, and as base the first of them.
-        recipes: by name, as loaded.
-        given: dotted keys of the recipes that the user has set. Without ``points`` among the options, and without
-            ``evaluate.problems`` and ``evaluate.n`` here, these are lowered to fit the budget
+        options: options of :class:`Bench`. The recipes' names are added, and the first recipe is the default base.
+        recipes: loaded recipes by name.
+        given: dotted recipe keys that the user has set. ``points`` is lowered to fit the budget unless it is in
+            ``options``; ``evaluate.problems`` and ``evaluate.n`` are lowered unless they are in ``given``
             (:mod:`outrider.bench.proportion`).
 
     Raises:
-        UserError: an option has a wrong value, the recipes cannot be compared or take no value of those to be tuned,
+        UserError: an option has an invalid value, the recipes cannot be compared, a recipe rejects a value to be tuned,
             or the task holds out too few problems.
     """
     names = list(recipes)
@@ -67,7 +67,7 @@ def planned(options: Mapping[str, Any], recipes: Mapping[str, Recipe], given: Co
 
 
 def _refuse_untunable(tune: Tune | None, recipes: Mapping[str, Recipe]) -> None:
-    """Every recipe has the tuned keys and takes all their values: now, not after an hour."""
+    """Check that every recipe accepts all values to be tuned, so that an error appears before any run starts."""
     if tune is None:
         return
     for name, recipe in recipes.items():

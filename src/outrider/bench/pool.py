@@ -1,4 +1,4 @@
-"""Several runs at a time, each in its own process on its own core."""
+"""Execute several runs in parallel, each in its own process on its own core."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Failure(NamedTuple):
     """A run that failed.
 
     Attributes:
-        cell: which one.
-        status: of its process; negative: the signal that ended it.
-        last_line: the last line that it printed.
+        cell: the run.
+        status: exit status of its process; if negative, minus the signal that ended the process.
+        last_line: last line that the process printed.
     """
 
     cell: Cell
@@ -35,7 +35,7 @@ class Failure(NamedTuple):
     last_line: str
 
     def sentence(self) -> str:
-        """The message for the user."""
+        """Return the message for the user."""
         ended = f"signal {-self.status}" if self.status < 0 else f"status {self.status}"
         return f"{self.cell.label} failed ({ended}): {self.last_line or 'it printed nothing'} [{self.cell.log}]"
 
@@ -48,11 +48,12 @@ class _Running:
 
 
 def run_cells(cells: Sequence[Cell], cores: Sequence[int], name: str, following: Sequence[Cell] = ()) -> list[Failure]:
-    """Run those that are not finished, as many at a time as there are ``cores``, and return those that failed.
+    """Execute all unfinished runs, one per core in parallel, and return the failures.
 
-    A run that was started before resumes after its last checkpoint. A failed run does not stop the others. Each of
-    ``following`` comes directly after the run that it measures, before all others, so that a bench that is interrupted
-    has it for every finished run. On an interrupt the runs save their state, and it is raised when all have ended.
+    A run that was started earlier resumes from its last checkpoint. A failed run does not stop the others. Each cell of
+    ``following`` starts as soon as the run that it measures has finished, before any waiting run. An interrupted bench
+    therefore has the measurements of all finished runs. On an interrupt the runs save their state; the interrupt is
+    raised when all runs have ended.
     """
     finished = [cell for cell in cells if cell.finished]
     waiting = [cell for cell in cells if cell not in finished]
@@ -106,7 +107,8 @@ def _show(progress: Progress, outlook: Outlook) -> None:
 
 def _start(cell: Cell, core: int, at_once: int) -> _Running:
     cell.path.parent.mkdir(parents=True, exist_ok=True)
-    # what measures another run's policy begins anew: its checkpoint says where that lay, and holds nothing else
+    # a run that measures another run's policy starts again: its checkpoint holds only that run's path, which may have
+    # changed
     arguments = (core, at_once, str(cell.recipe), cell.words, str(cell.path), str(cell.log), cell.measures is not None)
     process = warm_processes(*PRELOAD).Process(target=run_cell, args=arguments)
     with without_main():
@@ -115,9 +117,9 @@ def _start(cell: Cell, core: int, at_once: int) -> _Running:
 
 
 def _stop(running: Sequence[_Running]) -> None:
-    """End the runs that are still going, after an interrupt or an error here."""
+    """Stop the unfinished runs after an interrupt or an error in the bench."""
     for r in running:
-        r.process.terminate()  # SIGTERM: they save, and end
+        r.process.terminate()  # SIGTERM: the runs save their state and end
     for r in running:
         r.process.join(_LEAVE_SECONDS)
         r.process.kill()
@@ -134,7 +136,7 @@ def _last_line(cell: Cell) -> str:
 
 
 def _finished_line(cell: Cell) -> str:
-    """The line of a finished run."""
+    """Return the line that is printed for a finished run."""
     folder = RunFolder(cell.path)
     overall = Evaluation.from_json(folder.evaluations()[max(folder.evaluations())]).overall
     rows = folder.metrics()

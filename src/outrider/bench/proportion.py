@@ -1,4 +1,4 @@
-"""Evaluation in proportion to the budget: fewer points, problems and samples where a run is short."""
+"""Evaluation in proportion to the budget: fewer points, problems and samples for short runs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from outrider.config import Recipe
 from outrider.estimate.time_estimate import amounts
 
 MOST = 4.0
-"""Evaluation tokens of a run, if every response has ``sample.max_tokens``, over its training tokens.
+"""Maximum ratio of a run's evaluation tokens (with ``sample.max_tokens`` per response) to its training tokens.
 
-At this bound an evaluation of the default setting takes about as long as training: its responses have 46 % of
+At this ratio the default setting evaluates for about as long as it trains: mean response length is 46 % of
 ``max_tokens``, and sampling takes 55 % of a training step (measured on two cores; docs/log.md, 2026-11-28).
 """
 LEAST = {"points": 1, "evaluate.problems": 50, "evaluate.n": 8}
@@ -30,16 +30,17 @@ def in_proportion(bench: Bench, recipes: Mapping[str, Recipe], given: Collection
     """Lower ``points``, ``evaluate.problems`` and ``evaluate.n`` in turn until evaluation is at most :data:`MOST` times
     training.
 
-    One point less, then half of the problems, then half of the samples, and again. The result depends on the budget
-    of a run and on the base recipe, not on the number of seeds or of recipes, so a bench may grow in its folder.
+    Each round removes one point, then halves the problems, then halves the samples. The result depends on the
+    budget of a run and on the base recipe, but not on the number of seeds or recipes, so that both can be added to a
+    bench later.
 
     Args:
-        bench: as asked for, with the default ``points`` where none were given.
-        recipes: before :func:`~outrider.bench.spec.settle`.
-        given: the keys of :data:`LEAST` that the user has set; they stay.
+        bench: requested options, with the default ``points`` if the user gave none.
+        recipes: recipes before :func:`~outrider.bench.spec.settle`.
+        given: keys of :data:`LEAST` that the user has set; their values are kept.
 
-    Degenerate cases: a budget of seconds has no number of tokens, and nothing is lowered. Nothing goes below
-    :data:`LEAST`, so the evaluation of a very short run stays larger than the bound.
+    Degenerate cases: a budget in seconds has no known number of tokens, so nothing is lowered. No value goes below
+    :data:`LEAST`, so the evaluation of a very short run may exceed the bound.
     """
     evaluate = recipes[bench.base].evaluate
     asked = {"points": bench.points, "evaluate.problems": evaluate.problems, "evaluate.n": evaluate.n}
@@ -57,14 +58,14 @@ def in_proportion(bench: Bench, recipes: Mapping[str, Recipe], given: Collection
 
 
 def evaluation_share(bench: Bench, recipe: Recipe) -> float | None:
-    """Evaluation tokens of a run over its training tokens, both at most; None where training has no number of
-    tokens."""
+    """Return the ratio of a run's maximum evaluation tokens to its maximum training tokens; None if the training tokens
+    are unknown."""
     found = amounts(settle(recipe, bench))
     return None if found.training is None else found.evaluation / found.training
 
 
 def _size(values: Mapping[str, int], greedy: bool) -> int:
-    """Responses of the evaluations of a run."""
+    """Return the number of responses in all evaluations of a run."""
     return values["points"] * values["evaluate.problems"] * (values["evaluate.n"] + greedy)
 
 
@@ -74,7 +75,7 @@ def _with(recipe: Recipe, values: Mapping[str, int]) -> Recipe:
 
 
 def _notches(key: str, asked: int, value: int) -> int:
-    """How often a key was lowered."""
+    """Return how often a key was lowered."""
     return asked - value if key == "points" else round(asked / value).bit_length() - 1
 
 

@@ -18,7 +18,7 @@ _FILES = (
 
 
 def provenance(report: BenchReport, environment: Mapping[str, Any]) -> Section:
-    """The command, the machines and versions of each start, the seeds, and the files."""
+    """Return the command, the machine and versions of each start, the seeds, and the files."""
     begun = [
         f"Started {_where(environment)}.",
         *(f"Continued {_where(each)}." for each in environment.get("later", [])),
@@ -29,7 +29,7 @@ def provenance(report: BenchReport, environment: Mapping[str, Any]) -> Section:
 
 
 def command(environment: Mapping[str, Any]) -> str:
-    """The command as it was typed."""
+    """Return the command line as the user typed it."""
     return shlex.join(["outrider", *environment["command"][1:]])
 
 

@@ -1,4 +1,4 @@
-"""Which problems a recipe helps: those that were never solved before training, seldom, often or mostly."""
+"""Classes of problems by their pass rate before training, to see which problems a recipe helps."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from outrider.arrays import Flags
 from outrider.bench.results import Measured, Point
 
 CLASSES = ("never", "seldom", "often", "mostly")
-"""Of the samples before training none solved it, up to an eighth, up to a half, or more."""
+"""Share of samples before training that solve the problem: none, up to an eighth, up to a half, or more."""
 _UP_TO = (0.0, 1 / 8, 1 / 2)
 
 
 def by_rate(before: Point) -> dict[str, Flags]:
-    """For each class the problems whose pass rate before training lies in it; what could not be verified is in none.
+    """Return, for each class, which problems have a pass rate before training in that class; unverified ones have none.
 
-    Chance has a part in which class a problem is put into, so that the same samples must not say what its pass rate
-    was: where they are all failures it was rarely 0. Later samples, and differences of two of them, are free of that.
+    Sampling noise affects a problem's class, so the samples that define the class must not estimate its pass rate: a
+    problem whose samples all failed rarely has a pass rate of 0. Separate samples, and differences between them, do not
+    have this bias.
     """
     tallies = before.evaluations[0].tallies
     known_P = np.array([tally.scorable > 0 for tally in tallies], np.bool_)
@@ -26,5 +27,5 @@ def by_rate(before: Point) -> dict[str, Flags]:
 
 
 def of_problems(measured: Measured, chosen_P: Flags) -> Measured:
-    """The same on some of the problems."""
+    """Restrict measurements to the chosen problems."""
     return Measured(measured.totals_SP[:, chosen_P], measured.counts_SP[:, chosen_P])

@@ -1,4 +1,4 @@
-"""The results of a bench, as data: every number of its page is computed here."""
+"""The results of a bench as data: this module computes every number on its page."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from outrider.errors import UserError
 from outrider.record.json_data import json_data
 
 SCHEMA_VERSION = 4
-"""3 had no final test set, 2 no classes of pass rates; 1 had one tuned key, alone: `value` of what was tried, and
-`chosen`."""
+"""Version 3 had no final test set, version 2 no classes of pass rates. Version 1 had a single tuned key: `value` of
+each candidate, and `chosen`."""
 _NOTHING = Estimate(math.nan, math.nan, math.nan, 0, 0)
 
 
 class Reached(NamedTuple):
-    """Where a recipe's mean curve first has the base recipe's final pass@1; NaN where it never has."""
+    """The first point at which a recipe's mean curve reaches the base recipe's final pass@1; NaN if it never does."""
 
     share: float
     steps: float
@@ -41,13 +41,13 @@ class BenchReport:
     """A bench and its measurements.
 
     Attributes:
-        bench: its options.
-        before: the policy before training.
-        again: the same, drawn once more.
-        arms: the recipes that have finished runs, in the order of the bench.
-        choices: the tuned values, by recipe.
-        failures: one sentence for every run that did not finish.
-        final_test: the last policies on problems that nothing else was measured on, or None. Its ``again`` is its
+        bench: options of the bench.
+        before: evaluation of the policy before training.
+        again: second evaluation of the policy before training, with new samples.
+        arms: recipes with finished runs, in the order of the bench.
+        choices: tuned values by recipe.
+        failures: one sentence for each run that did not finish.
+        final_test: measurements of the last policies on the final test set, or None; its ``again`` equals its
             ``before``.
     """
 
@@ -67,7 +67,7 @@ class BenchReport:
 
     @property
     def policy(self) -> list[str]:
-        """The quantities that are measured on problems."""
+        """Names of the metrics that are measured on problems."""
         return [*(f"pass@{k}" for k in self.before.ks), "greedy", "entropy"]
 
     @property
@@ -79,64 +79,63 @@ class BenchReport:
         return next((arm for arm in self.arms if arm.name == self.bench.base), None)
 
     def value(self, arm: Arm, quantity: str, point: int = -1) -> Estimate:
-        """Mean over seeds at a point of training."""
+        """Return the mean over seeds at a point of training."""
         return estimate(arm.points[point].measured(quantity))
 
     def against_base(self, arm: Arm, quantity: str) -> Estimate:
-        """Paired change from the base recipe, on the seeds that both finished; nothing where there is none."""
+        """Return the paired change from the base recipe on the seeds that both finished; NaN without such seeds."""
         both = self._paired(arm)
         return difference(*(side.end.measured(quantity) for side in both)) if both else _NOTHING
 
     def at_equal_pass1(self, arm: Arm, k: int) -> Equal:
-        """Paired difference in pass@k from the base recipe where both have the same pass@1."""
+        """Return the paired difference in pass@k from the base recipe at equal pass@1."""
         both = self._paired(arm)
         return at_equal_pass1(self.before, *both, k) if both else Equal(math.nan, _NOTHING)
 
     @property
     def other(self) -> Literal["steps", "tokens"]:
-        """What two recipes are compared after as well: steps, or tokens where the budget is one of steps."""
+        """The second unit of comparison: steps, or tokens if the budget is in steps."""
         return "tokens" if self.bench.unit == "steps" else "steps"
 
     def at_equal_other(self, arm: Arm, k: int) -> EqualSpent:
-        """Paired difference in pass@k from the base recipe after equally many steps, or tokens."""
+        """Return the paired difference in pass@k from the base recipe after equal steps or tokens (:attr:`other`)."""
         both = self._paired(arm)
         return at_equal(self.other, *both, k) if both else EqualSpent(math.nan, _NOTHING)
 
     def _paired(self, arm: Arm) -> tuple[Arm, Arm] | None:
-        """The base recipe and this one, with the seeds that both finished."""
+        """Return the base recipe and ``arm``, restricted to the seeds that both finished; None without such seeds."""
         base = self.base
         shared = [seed for seed in arm.seeds if base is not None and seed in base.seeds]
         return None if base is None or not shared else (base.only(shared), arm.only(shared))
 
     def against_before(self, arm: Arm, quantity: str) -> Estimate:
-        """Paired change from the policy before training, which is the same for every seed."""
+        """Return the paired change from the policy before training, which all seeds share."""
         after, start = arm.end.measured(quantity), self.before.end.measured(quantity)
         same = Measured(*(np.repeat(part, len(arm.seeds), axis=0) for part in start))
         return difference(same, after)
 
     def on_the_way(self, arm: Arm) -> Estimate:
-        """Mean over seeds of the mean of pass@1 over the budget."""
+        """Return the mean of pass@1 over the budget, averaged over seeds."""
         return estimate(on_the_way(self.before, arm, 1))
 
     def on_the_way_against_base(self, arm: Arm) -> Estimate:
-        """Its paired change from the base recipe."""
+        """Return the paired change of :meth:`on_the_way` from the base recipe."""
         both = self._paired(arm)
         return difference(*(on_the_way(self.before, side, 1) for side in both)) if both else _NOTHING
 
     def turned(self, arm: Arm) -> dict[str, Estimate]:
-        """Shares of problems that were solved by none of the samples before training and by some at the end, and the
-        reverse."""
+        """Return the shares of problems that became solved and that became unsolved (by any sample) during training."""
         one = self.before.end
         first = replace(one, evaluations=one.evaluations * len(arm.seeds))
         return {name: estimate(each) for name, each in turned(first, arm.end)._asdict().items()}
 
     def by_rate(self, arm: Arm) -> dict[str, Estimate]:
-        """pass@1 of the problems of each class of pass rates before training."""
+        """Return pass@1 of the problems in each class of pass rates before training."""
         measured = arm.end.measured("pass@1")
         return {name: estimate(of_problems(measured, chosen_P)) for name, chosen_P in by_rate(self.before.end).items()}
 
     def by_rate_against_base(self, arm: Arm) -> dict[str, Estimate]:
-        """Its paired change from the base recipe in each class; nothing where there is none."""
+        """Return the paired change of :meth:`by_rate` from the base recipe; NaN without common seeds."""
         classes, both = by_rate(self.before.end), self._paired(arm)
         if both is None:
             return dict.fromkeys(classes, _NOTHING)
@@ -144,7 +143,7 @@ class BenchReport:
         return {name: difference(*(of_problems(s, chosen_P) for s in sides)) for name, chosen_P in classes.items()}
 
     def reached(self, arm: Arm) -> Reached:
-        """Where the arm has the base's final pass@1, on straight lines between the means of the evaluations."""
+        """Return the first point at which ``arm`` reaches the base recipe's final pass@1, by linear interpolation."""
         nowhere = Reached(math.nan, math.nan, math.nan, math.nan)
         if self.base is None:
             return nowhere
@@ -162,7 +161,7 @@ class BenchReport:
         return nowhere
 
     def to_json(self) -> dict[str, Any]:
-        """Every estimate as plain data; NaN is null."""
+        """Return every estimate as plain data; NaN becomes null."""
         results = {
             "schema_version": SCHEMA_VERSION,
             "bench": self.bench.model_dump(mode="json"),
@@ -178,7 +177,7 @@ class BenchReport:
         return dict(json_data(results))
 
     def _ends(self) -> dict[str, Any]:
-        """What every arm ends with, and its change from the base recipe."""
+        """Return the final values of every recipe and their changes from the base recipe."""
         recipes = {}
         for arm in self.arms:
             ends = {q: self.value(arm, q) for q in self.policy}
@@ -213,7 +212,7 @@ class BenchReport:
         }
 
     def to_csv(self) -> str:
-        """One row per evaluation of a run; no clock, so two equal benches have equal files."""
+        """Return one CSV row per evaluation of a run, without times, so that identical benches give identical files."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["recipe", "seed", "share", "steps", "tokens", *self.policy])

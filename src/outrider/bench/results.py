@@ -1,4 +1,4 @@
-"""The measurements of a bench's runs side by side: seeds in rows, problems in columns."""
+"""The measurements of a bench's runs as arrays: seeds in rows, problems in columns."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from outrider.runs.folder import RunFolder
 
 
 class Measured(NamedTuple):
-    """A quantity of each seed on each problem, as a sum and a count.
+    """A metric of each seed on each problem, as a sum and a count.
 
-    A seed's number is the ratio of the two sums over problems. For a mean over problems ``counts`` is 1 where a value
-    is known and 0 where none is; for the entropy per token it is the number of tokens.
+    A seed's value is the sum of totals over problems, divided by the sum of counts. For a mean over problems,
+    ``counts_SP`` is 1 if a value is known, otherwise 0. For entropy per token it is the number of tokens.
     """
 
     totals_SP: Floats
@@ -36,9 +36,9 @@ class Point:
     """The evaluations of all seeds of a recipe at one share of the budget.
 
     Attributes:
-        share: of the budget.
-        evaluations: one per seed, on the same problems in the same order.
-        steps, tokens, seconds: spent by each seed up to there.
+        share: share of the budget.
+        evaluations: one evaluation per seed, on the same problems in the same order.
+        steps, tokens, seconds: amounts that each seed has spent at this point.
     """
 
     share: float
@@ -48,7 +48,7 @@ class Point:
     seconds: tuple[float, ...]
 
     def measured(self, quantity: str) -> Measured:
-        """``pass@<k>``, ``greedy`` and ``entropy`` per problem; ``steps``, ``tokens``, ``seconds`` per run."""
+        """Return ``pass@<k>``, ``greedy`` or ``entropy`` per problem; ``steps``, ``tokens`` or ``seconds`` per run."""
         if quantity in ("steps", "tokens", "seconds"):
             column = np.array(getattr(self, quantity), dtype=np.float64)[:, None]
             return Measured(column, np.ones_like(column))
@@ -61,10 +61,10 @@ class Arm:
     """All finished runs of one recipe.
 
     Attributes:
-        name: the recipe's.
-        seeds: those that finished, ascending.
-        points: along training, the last at the end of the budget.
-        spent: where the tokens of all these runs went; None for the policy before training.
+        name: name of the recipe.
+        seeds: seeds of the finished runs, ascending.
+        points: evaluations along training, the last at the end of the budget.
+        spent: use of all these runs' tokens; None for the policy before training.
     """
 
     name: str
@@ -78,11 +78,11 @@ class Arm:
 
     @cached_property
     def ks(self) -> tuple[int, ...]:
-        """The k of pass@k that are shown: 1, 8 and the number of samples."""
+        """The k for which pass@k is shown: 1, 8 and the number of samples."""
         return tuple(shown_ks(self.end.evaluations[0].overall.pass_at))
 
     def only(self, seeds: Sequence[int]) -> Arm:
-        """The same with some of the seeds."""
+        """Restrict the arm to the given seeds."""
         rows = [self.seeds.index(seed) for seed in seeds]
         parts = ("evaluations", "steps", "tokens", "seconds")
         points = [
@@ -95,8 +95,8 @@ class Measurements(NamedTuple):
     """Measurements on one set of problems.
 
     Attributes:
-        before, again: the policy before training, and the same drawn once more.
-        arms: the recipes that have finished runs.
+        before, again: two evaluations of the policy before training, with different samples.
+        arms: recipes with finished runs.
     """
 
     before: Arm
@@ -107,10 +107,10 @@ class Measurements(NamedTuple):
 def read_measurements(
     before: tuple[Cell, Cell], trained: Mapping[str, Sequence[Cell]], shares: Sequence[float]
 ) -> Measurements:
-    """The policy before training, and all recipes at shares of their budget.
+    """Read the measurements of the policy before training, and of all recipes at shares of their budget.
 
     Raises:
-        UserError: the policy before training was not measured, or the runs of a recipe not on the same problems.
+        UserError: the policy before training was not measured, or a recipe's runs were measured on different problems.
     """
     first, again = (read_arm("before training", [cell], [0.0]) for cell in before)
     if first is None or again is None:
@@ -120,10 +120,10 @@ def read_measurements(
 
 
 def read_arm(name: str, cells: Sequence[Cell], shares: Sequence[float]) -> Arm | None:
-    """The finished ones of a recipe's runs; None if there is none.
+    """Read the finished runs of a recipe; None if there is none.
 
     Raises:
-        UserError: two runs were not measured on the same problems.
+        UserError: two runs were measured on different problems.
     """
     done = [cell for cell in cells if cell.finished]
     if not done:
@@ -139,23 +139,23 @@ def read_arm(name: str, cells: Sequence[Cell], shares: Sequence[float]) -> Arm |
 
 
 def along(before: Arm, arm: Arm, k: int) -> Floats:
-    """pass@k along training, the policy before training first; ``[points, S, P]``, NaN where it is unknown."""
+    """Return pass@k along training, starting with the policy before training; ``[points, S, P]``, NaN if unknown."""
     return values_of((*before.points, *arm.points), k)
 
 
 def values_of(points: Sequence[Point], k: int) -> Floats:
-    """pass@k at some points; ``[points, S, P]``, NaN where it is unknown."""
+    """Return pass@k at the given points; ``[points, S, P]``, NaN if unknown."""
     results = [point.measured(f"pass@{k}") for point in points]
     return np.stack(np.broadcast_arrays(*(np.where(m.counts_SP > 0, m.totals_SP, np.nan) for m in results)))
 
 
 def problems(evaluation: Evaluation) -> list[str]:
-    """The problems of an evaluation, in its order."""
+    """Return the problem ids of an evaluation in order."""
     return [tally.problem for tally in evaluation.tallies]
 
 
 def _measured_at(cell: Cell, shares: Sequence[float]) -> list[tuple[Evaluation, int, float, float]]:
-    """At each share, the first evaluation of a run from there on, with its step, tokens and seconds."""
+    """Return, for each share, the run's first evaluation at or after it, with its step, tokens and seconds."""
     folder = RunFolder(cell.path)
     evaluations = {step: Evaluation.from_json(data) for step, data in folder.evaluations().items()}
     used = dict(spent(cell.path, cell.unit))
@@ -163,7 +163,7 @@ def _measured_at(cell: Cell, shares: Sequence[float]) -> list[tuple[Evaluation, 
     clock = {int(row["step"]): training_seconds(row) for row in folder.timing()}
     results = []
     for share in shares:
-        last = max(evaluations)  # a run of seconds may be slightly below its budget by the times on disk
+        last = max(evaluations)  # by the times on disk, a run may end slightly below a budget in seconds
         step = min((s for s in evaluations if used[s] >= share * cell.budget), default=last)
         seconds = sum(taken for s, taken in clock.items() if s <= step)
         results.append((evaluations[step], step, tokens[step], seconds))

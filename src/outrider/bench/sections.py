@@ -1,4 +1,4 @@
-"""Results of a bench by section: the same tables for the HTML page and the Markdown page."""
+"""The sections of a bench's results, shared by the HTML page and the Markdown page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEVER = "never"
 
 
 def sections(report: BenchReport) -> list[Section]:
-    """Sections in reading order, without empty ones."""
+    """Return all non-empty sections in reading order."""
     parts: list[Section | None] = [results(report)]
     if report.base and len(report.arms) > 1:
         parts += [change(report), equal_spent(report), equal_pass1(report), reached(report), by_rate(report)]
@@ -26,7 +26,7 @@ def sections(report: BenchReport) -> list[Section]:
 
 
 def results(report: BenchReport, only: Sequence[str] | None = None) -> Section:
-    """Every recipe at the end of its budget, in all quantities or some."""
+    """Return every recipe's results at the end of its budget; ``only`` selects metrics (None: all)."""
     names = list(report.quantities if only is None else only)
     columns = ["recipe", "seeds", *names]
     start = [apart_from_seeds(report.value(report.before, q)) if q in report.policy else None for q in names]
@@ -37,20 +37,20 @@ def results(report: BenchReport, only: Sequence[str] | None = None) -> Section:
 
 
 def change(report: BenchReport) -> Section:
-    """Paired changes from the base recipe."""
+    """Return the paired changes from the base recipe."""
     base = report.bench.base
     table = _changes("change", f"Change from {base}", report, report.against_base, _others(report))
     return Section("change", f"Change from {base}", _CHANGE, [], [table])
 
 
 def from_before(report: BenchReport) -> Section:
-    """Paired changes from the policy before training."""
+    """Return the paired changes from the policy before training."""
     table = _changes("from-before", "Change from before training", report, report.against_before, report.arms)
     return Section("from-before", "Change from before training", _CHANGE, [], [table])
 
 
 def equal_spent(report: BenchReport) -> Section:
-    """Changes from the base recipe after equally many steps, or tokens where the budget is one of steps."""
+    """Return the changes from the base recipe after equal steps, or after equal tokens if the budget is in steps."""
     rows: list[list[BlockCell]] = []
     for arm in _others(report):
         found = [report.at_equal_other(arm, k) for k in report.before.ks]
@@ -65,7 +65,7 @@ def equal_spent(report: BenchReport) -> Section:
 
 
 def equal_pass1(report: BenchReport) -> Section | None:
-    """Changes of pass@k from the base recipe where both have the same pass@1; None with one sample per problem."""
+    """Return the changes of pass@k from the base recipe at equal pass@1; None with one sample per problem."""
     ks = [k for k in report.before.ks if k > 1]
     if not ks:
         return None
@@ -82,7 +82,7 @@ def equal_pass1(report: BenchReport) -> Section | None:
 
 
 def reached(report: BenchReport) -> Section:
-    """Where each recipe has the base recipe's final pass@1, and the mean of pass@1 over the budget."""
+    """Return when each recipe reaches the base recipe's final pass@1, and the mean of pass@1 over the budget."""
     rows: list[list[BlockCell]] = []
     for arm in report.arms:
         place = report.reached(arm)
@@ -99,7 +99,7 @@ def reached(report: BenchReport) -> Section:
 
 
 def by_rate(report: BenchReport) -> Section:
-    """pass@1 of problems by their pass rate before training."""
+    """Return pass@1 by the problems' pass rate before training."""
     base, first = report.base, report.by_rate(report.again)
     assert base is not None
     rate = [f"{name} ({e.problems})" for name, e in first.items()]
@@ -115,7 +115,7 @@ def by_rate(report: BenchReport) -> Section:
 
 
 def final_test(report: BenchReport) -> Section | None:
-    """The final test set: the last policies on problems that nothing was chosen by; None where there is none."""
+    """Return the last policies' results on the final test set, which no choice depended on; None without the set."""
     kept = report.final_test
     if kept is None:
         return None
@@ -130,7 +130,7 @@ def final_test(report: BenchReport) -> Section | None:
 
 
 def turned(report: BenchReport) -> Section:
-    """Problems newly solved, and lost."""
+    """Return the shares of problems that became solved and that became unsolved during training."""
     again = report.turned(report.again).values()
     rows: list[list[BlockCell]] = [["before training, drawn again", *map(apart_from_seeds, again)]]
     rows += [[arm.name, *report.turned(arm).values()] for arm in report.arms]
@@ -140,7 +140,7 @@ def turned(report: BenchReport) -> Section:
 
 
 def spending(report: BenchReport) -> Section:
-    """Where the tokens went, by stage."""
+    """Return the use of tokens by stage."""
     of_recipe, of_stage = ["not trained on", "mixed groups", "with a gradient"], ["share", "rollouts a step"]
     of_stage += ["successes", "newly solved"]
     rows: list[list[BlockCell]] = []
@@ -182,7 +182,7 @@ def _shares(names: Sequence[str]) -> dict[str, Unit]:
 
 
 def _alone(share: float) -> Interval | None:
-    """A share without an interval."""
+    """Return a share as an interval without bounds; None if it is unknown."""
     return Interval(share, math.nan, math.nan, 0) if math.isfinite(share) else None
 
 
@@ -191,7 +191,7 @@ def _known(number: float) -> float | None:
 
 
 def _excluded(report: BenchReport, used_by: Callable[[Arm], int]) -> str:
-    """A sentence for the recipes that were compared on fewer problems; nothing where there is none."""
+    """Return a sentence on the recipes that were compared on fewer problems; "" if there are none."""
     count = len(report.before.end.evaluations[0].tallies)
     used = {arm.name: used_by(arm) for arm in _others(report)}
     fewer = ", ".join(f"{name} {count - n}" for name, n in used.items() if 0 < n < count)

@@ -1,4 +1,4 @@
-"""The options of a bench: recipes, seeds, the budget of each, and how a value is tuned. Imports no torch."""
+"""The options of a bench: recipes, seeds, budget per run, and tuning. This module does not import torch."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from outrider.config.shipped import chain
 from outrider.errors import UserError, nearest
 from outrider.options import Options
 
-FIRST_TUNING_SEED = 1000  # apart from the seeds that are compared, or the choice would flatter its own table
+FIRST_TUNING_SEED = 1000  # separate from the compared seeds, since tuning on the same seeds would bias the comparison
 
-_OWN = {  # keys that a bench sets, and the option for each, with that of Python
+_OWN = {  # keys that a bench sets, and the option to use instead (command line and Python)
     "seed": "--seeds and --first-seed (seeds=, first_seed=)",
     "train.tokens": "--tokens (tokens=)",
     "train.steps": "--steps (steps=)",
@@ -33,7 +33,7 @@ _OWN = {  # keys that a bench sets, and the option for each, with that of Python
 
 
 class Tune(Options):
-    """Keys, tuned for every recipe by the same budget, on seeds and held-out problems of its own."""
+    """Hyperparameters that are tuned for every recipe with the same budget, on separate seeds and held-out problems."""
 
     values: dict[str, list[Any]] = Field(
         min_length=1, description="candidate values by dotted key; all combinations run"
@@ -48,7 +48,7 @@ class Tune(Options):
     @model_validator(mode="before")
     @classmethod
     def _of_one_key(cls, data: Any) -> Any:
-        """As it was written while one key alone could be tuned."""
+        """Convert the older form, which had a single tuned key."""
         if isinstance(data, dict) and "key" in data:
             rest = {name: value for name, value in data.items() if name != "key"}
             return rest | {"values": {data["key"]: data.get("values")}}
@@ -62,26 +62,26 @@ class Tune(Options):
 
     @property
     def candidates(self) -> list[dict[str, Any]]:
-        """Every value of each key with all of the others, the last key's first."""
+        """All combinations of values, as mappings by key; the last key varies fastest."""
         return [dict(zip(self.values, each, strict=True)) for each in itertools.product(*self.values.values())]
 
 
 class FinalTest(Options):
-    """Held-out problems on which the last policies are measured once, and nothing else of the bench is."""
+    """Held-out problems for a single measurement of the last policies; the bench uses them for nothing else."""
 
     problems: int = Field(ge=1, description="problems in the final test set")
     skip: int | None = Field(
-        None, ge=1, description="held-out problems before the final test set; null: those that this bench uses"
+        None, ge=1, description="held-out problems before the final test set; null: those used by the bench"
     )
 
 
 class Bench(Options):
-    """Recipes x seeds, each with the same budget: one of tokens, steps and seconds."""
+    """Recipes x seeds; each run has the same budget of tokens, steps or seconds."""
 
     old_keys: ClassVar[Mapping[str, str]] = {"untouched": "final_test"}
 
     recipes: list[str] = Field(min_length=1, description="names of the recipes, in the order of the table")
-    base: str = Field(description="baseline recipe, with which all others are compared")
+    base: str = Field(description="baseline recipe that all others are compared with")
     seeds: int = Field(5, ge=1, le=FIRST_TUNING_SEED, description="number of seeds; each recipe runs once per seed")
     first_seed: int = Field(0, ge=0, lt=FIRST_TUNING_SEED, description="first seed")
     tokens: int | None = Field(None, ge=1, description="generated tokens per run")
@@ -113,7 +113,7 @@ class Bench(Options):
 
     @property
     def compared_seeds(self) -> range:
-        """Of the runs of each recipe."""
+        """Seeds of the compared runs of each recipe."""
         return range(self.first_seed, self.first_seed + self.seeds)
 
     @property
@@ -126,15 +126,15 @@ class Bench(Options):
 
     @property
     def shares(self) -> list[float]:
-        """The shares of the budget at which a run is measured; the last is 1."""
+        """Shares of the budget at which a run is evaluated; the last is 1."""
         return [point / self.points for point in range(1, self.points + 1)]
 
     def looked_at(self, compared: int) -> int:
-        """How many held-out problems this bench measures on along the way: ``compared``, and those of tuning."""
+        """Return the number of held-out problems used before the final test: ``compared`` plus those for tuning."""
         return compared + (self.tune.problems if self.tune else 0)
 
     def final_test_from(self, compared: int) -> int:
-        """The number of held-out problems before the final test set."""
+        """Return the number of held-out problems before the final test set."""
         asked = self.final_test.skip if self.final_test else None
         return self.looked_at(compared) if asked is None else asked
 
@@ -143,7 +143,7 @@ class Bench(Options):
 
 
 def bench_of(data: Mapping[str, Any]) -> Bench:
-    """A bench from its ``bench.yaml`` or ``results.json``, also of an older version.
+    """Read a bench from the data of its ``bench.yaml`` or ``results.json``, including older versions.
 
     >>> bench_of({"recipes": ["grpo"], "base": "grpo", "tokens": 1, "untouched": {"problems": 3}}).final_test
     FinalTest(problems=3, skip=None)
@@ -152,7 +152,7 @@ def bench_of(data: Mapping[str, Any]) -> Bench:
 
 
 def given_keys(names: Sequence[str | Recipe], overrides: Sequence[str] | Mapping[str, Any]) -> set[str]:
-    """The dotted keys that the user has set: in overrides, in files of recipes, and all of a recipe that is loaded.
+    """Return the dotted keys that the user has set, in overrides or recipe files; for a loaded recipe, all its keys.
 
     >>> sorted(given_keys(["grpo"], ["evaluate={n: 4, problems: 9}", "train.problems=8"]) - given_keys(["grpo"], []))
     ['evaluate.n', 'evaluate.problems', 'train.problems']
@@ -167,11 +167,11 @@ def given_keys(names: Sequence[str | Recipe], overrides: Sequence[str] | Mapping
 def load_recipes(
     names: Sequence[str | Recipe], overrides: Sequence[str] | Mapping[str, Any], setting: str | None = None
 ) -> dict[str, Recipe]:
-    """Recipes by their names, from shipped names, files or recipes, with the same setting and overrides for all.
+    """Load recipes by name, from shipped names, files or recipe objects, with the same setting and overrides for all.
 
     Raises:
-        UserError: a recipe cannot be read, two have one name, an override sets what the bench sets, or a setting is
-            given for a recipe that is loaded already.
+        UserError: a recipe cannot be read, two recipes have the same name, an override sets a key that the bench sets,
+            or a setting is given for a recipe that is already loaded.
     """
     for key, value, override in changes_of(overrides):
         for written in _keys(key, value):
@@ -196,7 +196,7 @@ def _changed(recipe: Recipe, overrides: Sequence[str] | Mapping[str, Any], setti
 
 
 def settle(recipe: Recipe, bench: Bench) -> Recipe:
-    """The recipe as the bench runs it: its budget, one process, evaluations at the points."""
+    """Return the recipe with the bench's settings: its budget, one process, evaluations at its points."""
     data = recipe.resolved()
     data["train"] |= {
         "tokens": bench.tokens,
@@ -212,10 +212,10 @@ def settle(recipe: Recipe, bench: Bench) -> Recipe:
 
 
 def refuse_unlike(recipes: Mapping[str, Recipe], base: str) -> None:
-    """Refuse recipes that differ in their model or in how they are measured, since they could not be compared.
+    """Refuse recipes with different models or evaluation settings, since their results would not be comparable.
 
     Raises:
-        UserError: names the first thing that differs from the base recipe.
+        UserError: a recipe differs from the base recipe; the message names the first difference.
     """
     wanted = _measured_by(recipes[base])
     for name, recipe in recipes.items():
@@ -228,10 +228,10 @@ def refuse_unlike(recipes: Mapping[str, Recipe], base: str) -> None:
 
 
 def refuse_too_few_problems(bench: Bench, recipe: Recipe) -> None:
-    """Refuse too few held-out problems before anything runs; tuning would fail hours later.
+    """Check before anything runs that the task has enough held-out problems; otherwise tuning would fail hours later.
 
     Raises:
-        UserError: the task holds out too few, or those that are kept back are not behind the others.
+        UserError: the task has too few held-out problems, or the final test set overlaps the bench's other problems.
     """
     compared = recipe.evaluate.problems
     looked_at = wanted = bench.looked_at(compared)
@@ -256,7 +256,7 @@ def refuse_too_few_problems(bench: Bench, recipe: Recipe) -> None:
 
 
 def parse_tuned(texts: Sequence[str]) -> dict[str, list[Any]]:
-    """The keys and the values of ``--tune learn.lr=5e-5,1e-4,2e-4``, given once or more.
+    """Parse one or more ``--tune`` arguments, such as ``learn.lr=5e-5,1e-4,2e-4``, to values by key.
 
     >>> parse_tuned(["learn.lr=5e-5,1e-4", "learn.minibatches=1,4"])
     {'learn.lr': [5e-05, 0.0001], 'learn.minibatches': [1, 4]}
@@ -280,7 +280,7 @@ def _parse_tuned(text: str) -> tuple[str, list[Any]]:
 
 
 def _keys(key: str, value: Any) -> Iterator[str]:
-    """The dotted keys that an override writes: those inside a mapping, or itself."""
+    """Yield the dotted keys that an override sets: the keys inside a mapping value, otherwise the key itself."""
     if not isinstance(value, dict):
         yield key
         return

@@ -1,4 +1,4 @@
-"""The tokens of a recipe's runs by stage, and the successes that they gave."""
+"""The tokens of a recipe's runs by stage, and the resulting successes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from outrider.screen.curves import MetricRows
 
 
 class StageSpending(NamedTuple):
-    """One stage over whole runs; rates are per 1,000 tokens of its own, NaN where it drew none.
+    """The use of tokens by one stage over whole runs; rates are per 1,000 tokens of the stage, NaN without tokens.
 
     Attributes:
-        stage: place in the recipe and name, as in the metrics: ``1-branch``.
-        share: of all generated tokens.
-        rollouts: in a step, on average.
-        successes: rollouts that succeeded, per 1,000 tokens.
-        solved: problems that got their first success in their step from it, per 1,000 tokens.
+        stage: position in the recipe and name, as in the metrics: ``1-branch``.
+        share: share of all generated tokens.
+        rollouts: mean number of rollouts per step.
+        successes: successful rollouts per 1,000 tokens.
+        solved: problems whose first success in a step came from the stage, per 1,000 tokens.
     """
 
     stage: str
@@ -28,15 +28,15 @@ class StageSpending(NamedTuple):
 
 
 class Spending(NamedTuple):
-    """A recipe's runs together.
+    """The use of tokens over all runs of a recipe.
 
     Attributes:
-        stages: in the order of the recipe.
-        unused: share of the tokens that nothing was trained on: no signal in the group, dropped, unscorable.
-        branched, seeded: shares of the tokens that continue another rollout, and that saw examples or a hint.
-        mixed: share of the groups with both successes and failures, mean over steps.
-        gradient: tokens with a gradient per generated token: above 1 where tokens are trained on several times, in
-            epochs or from earlier steps; NaN for runs of versions that did not count them.
+        stages: stages in the order of the recipe.
+        unused: share of the tokens that were not trained on: no signal in the group, dropped, or not scorable.
+        branched, seeded: shares of the tokens in branches, and in rollouts that saw examples or a hint.
+        mixed: share of groups with both successes and failures, averaged over steps.
+        gradient: trained tokens per generated token; above 1 if tokens are trained on several times (in several
+            epochs, or replayed); NaN for runs of versions that did not count them.
     """
 
     stages: tuple[StageSpending, ...]
@@ -48,7 +48,7 @@ class Spending(NamedTuple):
 
 
 def spending(metrics: MetricRows) -> Spending:
-    """From the lines of metrics of all steps of all runs: a sum over steps, so long steps count for more.
+    """Sum the metrics of all steps of all runs, so that steps with more tokens have more weight.
 
     >>> row = {"step_tokens": 2000.0, "mixed": 0.5, "spent/unused": 500.0, "spent/branched": 0.0, "spent/seeded": 0.0,
     ...        "spent/0-uniform/tokens": 2000.0, "spent/0-uniform/rollouts": 64.0,
@@ -61,9 +61,9 @@ def spending(metrics: MetricRows) -> Spending:
     for row in metrics:
         for name in (key for key in row if key.startswith("spent/")):
             stage, _, number = name.removeprefix("spent/").rpartition("/")
-            # a rate times its tokens is a count again, so the sum over steps gives the rate of the run
+            # rate times tokens is a count, so that the sum over steps gives the rate of the run
             weight = row[f"spent/{stage}/tokens"] if number.endswith("_per_1000") else 1.0
-            sums[stage, number] += weight * row[name] if weight else 0.0  # a rate of nothing is NaN
+            sums[stage, number] += weight * row[name] if weight else 0.0  # the rate of a stage without tokens is NaN
     stages = []
     for name in sorted((s for s, number in sums if number == "tokens"), key=lambda s: int(s.split("-")[0])):
         tokens, rollouts = sums[name, "tokens"], sums[name, "rollouts"]
@@ -71,7 +71,7 @@ def spending(metrics: MetricRows) -> Spending:
         stages.append(StageSpending(name, _ratio(tokens, total), _ratio(rollouts, len(metrics)), *rates))
     unused, branched, seeded = (_ratio(sums["", kind], total) for kind in ("unused", "branched", "seeded"))
     known = [row["mixed"] for row in metrics if not math.isnan(row["mixed"])]
-    # a step without an update has no such number
+    # a step without an update lacks this metric
     trained = sum(row.get("learn/tokens", 0.0) for row in metrics)
     gradient = _ratio(trained, total) if trained else math.nan
     return Spending(tuple(stages), unused, branched, seeded, _ratio(sum(known), len(known)), gradient)

@@ -1,4 +1,4 @@
-"""How a bench writes its estimates: numbers with half of their intervals, changes, and tables in markdown."""
+"""Format a bench's estimates: values with the half-width of their intervals, changes, and Markdown tables."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ NONE = "—"
 
 
 def as_number(result: Estimate | Interval, quantity: str) -> str:
-    """A value and half of its interval."""
+    """Format a value with the half-width of its interval."""
     digits = ",.0f" if quantity in ("tokens", "steps", "seconds") else ".3f"
     return NONE if math.isnan(result.value) else f"{result.value:{digits}}{_half(result, digits)}"
 
 
 def as_change(result: Estimate | Interval, sure: bool = True) -> str:
-    """The same with its sign, bold where the interval excludes 0 and can be trusted to."""
+    """Format a change with its sign and half-width, in bold if the interval is reliable (``sure``) and excludes 0."""
     value = f"**{result.value:+.3f}**" if result.excludes_zero and sure else f"{result.value:+.3f}"
     return NONE if math.isnan(result.value) else f"{value}{_half(result, '.3f')}"
 
 
 def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table whose first column is text and whose others are numbers."""
+    """Format a Markdown table with text in the first column and numbers in all others."""
     lines = [headings, ["---", *["---:"] * (len(headings) - 1)], *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 

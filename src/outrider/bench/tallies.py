@@ -1,4 +1,4 @@
-"""The counts behind a bench's numbers: successes of every problem in every evaluation, small enough to be committed."""
+"""The counts behind a bench's numbers: successes per problem and evaluation, small enough to commit to Git."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from outrider.errors import UserError
 from outrider.measure.evaluation import Evaluation
 from outrider.measure.tally import Tally
 
-COMPARED, FINAL_TEST = "compared", "untouched"  # as the file names them since its first version
+COMPARED, FINAL_TEST = "compared", "untouched"  # names in the file since its first version
 
 
 class TallyColumn(NamedTuple):
-    """One evaluation: of an arm, its seed and the share of the budget."""
+    """One evaluation, identified by the arm, the seed and the share of the budget."""
 
     arm: str
     seed: int
@@ -27,7 +27,7 @@ class TallyColumn(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> TallyColumn:
-        """Read what ``str`` wrote.
+        """Parse the output of ``str``.
 
         >>> TallyColumn.parse("grpo/10@0.25")
         TallyColumn(arm='grpo', seed=10, share=0.25)
@@ -38,19 +38,21 @@ class TallyColumn(NamedTuple):
 
 
 class Count(NamedTuple):
-    """Successes among the samples that could be verified: c and n of pass@k."""
+    """Successes and verified samples of a problem: c and n of the pass@k estimator."""
 
     successes: int
     samples: int
 
 
 Tallies = dict[str, dict[TallyColumn, dict[str, Count]]]
-"""By set of problems (compared, final test), evaluation and problem."""
+"""Counts by set of problems (compared, final test), evaluation and problem."""
 
 
 def write_tallies(sets: Mapping[str, Measurements]) -> str:
-    """CSV of each set of problems: a row for each problem, a column for each evaluation with ``successes``, or
-    ``successes/samples`` where fewer than the column ``samples`` could be verified."""
+    """Return the counts as CSV with one row per problem and one column per evaluation, for each set of problems.
+
+    A cell is ``successes``, or ``successes/verified`` if fewer samples were verified than the column ``samples`` says.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for name, measured in sets.items():
@@ -64,10 +66,10 @@ def write_tallies(sets: Mapping[str, Measurements]) -> str:
 
 
 def read_tallies(text: str) -> Tallies:
-    """What :func:`write_tallies` wrote.
+    """Parse the output of :func:`write_tallies`.
 
     Raises:
-        UserError: the text is no such table.
+        UserError: the text is not a valid table of counts.
     """
     found: Tallies = {}
     columns: list[TallyColumn] = []
@@ -87,7 +89,7 @@ def read_tallies(text: str) -> Tallies:
 
 
 def _evaluations(measured: Measurements) -> Iterator[tuple[TallyColumn, Evaluation]]:
-    """The policy before training, once more, and each seed of each recipe at each point."""
+    """Yield the evaluations of the policy before training (two), and of each recipe at each point and seed."""
     before, again, arms = measured
     for name, arm in (("before", before), ("before again", again), *((arm.name, arm) for arm in arms)):
         for point in arm.points:

@@ -1,4 +1,4 @@
-"""Choosing values of keys for each recipe, with the same budget and on problems that the comparison does not use."""
+"""Choose hyperparameters for each recipe, with equal budgets and on problems that the comparison does not use."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Tried:
     """Scores of one combination of tuned values.
 
     Attributes:
-        values: by key.
-        criterion: the number that decides; None if no run finished.
-        shown: the other numbers in the table.
-        failed: runs that did not finish; such values are not chosen.
+        values: tuned values by key.
+        criterion: the selection metric; None if no run finished.
+        shown: other metrics in the table.
+        failed: number of runs that did not finish; values with failed runs are not chosen.
     """
 
     values: Mapping[str, Any]
@@ -29,18 +29,18 @@ class Tried:
 
     @property
     def scores(self) -> Mapping[str, Estimate]:
-        """The criterion, and what stands beside it."""
+        """The selection metric and the other metrics."""
         return {} if self.criterion is None else {"criterion": estimate(self.criterion), **self.shown}
 
 
 @dataclass(frozen=True)
 class Choice:
-    """All that was tried for one recipe, and which was taken.
+    """All combinations tried for one recipe, and the chosen one.
 
     Attributes:
-        tried: in the order in which they were given.
-        chosen: the index of the chosen one; None if every one failed.
-        edges: the first and the last value of every key that has two or more; one beyond may be better.
+        tried: combinations in the given order.
+        chosen: index of the chosen combination; None if every combination failed.
+        edges: first and last value of every key with at least two values; a value beyond them may be better.
     """
 
     tried: tuple[Tried, ...]
@@ -54,12 +54,12 @@ class Choice:
 
     @property
     def at_edge(self) -> list[str]:
-        """The keys whose chosen value is the first or the last of those that were tried."""
+        """Keys whose chosen value is the first or the last of their tried values."""
         return [key for key, ends in self.edges.items() if self.values[key] in ends]
 
 
 def tried(tune: Tune, values: Mapping[str, Any], arm: Arm | None) -> Tried:
-    """The scores of values from their finished runs."""
+    """Return the scores of a combination of values from its finished runs."""
     if arm is None:
         return Tried(values, None, {}, tune.seeds)
     point, largest = arm.end, arm.ks[-1]
@@ -68,10 +68,11 @@ def tried(tune: Tune, values: Mapping[str, Any], arm: Arm | None) -> Tried:
 
 
 def choose(tune: Tune, options: Sequence[Tried]) -> Choice:
-    """The first that is not worse than the best by more than one standard error of their paired difference.
+    """Choose the first combination that is within one standard error (of the paired difference) of the best one.
 
-    With learning rates in ascending order, noise then does not choose a larger one, which narrows the policy more. The
-    rule is that of Breiman et al. 1984 for pruning trees. Values with a failed run are passed over.
+    If learning rates are listed in ascending order, noise therefore does not select a larger one, which narrows the
+    policy more. The rule is Breiman et al.'s one-standard-error rule for pruning trees (1984). Combinations with a
+    failed run are skipped.
     """
     whole = {place: t.criterion for place, t in enumerate(options) if t.criterion is not None and not t.failed}
     best = max(whole.values(), key=lambda criterion: estimate(criterion).value, default=None)
@@ -86,7 +87,7 @@ def _as_good(result: Measured, best: Measured) -> bool:
 
 
 def _criterion(tune: Tune, arm: Arm) -> Measured:
-    """pass@1 by default: it is what training is for, and no training at all does not win, as it would by pass@n."""
+    """Return the selection metric: by default pass@1, since pass@n could favour values that hardly train the policy."""
     one, many = arm.end.measured("pass@1"), arm.end.measured(f"pass@{arm.ks[-1]}")
     if tune.by == "pass@1":
         return one

@@ -16,7 +16,7 @@ CRITERIA = {
 
 
 def tuning(report: BenchReport) -> Section | None:
-    """A row for every value of every recipe; None for a bench that does not tune."""
+    """Return a table with one row per recipe and combination of values; None if the bench does not tune."""
     tune = report.bench.tune
     if tune is None:
         return None

@@ -13,19 +13,19 @@ from outrider.bench.sections import UNITS
 from outrider.report.digits import points
 
 _SHORT = 3
-"""Recipes whose changes in training are sentences; those of more are in the table alone."""
+"""Maximum number of recipes whose changes are written as sentences; with more recipes, only the table has them."""
 
 
 def verdict(report: BenchReport) -> list[str]:
-    """Sentences, the most important first: the recipe that is ahead, then each other one, then how far to trust them.
+    """Return the verdict in sentences: first the best recipe, then each other recipe, then the uncertainty.
 
-    A recipe is ahead of the base in pass@1 or in pass@k, k the number of samples, where the 95 % interval of its
-    paired change lies above 0. Of several the first sentence names the one with the largest change in pass@1, or, where
-    none is ahead in pass@1, in pass@k.
+    A recipe is ahead of the base in pass@1 or pass@k (k: the number of samples) if the 95 % interval of its paired
+    change lies above 0. If several recipes are ahead, the first sentence names the one with the largest change in
+    pass@1, or in pass@k if none is ahead in pass@1.
 
-    Degenerate cases: one seed ranks nothing, which is the first sentence; the next say what training changed, of up to
-    three recipes. One finished seed in common with the base ranks nothing either. Without a finished run of the base,
-    or without another recipe, each recipe is compared with the policy before training.
+    Degenerate cases: with one seed, or with one finished seed in common with the base, recipes are not ranked, and the
+    first sentence says so. With one seed and up to three recipes, the next sentences say what training changed. Without
+    a finished run of the base, or without another recipe, each recipe is compared with the policy before training.
     """
     base = report.base
     others = [arm for arm in report.arms if arm is not base]
@@ -51,7 +51,7 @@ def verdict(report: BenchReport) -> list[str]:
 
 
 def quantities(report: BenchReport) -> list[str]:
-    """pass@1, and pass@k of the most samples where that is another."""
+    """Return the names of the compared metrics: pass@1, and pass@k with k the number of samples if k > 1."""
     return [f"pass@{k}" for k in sorted({1, report.before.ks[-1]})]
 
 
@@ -65,8 +65,10 @@ def _ahead(report: BenchReport, others: Sequence[Arm]) -> Arm | None:
 
 
 def _against_base(report: BenchReport, arm: Arm) -> str:
-    """One recipe against the base, in each quantity: ahead, behind, or not significantly different; with one seed in
-    common the differences alone."""
+    """Return a sentence on one recipe against the base: ahead, behind or not significantly different in each metric.
+
+    With one common seed, only the differences are stated.
+    """
     few = _shared_seeds(report, arm)
     found = {quantity: report.against_base(arm, quantity) for quantity in quantities(report)}
     base = report.bench.base
@@ -95,7 +97,8 @@ def _against_start(report: BenchReport, arm: Arm) -> str:
 
 
 def _where(report: BenchReport, arm: Arm) -> str:
-    """The kind of problems on which a recipe gains most pass@1 against the base; "" where no interval excludes 0."""
+    """Return a sentence on the class of problems with the largest gain in pass@1 over the base; "" if none is
+    significant."""
     classes = report.by_rate_against_base(arm)
     sure = {name: e for name, e in classes.items() if e.low > 0}
     if not sure:
@@ -117,7 +120,7 @@ _SOLVED = {
 
 
 def _by_how_much(found: Mapping[str, Estimate], names: Sequence[str]) -> str:
-    """Sizes of differences, without their signs."""
+    """Return the sizes of differences, without signs, in words."""
     sizes = []
     for name in names:
         low, high = sorted(abs(100 * end) for end in (found[name].low, found[name].high))
@@ -140,19 +143,19 @@ def _interval(found: Estimate, before: str, after: str) -> str:
 
 
 def _shared_seeds(report: BenchReport, arm: Arm) -> int:
-    """Seeds that a recipe and the base have both finished."""
+    """Return the number of seeds that both the recipe and the base have finished."""
     return len(set(arm.seeds) & set(report.base.seeds)) if report.base else 0
 
 
 def _sizes(report: BenchReport) -> str:
-    """Seeds, problems and budget."""
+    """Return a sentence on the numbers of seeds and problems and on the budget."""
     bench, count = report.bench, len(report.before.end.evaluations[0].tallies)
     seeds = f"{bench.seeds} seed{'s' * (bench.seeds > 1)} per recipe"
     return f"{seeds}, {count:,} held-out problems, {bench.budget:,.10g} {UNITS[bench.unit]} per run."
 
 
 def _few(seeds: int) -> list[str]:
-    """A sentence on the coverage of the intervals with few seeds; nothing with enough seeds."""
+    """Return a sentence on the coverage of intervals over few seeds; an empty list with enough seeds."""
     if seeds == 1:
         return ["One seed: the intervals cover the choice of problems, not of seeds."]
     if seeds < FEWEST_SEEDS:
@@ -162,7 +165,7 @@ def _few(seeds: int) -> list[str]:
 
 
 def _trust(report: BenchReport, others: Sequence[Arm]) -> str:
-    """A sentence on the uncertainty of the comparison."""
+    """Return sentences on the uncertainty of the comparison."""
     bench = report.bench
     compared = len(others) * len(quantities(report))
     fewest = min(seeds for arm in others if (seeds := _shared_seeds(report, arm)) > 1)

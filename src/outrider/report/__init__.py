@@ -1,4 +1,4 @@
-"""Reports: a run's rollouts on disk as facts, findings and one page.
+"""Reports: facts, findings and one HTML page from a run's recorded rollouts.
 
 ``outrider.report(…)`` is :func:`outrider.api.reporting.report`.
 """

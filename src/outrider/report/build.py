@@ -1,4 +1,4 @@
-"""A report of a run: facts, findings, and every section that has data."""
+"""Build the report of a run: facts, findings, and every section that has data."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from outrider.report.sections import (
 )
 from outrider.report.sections.seen import rows
 
-# in reading order
+# sections in reading order
 SECTIONS: tuple[Callable[[RunData], Section | None], ...] = (
     evaluated.section,
     frontier.section,
@@ -56,11 +56,11 @@ SECTIONS: tuple[Callable[[RunData], Section | None], ...] = (
 
 
 OF_A_TRAINING = (budget.section, groups.section, credit.section, calibration.section, sampler.section)
-"""What an evaluation alone has nothing to say on."""
+"""Sections about training, which the report of an evaluation without training does not have."""
 
 
 def build(run: RunData) -> Report:
-    """The report of one run, or of an evaluation without a training."""
+    """Build the report of one training run, or of an evaluation without training."""
     run = with_evaluations(gather(run))
     evaluation = is_evaluation(run)
     result = examine(run)
@@ -74,7 +74,7 @@ def build(run: RunData) -> Report:
 
 
 def _at_one_step(figure: Figure) -> Figure:
-    """A figure that would be one point over the only step, as bars; other figures unchanged."""
+    """Return a single-step figure as a bar chart; return any other figure unchanged."""
     if figure.x != "step" or any(len(series.x) != 1 for series in figure.series):
         return figure
     names, values = [series.name for series in figure.series], [series.y[0] for series in figure.series]
@@ -84,7 +84,10 @@ def _at_one_step(figure: Figure) -> Figure:
 
 
 def _facts(run: RunData) -> dict[str, CellValue]:
-    """Counts of rollouts and tokens, separately for training and evaluation, since evaluations often draw more."""
+    """Return the facts under the title.
+
+    Rollouts and tokens are counted separately for training and evaluation, since evaluations often draw more samples.
+    """
     facts: dict[str, CellValue] = {}
     facts |= {key: str(run.config[key]) for key in ("name", "model", "seed") if key in run.config}
     drawn = run.query(
@@ -102,6 +105,6 @@ def _facts(run: RunData) -> dict[str, CellValue]:
         facts |= {} if tokens is None else {f"{purpose}tokens": int(tokens)}
     if not len(drawn["trains"]):
         facts["rollouts"] = 0
-    if run.notices:  # of a run they say what could not be read, of an import what was taken as what
+    if run.notices:  # a run's notices name unreadable files; an import's say how fields were interpreted
         facts["not read" if run.has("files") else "notes"] = " ".join(run.notices)
     return {"recipe" if key == "name" else key: value for key, value in facts.items()}

@@ -1,4 +1,4 @@
-"""Compare several runs: ``compare.html``, ``compare.json``, and the differences in the terminal."""
+"""Compare several runs: write ``compare.html`` and ``compare.json``, and print the differences."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _FEWEST = 2
 def compare_command(paths: Sequence[Path], out: Path | None = None, columns: Mapping[str, str] | None = None) -> int:
     """Compare the runs at ``paths`` and return 0 whatever the result.
 
-    ``out`` is a page or a folder (:func:`outrider.report.places.report_files`); by default both files go into the
-    folder that holds the first run. They replace those of an earlier comparison.
+    ``out`` is an HTML file or a folder (:func:`outrider.report.places.report_files`). By default both files go into
+    the first run's parent folder. They overwrite the files of an earlier comparison.
 
     Raises:
-        UserError: as :func:`compared`, ``out`` is neither a page nor a folder, or the disk refuses.
+        UserError: :func:`compared` fails, ``out`` is neither an HTML file nor a folder, or a file cannot be written.
     """
     files = report_files(out or around(paths[0]), "compare")
     made, sentences, notices = compared(paths, columns)
@@ -57,12 +57,12 @@ def compare_command(paths: Sequence[Path], out: Path | None = None, columns: Map
 
 
 def compared(paths: Sequence[Path], columns: Mapping[str, str] | None = None) -> tuple[Report, list[str], list[str]]:
-    """The page of a comparison of the first run with each other one, a sentence about each of these, and notices.
+    """Return the report that compares the first run with every other, a paragraph per other run, and notices.
 
-    A dump that holds several models is as many runs, in the order of their names.
+    A dump with several models counts as one run per model, sorted by name.
 
     Raises:
-        UserError: fewer than two runs, or one is given twice or cannot be read.
+        UserError: there are fewer than two runs, or a run is given twice or cannot be read.
     """
     if len({path.resolve() for path in paths}) < len(paths):
         raise UserError("the same run is given twice")
@@ -82,7 +82,7 @@ def compared(paths: Sequence[Path], columns: Mapping[str, str] | None = None) ->
 
 
 def _named_apart(found: Sequence[tuple[Path, RunData, RunData]]) -> list[RunData]:
-    """The runs, or models of runs, with names that differ: with that of the run, or the path, where they would not."""
+    """Return the runs, or the models of dumps, under unique names; if names collide, add the run's name or path."""
     names = [
         [one.name for _, _, one in found],
         [one.name if one is run else f"{run.name}: {one.name}" for _, run, one in found],
@@ -93,10 +93,10 @@ def _named_apart(found: Sequence[tuple[Path, RunData, RunData]]) -> list[RunData
 
 
 def comparison(runs: Sequence[RunData]) -> tuple[Report, list[str]]:
-    """The page of a comparison, and paragraphs about each run but the first."""
+    """Return the comparison report, and a paragraph about each run except the first."""
     for run in runs:
         gather(run)
-    policies = branching.section(runs)  # before the runs are cut: analyses are of any step
+    policies = branching.section(runs)  # before the runs are cut, since an analysis may be of any step
     budget, compared = cut_at_equal_tokens(runs)
     first, *others = compared
     pairs = {one.name: paired_runs(first, one) for one in others}
@@ -129,7 +129,7 @@ def comparison(runs: Sequence[RunData]) -> tuple[Report, list[str]]:
 
 
 def _print(made: Report, sentences: Sequence[str], console: Console) -> None:
-    """Print what differs from the first run, how runs were compared, and the names of the findings in each."""
+    """Print the differences from the first run, how the runs were compared, and each run's finding names."""
     console.print(Text(made.title, "bold"))
     for sentence in (*sentences, *made.sections[0].text.split("\n\n")):
         console.print(Text("\n" + sentence.replace("`", "")))

@@ -1,4 +1,4 @@
-"""The content of a report as plain data, for the page and the JSON, which are the same for every metric."""
+"""A report's content as plain data, from which both the HTML page and the JSON are written."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any, Literal, NamedTuple
 from outrider.measure import Interval
 from outrider.record.json_data import json_data
 
-SCHEMA_VERSION = 2  # 1 had intervals as text in a column of their own, ids as text, and no opening
+SCHEMA_VERSION = 2  # version 1 had intervals as text in separate columns, ids as text, and no opening
 
 PlotKind = Literal["line", "points", "bars", "stack", "sets"]
 Unit = Literal["percent", "points"]
-"""How a share is shown: 0.5 is 50 %; as a difference +50.0 points. The values stay shares."""
+"""How a share is displayed: 0.5 is shown as 50.0 % or, if it is a difference, as +50.0 points; the data keep 0.5."""
 
 
 class RolloutsOf(NamedTuple):
-    """A cell that names a problem or one rollout, and where its rollouts are.
+    """A table cell that names a problem or one rollout, and says how to find its rollouts.
 
     Attributes:
         problem: id of the problem.
-        rollout: ``group/member`` of one rollout; "" for all of the problem.
-        split: what they were drawn for.
-        step: a step that has them.
-        run: name of the run, in a report of several.
+        rollout: ``group/member`` of one rollout; "" stands for all rollouts of the problem.
+        split: purpose of the rollouts, such as ``train`` or ``evaluate``.
+        step: a step at which the rollouts were drawn.
+        run: name of the run; "" in a report of one run.
     """
 
     problem: str
@@ -39,13 +39,13 @@ CellValue = str | float | int | Interval | RolloutsOf | None
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line, cloud or row of bars.
+    """One line, scatter or set of bars.
 
     Attributes:
-        name: in the legend.
-        x, y: of one length; ``x`` holds names for bars. NaN is a gap.
-        low, high: the interval of each ``y``; empty for none.
-        hover: one text per point that its tooltip shows besides its numbers; empty for none.
+        name: label in the legend.
+        x, y: coordinates, two lists of equal length; for bars, ``x`` holds their names. NaN is a gap.
+        low, high: interval bounds of each ``y``; empty if there are no intervals.
+        hover: additional tooltip text of each point; empty if there is none.
     """
 
     name: str
@@ -58,11 +58,11 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One plot; ``y_range`` None fits the data.
+    """One plot; if ``y_range`` is None, the y axis is fitted to the data.
 
-    ``kind``: ``stack`` is shares that add up. ``sets`` draws one set per series: ``x`` names the regions, the same for
-    all of them, and ``y`` is the size of a region that lies in the set, NaN of one that does not. ``percent``: the
-    axes, of ``x`` and ``y``, whose numbers are shares that are shown in percent.
+    ``kind``: ``stack`` plots shares that add up to 1. ``sets`` draws overlapping sets, one per series: ``x`` names the
+    regions, which all series share. ``y`` is the region's size if it lies in the set, otherwise NaN. ``percent``: the
+    axes ("x", "y" or "xy") whose values are shares to be shown in percent.
     """
 
     id: str
@@ -79,10 +79,10 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class TableBlock:
-    """Rows under ``columns``; numbers are formatted by the page, None is an empty cell.
+    """A table. The page formats its numbers; None is an empty cell.
 
-    ``units``: the columns that hold shares, or differences of shares. A cell that is an :class:`Interval` is shown with
-    its ends. ``marked``: row and column of each cell that is shown with a †, which the note explains.
+    ``units``: the unit of each column that holds shares or differences of shares. An :class:`Interval` cell is shown
+    with its bounds. ``marked``: row and column of each cell that is shown with a †, which ``note`` explains.
     """
 
     id: str
@@ -95,7 +95,11 @@ class TableBlock:
 
 
 class Observed(NamedTuple):
-    """Characters of a text that an environment said, and whether it was asked for what cannot be had."""
+    """Character range of a rollout's text that an environment wrote.
+
+    Attributes:
+        error: whether the range answers an invalid request.
+    """
 
     begin: int
     end: int
@@ -104,15 +108,15 @@ class Observed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExampleNode:
-    """One rollout among the examples. ``text`` is its own part; its parents' text is above it in the tree.
+    """One rollout of an example. ``text`` is the rollout's own text, without the prefix that it shares with its parent.
 
     Attributes:
-        id, parent: of the rollout; ``parent`` None for a root.
-        label: a few words: member, stage, tokens, reward.
-        outcome: of the verdict; "" for none.
-        at: own tokens of the parent before it branches.
-        cut: characters of the parent's ``text`` before it branches; None where not known.
-        observed: what environments said in ``text``.
+        id, parent: ids of the rollout and of its parent; ``parent`` is None for a root.
+        label: short caption: member, stage, tokens, reward.
+        outcome: outcome of the verdict; "" if there is no verdict.
+        at: number of the parent's own tokens before the branch point.
+        cut: number of characters of the parent's ``text`` before the branch point; None if unknown.
+        observed: ranges of ``text`` that an environment wrote.
     """
 
     id: str
@@ -127,9 +131,9 @@ class ExampleNode:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A group to read: its prompt and its forest, parents before children.
+    """A group of rollouts shown in full: the prompt and the rollouts, parents before children.
 
-    ``problem`` and ``step`` are those of the group, so that tables can lead here; "" and None where not known.
+    Tables link to the example by the group's ``problem`` and ``step``, which are "" and None if unknown.
     """
 
     title: str
@@ -141,7 +145,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One chapter: its question, how to read it, figures, tables and examples."""
+    """One chapter: a title, a text that explains how to read it, figures, tables and examples."""
 
     id: str
     title: str
@@ -153,16 +157,16 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something a user should know.
+    """A problem in a run that a check found.
 
     Attributes:
         name: "entropy collapse", "dead prompts", …
-        severity: ``act`` (the run is being wasted), ``watch`` (it may become so).
-        sentence: the observation with its numbers, for a quick reader.
-        numbers: each measured number under its name.
-        threshold: the rule that fired, in words, with its limits.
+        severity: ``act`` (the run is wasting compute) or ``watch`` (the run may start to).
+        sentence: the observation with its numbers, in one sentence.
+        numbers: measured values by name.
+        threshold: the rule that fired, in words, with its thresholds.
         advice: what to try, most promising first.
-        run: name of the run, in a report of several.
+        run: name of the run; "" in a report of one run.
     """
 
     name: str
@@ -179,15 +183,15 @@ class Report:
     """A whole report of one run or of several.
 
     Attributes:
-        title: the first line of the page.
-        facts: a few words and numbers under it: recipe, rollouts, steps, tokens, Outrider's version.
-        findings: worst first; empty if no check fired.
-        checked: names of the checks that could be made.
-        skipped: name of each check that could not, and what it would have needed.
-        sections: in reading order; the page folds them.
-        opening: what the page begins with, unfolded: its text is the verdict, the title what it is a verdict on.
-        commands: by name of a run, the beginning of the command that shows its rollouts; by "" in a report of one run.
-        examined: whether a run was checked at all, so that findings have a place on the page.
+        title: first line of the page.
+        facts: a few words and numbers under the title: recipe, rollouts, steps, tokens, Outrider's version.
+        findings: most severe first; empty if no check fired.
+        checked: names of the checks that were made.
+        skipped: the data that each skipped check lacks, by the check's name.
+        sections: chapters in reading order; the page shows them collapsed.
+        opening: the page's first section, shown expanded: its text is the overall verdict, its title the subject.
+        commands: beginning of the command that shows a run's rollouts, by run name; by "" in a report of one run.
+        examined: whether a run was checked; if not, the page has no part for findings.
     """
 
     title: str
@@ -201,9 +205,9 @@ class Report:
     examined: bool = True
 
     def __repr__(self) -> str:
-        """The title and the findings: sections hold whole rollouts."""
+        """Return the title and the findings, without the sections, which hold whole rollouts."""
         return "\n".join([self.title, *(f"{f.severity}: {f.name}: {f.sentence}" for f in self.findings)])
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON data with a ``schema_version``; NaN and infinities become null."""
+        """Return plain JSON data with a ``schema_version``; NaN and infinities become null."""
         return {"schema_version": SCHEMA_VERSION, **json_data(self)}

@@ -16,39 +16,41 @@ from outrider.measure import Evaluation
 from outrider.record import StopReason
 from outrider.report.content import Observed
 
-# SQL: rollouts that a limit has ended; null where that is not known.
+# SQL condition: the rollout was truncated by a limit. Null if the stop reason is unknown.
 CUT = f"stop IN ({', '.join(repr(stop.value) for stop in StopReason if stop.truncates)})"
 
 Columns = dict[str, NDArray[Any]]
-Place = tuple[int, str, int]  # step, id of a rollout, own tokens before the place
+Place = tuple[int, str, int]  # step, rollout id, number of own tokens before the place
 
-# SQL: rollouts that are samples of the policy. The stage `greedy` adds the most likely response, a yardstick; on record
-# it is recognised by the stage's name, "<place>-greedy".
+# SQL condition: the rollout was sampled from the policy. The stage `greedy` adds a greedily decoded response as a
+# baseline, which is recorded under the stage name "<place>-greedy".
 SAMPLED = "NOT suffix(stage, '-greedy')"
 
 
 @dataclass(frozen=True, eq=False)
 class RunData:
-    """One run, or a dump of rollouts, with a relation ``rollouts`` for SQL.
+    """One run, or a dump of rollouts, that SQL can query as the relation ``rollouts``.
 
     Attributes:
-        name: what the page calls it.
-        db: a DuckDB connection of its own; ``rollouts`` has the columns of ``importers.plain.PLAIN``. A run of
-            Outrider also has ``traces``, for questions about few steps that ``rollouts`` would answer by reading all:
-            ``step, split, problem_id, stage, parent, branch_at, outcome, stop, text, entropies, logprobs``, a list of
-            one number per own token in the last two. Look for it with :meth:`has`.
-        config: the resolved recipe; empty where rollouts are all there is.
-        metrics: ``metrics.jsonl`` as columns, one entry a step, NaN where a step does not have the key.
-        evaluations: by step; step 0 is the policy before training.
-        models: the last evaluation of each model, by name, of a dump of evaluations that holds several. Problems have
-            the same ids in each, which begin with the model in ``rollouts``.
-        notices: one sentence for everything that could not be read.
-        prompts: texts by problem id where the column ``prompt`` is null; those that cannot be had are excluded.
-        beginnings: for places in rollouts (step, id, own tokens before it), the text of those tokens; where it cannot
-            be had, nothing.
-        observed: for steps and ids of rollouts, what environments said in their texts; those without are excluded.
-        folder: where the run lies; None for a file and for a table in memory.
-        numbers: the relation to ask for everything but ``text``, ``prompt``, ``answer`` and ``detail``, which may be
+        name: name of the run on the page.
+        db: DuckDB connection of this run; ``rollouts`` has the columns of ``importers.plain.PLAIN``. An Outrider run
+            also has the relation ``traces``, which answers queries about a few steps without scanning all rollouts.
+            Its columns are ``step, split, problem_id, stage, parent, branch_at, outcome, stop, text, entropies,
+            logprobs``; the last two are lists with one number per own token. Check with :meth:`has` whether it exists.
+        config: the resolved recipe; empty if only rollouts are known.
+        metrics: ``metrics.jsonl`` as columns with one entry per step; NaN if a step lacks the key.
+        evaluations: evaluations by step; step 0 is the policy before training.
+        models: last evaluation of each model by name, for a dump that evaluates several models. A problem has the same
+            id in every evaluation; ``rollouts`` prefixes the id with the model's name.
+        notices: one sentence for each thing that could not be read.
+        prompts: function that returns prompt texts by problem id if the column ``prompt`` is null; unavailable texts
+            are skipped.
+        beginnings: function that returns a rollout's text up to each place (step, rollout id, number of own tokens);
+            unavailable texts are skipped.
+        observed: function that returns the ranges of text that environments wrote, by step and rollout id; rollouts
+            without any are skipped.
+        folder: folder of the run; None for a file or a table in memory.
+        numbers: relation to query for all columns but ``text``, ``prompt``, ``answer`` and ``detail``; it may be
             faster than ``rollouts``.
     """
 
@@ -73,19 +75,19 @@ class RunData:
         metrics: Columns | None = None,
         evaluations: Mapping[int, Evaluation] | None = None,
     ) -> RunData:
-        """A run from a plain table in memory: an import, or a test."""
+        """Return a run from a plain table in memory, as importers and tests create it."""
         db = duckdb.connect()
         db.register("rollouts", rollouts)
         return RunData(name, db, config or {}, metrics or {}, evaluations or {})
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> Columns:
-        """The result of a query as columns; null is NaN in a column of numbers and None in one of text."""
+        """Return a query's result as columns; null becomes NaN in a numeric column and None in a text column."""
         columns = self.db.execute(sql, list(values)).fetchnumpy()
         return {name: _filled(column) for name, column in columns.items()}
 
     def has(self, relation: str) -> bool:
-        """Whether there is a table or view of that name."""
-        with self.db.cursor() as cursor:  # of its own: pages of a viewer ask in threads
+        """Whether a table or view of that name exists."""
+        with self.db.cursor() as cursor:  # a separate cursor, since the viewer queries from several threads
             found = cursor.execute("SELECT count(*) FROM information_schema.tables WHERE table_name = ?", [relation])
             return bool(found.fetchall()[0][0])
 

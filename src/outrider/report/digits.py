@@ -1,4 +1,4 @@
-"""Numbers for readers: three significant digits, one number of decimals in a column."""
+"""Number formatting for readers: three significant digits, the same number of decimals within a column."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import NamedTuple
 from outrider.measure import Interval
 from outrider.report.content import CellValue, RolloutsOf, Unit
 
-DIGITS = 3  # significant ones: the third is seldom known, a fourth never
-_WIDEST = 1000.0  # largest by smallest of a column that can share its decimals
+DIGITS = 3  # significant digits; the data rarely support the third and never a fourth
+_WIDEST = 1000.0  # maximum ratio of largest to smallest number in a column with shared decimals
 _UNDEFINED = "n/a"
 
 
 def number(value: CellValue) -> str:
-    """One cell by itself: whole numbers in full, others with three significant digits, text as it is.
+    """Format a single cell: whole numbers in full, others with three significant digits, text unchanged.
 
-    NaN is n/a and None is empty: undefined is not missing.
+    NaN (undefined) becomes "n/a"; None (missing) becomes an empty string.
 
     >>> [number(x) for x in (26880, 1412337.0, 0.11328125, 98.76, 0.0000123, -2.5, float("nan"), None, "grpo")]
     ['26,880', '1,412,337', '0.113', '98.8', '1.23e-5', '-2.5', 'n/a', '', 'grpo']
@@ -40,14 +40,14 @@ def number(value: CellValue) -> str:
 
 
 class FormattedCell(NamedTuple):
-    """A formatted cell: the number or the words, and its interval in brackets, "" where there is none."""
+    """A formatted cell: its number or text, and its interval in brackets ("" if it has no interval)."""
 
     text: str
     interval: str
 
 
 def cells(values: Sequence[CellValue], unit: Unit | None = None) -> list[FormattedCell]:
-    """A column with its intervals, in its unit; that of points is left to the column's name.
+    """Format a column and its intervals in the column's unit. "points" is omitted, since the column's name states it.
 
     >>> list(map(tuple, cells([Interval(0.125, 0.1, 0.15, 9), 0.5, None], "percent")))
     [('12.5 %', '[10.0, 15.0]'), ('50.0 %', ''), ('', '')]
@@ -78,7 +78,7 @@ def _ends(value: CellValue) -> list[float]:
 
 
 def percent(value: CellValue) -> str:
-    """A share in percent, with one decimal, and as many as it takes not to be shown as 0; words as they are.
+    """Format a share in percent, with one decimal, or more if a nonzero share would show as 0; text is unchanged.
 
     >>> [percent(x) for x in (0.125, 1, 0.0, 0.00012, float("nan"), None, "all")]
     ['12.5 %', '100.0 %', '0.0 %', '0.01 %', 'n/a', '', 'all']
@@ -87,7 +87,7 @@ def percent(value: CellValue) -> str:
 
 
 def points(value: CellValue) -> str:
-    """A difference of shares in percentage points, with its sign.
+    """Format a difference of shares in percentage points, with its sign.
 
     >>> [points(x) for x in (0.125, -0.031, 0.0)]
     ['+12.5 points', '-3.1 points', '0.0 points']
@@ -105,11 +105,11 @@ def _hundredfold(value: CellValue, sign: str, unit: str) -> str:
 
 
 def column(values: Sequence[CellValue]) -> list[str]:
-    """The cells of a column. Numbers of one size share their decimals: three digits of the largest, two of the median,
-    and three decimals where nothing is above 1 (shares).
+    """Format the cells of a column.
 
-    A column whose numbers differ by more than a factor of 1000 (a list of different metrics), or that holds text,
-    is formatted cell by cell.
+    Numbers of similar size get the same number of decimals: enough for three digits of the largest number and two of
+    the median, and three decimals if no number exceeds 1 (shares). If the numbers differ by more than a factor of 1000
+    (different metrics), or the column holds text, each cell is formatted separately.
 
     >>> column([0.5, 0.0625, None, 1.0])
     ['0.500', '0.062', '', '1.000']
@@ -130,7 +130,7 @@ def column(values: Sequence[CellValue]) -> list[str]:
 
 
 def is_text(values: Sequence[CellValue]) -> bool:
-    """Whether a column holds words, which are aligned left.
+    """Whether a column holds text, which the page aligns left.
 
     >>> is_text(["a", None]), is_text([1, None, 0.5]), is_text([None])
     (True, False, False)
@@ -139,12 +139,12 @@ def is_text(values: Sequence[CellValue]) -> bool:
 
 
 def _fixed(value: CellValue, decimals: int) -> str:
-    """With so many decimals, unless the number is undefined, or is not zero but would be shown as zero."""
+    """Format with ``decimals`` decimals, unless the number is undefined or a nonzero number would show as zero."""
     if not isinstance(value, (int, float)) or not math.isfinite(value) or (value and not round(value, decimals)):
         return number(value)
     return f"{value:,.{decimals}f}"
 
 
 def _decimals(size: float) -> int:
-    """Decimals that show the significant digits of a positive number."""
+    """Number of decimals that show the significant digits of a positive number."""
     return max(0, DIGITS - 1 - math.floor(math.log10(size)))

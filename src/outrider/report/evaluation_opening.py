@@ -1,4 +1,4 @@
-"""The first screen of an evaluation: how good the policy is in two sentences, and by model, test set and level."""
+"""First screen of an evaluation report: two sentences on the policy, and scores by model, test set and level."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from outrider.report.scores import EvaluationPart, cells_of, largest_k, names_of
 from outrider.report.sections.frontier import known_interval
 from outrider.report.sections.seen import in_percent, one
 
-MOST_PARTS = 12  # rows of a table on the first screen
-_MOST_MODELS = 6  # columns of one
+MOST_PARTS = 12  # maximum rows of a table on the first screen
+_MOST_MODELS = 6  # maximum models (columns) of a table
 _NONE = Interval(math.nan, math.nan, math.nan, 0)
 _COVERS = "95 % intervals over problems in brackets."
 _ORDER = ("pass", "greedy", "majority", "mG-Pass")
@@ -27,7 +27,7 @@ _VERIFIED = "outcome IN ('correct', 'incorrect', 'unparseable')"
 
 
 def sentences(run: RunData) -> str:
-    """Paragraphs: how good the policy is, or which of several models is best; what could not be verified or was cut."""
+    """Return two paragraphs: the policy's score or the best model, and the unverified and truncated responses."""
     if not run.evaluations:
         return "There are no rollouts, so pass@k is unknown."
     first = _best(run.models) if len(run.models) > 1 else _how_good(run)
@@ -35,9 +35,9 @@ def sentences(run: RunData) -> str:
 
 
 def tables(run: RunData) -> list[TableBlock]:
-    """The numbers of each model, or of each test set and level, as far as they fit on the first screen, and of all.
+    """Return the score tables, by model or by test set and level, as far as they fit on the first screen.
 
-    Of several models their paired differences too, from the best one.
+    Several models also get a table of paired differences from the best model.
     """
     if len(run.models) > 1:
         made = [models_table(run.models), differences_table(run.models), parts_of_models(run.models)]
@@ -55,13 +55,13 @@ def tables(run: RunData) -> list[TableBlock]:
 
 
 def models_table(models: Mapping[str, Evaluation], id: str = "opening-models") -> TableBlock:
-    """A row for each model, the best one first."""
+    """Return a table with one row per model, best first."""
     rows = [(name, parts_of(models[name])[-1], models[name]) for name in _ranked(models)]
     return _table(id, "Models", "model", rows, f"{_drawn(*models.values())} {_COVERS}")
 
 
 def differences_table(models: Mapping[str, Evaluation]) -> TableBlock | None:
-    """Each other model minus the best one, on the problems that both have; None where nothing can be paired."""
+    """Return the paired differences from the best model; None if no model has a problem in common with it."""
     best, found = _pairs(models)
     if not found:
         return None
@@ -72,7 +72,7 @@ def differences_table(models: Mapping[str, Evaluation]) -> TableBlock | None:
 
 
 def parts_of_models(models: Mapping[str, Evaluation]) -> TableBlock | None:
-    """pass@1, or greedy decoding, of each model on each test set and level; None without these, or with too many."""
+    """Return each model's pass@1 (or greedy success) by test set and level; None if there are no parts or too many."""
     names = _ranked(models)
     parts = {name: {(p.kind, p.name): p.summary for p in parts_of(models[name])[:-1]} for name in names}
     places = list(dict.fromkeys(place for name in names for place in parts[name]))
@@ -95,7 +95,7 @@ def parts_of_models(models: Mapping[str, Evaluation]) -> TableBlock | None:
 
 
 def _pairs(models: Mapping[str, Evaluation]) -> tuple[str, list[PairedRuns]]:
-    """The best model, and what differs between it and each other that has problems in common."""
+    """Return the best model, and its paired comparison with each model that has problems in common with it."""
     best, *others = _ranked(models)
     found = []
     for name in others:
@@ -109,7 +109,7 @@ def _pairs(models: Mapping[str, Evaluation]) -> tuple[str, list[PairedRuns]]:
 def _table(
     id: str, title: str, first: str, named: Sequence[tuple[str, EvaluationPart, Evaluation]], note: str
 ) -> TableBlock:
-    """Rows under the columns that any of them has."""
+    """Return a table of scores, without columns that are empty in every row."""
     columns = list(dict.fromkeys(name for _, _, evaluation in named for name in names_of(evaluation)))
     columns.sort(key=lambda column: (_ORDER.index(column.partition("@")[0]), _k(column)))
     rows: list[list[CellValue]] = []
@@ -123,7 +123,7 @@ def _table(
 
 
 def _k(column: str) -> int:
-    """The k of "pass@k"; 0 where there is none."""
+    """The k of a column name like "pass@k"; 0 for a name without k."""
     return int(column.partition("@")[2] or 0)
 
 
@@ -140,7 +140,7 @@ def _how_good(run: RunData) -> str:
 
 
 def _best(models: Mapping[str, Evaluation]) -> str:
-    """Which model is best, and whether it differs from the next."""
+    """Return a sentence on which model is best, and whether it differs significantly from the next."""
     best, found = _pairs(models)
     told = _numbers(models[best])
     if not told:
@@ -152,12 +152,12 @@ def _best(models: Mapping[str, Evaluation]) -> str:
 
 
 def _turned(found: PairedRuns, models: Mapping[str, Evaluation]) -> PairedRuns:
-    """The same two models, the better one minus the other."""
+    """Return the pair with swapped roles, so that differences are the better model minus the other."""
     return pair(found.other, models[found.other], found.first, models[found.first])
 
 
 def _numbers(evaluation: Evaluation) -> str:
-    """pass@1 and pass@k, or the success of greedy decoding; "" where nothing was verified."""
+    """Return a clause with pass@1 and pass@k, or with greedy success; "" if no response was verified."""
     overall, k = evaluation.overall, largest_k(evaluation)
     parts = [f"pass@{i} is {_shown(overall.pass_at[i])}" for i in sorted({min(1, k), k} - {0})]
     if parts:
@@ -179,7 +179,7 @@ def _of_problems(evaluation: Evaluation) -> str:
 
 
 def _samples(evaluation: Evaluation) -> str:
-    """ "16 samples", "12 to 16 samples"; "" where nothing was sampled."""
+    """Return the sample count in words: "16 samples", "12 to 16 samples"; "" if nothing was sampled."""
     drawn = sorted({tally.samples for tally in evaluation.tallies} - {0})
     if not drawn:
         return ""
@@ -193,7 +193,7 @@ def _drawn(*evaluations: Evaluation) -> str:
 
 
 def _ranked(models: Mapping[str, Evaluation]) -> list[str]:
-    """The models by pass@1, or greedy decoding where nothing was sampled, the best first; unknown success last."""
+    """Return the models' names, best first, by pass@1 or else by greedy success; models without a score come last."""
 
     def key(name: str) -> tuple[bool, float, str]:
         overall = models[name].overall
@@ -204,7 +204,7 @@ def _ranked(models: Mapping[str, Evaluation]) -> list[str]:
 
 
 def _counted(run: RunData) -> str:
-    """What share of the responses could not be verified, and what share was truncated."""
+    """Return a sentence on the share of responses that could not be verified and the share that was truncated."""
     step = max(run.evaluations)
     counts = one(
         run.query(
@@ -213,7 +213,7 @@ def _counted(run: RunData) -> str:
             [step],
         )
     )
-    if not counts["n"]:  # the numbers are at hand, and the rollouts are not
+    if not counts["n"]:  # the scores are on disk, the rollouts are not
         return ""
     lacking = counts["n"] - counts["verified"]
     verified = (

@@ -1,4 +1,4 @@
-"""The checks of a run or a dump alone, without the page of a report."""
+"""Run all checks on a run or a dump without building a report."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from outrider.report.run import numbers_gathered
 
 
 def examined(path: Path, columns: Mapping[str, str] | None = None) -> Examined:
-    """All checks on the rollouts at ``path``, a run or the dump of another framework.
+    """Run all checks on the rollouts at ``path``, a run or another framework's dump.
 
-    A million rollouts take about a minute of a core and 0.7 GiB.
+    A million rollouts take about one minute on one core and 0.7 GiB of memory.
 
     Raises:
-        UserError: they cannot be read.
+        UserError: the rollouts cannot be read.
     """
     run = open_any(path, columns)
     try:

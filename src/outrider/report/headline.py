@@ -1,4 +1,4 @@
-"""One sentence on exploration: alive, at risk, failing, or not known, from the findings and from pass@k."""
+"""One sentence on exploration (alive, narrowing, at risk, failing or unknown), from the findings and pass@k."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from outrider.report.digits import percent, points
 from outrider.report.findings import Examined
 
 ON_EXPLORATION = ("entropy collapse", "coverage narrowing", "dead prompts", "saturation", "duplicates")
-"""The checks whose findings are on exploration; all others are on learning, on the verifier or on the data."""
+"""Checks that concern exploration; all others concern learning, the verifier or the data."""
 
 DECISIVE = ("entropy collapse", "coverage narrowing")
-"""Without one of these checks, and without pass@k before and after, nothing says that exploration is alive."""
+"""Exploration counts as alive only if one of these checks ran or pass@k is known before and after training."""
 
 
 _CANNOT = "The state of exploration is unknown"
@@ -21,15 +21,15 @@ _NEED = ("needs", "need")
 
 
 def headline(examined: Examined, change: tuple[int, Interval] | None) -> str:
-    r"""State of exploration, from the checks and pass@k.
+    r"""Return a sentence on the state of exploration, from the checks and pass@k.
 
     Args:
-        examined: the result of all checks.
-        change: the maximum k of the evaluations, and the paired change of pass@k from the first to the last; None
+        examined: result of all checks.
+        change: the evaluations' largest k, and the paired change of pass@k from the first evaluation to the last; None
             without two evaluations of the same problems.
 
-    Degenerate cases: a run of which no decisive check could be made and no change is known gets a sentence that begins
-    with "The state of exploration is unknown", and after it a paragraph with the reason.
+    Degenerate cases: if no decisive check could be made and ``change`` is None, the sentence begins with "The state of
+    exploration is unknown", and a paragraph with the reason follows.
 
     >>> headline(Examined([], ["entropy collapse"], {}), (64, Interval(0.05, 0.02, 0.08, 300)))
     'Exploration is alive: the one check of it found no problem, and pass@64 rose by 5.0 points (95 % CI 2.0 to 8.0).'
@@ -52,7 +52,7 @@ def headline(examined: Examined, change: tuple[int, Interval] | None) -> str:
 
 
 def _of_findings(found: list[Finding]) -> str:
-    """The findings are sorted: the first is the worst."""
+    """Return the sentence for a run with findings, of which the first is the most severe."""
     state = "is failing" if found[0].severity == "act" else "is at risk"
     if len(found) == 1:
         return f"Exploration {state}: 1 finding, {found[0].name}."
@@ -72,7 +72,7 @@ def _moved(k: int, change: Interval) -> str:
 
 
 def _lacking(examined: Examined) -> str:
-    """Decisive checks that could not be made, and their required data."""
+    """Return a sentence on the decisive checks that could not be made and the data they need."""
     needs: dict[str, list[str]] = {}
     for name in DECISIVE:
         if name in examined.skipped:
@@ -84,6 +84,6 @@ def _lacking(examined: Examined) -> str:
 
 
 def _others(findings: list[Finding]) -> str:
-    """A sentence on findings to act on that are not on exploration; "" without any."""
+    """Return a sentence on ``act`` findings that do not concern exploration; "" if there are none."""
     names = [one.name for one in findings if one.severity == "act" and one.name not in ON_EXPLORATION]
     return f" Other findings to act on: {', '.join(names)}." if names else ""

@@ -1,4 +1,4 @@
-"""The kind of a report: of a training, with or without evaluations, or of an evaluation alone."""
+"""The two kinds of report: of a training run, with or without evaluations, or of an evaluation without training."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from outrider.report.models import models_of
 
 
 def is_evaluation(run: RunData) -> bool:
-    """Whether all rollouts were drawn to evaluate: then nothing is learned from them, and no advice is for training.
+    """Whether all rollouts were drawn for evaluation, so that sections and advice about training do not apply.
 
-    A training that has only evaluated the policy that it begins with is none: its recipe says that it explores.
+    A training run that has only evaluated its initial policy so far is not an evaluation: its recipe has ``explore``.
     """
     drawn = run.query(f"SELECT DISTINCT split FROM {run.numbers}")["split"].tolist()
     return bool(drawn) and "train" not in drawn and "explore" not in run.config
 
 
 def with_evaluations(run: RunData) -> RunData:
-    """The run with the evaluations that its rollouts hold, where it has not written them itself, and those of its
-    models, where it is a dump of the evaluations of several."""
+    """Return the run with evaluations: computed from its rollouts if it recorded none, and per model for a dump that
+    evaluates several models."""
     drawn = run.query(f"SELECT count(*) AS n FROM {run.numbers} WHERE split IN ('evaluate', 'greedy')")["n"][0]
     if drawn and not run.evaluations:
         run = replace(run, evaluations=evaluations_of(run))

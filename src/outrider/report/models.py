@@ -1,4 +1,4 @@
-"""The models of a dump that holds several: each as a run of its own, with ids of problems that pair."""
+"""Split a dump with several models into one run per model, with the same problem ids in each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from outrider.report.comparing.evaluated import evaluations_of
 from outrider.report.data import RunData
 
 _NAMES = "SELECT DISTINCT model FROM rollouts WHERE model IS NOT NULL ORDER BY model"
-# the ids of a dump of several models begin with the model, and those of a table that somebody wrote may not
+# importers prefix problem ids with the model if a dump has several; a table from elsewhere may have no prefix
 _ROLLOUTS = """
 SELECT * REPLACE (
     CASE WHEN starts_with(problem_id, model || '/') THEN substr(problem_id, length(model) + 2) ELSE problem_id END
@@ -20,9 +20,9 @@ SELECT * REPLACE (
 
 
 def by_model(run: RunData) -> list[RunData]:
-    """A run for each model of a dump, named after it, by name; the run itself where there are not several.
+    """Return one run per model of a dump, sorted and named by model; the run itself if there is at most one model.
 
-    The rollouts of each are read into memory. The given run stays open.
+    Each model's rollouts are read into memory. The given run stays open.
     """
     names = run.query(_NAMES)["model"].tolist()
     if len(names) < 2:
@@ -34,9 +34,9 @@ def by_model(run: RunData) -> list[RunData]:
 
 
 def models_of(run: RunData) -> Mapping[str, Evaluation]:
-    """The last evaluation of each model; empty where there are not several, and without those that were not evaluated.
+    """Return the last evaluation of each evaluated model by name; empty if there are fewer than two models.
 
-    A problem has the same id in each.
+    A problem has the same id in every evaluation.
     """
     models = by_model(run)
     if len(models) < 2:

@@ -1,4 +1,4 @@
-"""Opening rollouts of any kind: a run, plain rollouts, or the dump of another framework."""
+"""Open rollouts of any kind: a run, plain rollouts, or another framework's dump."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from outrider.runs.bench_folder import refuse_bench
 
 
 def open_any(path: Path, columns: Mapping[str, str] | None = None) -> RunData:
-    """The rollouts at ``path``, recognised by content: a run or plain rollouts lazily, a dump as a table in memory.
+    """Open the rollouts at ``path``, whose format is detected from the content.
 
-    The notes of an importer are in ``notices``.
+    A run or plain rollouts are read lazily, a dump is read into memory. The importer's notes go into ``notices``.
 
     Args:
         path: file or folder.
-        columns: which field of a dump's records is which column, see :func:`outrider.importers.read`.
+        columns: mapping between a dump's fields and columns, see :func:`outrider.importers.read`.
 
     Raises:
-        UserError: nothing is there, nothing tells its form, the folder is a bench's, or ``columns`` for a run whose
-            columns are known.
+        UserError: ``path`` does not exist, its format is not recognised, it is a bench folder, or ``columns`` is given
+            for a run, whose columns are known.
     """
     if not path.exists() or is_run(path):
         if columns:
@@ -33,6 +33,6 @@ def open_any(path: Path, columns: Mapping[str, str] | None = None) -> RunData:
     result = read(path, columns=columns)
     run = RunData.of(named(path), result.rollouts)
     read_as = f"{path} was read as rollouts of the format {result.format!r}."
-    # first, that a part could not be read
+    # warnings about unreadable parts come first
     run.notices.extend([*result.warnings, read_as, *result.notes[len(result.warnings) :]])
     return run

@@ -1,6 +1,6 @@
-"""The first screen of a report: exploration in one sentence, pass@k before and after, the budget, the reward.
+"""First screen of a report: exploration in one sentence, pass@k before and after training, the budget, the reward.
 
-Of an evaluation: how good the policy is.
+A report of an evaluation without training begins with the policy's scores instead.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _COVERS = "95 % intervals over problems in brackets; they do not cover the seed 
 
 
 def opening(run: RunData, examined: Examined) -> Section:
-    """The sentence on exploration as text, pass@k and the budget as tables, mean reward over steps as a figure.
+    """Return the sentence on exploration, tables of pass@k and the budget, and a figure of mean reward over steps.
 
-    What is not known is an empty table or figure, which the page shows as a line of text. An evaluation alone begins
-    with how good the policy is, and has no reward over steps.
+    If data are missing, the table or figure is empty, and the page shows a line of text. An evaluation without training
+    begins with the policy's scores and has no figure of reward.
     """
     comparison = _comparison(run)
     if is_evaluation(run):
@@ -42,7 +42,7 @@ def opening(run: RunData, examined: Examined) -> Section:
 
 
 def _comparison(run: RunData) -> Comparison | None:
-    """The last evaluation against the first, paired by problem; None without two of the same problems."""
+    """Return the paired comparison of the last evaluation with the first; None without two of the same problems."""
     if len(run.evaluations) < 2:
         return None
     try:
@@ -57,9 +57,9 @@ def _widest(comparison: Comparison) -> tuple[int, Interval] | None:
 
 
 def _pass_at_k(run: RunData, comparison: Comparison | None, evaluation: bool) -> TableBlock:
-    """A row for each k: before and after training, and the paired change where there is one.
+    """Return a table with a row per k: pass@k before and after training, and the paired change if it is known.
 
-    Without evaluations, of the groups of training, early and late, which are not the same problems.
+    Without evaluations, pass@k is estimated from early and late training groups, which cover different problems.
     """
     if not run.evaluations:
         return _of_training(run)
@@ -109,7 +109,7 @@ def _of_training(run: RunData) -> TableBlock:
 
 
 def _budget(run: RunData) -> TableBlock | None:
-    """Cost and success of training, by stage where there are several, and of evaluation; None without rollouts."""
+    """Return cost and success of training (by stage if there are several) and of evaluation; None without rollouts."""
     unit = unit_of(run)
     if not unit:
         return None
@@ -123,7 +123,7 @@ def _budget(run: RunData) -> TableBlock | None:
         """
     )
     if unit == "rollouts":
-        del data["cost"]  # would say the same twice
+        del data["cost"]  # equals the column `rollouts`
     stages = data["purpose"].tolist().count("training") > 1
     body: list[list[CellValue]] = [
         [f"{purpose}: {stage}" if stages and stage else purpose, *rest] for purpose, stage, *rest in rows(data)
@@ -134,7 +134,7 @@ def _budget(run: RunData) -> TableBlock | None:
 
 
 def _trained_on(run: RunData, unit: str) -> str:
-    """A sentence on the share of training that trained; "" of an evaluation."""
+    """Return a sentence on the share of the training budget that was trained on; "" for an evaluation."""
     if split(run) != "train":
         return ""
     used = cost_of(unit, "unused = ''")
@@ -145,7 +145,7 @@ def _trained_on(run: RunData, unit: str) -> str:
 
 
 def reward(run: RunData) -> Figure:
-    """Mean reward of the rollouts of training, over steps; success where they have no reward. Empty without both."""
+    """Plot mean training reward over steps; success if rollouts have no reward; an empty figure without either."""
     empty = Figure("opening-reward", "Mean reward in training", "line", "step", "reward", [])
     if split(run) != "train":
         return empty

@@ -1,7 +1,7 @@
-"""A report as one HTML page: it needs no network, and nothing that a model wrote can run in it.
+"""A report as one self-contained HTML page, in which no model output can be executed.
 
-Text of rollouts is escaped by the template, data of plots as JSON. As a second line of defence a content policy allows
-the page's own scripts by their hash and no address at all, so anything that slipped through could not run or load.
+The template escapes rollout text; plot data are embedded as JSON. As a second line of defence, a content security
+policy allows only the page's own scripts, by hash, so that injected code could neither run nor load anything.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ Value = TypeVar("Value")
 
 PARTS = Path(__file__).parent / "page"
 SCRIPTS = ("sets.js", "plots.js", "folds.js", "reading.js", "live.js")
-_AROUND = 28  # characters on each side of a pivot that stand in the tree
+_AROUND = 28  # characters shown in the tree on each side of a pivot
 
 
 def render(report: Report) -> str:
-    """One self-contained HTML document, about 5 MB of which draw the plots.
+    """Render a report as one self-contained HTML document; about 5 MB of it is the plotting library.
 
-    Prose (texts of sections, notes, sentences, advice) may set names in ``backticks``; a blank line makes a paragraph.
+    Prose (section texts, notes, sentences, advice) may put names in ``backticks``; a blank line starts a paragraph.
     Numbers in tables get three significant digits (:mod:`outrider.report.digits`); NaN is n/a, None is empty.
-    In a report of several runs, facts and checks named "run: thing" are put together by run.
-    A figure without a finite number says "no data". A node whose parent was not seen before it counts as a root.
+    In a report of several runs, facts and checks named "run: thing" are grouped by run.
+    A figure without a finite number shows "no data". A node that does not follow its parent is treated as a root.
     Characters that cannot be shown (control characters, halves of surrogate pairs) are replaced by visible ones.
     """
     facts, anchors = _by_run(report.facts), _anchors(report)
@@ -74,12 +74,18 @@ def render(report: Report) -> str:
         policy="; ".join(_policy(scripts.values())),
         plots=in_script({name: plot_data(f, c) for (name, f), c in zip(figures.items(), colours, strict=True)}),
     )
-    # responses may hold lone surrogates, which UTF-8 has not
+    # responses may hold lone surrogates, which UTF-8 cannot encode
     return html.encode("utf-8", "replace").decode()
 
 
 class TextSpan(NamedTuple):
-    """Characters in a row: whether branches leave before them, an environment said them, and it said an error."""
+    """A span of a rollout's text.
+
+    Attributes:
+        pivot: whether branches start at the beginning of the span.
+        observed: whether an environment wrote the span.
+        error: whether the span answers an invalid request.
+    """
 
     text: str
     pivot: bool
@@ -88,12 +94,12 @@ class TextSpan(NamedTuple):
 
 
 class PivotMark(NamedTuple):
-    """Where branches leave their parent.
+    """A position at which branches leave their parent.
 
     Attributes:
-        at: own tokens of the parent before it.
-        branches: what goes on from there.
-        before, after: the parent's text around that place; empty where the place in its text is not known.
+        at: number of the parent's own tokens before the pivot.
+        branches: rollouts that branch at the pivot.
+        before, after: the parent's text on both sides of the pivot; empty if the position in the text is unknown.
     """
 
     at: int
@@ -107,18 +113,18 @@ class RolloutNode:
     """A node of the forest with its branches."""
 
     node: ExampleNode
-    forks: dict[int, list[RolloutNode]] = field(default_factory=dict)  # by the token before which they branch
+    forks: dict[int, list[RolloutNode]] = field(default_factory=dict)  # by token index of the pivot
 
     @property
     def pivots(self) -> list[PivotMark]:
-        """In order."""
+        """The pivots in token order."""
         return [
             PivotMark(at, branches, *self._around(branches[0].node.cut)) for at, branches in sorted(self.forks.items())
         ]
 
     @property
     def spans(self) -> list[TextSpan]:
-        """The text in order, cut at the known pivots and where it changes who wrote it."""
+        """The text in order, split at known pivots and at every change between model and environment."""
         text, told = self.node.text, self.node.observed
         pivots = {branch.node.cut for branches in self.forks.values() for branch in branches} - {None}
         ends = {at for one in told for at in (one.begin, one.end)} | pivots | {0, len(text)}
@@ -139,7 +145,7 @@ class RolloutNode:
 
 
 def forest(example: Example) -> list[RolloutNode]:
-    """The roots of an example, each with its branches in order of their pivots."""
+    """Return an example's roots, each with its branches by pivot."""
     seen: dict[str, RolloutNode] = {}
     roots = []
     for node in example.nodes:
@@ -153,7 +159,7 @@ def forest(example: Example) -> list[RolloutNode]:
 
 
 def _by_run(named: Mapping[str, Value]) -> dict[str, dict[str, Value]]:
-    """Things named "run: thing" by run, in a report of several; "" has those of no run.
+    """Group entries named "run: thing" by run; entries without a run are under "".
 
     >>> _by_run({"a: steps": 1, "b: steps": 2, "version": 3})
     {'a': {'steps': 1}, 'b': {'steps': 2}, '': {'version': 3}}
@@ -166,14 +172,14 @@ def _by_run(named: Mapping[str, Value]) -> dict[str, dict[str, Value]]:
 
 
 def _runs(facts: Mapping[str, Mapping[str, CellValue]]) -> TableBlock:
-    """The facts of several runs: a row each."""
+    """Return the facts of several runs as a table with one row per run."""
     names = list(dict.fromkeys(name for known in facts.values() for name in known))
     rows: list[list[CellValue]] = [[run, *map(known.get, names)] for run, known in facts.items()]
     return TableBlock("runs", "Runs", ["run", *names], rows)
 
 
 def _alike(by_run: Mapping[str, dict[str, str]]) -> list[tuple[str, dict[str, str]]]:
-    """Runs with equal entries, together.
+    """Merge runs that have equal entries.
 
     >>> _alike({"a": {"x": ""}, "b": {"y": ""}, "c": {"x": ""}})
     [('a, c', {'x': ''}), ('b', {'y': ''})]
@@ -189,7 +195,7 @@ def _alike(by_run: Mapping[str, dict[str, str]]) -> list[tuple[str, dict[str, st
 
 
 def _anchors(report: Report) -> dict[tuple[str | int, ...], str]:
-    """A name in the page's address for each part, by its place: ("figure", 2, 0) is the first of the third section."""
+    """Return the URL anchor of each part by its position: ("figure", 2, 0) is the third section's first figure."""
     taken = {"contents", "expand", "findings", "live", "main", "opening", "plotly", "plots", "said", "theme"}
 
     def unique(*words: str) -> str:
@@ -200,7 +206,7 @@ def _anchors(report: Report) -> dict[tuple[str | int, ...], str]:
         return result
 
     anchors: dict[tuple[str | int, ...], str] = {}
-    for i, section in enumerate(report.sections):  # chapters choose first: their links are passed on most
+    for i, section in enumerate(report.sections):  # first, so that chapters get the shortest anchors
         anchors["section", i] = unique(section.id)
     for i, finding in enumerate(report.findings):
         anchors["finding", i] = unique(finding.name, finding.run)
@@ -215,7 +221,7 @@ def _anchors(report: Report) -> dict[tuple[str | int, ...], str]:
 
 
 def _figures(report: Report, anchors: Mapping[tuple[str | int, ...], str]) -> dict[str, Figure]:
-    """Every figure by its name in the page's address, in reading order."""
+    """Return every figure by its URL anchor, in reading order."""
     first = report.opening.figures if report.opening is not None else []
     return {anchors["opening-figure", j]: figure for j, figure in enumerate(first)} | {
         anchors["figure", i, j]: figure
@@ -225,7 +231,7 @@ def _figures(report: Report, anchors: Mapping[tuple[str | int, ...], str]) -> di
 
 
 def _examples(report: Report, anchors: Mapping[tuple[str | int, ...], str]) -> dict[tuple[str, str, int | None], str]:
-    """The anchor of the example that shows a rollout (problem, id, step), or any of a problem (problem, "", None)."""
+    """Return the anchor of the example with a rollout (problem, id, step) or with a problem (problem, "", None)."""
     places: dict[tuple[str, str, int | None], str] = defaultdict(str)
     for i, section in enumerate(report.sections):
         for j, example in enumerate(section.examples):
@@ -237,7 +243,7 @@ def _examples(report: Report, anchors: Mapping[tuple[str | int, ...], str]) -> d
 
 
 def _command(cell: RolloutsOf, commands: Mapping[str, str]) -> str:
-    """The command that shows the rollouts of a cell; "" where the run's place is not known.
+    """Return the shell command that shows a cell's rollouts; "" if the run's path is unknown.
 
     >>> _command(RolloutsOf("sum 3", "g/1", "evaluate", 7), {"": "outrider show runs/a"})
     "outrider show runs/a --name evaluate --step 7 --problem 'sum 3'"
@@ -252,13 +258,13 @@ def _command(cell: RolloutsOf, commands: Mapping[str, str]) -> str:
 
 
 def _ids(report: Report) -> bool:
-    """Whether any table names rollouts."""
+    """Whether any table has a cell that refers to rollouts."""
     tables = [table for section in report.sections for table in section.tables]
     return any(isinstance(cell, RolloutsOf) for table in tables for row in table.rows for cell in row)
 
 
 def _contents(section: Section) -> str:
-    """What a fold holds, in a few words.
+    """Summarise a collapsed section in a few words.
 
     >>> _contents(Section("a", "A", "", [Figure("f", "F", "line", "x", "y", [])], []))
     '1 chart'
@@ -268,7 +274,7 @@ def _contents(section: Section) -> str:
 
 
 def _raw(cell: CellValue) -> CellValue:
-    """The number that a column is sorted by."""
+    """The value by which a column is sorted."""
     return cell.value if isinstance(cell, Interval) else cell
 
 
@@ -278,20 +284,20 @@ def _policy(scripts: Iterable[str]) -> list[str]:
         "default-src 'none'",
         "script-src " + " ".join(f"'sha256-{digest}'" for digest in hashes),
         "style-src 'unsafe-inline'",  # plotly sets styles
-        "img-src data: blob:",  # and saves pictures
-        "connect-src 'self'",  # `--watch` asks its own server for news
+        "img-src data: blob:",  # plotly saves images
+        "connect-src 'self'",  # `--watch` polls its own server for updates
         "base-uri 'none'",
         "form-action 'none'",
     ]
 
 
 def _minus(shown: str) -> str:
-    """A formatted number with a minus sign as wide as a plus, where words would keep their hyphen."""
+    """Replace the hyphen of a formatted number by a minus sign, which is as wide as a plus sign."""
     return shown.replace("-", "\N{MINUS SIGN}")
 
 
 def _counts(findings: list[Finding]) -> str:
-    """How many to act on and to watch.
+    """Return the number of findings to act on and to watch, in words.
 
     >>> _counts([Finding("a", "act", "", {}, "", []), Finding("b", "watch", "", {}, "", [])])
     '1 to act on, 1 to watch'
@@ -321,5 +327,5 @@ def _part(name: str) -> str:
 
 @lru_cache(maxsize=1)
 def _plotly() -> str:
-    """The library as its package ships it; ``plotly.offline.get_plotlyjs`` reads the same file after a long import."""
+    """Read Plotly's script from its package; ``plotly.offline.get_plotlyjs`` reads it too, but is slow to import."""
     return files("plotly").joinpath("package_data", "plotly.min.js").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Output paths of a report's page and JSON; ``report`` and ``compare`` treat ``--out`` equally."""
+"""Output paths of a report's page and JSON, from ``--out`` of ``report`` and ``compare``."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class ReportFiles(NamedTuple):
 
 
 def report_files(out: Path, name: str) -> ReportFiles:
-    """The files that ``--out`` names.
+    """Return the paths of the page and the JSON for a given ``--out``.
 
-    A path that ends in ``.html`` is the page itself, and its JSON lies beside it under the same name. A folder that
-    exists, and a name without a suffix, get ``name.html`` and ``name.json``.
+    A path that ends in ``.html`` is the page itself, and the JSON differs only in its suffix. An existing folder, or a
+    path without a suffix, gets ``name.html`` and ``name.json``.
 
     Raises:
-        UserError: the path ends otherwise and is no folder, or is a file that is no page.
+        UserError: the path is neither a folder nor an HTML file.
 
     >>> report_files(Path("there/x.html"), "report").data.as_posix()
     'there/x.json'
@@ -42,10 +42,10 @@ def report_files(out: Path, name: str) -> ReportFiles:
 
 
 def beside(path: Path) -> Path:
-    """The folder for the report of one run: the run's own, or the one that holds a file."""
+    """Return the folder for the report of one run: the run's own folder, or a file's parent folder."""
     return path if path.is_dir() else path.parent
 
 
 def around(first: Path) -> Path:
-    """The folder for the comparison of several runs: the one that holds the first of them."""
+    """Return the folder for a comparison of several runs: the first run's parent folder."""
     return first.resolve().parent

@@ -1,4 +1,4 @@
-"""The data for page/plots.js: the series of a figure and their colours; a name has one colour on the whole page."""
+"""Data for page/plots.js: the series of a figure, and their colours, which a name keeps across the whole page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from outrider.report.content import Figure
 
 PALETTE = ("blue", "vermilion", "green", "purple", "orange", "sky", "grey")  # colour-blind safe; also in page.css
-MEANINGS = {  # names that mean the same on every page, as in the picture of a run (screen/curves.py)
+MEANINGS = {  # fixed colours of common names, as in the curves of a run (screen/curves.py)
     "solved": "green", "mixed": "orange", "unsolved": "grey",
     "correct": "green", "incorrect": "vermilion", "unparseable": "orange", "timeout": "purple", "error": "sky",
     "not correct": "vermilion",
@@ -19,11 +19,11 @@ MEANINGS = {  # names that mean the same on every page, as in the picture of a r
 
 
 def slots(figures: Iterable[Figure], first: Sequence[str] = ()) -> list[dict[str, str]]:
-    """For each figure the colour of every series, by name.
+    """Return the colour of every series by name, one mapping per figure.
 
-    A name keeps its colour through the page, so a run is followed from plot to plot; names in ``first`` choose theirs
-    before all others, in this order. Within a figure colours repeat only when it has more series than the palette has
-    colours.
+    A name keeps its colour across the page, so that a run can be followed from plot to plot. Names in ``first`` get
+    their colours before all others, in order. Within a figure, colours repeat only if there are more series than
+    palette colours.
 
     >>> from outrider.report.content import Series
     >>> plot = lambda *names: Figure("f", "", "line", "", "", [Series(name, [], []) for name in names])
@@ -35,7 +35,7 @@ def slots(figures: Iterable[Figure], first: Sequence[str] = ()) -> list[dict[str
     for figure in figures:
         names = list(dict.fromkeys(series.name for series in figure.series))
         here: dict[str, str] = {}
-        for name in sorted(names, key=lambda name: name not in known):  # those with a colour choose first
+        for name in sorted(names, key=lambda name: name not in known):  # names with a known colour come first
             taken = set(here.values())
             free = [slot for slot in PALETTE if slot not in taken] or [PALETTE[len(here) % len(PALETTE)]]
             here[name] = known[name] if known.get(name, "") in free else free[0]
@@ -45,12 +45,12 @@ def slots(figures: Iterable[Figure], first: Sequence[str] = ()) -> list[dict[str
 
 
 def has_data(figure: Figure) -> bool:
-    """Whether there is a finite number to draw."""
+    """Whether the figure has a finite number to draw."""
     return any(y is not None and math.isfinite(y) for series in figure.series for y in series.y)
 
 
 def plot_data(figure: Figure, colours: dict[str, str]) -> dict[str, Any]:
-    """What plots.js draws; ``again`` counts the earlier series of the same colour, which need another dash."""
+    """Return the data for plots.js; ``again`` counts earlier series of the same colour, which need another dash."""
     series, used = [], list[str]()
     for s in figure.series:
         slot = colours[s.name]

@@ -1,4 +1,4 @@
-"""Report a run: ``report.html``, ``report.json``, and the findings in the terminal."""
+"""Report a run: write ``report.html`` and ``report.json``, and print the findings."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ COLOURS = {"act": "bold red", "watch": "bold yellow"}
 def report_command(path: Path, out: Path | None = None, columns: Mapping[str, str] | None = None) -> int:
     """Report the run at ``path`` and return 0 whatever the findings.
 
-    ``out`` is a page or a folder (:func:`outrider.report.places.report_files`); by default both files go into the run's
-    folder, or beside a single file. They replace those of an earlier report.
+    ``out`` is an HTML file or a folder (:func:`outrider.report.places.report_files`). By default both files go into the
+    run's folder, or into the parent folder of a single file. They overwrite the files of an earlier report.
 
     Raises:
-        UserError: the run cannot be read, ``out`` is neither a page nor a folder, or the disk refuses.
+        UserError: the run cannot be read, ``out`` is neither an HTML file nor a folder, or a file cannot be written.
     """
     files = report_files(out or beside(path), "report")
     made, notices = made_of(path, columns)
@@ -45,20 +45,20 @@ def report_command(path: Path, out: Path | None = None, columns: Mapping[str, st
 
 
 def report_live(path: Path, port: int, columns: Mapping[str, str] | None = None) -> int:
-    """Serve the report of a running run, to this machine alone, until Ctrl-C; nothing is written. Returns 0.
+    """Serve the report of a run in progress, on localhost only, until Ctrl-C. Write no files and return 0.
 
     Raises:
-        UserError: the run cannot be read, or the port cannot be had.
+        UserError: the run cannot be read, or the port is not available.
     """
     watch(lambda: render(made_of(path, columns)[0]), [path], port)
     return 0
 
 
 def made_of(path: Path, columns: Mapping[str, str] | None = None) -> tuple[Report, list[str]]:
-    """The report of the run or dump at ``path``, and a sentence for everything that could not be read.
+    """Return the report of the run or dump at ``path``, and a sentence for each thing that could not be read.
 
     Raises:
-        UserError: it cannot be read at all, or a file went away meanwhile (a run that is resumed sets steps aside).
+        UserError: nothing can be read, or a file disappeared during reading (a resumed run moves steps away).
     """
     run = open_any(path, columns)
     try:
@@ -70,15 +70,15 @@ def made_of(path: Path, columns: Mapping[str, str] | None = None) -> tuple[Repor
 
 
 def shown_by(path: Path) -> str:
-    """The command that shows rollouts of a run; of a dump, which only the viewer reads, the viewer's."""
+    """Return the command that shows a run's rollouts: ``outrider show``, or ``outrider view`` for a dump."""
     return f"outrider {'show' if (path / 'rollouts').is_dir() else 'view'} {shlex.quote(str(path))}"
 
 
 def write(made: Report, files: ReportFiles) -> ReportFiles:
-    """The page and its JSON, each replaced atomically.
+    """Write the page and its JSON, each atomically, and return their paths.
 
     Raises:
-        UserError: the disk refuses.
+        UserError: a file cannot be written.
     """
     write_atomically(files.page, render(made).encode())
     write_atomically(files.data, json.dumps(made.to_json(), allow_nan=False).encode() + b"\n")
@@ -86,13 +86,13 @@ def write(made: Report, files: ReportFiles) -> ReportFiles:
 
 
 def print_notices(notices: Sequence[str]) -> None:
-    """Print what could not be read to standard error, a line each."""
+    """Print each notice as one line on standard error."""
     for notice in notices:
         Console(stderr=True).print(notice, soft_wrap=True, markup=False, highlight=False)
 
 
 def print_findings(made: Report, console: Console) -> None:
-    """Print the findings, most severe first, each with its suggestions, and list every check."""
+    """Print the findings and their advice, most severe first, and then the checks that did not fire or were skipped."""
     console.print(Text(made.title, "bold"))
     if made.opening is not None:
         console.print(Text(made.opening.text.replace("\n\n", " ").replace("`", "")))

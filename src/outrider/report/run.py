@@ -1,4 +1,4 @@
-"""A run on disk as a :class:`RunData`, which reads data only when a query needs them."""
+"""Open a run on disk as a :class:`RunData`, which reads data only when a query needs them."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from outrider.report.data import Columns, RunData
 from outrider.report.run_texts import beginnings_of, observed_in, prompts_of_run
 from outrider.runs.folder import RunFolder
 
-MEMORY = "1GB"  # of DuckDB; what does not fit goes to the temporary folder
+MEMORY = "1GB"  # DuckDB's memory limit; larger data spill to the temporary folder
 _CONNECTIONS = count()
 _VERSION = b"outrider.schema_version"
 
-# The columns of PLAIN that a run of Outrider has under another name, or has to compute. Observed tokens (what an
-# environment said) cost nothing, and have neither an entropy nor a log-probability of the policy's choosing.
+# SQL of the PLAIN columns that an Outrider run stores under another name or has to compute. Observed tokens (written by
+# an environment) are excluded from the token count and from the policy's mean entropy and log-probability.
 _OBSERVED = "coalesce(len([sampled for sampled in trainable if NOT sampled]), 0)"
 _SAMPLED_OF = "CASE WHEN trainable IS NULL THEN {0} ELSE list_where({0}, trainable) END"
 _COMPUTED = {
@@ -45,12 +45,12 @@ _COMPUTED = {
     "entropy": f"list_avg({_SAMPLED_OF.format('entropies')})",
     "logprob": f"list_avg({_SAMPLED_OF.format('logprobs')})",
 }
-_OF_OBSERVATIONS = {  # as Rollout.turns has it
+_OF_OBSERVATIONS = {  # defined as in Rollout.turns
     "turns": f"CASE WHEN len(token_ids) = {_OBSERVED} THEN 0 ELSE 1 + len("
     "[one.at for one in observations if one.at > 0 AND one.at + one.tokens < len(token_ids)]) END",
     "turn_errors": "len([one.error for one in observations if one.error])",
 }
-_TEXTS = ("text", "prompt")  # stay on disk when numbers are gathered
+_TEXTS = ("text", "prompt")  # columns that stay on disk when numbers are gathered
 _KEY = "(file_index << 32) | file_row_number"
 
 
@@ -60,24 +60,23 @@ class _Files(NamedTuple):
 
 
 def open_run(path: str | Path) -> RunData:
-    """The run in a folder, a folder of Parquet files, or one Parquet file.
+    """Open a run folder, a folder of Parquet files, or one Parquet file.
 
-    A run folder is read as ``outrider train`` and ``outrider evaluate --out`` leave it, also while it is being written.
-    Other Parquet files must be of the plain form: the columns of ``importers.plain.PLAIN``, of which those that may be
-    null may be missing. Only the ends of files are read here; a column is read when a query needs it, so a question
-    about steps never touches tokens.
+    A run folder is the output of ``outrider train`` or ``outrider evaluate --out``, also while it is being written.
+    Other Parquet files must have the columns of ``importers.plain.PLAIN``; nullable columns may be missing. Only file
+    footers are read here. A column is read when a query needs it, so a query about steps never reads tokens.
 
-    A file that is damaged or foreign is excluded; ``notices`` names it and says how many others are read. Damage in the
-    middle of a file shows when it is read: see :func:`gather`.
+    A damaged file or a file of another format is skipped; ``notices`` names it and says how many files are read. Damage
+    in the middle of a file is found only when the file is read: see :func:`gather`.
 
     Raises:
-        UserError: there is nothing at ``path``, or none of it can be read.
+        UserError: ``path`` does not exist, or no file at ``path`` can be read.
     """
     return _opened(Path(path), _connect())
 
 
 def reopened(run: RunData, path: Path) -> RunData:
-    """The run at ``path`` as it is now, on the connection of ``run``, whose other tables stay.
+    """Reopen the run at ``path`` in its current state on the connection of ``run``, which keeps its other tables.
 
     Raises:
         UserError: as in :func:`open_run`.
@@ -115,35 +114,35 @@ def _opened(path: Path, db: duckdb.DuckDBPyConnection) -> RunData:
 
 
 def named(path: Path) -> str:
-    """The name of the run at a path: the last part of it that is not just a number."""
+    """Return a run's name: the last part of its path, after the parent's name if the last part is only a number."""
     path = path.resolve()
     name = path.stem if path.is_file() else path.name
     return f"{path.parent.name}/{name}" if name.isdecimal() else name
 
 
 def is_run(path: Path) -> bool:
-    """Whether :func:`open_run` can open a path: a run folder, or rollouts of the plain form."""
+    """Whether :func:`open_run` can open a path: a run folder or plain rollouts."""
     if path.is_file():
         return _kind(path) in ("run", "plain")
-    rollouts = path / "rollouts"  # other frameworks have a folder of this name, with JSON lines
+    rollouts = path / "rollouts"  # other frameworks also have a folder of this name, with JSON Lines
     begun = rollouts.is_dir() and (any(rollouts.glob("*.parquet")) or not any(rollouts.iterdir()))
     inside = begun or (path / "config.yaml").is_file()
     return inside or any(_kind(file) in ("run", "plain") for file in path.glob("[!.]*.parquet"))
 
 
 def gather(run: RunData) -> RunData:
-    """Read the numbers of every rollout once, for many queries to come; texts stay on disk.
+    """Read the numbers of every rollout into memory once, for faster queries; texts stay on disk.
 
-    ``rollouts`` has the same columns and rows afterwards. What took a pass over all tokens (``tokens``, ``entropy``,
-    ``logprob``) is then a stored number. Does nothing for a table in memory.
+    ``rollouts`` keeps its columns and rows. Columns that need a pass over all tokens (``tokens``, ``entropy``,
+    ``logprob``) are computed once and stored. Does nothing for a table in memory.
 
-    A file that turns out to be damaged within is excluded, with one more of ``notices``.
+    A file with damage in the middle is skipped, and ``notices`` gets a sentence about it.
 
     Returns:
-        the run, whose ``numbers`` are the stored ones.
+        the run, with ``numbers`` set to the stored table.
 
     Raises:
-        UserError: no file is whole.
+        UserError: every file is damaged.
     """
     if run.has("gathered") or not run.has("files"):
         return numbers_gathered(run)
@@ -158,11 +157,10 @@ def gather(run: RunData) -> RunData:
 
 
 def numbers_gathered(run: RunData) -> RunData:
-    """The run with stored ``numbers``; its ``rollouts`` are still read from disk, so that a question about texts joins
-    nothing.
+    """Store the run's ``numbers``; ``rollouts`` is still read from disk, so that queries for texts need no join.
 
     Raises:
-        UserError: no file is whole.
+        UserError: every file is damaged.
     """
     if not run.has("files"):
         return run
@@ -178,9 +176,9 @@ def numbers_gathered(run: RunData) -> RunData:
 
 
 def rows_of_files(run: RunData, files: Sequence[str], columns: Sequence[str]) -> str:
-    """SQL for some columns of ``PLAIN`` of these files alone, with ``filename`` and ``file_row_number``.
+    """Return SQL for columns of ``PLAIN`` from these files only, plus ``filename`` and ``file_row_number``.
 
-    A question about few rollouts of a run of a thousand files would take half a second for the others.
+    In a run with a thousand files, a query for a few rollouts would spend half a second on the other files.
     """
     kind = "run" if run.has("traces") else "plain"
     source = f"read_parquet([{quoted(files)}], union_by_name = true, filename = true, file_row_number = true)"
@@ -190,12 +188,12 @@ def rows_of_files(run: RunData, files: Sequence[str], columns: Sequence[str]) ->
 
 
 def quoted(paths: Iterable[Path | str]) -> str:
-    """Paths as a list of SQL."""
+    """Return paths as a comma-separated list of SQL strings."""
     return ", ".join("'" + str(path).replace("'", "''") + "'" for path in paths)
 
 
 def _leave_out_damaged(run: RunData) -> None:
-    """Point the views at those files that can be read to their ends."""
+    """Recreate the views from the files that can be read completely."""
     paths = [Path(row[0]) for row in run.db.execute("SELECT DISTINCT filename FROM files ORDER BY 1").fetchall()]
     kind: Literal["run", "plain"] = "run" if run.has("traces") else "plain"
     whole = []
@@ -203,7 +201,7 @@ def _leave_out_damaged(run: RunData) -> None:
         probe = _connect()
         try:
             _create_views(probe, _Files(kind, [path]))
-            # the cheapest query that reads every value: damage in the middle of a file shows only then
+            # the cheapest query that reads every value, which is the only way to find damage in the middle of a file
             probe.execute("SELECT max(hash(row)) FROM rollouts_on_disk AS row").fetchall()
             whole.append(path)
         except duckdb.Error as error:
@@ -216,7 +214,7 @@ def _leave_out_damaged(run: RunData) -> None:
 
 
 def columns(rows: Sequence[Mapping[str, float]]) -> Columns:
-    """Rows with some keys each as columns: NaN where a row has no such key.
+    """Convert rows to columns; a key that a row lacks becomes NaN.
 
     >>> columns([{"step": 1, "reward": 0.5}, {"step": 2}])["reward"].tolist()
     [0.5, nan]
@@ -226,7 +224,7 @@ def columns(rows: Sequence[Mapping[str, float]]) -> Columns:
 
 
 def _files(path: Path, notices: list[str]) -> _Files:
-    """Readable Parquet files of one kind, in order; a sentence for each of the others."""
+    """Return the readable Parquet files of one kind, in order, and add a notice for each of the other files."""
     result = _rollout_files(path)
     kinds: dict[Path, str] = {}
     for file in result:
@@ -260,7 +258,7 @@ def _rollout_files(path: Path) -> list[Path]:
 
 
 def _kind(path: Path) -> str:
-    """``run`` or ``plain``, or why it is neither."""
+    """Return ``run`` or ``plain``, or the reason why a file is neither."""
     try:
         found = path.stat()
     except OSError as error:
@@ -270,7 +268,7 @@ def _kind(path: Path) -> str:
 
 @lru_cache(maxsize=100_000)
 def _kind_of(path: Path, size: int, changed: int) -> str:
-    """The same of a file that has not changed since: a viewer looks again and again, and a run may have thousands."""
+    """Return a file's kind, cached until the file changes: a viewer polls, and a run may have thousands of files."""
     try:
         schema = pq.read_schema(path)
     except (pa.ArrowException, OSError) as error:
@@ -287,32 +285,33 @@ def _kind_of(path: Path, size: int, changed: int) -> str:
 
 
 def _connect() -> duckdb.DuckDBPyConnection:
-    # A folder for each connection, since older versions of DuckDB give their files equal names; DuckDB removes it.
+    # one folder per connection, since older DuckDB versions reuse file names; DuckDB removes the folder
     spill = Path(tempfile.gettempdir()) / f"outrider-{os.getpid()}-{next(_CONNECTIONS)}"
     threads = len(os.sched_getaffinity(0))
     db = duckdb.connect(config={"threads": threads, "memory_limit": MEMORY, "temp_directory": str(spill)})
-    # without ipywidgets DuckDB refuses the setting in a notebook, where it then shows no bar either
+    # the progress bar would appear among printed lines; in a notebook without ipywidgets there is none, and DuckDB
+    # rejects the setting
     with suppress(duckdb.InvalidInputException):
         db.execute("SET enable_progress_bar = false")
-    return db  # it would appear among the printed lines
+    return db
 
 
 def _create_views(db: duckdb.DuckDBPyConnection, files: _Files) -> None:
-    """``files`` as they are, ``rollouts`` in the plain form, ``traces`` with the tokens' numbers."""
+    """Create the views ``files`` (all columns), ``rollouts`` (columns of PLAIN) and ``traces`` (numbers per token)."""
     if not files.paths:
-        for view in ("traces", "rollouts_on_disk", "files"):  # of a run whose files are all gone since
+        for view in ("traces", "rollouts_on_disk", "files"):  # may exist if a run's files have all been removed
             db.execute(f"DROP VIEW IF EXISTS {view}")
         db.register("no_rollouts", PLAIN.empty_table())
         db.execute("CREATE OR REPLACE TEMP VIEW rollouts AS SELECT * FROM no_rollouts")
         return
-    # files are complete under their names and never change, so their ends need to be read only once
+    # a file gets its name once it is complete and never changes, so its footer needs to be read only once
     db.execute("SET parquet_metadata_cache = true")
     paths = quoted(files.paths)
-    # what a step replays was drawn by an earlier policy, and would be taken for this one's
+    # replayed rollouts were sampled from an earlier policy and would be counted as this step's
     drawn = "WHERE context_kind <> 'replayed'" if files.kind == "run" else ""
     db.execute(
         f"CREATE OR REPLACE VIEW files AS SELECT *, filename, file_row_number, {_KEY} AS row_key "
-        # the files of a run may be of several versions, where it went on after an update
+        # a run that continued after an update has files of several schema versions
         f"FROM read_parquet([{paths}], union_by_name = true) {drawn}"
     )
     there = {row[0] for row in db.execute("DESCRIBE files").fetchall()}
@@ -340,7 +339,7 @@ def _expression(field: pa.Field, kind: str, there: Iterable[str]) -> str:
 
 
 def _or_notice(notices: list[str], otherwise: Any, read: Callable[[], Any]) -> Any:
-    """The result of ``read``, or ``otherwise`` and a notice where it raises UserError."""
+    """Return the result of ``read``; if it raises UserError, add a notice and return ``otherwise``."""
     try:
         return read()
     except UserError as error:
@@ -352,7 +351,7 @@ def _config(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     data = read_yaml(path.read_text("utf-8", "replace"), str(path))
-    # without components from outside: a report runs no code of a run
+    # without external components, since a report runs none of a run's code
     return config_of_run(data, outside=False) if isinstance(data, dict) else {}
 
 

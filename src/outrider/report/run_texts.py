@@ -1,4 +1,4 @@
-"""Texts of a run on disk that are read when a page asks for them: prompts, beginnings, what environments said."""
+"""Texts of a run on disk, read when a page needs them: prompts, beginnings of rollouts, environment observations."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from outrider.report.data import Place
 
 
 def prompts_of_run(db: duckdb.DuckDBPyConnection, tokenizer: Path | None, problem_ids: Sequence[str]) -> dict[str, str]:
-    """Prompts decoded by the tokenizer that the run has exported; none before it has."""
+    """Return prompts by problem id, decoded by the tokenizer that the run exported; empty before the export."""
     query = (
-        "SELECT problem_id, arg_min(prompt_ids, context_kind) FROM files "  # plain before seeded
+        "SELECT problem_id, arg_min(prompt_ids, context_kind) FROM files "  # `plain` before `seeded`
         "WHERE problem_id IN (SELECT unnest(?)) GROUP BY problem_id"
     )
     return _decoded(tokenizer, lambda: db.execute(query, [list(problem_ids)]).fetchall() if problem_ids else [])
 
 
 def beginnings_of(db: duckdb.DuckDBPyConnection, tokenizer: Path | None, places: Sequence[Place]) -> dict[Place, str]:
-    """The texts of the first own tokens of rollouts, decoded by the same."""
+    """Return the texts of rollouts' first own tokens, decoded by the tokenizer that the run exported."""
     tokens = "SELECT group_id || '/' || member AS id, token_ids FROM files WHERE step IN (SELECT unnest(?))"
 
     def read() -> list[tuple[Place, list[int]]]:
@@ -38,7 +38,7 @@ def beginnings_of(db: duckdb.DuckDBPyConnection, tokenizer: Path | None, places:
 def observed_in(
     db: duckdb.DuckDBPyConnection, places: Sequence[tuple[int, str]]
 ) -> dict[tuple[int, str], list[Observed]]:
-    """What environments said in the texts of rollouts."""
+    """Return the ranges of rollout texts that environments wrote, by step and rollout id."""
     there = {row[0] for row in db.execute("DESCRIBE files").fetchall()} if places else set()
     if "observations" not in there:
         return {}
@@ -60,7 +60,7 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 def _decoded(tokenizer: Path | None, read: Callable[[], Sequence[tuple[_Key, Sequence[int]]]]) -> dict[_Key, str]:
-    """Texts of token ids without special tokens; none where there is no tokenizer."""
+    """Decode token ids to texts without special tokens; return an empty dict if there is no tokenizer."""
     if tokenizer is None or not tokenizer.is_file():
         return {}
     from tokenizers import Tokenizer

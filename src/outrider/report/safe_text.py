@@ -1,4 +1,4 @@
-"""Text of a model, made safe for a page: it is shown and never executed."""
+"""Make model output safe for an HTML page: it is shown and never executed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 
 
 def visible(text: str) -> str:
-    r"""Control characters as visible signs: garbled rollouts have many, and HTML would drop them.
+    r"""Replace control characters by visible symbols: garbled rollouts have many, and HTML would drop them.
 
     >>> visible("a\x00\tb\n\x1b[0m")
     'a␀\tb\n␛[0m'
@@ -20,7 +20,7 @@ def visible(text: str) -> str:
 
 
 def prose(text: str) -> Markup:
-    r"""Escaped text with names in backticks as code, and paragraphs where there are several.
+    r"""Escape a text, mark names in backticks as code, and split the text into paragraphs at blank lines.
 
     >>> prose("raise `n` <now>")
     Markup('raise <code>n</code> &lt;now&gt;')
@@ -31,7 +31,7 @@ def prose(text: str) -> Markup:
 
 
 def in_script(data: Any) -> Markup:
-    r"""JSON that may stand in a ``<script>``: nothing in it can end the element, and it is plain ASCII.
+    r"""Return JSON that is safe in a ``<script>``: plain ASCII, without characters that could close the element.
 
     >>> in_script({"a": "</script>\u2028", "b": float("nan"), "c": 1 / 3})
     Markup('{"a":"\\u003c/script\\u003e\\u2028","b":null,"c":0.333333}')

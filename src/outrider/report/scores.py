@@ -1,4 +1,4 @@
-"""How good a policy is, a row for each part of its problems: pass@k, greedy, majority and mG-Pass@k."""
+"""A policy's scores for each part of its problems: pass@k, greedy, majority and mG-Pass@k."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from outrider.measure.passk import shown_ks
 from outrider.report.content import CellValue
 from outrider.report.sections.frontier import defined, known_interval
 
-TAUS = (0.5, 0.75)  # shares of k between that of pass@k and that of pass^k
+TAUS = (0.5, 0.75)  # required shares of correct samples, between pass@k (one sample) and pass^k (all samples)
 
 
 class EvaluationPart(NamedTuple):
-    """A part of the problems of an evaluation.
+    """A part of an evaluation's problems.
 
     Attributes:
         kind: "test set", "level" or "" for all problems.
-        name: in a table.
+        name: label in a table.
     """
 
     kind: str
@@ -31,7 +31,7 @@ class EvaluationPart(NamedTuple):
 
 
 def parts_of(evaluation: Evaluation) -> list[EvaluationPart]:
-    """The test sets where there are several, the levels where there are any, and all problems."""
+    """Return the test sets (if there are several), the levels (if there are any), and all problems."""
     parts = []
     for kind, summaries, tallies in (
         ("test set", evaluation.test_sets, by_test_set(evaluation.tallies)),
@@ -42,19 +42,19 @@ def parts_of(evaluation: Evaluation) -> list[EvaluationPart]:
 
 
 def largest_k(evaluation: Evaluation) -> int:
-    """The maximum k of which pass@k is known; 0 where none is."""
+    """The maximum k with a known pass@k; 0 if there is none."""
     return max(defined(evaluation.overall.pass_at), default=0)
 
 
 def names_of(evaluation: Evaluation) -> list[str]:
-    """The columns of :func:`cells_of`."""
+    """Return the column names of :func:`cells_of`."""
     k = largest_k(evaluation)
     reliable = [f"mG-Pass@{k}"] if k > 1 else []
     return [*(f"pass@{k}" for k in shown_ks(defined(evaluation.overall.pass_at))), "greedy", "majority", *reliable]
 
 
 def cells_of(part: EvaluationPart, evaluation: Evaluation) -> list[CellValue]:
-    """The numbers of a part, each with its interval; None, an empty cell, where the data cannot say."""
+    """Return a part's scores with their intervals; None (an empty cell) if a score is unknown."""
     none, k = Interval(np.nan, np.nan, np.nan, 0), largest_k(evaluation)
     summary = part.summary
     known = [summary.pass_at.get(k, none) for k in shown_ks(defined(evaluation.overall.pass_at))]
@@ -65,7 +65,7 @@ def cells_of(part: EvaluationPart, evaluation: Evaluation) -> list[CellValue]:
 
 
 def reliability(evaluation: Evaluation) -> Iterator[tuple[int, list[CellValue]]]:
-    """For every known k above 1: pass@k, G-Pass@k at each of ``TAUS``, pass^k and mG-Pass@k."""
+    """Yield each known k above 1 with pass@k, G-Pass@k at each of ``TAUS``, pass^k and mG-Pass@k."""
     n, c = _counts(evaluation.tallies)
     for k, at_least_one in defined(evaluation.overall.pass_at).items():
         if k > 1:

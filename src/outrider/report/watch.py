@@ -1,4 +1,4 @@
-"""A report that follows its run: served to this machine alone, renewed when the run has new data."""
+"""A live report: served on localhost only, rebuilt when the run has new data."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 from outrider.errors import UserError
 
 PORT = 8765
-LOOK = 1.0  # seconds between two looks at the folders
-REST = 4.0  # times that making a page took, before the next one: the run keeps four fifths of a core
+LOOK = 1.0  # seconds between checks of the folders
+REST = 4.0  # pause after each build, as a multiple of its duration: the run keeps four fifths of a core
 
 Files = dict[str, tuple[int, int]]
 
@@ -26,21 +26,21 @@ Files = dict[str, tuple[int, int]]
 def watch(
     make: Callable[[], str], folders: Sequence[Path], port: int = PORT, say: Callable[[str], object] = print
 ) -> None:
-    """Serve a page on localhost until Ctrl-C, and renew it when a file in ``folders`` has changed.
+    """Serve a page on localhost until Ctrl-C, and rebuild it when a file in ``folders`` has changed.
 
     An open page loads a newer version by itself (page/live.js). Nothing is computed while no page is open and visible.
-    If a new page fails because of the user's files (a run folder that was moved), the last one stays, with the
-    sentence on it. Other machines are refused, and so are requests under another host name, since rollouts may be
-    private.
+    If a rebuild fails because of the user's files (a moved run folder), the last page stays and shows the error.
+    Requests from other machines or under another host name are refused, since rollouts may be private.
 
     Args:
-        make: the whole page as HTML; it must not write into ``folders``, which would have it made again.
-        folders: of the runs, or files; hidden files, which are still being written, do not count.
-        port: 0 takes any free one.
-        say: gets the address, and the sentence at the end.
+        make: function that returns the page as HTML. It must not write into ``folders``, since that would trigger
+            another rebuild.
+        folders: run folders or single files; hidden files are still being written and are ignored.
+        port: port to listen on; 0: any free port.
+        say: function that prints the page's address and, at the end, a closing sentence.
 
     Raises:
-        UserError: the port cannot be had, or the first page cannot be made.
+        UserError: the port is not available, or the first page cannot be built.
     """
     served = Served()
     with serving(served, port) as address:
@@ -56,12 +56,12 @@ def watch(
 
 @dataclass
 class Served:
-    """The page of the moment, shared with the threads that answer requests.
+    """The current page, shared with the threads that answer requests.
 
     Attributes:
-        version: a digest of the page, so a page that did not change is not sent again.
-        error: why the latest page could not be made; "" if it could.
-        visited: set by every request for the version, which open pages send.
+        version: digest of the page, so that an unchanged page is not sent again.
+        error: why the latest rebuild failed; "" if it succeeded.
+        visited: event that is set whenever an open page polls the version.
     """
 
     html: bytes = b""
@@ -78,10 +78,10 @@ class Served:
 
 @contextmanager
 def serving(served: Served, port: int) -> Iterator[str]:
-    """Answer requests in threads while the block runs; gives the address.
+    """Context manager that answers requests in threads and yields the page's address.
 
     Raises:
-        UserError: the port cannot be had.
+        UserError: the port is not available.
     """
     try:
         server = ThreadingHTTPServer(("127.0.0.1", port), _handler(served))
@@ -100,11 +100,11 @@ def serving(served: Served, port: int) -> Iterator[str]:
 
 
 def files_in(folders: Sequence[Path]) -> Files:
-    """Size and time of change of every file that is not hidden, by path; a file stands for itself."""
+    """Return size and modification time of every visible file by path; ``folders`` may also contain single files."""
     results = {}
     for folder in folders:
         for path in (folder, *folder.rglob("[!.]*")):
-            with suppress(FileNotFoundError):  # it was replaced between the list and the look
+            with suppress(FileNotFoundError):  # the file was replaced after it was listed
                 now = path.stat()
                 if stat.S_ISREG(now.st_mode):
                     results[str(path)] = (now.st_size, now.st_mtime_ns)
@@ -112,7 +112,7 @@ def files_in(folders: Sequence[Path]) -> Files:
 
 
 def _follow(make: Callable[[], str], folders: Sequence[Path], served: Served, seen: Files) -> Files:
-    """Check the folders when a page is open, and renew it if they have changed; return their state."""
+    """Wait until a page is open, rebuild it if the folders have changed, and return the folders' state."""
     while not served.visited.wait(LOOK):
         pass
     served.visited.clear()
@@ -152,7 +152,7 @@ def _handler(served: Served) -> type[BaseHTTPRequestHandler]:
             self.send_header("Content-Length", str(len(body)))
             self.send_header("Cache-Control", "no-store")
             self.send_header("X-Content-Type-Options", "nosniff")
-            with suppress(ConnectionError):  # the reader left
+            with suppress(ConnectionError):  # the client disconnected
                 self.end_headers()
                 self.wfile.write(body)
 

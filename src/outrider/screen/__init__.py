@@ -1,1 +1,1 @@
-"""Output of a run for people: progress, results, curves, trackers, and single rollouts."""
+"""Human-readable output of a run: progress, results, curves, trackers, and single rollouts."""

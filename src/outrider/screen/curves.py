@@ -1,4 +1,4 @@
-"""The picture of a run: reward, entropy, shares of solved groups, and pass@k before and after."""
+"""The curves of a run: reward, entropy, groups by outcome, and pass@k before and after training."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MetricRows = Sequence[Mapping[str, float]]
-Placed = list[tuple[float, Mapping[str, Any]]]  # generated tokens and the evaluation made there
+Placed = list[tuple[float, Mapping[str, Any]]]  # evaluations, each with the number of tokens generated before it
 
 _BLUE, _ORANGE, _GREEN, _GREY, _RED = (
     "#0072B2",
@@ -31,10 +31,10 @@ _SHARES = {"solved": _GREEN, "mixed": _ORANGE, "unsolved": _GREY}
 
 
 def draw_curves(rows: MetricRows, evaluations: Mapping[int, Mapping[str, Any]], path: Path) -> None:
-    """Write :func:`curves_figure` as a PNG, replaced atomically.
+    """Write :func:`curves_figure` as a PNG, atomically.
 
     Raises:
-        UserError: the disk refuses.
+        UserError: the file cannot be written.
     """
     image = io.BytesIO()
     curves_figure(rows, evaluations).savefig(image, format="png")
@@ -42,18 +42,17 @@ def draw_curves(rows: MetricRows, evaluations: Mapping[int, Mapping[str, Any]], 
 
 
 def curves_figure(rows: MetricRows, evaluations: Mapping[int, Mapping[str, Any]]) -> Figure:
-    """Four panels: three over generated tokens, one over k.
+    """Plot a run's curves in four panels: three over generated tokens, one over k.
 
-    Evaluations stand at the generated tokens of their step, 0 for the one before the first. Bars and bands are their
-    intervals. Thin lines are steps, thick ones running means. What is missing (a metric, an evaluation, a NaN) leaves
-    a gap, or a panel that says so.
+    Evaluations are plotted at the tokens generated up to their step (0 before training). Bars and bands are intervals.
+    Thin lines are single steps, thick lines running means. Missing data leave a gap, or a panel that says "no data".
 
     Args:
-        rows: the lines of ``metrics.jsonl``: ``step``, ``tokens`` (cumulative) and, where known, ``reward``,
-            ``entropy`` and the shares ``solved``, ``mixed``, ``unsolved``.
-        evaluations: by step, as :meth:`outrider.measure.evaluation.Evaluation.to_json` makes them.
+        rows: the lines of ``metrics.jsonl``: ``step``, ``tokens`` (cumulative) and, if known, ``reward``, ``entropy``
+            and the shares ``solved``, ``mixed``, ``unsolved``.
+        evaluations: output of :meth:`outrider.measure.evaluation.Evaluation.to_json` by step.
     """
-    from matplotlib.figure import Figure  # not pyplot, which keeps figures and a backend for the whole process
+    from matplotlib.figure import Figure  # not pyplot, which keeps global state
 
     figure = Figure(figsize=(11, 7), dpi=130, layout="constrained")
     reward, entropy, shares, pass_at_k = figure.subplots(2, 2).flat
@@ -75,14 +74,14 @@ def curves_figure(rows: MetricRows, evaluations: Mapping[int, Mapping[str, Any]]
 
 
 def pass_at_k_figure(evaluation: Mapping[str, Any]) -> Figure:
-    """pass@k over k of one evaluation, with its interval."""
+    """Plot pass@k over k for one evaluation, with its interval."""
     from matplotlib.figure import Figure  # as above
 
     figure = Figure(figsize=(5.5, 3.5), dpi=130, layout="constrained")
     axes = figure.subplots()
     _pass_at_k(axes, [(0.0, evaluation)])
     if (legend := axes.get_legend()) is not None:
-        legend.remove()  # there is one line
+        legend.remove()  # needless for a single line
     axes.spines[["top", "right"]].set_visible(False)
     return figure
 
@@ -140,7 +139,7 @@ def _pass_at_k(axes: Axes, placed: Placed) -> None:
 
 
 def _placed(rows: MetricRows, evaluations: Mapping[int, Mapping[str, Any]]) -> Placed:
-    """Evaluations with the tokens that were generated before them: those of the last row up to their step."""
+    """Return the evaluations in step order, each with the number of training tokens generated up to its step."""
     placed = []
     for step in sorted(evaluations):
         before = [row["tokens"] for row in rows if row["step"] <= step]
@@ -149,7 +148,7 @@ def _placed(rows: MetricRows, evaluations: Mapping[int, Mapping[str, Any]]) -> P
 
 
 def _pass_at(evaluation: Mapping[str, Any]) -> dict[int, tuple[float, float, float]]:
-    """k to (value, low, high), k ascending, without those that no problem has enough samples for."""
+    """Return (value, low, high) by k in ascending order, without each k for which no problem has enough samples."""
     by_k = {}
     for k, interval in sorted(evaluation["overall"]["pass_at"].items(), key=lambda item: int(item[0])):
         value, low, high = (math.nan if interval[x] is None else interval[x] for x in ("value", "low", "high"))
@@ -174,7 +173,7 @@ def _smooth(y: Floats) -> Floats:
     known = np.isfinite(y)
     totals = np.concatenate([[0.0], np.cumsum(np.where(known, y, 0.0))])
     counts = np.concatenate([[0], np.cumsum(known)])
-    # differences of cumulative sums: one pass, whatever the width
+    # differences of cumulative sums: one pass for any window size
     low = np.maximum(np.arange(len(y)) - half, 0)
     high = np.minimum(np.arange(len(y)) + half + 1, len(y))
     with np.errstate(invalid="ignore"):
@@ -182,7 +181,7 @@ def _smooth(y: Floats) -> Floats:
 
 
 def _short(number: float, _position: int | None = None) -> str:
-    """``1.2M``, for ticks; matplotlib also passes the tick's position."""
+    """Format a number like ``1.2M`` for ticks; matplotlib also passes the tick's position."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= size:
             return f"{number / size:.3g}{unit}"

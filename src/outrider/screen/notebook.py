@@ -1,4 +1,4 @@
-"""A line in a notebook's cell that is changed in place."""
+"""Output of a notebook cell that is updated in place."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 
 
 class NotebookLine:
-    """The output of a cell, replaced by every :meth:`update`; without widgets, so that it stays readable when saved."""
+    """Cell output that every :meth:`update` replaces; it uses no widgets, so that a saved notebook stays readable."""
 
     def __init__(self, display: Any, html: Any) -> None:
         self._html = html
         self._handle = display(html(""), display_id=True)
 
     def update(self, text: str) -> None:
-        """Show HTML instead of what was there."""
+        """Replace the output with HTML."""
         self._handle.update(self._html(text))
 
 
 def notebook_line() -> NotebookLine | None:
-    """A new line in the cell that is being run; None outside a notebook."""
+    """Create an output in the running cell; None outside a notebook."""
     if _shell() is None:
         return None
     from IPython.display import HTML, display
@@ -28,7 +28,7 @@ def notebook_line() -> NotebookLine | None:
 
 
 def show_figures() -> None:
-    """Have a notebook draw a figure of matplotlib that a cell ends with, as it does once pyplot is imported."""
+    """Make a notebook draw the matplotlib figure that a cell returns, as it would after an import of pyplot."""
     if (shell := _shell()) is not None:
         from IPython.core.pylabtools import select_figure_formats
 
@@ -36,7 +36,7 @@ def show_figures() -> None:
 
 
 def _shell() -> Any:
-    """The notebook's shell; None outside a notebook."""
+    """Return the notebook's shell; None outside a notebook."""
     if "IPython" not in sys.modules:
         return None
     from IPython import get_ipython

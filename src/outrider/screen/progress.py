@@ -1,4 +1,4 @@
-"""The progress of a run: two live lines on a terminal, or a plain line now and then in a log."""
+"""The progress of a run: two live lines on a terminal, or occasional plain lines in a log."""
 
 from __future__ import annotations
 
@@ -23,15 +23,13 @@ _CELL_EVERY = 0.25  # seconds between updates of a notebook's cell
 
 
 class Progress:
-    """A bar over the budget of a run, its phase, its speed and its latest metrics.
+    """A progress bar over a run's budget, with its phase, its speed and its latest metrics.
 
-    On a terminal and in a notebook the two lines are redrawn in place and never wrap (80 columns show everything).
-    Elsewhere a plain line is printed at most every ``every`` seconds, whenever something is reported, and once at the
-    end.
+    On a terminal and in a notebook, the two lines are redrawn in place and never wrap (80 columns show everything).
+    Elsewhere, an update prints a plain line, at most every ``every`` seconds, and a last line is printed at the end.
 
-    The speed counts the time since the start without the phases ``evaluate`` and ``save``. The time left is what the
-    rest of the budget takes at that speed, and what ``evaluations`` to come take, each as long as those so far; or what
-    :meth:`foresee` says.
+    The speed excludes the time of the phases ``evaluate`` and ``save``. The time left is the rest of the budget at that
+    speed, plus the remaining ``evaluations`` at the mean time of an evaluation so far. :meth:`foresee` overrides it.
 
     >>> import io
     >>> with Progress(1000, "tokens", console=Console(file=io.StringIO(), width=80)) as progress:
@@ -42,10 +40,10 @@ class Progress:
     0.25
 
     Args:
-        total: the budget, in ``unit``; 0 counts as done.
-        unit: what is counted, such as ``"tokens"``, ``"steps"`` or ``"runs"``.
-        console: where to draw; None is the standard error, which leaves the standard output to results.
-        every: seconds between plain lines.
+        total: budget in ``unit``; 0 counts as done.
+        unit: unit of the budget, such as ``"tokens"``, ``"steps"`` or ``"runs"``.
+        console: console to draw on; None: standard error, since standard output is for results.
+        every: minimum seconds between plain lines.
     """
 
     def __init__(self, total: int, unit: str = "tokens", console: Console | None = None, every: float = 10.0) -> None:
@@ -65,56 +63,56 @@ class Progress:
 
     @property
     def share(self) -> float:
-        """The used share of the budget, at most 1 (the last step may overrun it), or the one that was foreseen."""
+        """The used share of the budget, at most 1 (the last step may overrun it), or the share of :meth:`foresee`."""
         if self._foreseen is not None:
             return self._foreseen[0]
         return min(self._done / self._total, 1.0) if self._total else 1.0
 
     def phase(self, name: str) -> None:
-        """Name the present phase: sample, verify, learn, evaluate, save."""
+        """Set the current phase: sample, verify, learn, evaluate, save."""
         self._pause()
         self._phase = name
         self._report()
 
     def resume_at(self, done: int) -> None:
-        """Count what an earlier part of the run has used; it does not enter the speed."""
+        """Count the budget that an earlier part of the run has used; it does not affect the speed."""
         self._begin = self._done = done
 
     def count_by(self, total: int, unit: str, begin: int, done: int) -> None:
-        """Go on by another limit, of which an earlier part of the run used ``begin``, and all of it ``done``."""
+        """Switch to another limit, of which the run has used ``done``, ``begin`` of it before it was resumed."""
         self._total, self._unit, self._begin, self._done = total, unit, begin, done
 
     def recount(self, done: int, total: int) -> None:
-        """Go on with other counts, such as those of several runs together; what is lost again does not slow down."""
+        """Set new counts, such as sums over several runs; a decrease of ``done`` does not reduce the speed."""
         self._begin -= max(self._done - done, 0)
         self._done, self._total = done, total
         self._report()
 
     def foresee(self, share: float, seconds: float) -> None:
-        """Show this share and time left, until the next call, instead of those that the speed so far says."""
+        """Show this share and these remaining seconds, instead of values from the speed, until the next call."""
         self._foreseen = share, seconds
 
     def evaluated(self) -> None:
-        """The phase ``evaluate`` is over."""
+        """Record that an evaluation has finished."""
         self._pause()
         self._evaluated += 1
         self.evaluations = max(self.evaluations - 1, 0.0)
 
     def advance(self, amount: int) -> None:
-        """Use ``amount`` more of the budget."""
+        """Add ``amount`` to the used budget."""
         self._done += amount
         self._report()
 
     def stats(self, metrics: Mapping[str, float]) -> None:
-        """Show the newest metrics; of a whole row: reward, entropy or what estimates it, and the three shares."""
+        """Show the latest metrics of a row: reward, entropy (or its estimate), and the shares of groups by outcome."""
         known = {name: metrics[name] for name in _SHOWN if name in metrics}
-        if "surprisal" in known:  # which estimates the entropy where there is none
+        if "surprisal" in known:  # an estimate of the entropy, recorded if the entropy is unknown
             del known["entropy"]
         self._stats |= known
         self._report()
 
     def say(self, message: str) -> None:
-        """Print a message that stays: a notice, a warning, an evaluation. Not wrapped where there is no terminal."""
+        """Print a message that stays: a notice, a warning, an evaluation. Without a terminal, lines are not wrapped."""
         self._console.print(message, markup=False, highlight=False, soft_wrap=not self._console.is_terminal)
 
     def __enter__(self) -> Self:
@@ -133,14 +131,14 @@ class Progress:
             self._print_line()
 
     def _pause(self) -> None:
-        """Book the time since the last phase began."""
+        """Add the time since the last call to the totals of the current phase."""
         now = time.monotonic()
         self._training_seconds += 0.0 if self._phase in _NOT_WORK else now - self._since
         self._evaluating_seconds += now - self._since if self._phase == "evaluate" else 0.0
         self._since = now
 
     def _speed(self) -> float:
-        """Units per second; 0 before anything is done."""
+        """Return the speed in units per second; 0 until something is done."""
         running = 0.0 if self._phase in _NOT_WORK else time.monotonic() - self._since
         seconds = self._training_seconds + running
         return (self._done - self._begin) / seconds if seconds > 0 else 0.0
@@ -158,7 +156,7 @@ class Progress:
         return [(name, format(value, _SHOWN[name])) for name, value in self._stats.items()]
 
     def _html(self) -> str:
-        """The two lines as HTML."""
+        """Return the two lines as HTML."""
         recorder = Console(file=io.StringIO(), record=True, width=100, force_jupyter=False)
         recorder.print(self._render())
         return recorder.export_html(inline_styles=True, code_format="<pre style='line-height:1.3'>{code}</pre>")
@@ -182,7 +180,7 @@ class Progress:
             *([self._phase] if self._phase else []),
             *(f"{name} {number}" for name, number in self._numbers()),
         ]
-        # Straight to the file: a log has no width, and rich would wrap the line at 80 columns.
+        # written directly to the file, since rich would wrap the line of a log at 80 columns
         self._console.file.write(" | ".join(parts) + "\n")
         self._console.file.flush()
 
@@ -207,7 +205,7 @@ class Progress:
 
 
 def _short(number: float) -> str:
-    """Three digits and a unit.
+    """Format a number with three digits and a unit.
 
     >>> [_short(n) for n in (0, 7.25, 999, 1_600_000, 12_345, 2.5e9)]
     ['0', '7.2', '999', '1.60M', '12.3k', '2.50G']
@@ -220,7 +218,7 @@ def _short(number: float) -> str:
 
 
 def clock_text(seconds: float) -> str:
-    """Minutes and seconds, with hours where there are any.
+    """Format seconds as minutes and seconds, with hours if there are any.
 
     >>> clock_text(92), clock_text(3 * 3600 + 65)
     ('1:32', '3:01:05')

@@ -1,4 +1,4 @@
-"""The trackers of a run, and the data sent to them."""
+"""The trackers of a run, and the data that they receive."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ ROLLOUTS, FINDINGS = "tables/rollouts", "tables/findings"  # "rollouts" alone is
 
 
 class RunTrackers:
-    """All trackers of a run. One that fails is given up, which is said once, and ends neither the run nor the others.
+    """All trackers of a run. A tracker that fails is dropped with a warning; the run and the other trackers continue.
 
-    Any exception of a tracker counts as its failure, since a service raises what its network gives it; Ctrl-C and
-    SIGTERM pass.
+    Any exception of a tracker counts as a failure, since a service may raise any network error. Ctrl-C and SIGTERM are
+    passed on.
 
     Args:
-        opened: by name.
+        opened: trackers by name.
         options: the recipe's ``train.tracking``.
-        say: where the sentence about a failure goes.
+        say: function that prints the warning about a failed tracker.
     """
 
     def __init__(self, opened: Mapping[str, Tracker], options: TrackingOptions, say: Callable[[str], None]) -> None:
         self._open, self._options, self._say = dict(opened), options, say
 
     def stepped(self, step: int, groups: Sequence[Group], metrics: Mapping[str, float]) -> None:
-        """Send the metrics of a step, and rollouts of the first step and of each ``rollouts_every``-th after it."""
+        """Send the metrics of a step and, every ``rollouts_every`` steps starting with the first, some rollouts."""
         self._each(lambda tracker: tracker.log(step, metrics))
         if self._open and (step - 1) % self._options.rollouts_every == 0:
             table = rollouts_table(step, groups, self._options.rollouts)
@@ -37,22 +37,22 @@ class RunTrackers:
                 self._each(lambda tracker: tracker.table(step, ROLLOUTS, table))
 
     def evaluated(self, step: int, evaluation: Evaluation) -> None:
-        """Send the numbers of an evaluation after ``step``."""
+        """Send the metrics of an evaluation after ``step``."""
         self._each(lambda tracker: tracker.log(step, evaluation_metrics(evaluation)))
 
     def ended(self, step: int, examine: Callable[[], TrackedTable]) -> None:
-        """Send the findings of a run that has ended with ``step``; ``examine`` is called where there is a tracker."""
+        """Send the findings of a run whose last step is ``step``; ``examine`` is called only if there is a tracker."""
         if not self._open:
             return
         try:
             found = examine()
-        except Exception as error:  # noqa: BLE001 - the run has ended well, and `outrider report` says what is wrong
+        except Exception as error:  # noqa: BLE001 - the run itself succeeded, and `outrider report` shows the error
             self._say(f"warning: trackers get no findings, because the run cannot be checked: {_reason(error)}")
             return
         self._each(lambda tracker: tracker.table(step, FINDINGS, found))
 
     def close(self) -> None:
-        """Have the trackers write out what is pending; a second time does nothing."""
+        """Flush and close all trackers; a second call does nothing."""
         self._each(lambda tracker: tracker.close())
         self._open = {}
 
@@ -60,7 +60,7 @@ class RunTrackers:
         for name, tracker in list(self._open.items()):
             try:
                 call(tracker)
-            except Exception as error:  # noqa: BLE001 - whatever it raises: a view of the run must not end it
+            except Exception as error:  # noqa: BLE001 - no error of a tracker may end the run
                 del self._open[name]
                 self._say(
                     f"warning: tracker {name!r} failed and is stopped ({_reason(error)}); the run continues, and its "
@@ -69,8 +69,8 @@ class RunTrackers:
 
 
 def evaluation_metrics(evaluation: Evaluation) -> dict[str, float]:
-    """pass@k for each measured k, greedy, majority, entropy and the truncated share, under ``evaluate/``; what is
-    undefined is excluded.
+    """Return pass@k for each measured k, greedy, majority, entropy and the truncated share, under ``evaluate/``;
+    undefined values are excluded.
 
     >>> from outrider.measure.evaluation import of_tallies
     >>> evaluation_metrics(of_tallies([], resamples=0))
@@ -84,6 +84,6 @@ def evaluation_metrics(evaluation: Evaluation) -> dict[str, float]:
 
 
 def _reason(error: Exception) -> str:
-    """The first line of an error, with its type."""
+    """Return the type and the first line of an error."""
     first, *_ = str(error).splitlines() or [""]
     return f"{type(error).__name__}: {first}"

@@ -1,4 +1,4 @@
-"""Terminal output of a run: progress during the run, table and curves at its end. Rank 0 only."""
+"""Terminal output of a run, on rank 0 only: progress during the run, a table and curves at its end."""
 
 from __future__ import annotations
 
@@ -20,10 +20,13 @@ from outrider.screen.progress import Progress
 
 
 class Screen:
-    """Progress on standard error, results on standard output; silent where ``shown`` is False.
+    """Progress on standard error, results on standard output; progress is hidden if ``shown`` is False.
 
     Args:
-        evaluated: called with every evaluation and the step before it.
+        recipe: recipe of the run.
+        out: run folder.
+        shown: whether to show progress.
+        evaluated: function that is called with the step and the result of every evaluation.
     """
 
     def __init__(
@@ -32,7 +35,7 @@ class Screen:
         self._shown, self._out, self._recipe = shown, out, recipe
         self._on_evaluation = evaluated
         train = recipe.train
-        # steps first: tokens have a default, so who names steps means them, until the measured shares say otherwise
+        # steps first: tokens have a default, so an explicit limit of steps is probably the one that ends the run
         limits = {"steps": train.steps, "tokens": train.tokens, "seconds": train.seconds}
         self._limits = {unit: int(limit) for unit, limit in limits.items() if limit is not None}
         self._used = dict.fromkeys(("steps", "tokens", "seconds"), 0)
@@ -52,25 +55,25 @@ class Screen:
             self._progress.__exit__(*exception)
 
     def say(self, message: str) -> None:
-        """A notice that stays."""
+        """Print a notice that stays on the screen."""
         if self._shown:
             self._progress.say(message)
 
     def phase(self, name: str) -> None:
-        """Show the present phase; an evaluation is one phase, though it samples and verifies."""
-        # the phases inside it would flicker, and the progress would count them as training
+        """Show the current phase; an evaluation is a single phase, although it samples and verifies."""
+        # the phases inside an evaluation would flicker, and their time would count as training
         if self._shown and not (self._evaluating and name in ("sample", "verify", "gather")):
             self._evaluating = name == "evaluate"
             self._progress.phase(name)
 
     def resumed(self, step: int, tokens: int, seconds: float) -> None:
-        """Part of the budget was used before."""
+        """Count the part of the budget that a resumed run used before."""
         self._begun = {"steps": step, "tokens": tokens, "seconds": int(seconds)}
         self._count(self._begun)
-        self._count(self._begun)  # of the share before too: nothing is due
+        self._count(self._begun)  # again, to update the previous share too: past evaluations are not pending
 
     def stepped(self, metrics: Mapping[str, float], seconds: float) -> None:
-        """A step is done; ``seconds`` of training in all so far."""
+        """Count a finished step; ``seconds`` is the total training time so far."""
         steps, tokens = self._used["steps"] + 1, self._used["tokens"] + int(metrics["step_tokens"])
         self._count({"steps": steps, "tokens": tokens, "seconds": int(seconds)})
         if self._shown:
@@ -78,10 +81,10 @@ class Screen:
             self._progress.stats(metrics)
 
     def evaluated(self, step: int, evaluation: Evaluation) -> None:
-        """One line for an evaluation.
+        """Print a line for an evaluation.
 
         Raises:
-            UserError: it has no problems.
+            UserError: the evaluation has no problems.
         """
         overall = evaluation.overall
         if not overall.problems or not overall.pass_at:
@@ -91,7 +94,7 @@ class Screen:
         self._progress.evaluated()
         largest = max(overall.pass_at)
         rates = "  ".join(f"pass@{k} {overall.pass_at[k].value:.3f}" for k in sorted({1, largest}))
-        entropy = "" if math.isnan(overall.entropy) else f"  entropy {overall.entropy:.3f}"  # some engines tell none
+        entropy = "" if math.isnan(overall.entropy) else f"  entropy {overall.entropy:.3f}"  # some engines return none
         self.say(
             f"step {step}: {rates}  greedy {overall.greedy.value:.3f}{entropy}  ({overall.problems} held-out problems)"
         )
@@ -99,17 +102,20 @@ class Screen:
             self._on_evaluation(step, evaluation)
 
     def _count(self, used: dict[str, int]) -> None:
-        """Show the limit that ends the run, which is the one that is furthest."""
+        """Show the limit that will end the run first: the one with the largest used share."""
         self._used = used
         shares = {unit: used[unit] / limit if limit else 1.0 for unit, limit in self._limits.items()}
         unit = max(shares, key=shares.__getitem__)
-        # of the share before: what is due after this step is still to come
+        # by the previous share, since evaluations due after this step are still pending
         self._progress.evaluations = self._evaluations_to_come(self._share)
         self._share = shares[unit]
         self._progress.count_by(self._limits[unit], unit, self._begun[unit], used[unit])
 
     def _evaluations_to_come(self, share: float) -> float:
-        """Of a run that has used a share of its budget; those by step are counted at the steps' pace so far."""
+        """Return the number of pending evaluations after a share of the budget.
+
+        The number of evaluations at every N-th step is extrapolated from the steps so far.
+        """
         train, evaluate = self._recipe.train, self._recipe.evaluate
         to_come = float(evaluate.after) + sum(at > share for at in train.evaluate_at)
         if train.evaluate_every and share:
@@ -117,14 +123,14 @@ class Screen:
         return to_come
 
     def report(self, folder: RunFolder) -> None:
-        """The table of the first and the last evaluation, and the curves; on the screen and in the folder."""
+        """Print and write the table of the first and last evaluation, and write the curves."""
         from outrider.screen.curves import draw_curves
 
         evaluations = folder.evaluations()
         if folder.metrics():
             try:
                 draw_curves(folder.metrics(), evaluations, folder.curves)
-            except OSError as error:  # matplotlib writes a cache of fonts
+            except OSError as error:  # matplotlib writes a font cache
                 raise disk_refused(folder.curves, error) from error
         console = Console(width=None)
         if evaluations:

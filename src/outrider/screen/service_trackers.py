@@ -1,4 +1,4 @@
-"""Weights & Biases and Trackio, whose clients have the same three calls."""
+"""Trackers for Weights & Biases and Trackio, whose clients share the three calls used here."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Service:
     """A run of wandb or trackio.
 
     Args:
-        run: what the client's ``init`` has returned.
-        table_type: the client's class of tables.
+        run: return value of the client's ``init``.
+        table_type: the client's table class.
     """
 
     def __init__(self, run: Any, table_type: Any) -> None:
@@ -35,11 +35,11 @@ class Service:
 
 
 def open_wandb(run: Path, config: Mapping[str, Any], step: int, tracking: TrackingOptions) -> Service:
-    """A run of Weights & Biases in a group of the folder's name; without network with ``WANDB_MODE=offline``.
+    """Start a Weights & Biases run in a group named after the run folder; ``WANDB_MODE=offline`` needs no network.
 
     Raises:
         ImportError: wandb is not installed.
-        UserError: wandb refuses.
+        UserError: wandb raises an error.
     """
     import wandb
 
@@ -60,11 +60,11 @@ def open_wandb(run: Path, config: Mapping[str, Any], step: int, tracking: Tracki
 
 
 def open_trackio(run: Path, config: Mapping[str, Any], step: int, tracking: TrackingOptions) -> Service:
-    """A run of Trackio in a group of the folder's name: a database in ``TRACKIO_DIR``, or where trackio keeps it.
+    """Start a Trackio run in a group named after the run folder; the database is in ``TRACKIO_DIR`` or the default one.
 
     Raises:
         ImportError: trackio is not installed.
-        UserError: trackio refuses the project's name.
+        UserError: trackio rejects the project's name.
     """
     import trackio
 

@@ -1,4 +1,4 @@
-"""Rollouts to read: responses with their verdicts, rewards and advantages; a table, or blocks where texts are long."""
+"""Print rollouts: responses with verdicts, rewards and advantages, as a table or, for long texts, as blocks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from outrider.screen.shown import Shown
 
 _LONGEST = 400
 _VERDICT = 28
-_PROSE = 60  # characters; a table's columns would fold a longer text into a tower
+_PROSE = 60  # maximum characters of a text in a table; longer texts would wrap over many lines of a narrow column
 _COLOURS = {
     Outcome.CORRECT: "green",
     Outcome.INCORRECT: "red",
@@ -34,15 +34,19 @@ _COLOURS = {
 
 
 def show_command(run: Path, step: int | None, shown: Shown, name: str, locate: Locate) -> int:
-    """Print rollouts of one step (None: the last) that a run drew for ``name``, and return 0.
+    """Print rollouts of one step of a run, and return 0.
 
-    Problems are shown by their prompts, or by their ids where there is no tokenizer on this machine.
+    Problems are shown by their prompts, or by their ids if this machine does not have the tokenizer.
 
     Args:
-        locate: the tokenizer of a model by its name.
+        run: run folder.
+        step: step of the rollouts; None: the last step.
+        shown: selection of rollouts.
+        name: purpose for which the rollouts were drawn, such as ``train``.
+        locate: function that finds a model's tokenizer by the model's name.
 
     Raises:
-        UserError: there is no run, or it has no such rollouts.
+        UserError: the run does not exist, or has no such rollouts.
     """
     folder = RunFolder.existing(run)
     steps = folder.rollouts.steps(name)
@@ -62,21 +66,21 @@ def show_command(run: Path, step: int | None, shown: Shown, name: str, locate: L
 def rollouts_to_read(
     rollouts: Sequence[Rollout], n: int, tokenizer: Tokenizer | None = None, source: str = "", full: bool = False
 ) -> Group:
-    """At most ``n`` rollouts, evenly spread over those given, for ``rich.print``: a table, or blocks of long texts.
+    """Return at most ``n`` evenly spaced rollouts for ``rich.print``: a table, or blocks if texts are long.
 
     Args:
-        rollouts: in any order; none make an empty table.
-        n: how many at most.
-        tokenizer: of the run; without it a problem is shown by its id.
-        source: begins the title.
-        full: whole texts; else a long one is cut, which says by how much.
+        rollouts: rollouts in any order; an empty sequence gives an empty table.
+        n: maximum number of rollouts.
+        tokenizer: tokenizer of the run; without it, problems are shown by id.
+        source: beginning of the title.
+        full: whether to show whole texts; otherwise a long text is cut, followed by the number of omitted characters.
     """
     shown = _Texts.of(rollouts, n, tokenizer, full)
     return Group(Text(source + shown.title, "italic"), _blocks(shown) if shown.longest > _PROSE else _table(shown))
 
 
 def _model(folder: RunFolder) -> str | None:
-    """What the run began with; None where its configuration cannot be read."""
+    """Return the name of the run's initial model; None if the configuration cannot be read."""
     with suppress(UserError, OSError):
         config = read_yaml(folder.config.read_text("utf-8"), str(folder.config)) or {}
         return config.get("model")
@@ -86,8 +90,8 @@ def _model(folder: RunFolder) -> str | None:
 class _Texts(NamedTuple):
     """The texts of some rollouts.
 
-    The prefix of a branch is dim, its own tokens are not; «…» is what an environment said. Long texts are cut, saying
-    by how much; characters that would command the terminal are shown as escapes.
+    The prefix of a branch is dimmed. «…» marks text of an environment. Long texts are cut and followed by the number of
+    omitted characters. Terminal control characters are escaped.
     """
 
     title: str
@@ -95,7 +99,7 @@ class _Texts(NamedTuple):
 
     @classmethod
     def of(cls, rollouts: Sequence[Rollout], n: int, tokenizer: Tokenizer | None = None, full: bool = False) -> _Texts:
-        """At most ``n``, evenly spread over those given; problems by their ids without a tokenizer."""
+        """Return the texts of at most ``n`` evenly spaced rollouts; problems are shown by id without a tokenizer."""
         shown = [rollouts[i * len(rollouts) // n] for i in range(n)] if len(rollouts) > n else rollouts
         title = f"{len(shown)} of {len(rollouts)} rollouts"
         if any(rollout.observations for rollout in rollouts):
@@ -111,13 +115,13 @@ class _Texts(NamedTuple):
 
     @property
     def longest(self) -> int:
-        """Characters of the longest text; a line break counts as many."""
+        """Number of characters of the longest text; a line break counts as ``_PROSE`` characters."""
         texts = [text for problem, response, _ in self.rows for text in (problem, response.plain.strip())]
         return max((len(text) + _PROSE * text.count("\n") for text in texts), default=0)
 
 
 def _table(shown: _Texts) -> Table:
-    """A row for each rollout. No reward is a dash, no advantage is excluded, NaN is ``NaN``."""
+    """Return a table with one row per rollout; a missing reward is a dash, a missing advantage is skipped."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=True, expand=True)
     table.add_column("problem", ratio=2, overflow="fold")
     table.add_column("response", ratio=5, overflow="fold")
@@ -128,7 +132,7 @@ def _table(shown: _Texts) -> Table:
 
 
 def _blocks(shown: _Texts) -> Group:
-    """A block for each rollout, as wide as the terminal: its problem where it is another one, response, verdict."""
+    """Return a block per rollout, as wide as the terminal: problem (if it differs from the last), response, verdict."""
     blocks: list[RenderableType] = []
     before = None
     for problem, response, rollout in shown.rows:
@@ -140,13 +144,13 @@ def _blocks(shown: _Texts) -> Group:
 
 
 def _stripped(response: Text) -> Text:
-    """Without the space that most responses begin with."""
+    """Strip the whitespace around a response; most responses begin with a space."""
     text = response.plain
     return response[len(text) - len(text.lstrip()) : max(len(text.rstrip()), 1)] if text.strip() else response
 
 
 def _marked(text: str, spans: Sequence[tuple[int, int]]) -> str:
-    """A text with marks around what was observed.
+    """Mark the observed spans of a text.
 
     >>> _marked("1+2=3", [(2, 4)])
     '1+«2=»3'
@@ -159,12 +163,12 @@ def _marked(text: str, spans: Sequence[tuple[int, int]]) -> str:
 
 
 def _own(rollout: Rollout) -> list[tuple[int, int]]:
-    """What was observed, in its own text."""
+    """Return the spans of a rollout's own text that environments wrote."""
     return [(one.begin, one.end) for one in rollout.observations if one.tokens]
 
 
 def _before(rollout: Rollout, by_id: Mapping[str, Rollout]) -> list[tuple[int, int]]:
-    """What was observed, in the text of its prefix: the rollouts that it continues know."""
+    """Return the spans of a rollout's prefix that environments wrote, from the rollout's ancestors."""
     parent = by_id.get(rollout.parent or "")
     if parent is None:
         return []
@@ -197,7 +201,7 @@ def _number(value: float | None) -> str:
 
 
 def _visible(text: str, full: bool = False) -> str:
-    r"""A text that is safe to print, cut where it is long unless it is to be ``full``.
+    r"""Make a text safe to print, and cut a long text unless ``full``.
 
     >>> _visible("a\x1b[2Jb\nc")
     'a\\x1b[2Jb\nc'

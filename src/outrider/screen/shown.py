@@ -1,4 +1,4 @@
-"""Which rollouts of a step `outrider show` prints, and how."""
+"""Selection of the rollouts of a step for `outrider show`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from outrider.record import Rollout
 
 
 class Shown(NamedTuple):
-    """What is chosen of the rollouts of a step.
+    """A selection of the rollouts of a step.
 
     Attributes:
-        n: how many at most, spread evenly over those chosen.
-        problem: only those of a problem whose id this is or begins with; None: all.
-        verdict: only those with this outcome; ``none``: without a verdict.
-        stage: only those that this stage asked for.
-        longest: the longest ones, longest first, in place of some of all.
-        full: whole texts.
+        n: maximum number of rollouts, evenly spaced over the selected ones.
+        problem: id of a problem, or the beginning of ids; None: all problems.
+        verdict: outcome of the verdict; ``none``: only rollouts without a verdict; None: all rollouts.
+        stage: stage that requested the rollouts; None: all stages.
+        longest: whether to select the longest rollouts, longest first, instead of evenly spaced ones.
+        full: whether to show whole texts.
     """
 
     n: int
@@ -29,10 +29,10 @@ class Shown(NamedTuple):
     full: bool = False
 
     def of(self, rollouts: Sequence[Rollout]) -> list[Rollout]:
-        """Those that are chosen.
+        """Return the selected rollouts.
 
         Raises:
-            UserError: none is: the value that none has, and the nearest one that some have.
+            UserError: no rollout is selected; the message names the value without rollouts and the nearest known value.
         """
         chosen = self._of_problem(rollouts)
         if self.verdict is not None:
@@ -56,7 +56,7 @@ def _outcome(rollout: Rollout) -> str:
 
 
 def _with(name: str, value: str, valued: Sequence[tuple[str, Rollout]]) -> list[Rollout]:
-    """Those with the value."""
+    """Return the rollouts with the given value."""
     kept = [rollout for own, rollout in valued if own == value]
     if not kept:
         known = sorted({own for own, _ in valued})

@@ -8,20 +8,20 @@ from collections.abc import Mapping, Sequence
 
 from outrider.record import Group
 
-_FACTOR = 4  # a warning is repeated when the streak is so many times as long
+_FACTOR = 4  # a warning is repeated each time its streak is this many times longer
 
 
 class SignalWatch:
     """Warnings about steps in which every response is truncated, every reward is equal, or nothing is updated.
 
-    Each comes with the first such step, and again when it holds for 4, 16, 64, … steps in a row.
+    Each warning is issued at the first such step, and again after 4, 16, 64, … such steps in a row.
     """
 
     def __init__(self) -> None:
         self._streaks: Counter[str] = Counter()
 
     def warnings(self, groups: Sequence[Group], metrics: Mapping[str, float]) -> list[str]:
-        """The sentences about one step, from its groups and its metrics."""
+        """Return the warnings about one step, from its groups and metrics."""
         rollouts = [rollout for group in groups for rollout in group.drawn.rollouts]
         rewards = [r.reward for r in rollouts if r.reward is not None and math.isfinite(r.reward)]
         found: dict[str, str] = {}
@@ -43,7 +43,7 @@ class SignalWatch:
 
 
 def _is_power(streak: int) -> bool:
-    """Whether it is 1, 4, 16, ….
+    """Whether the streak is a power of ``_FACTOR``: 1, 4, 16, ….
 
     >>> [n for n in range(1, 100) if _is_power(n)]
     [1, 4, 16, 64]

@@ -1,4 +1,4 @@
-"""TensorBoard: event files inside the run folder."""
+"""TensorBoard tracker: event files inside the run folder."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from outrider.screen.tracker import TrackedTable, TrackedValue
 class TensorBoard:
     """Event files in ``<run>/tensorboard``: metrics as scalars, tables under *Text*.
 
-    Steps after ``step``, which an interrupted run has logged, are hidden.
+    Later steps than ``step``, which an interrupted run has logged, are hidden.
 
     Raises:
-        UserError: the disk refuses.
+        UserError: the event files cannot be written.
     """
 
     def __init__(self, run: Path, step: int) -> None:
@@ -49,7 +49,7 @@ class TensorBoard:
 
     @contextmanager
     def _disk(self) -> Iterator[None]:
-        """Errors of the disk as UserError; the writer has a thread, whose errors a later call raises."""
+        """Convert disk errors to UserError; an error of the writer's thread is raised by a later call."""
         try:
             yield
         except OSError as error:
@@ -57,7 +57,7 @@ class TensorBoard:
 
 
 def _literal(value: TrackedValue) -> str:
-    r"""A value as Markdown that shows its text as it is: a block of code, in which nothing has a meaning.
+    r"""Return a value as a Markdown code block, which shows the text literally.
 
     >>> _literal("a\n*b*"), _literal(None), _literal(0.25)
     ('    a\n    *b*', '', '    0.25')

@@ -1,4 +1,4 @@
-"""The table of rollouts that trackers are sent: whole groups of one step."""
+"""The table of rollouts for trackers: some groups of one step."""
 
 from __future__ import annotations
 
@@ -9,25 +9,24 @@ from outrider.record import Group, Rollout
 from outrider.screen.tracker import TrackedTable, TrackedValue
 
 COLUMNS = ("step", "problem", "prompt", "response", "verdict", "reward", "advantage", "tokens", "entropy")
-LONGEST = 4000  # characters of a text; a table is for a look, and the run folder has the rest
+LONGEST = 4000  # maximum characters of a text; the run folder has whole texts
 
 
 def rollouts_table(step: int, groups: Sequence[Group], most: int) -> TrackedTable:
-    """At most ``most`` rollouts of a step, the same each time: :func:`chosen_rollouts`.
+    """Return a table of at most ``most`` rollouts of a step, selected deterministically by :func:`chosen_rollouts`.
 
-    The response of a branch is whole, with its prefix; ``tokens`` are the sampled own ones, ``entropy`` is their mean
-    in nats. A text of more than ``LONGEST`` characters is cut, which says by how much.
+    A branch's response includes its prefix. ``tokens`` is the number of sampled own tokens, ``entropy`` their mean
+    entropy in nats. A text longer than ``LONGEST`` characters is cut and followed by the number of omitted characters.
     """
     rows = [_row(step, group, rollout) for group, rollout in chosen_rollouts(groups, most)]
     return TrackedTable(COLUMNS, rows)
 
 
 def chosen_rollouts(groups: Sequence[Group], most: int) -> list[tuple[Group, Rollout]]:
-    """Groups with successes and failures first, then the others, each in the step's order, until there are ``most``.
+    """Select at most ``most`` rollouts: first from mixed groups, then from the others, each in the order of the step.
 
-    The last group is cut where it does not fit, to those of the highest and those of the lowest rewards in equal
-    numbers (of an odd number, the highest have one more; of equal rewards, the first members). Replayed rollouts are
-    excluded: an earlier step has drawn them.
+    If the last group does not fit, half of its selected rollouts have the highest rewards and half the lowest. If their
+    number is odd, one more has a high reward. Replayed rollouts are excluded, since an earlier step has drawn them.
     """
     found: list[tuple[Group, Rollout]] = []
     for group in sorted((group.drawn for group in groups), key=lambda group: not group.mixed):
@@ -36,7 +35,7 @@ def chosen_rollouts(groups: Sequence[Group], most: int) -> list[tuple[Group, Rol
 
 
 def _extremes(rollouts: Sequence[Rollout], n: int) -> Sequence[Rollout]:
-    """``n`` rollouts of a group, in the order of its members."""
+    """Return at most ``n`` rollouts of a group with the highest and lowest rewards, in the order of members."""
     if len(rollouts) <= n:
         return rollouts
     ranked = sorted(rollouts, key=_interest, reverse=True)
@@ -45,7 +44,7 @@ def _extremes(rollouts: Sequence[Rollout], n: int) -> Sequence[Rollout]:
 
 
 def _interest(rollout: Rollout) -> float:
-    """The reward; one that is missing or unscorable is below all."""
+    """Return the reward; a missing or unscorable reward ranks lowest."""
     return -math.inf if rollout.reward is None or math.isnan(rollout.reward) else rollout.reward
 
 
@@ -64,7 +63,7 @@ def _row(step: int, group: Group, rollout: Rollout) -> tuple[TrackedValue, ...]:
 
 
 def _entropy(rollout: Rollout) -> float | None:
-    """Mean over sampled tokens; None where the engine gave none, or nothing was sampled."""
+    """Return the mean entropy over sampled tokens; None if the engine returned none, or no token was sampled."""
     if rollout.entropies_T is None or not rollout.trainable_tokens:
         return None
     entropies_T = rollout.entropies_T if rollout.trainable_T is None else rollout.entropies_T[rollout.trainable_T]
@@ -72,7 +71,7 @@ def _entropy(rollout: Rollout) -> float | None:
 
 
 def _shown(text: str) -> str:
-    r"""A text as trackers take it: lone surrogates, which UTF-8 has not, as escapes; cut where it is long.
+    r"""Return a text that trackers accept: lone surrogates, which UTF-8 cannot encode, are escaped; a long text is cut.
 
     >>> _shown("a\ud800"), _shown("x" * 4321)[-20:]
     ('a\\ud800', 'x… (+321 characters)')

@@ -1,4 +1,4 @@
-"""Contract of a tracker, which shows a run's metrics and tables during the run."""
+"""Interface of a tracker, which shows a run's metrics and tables during the run."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ TrackedValue = str | float | int | None
 
 
 class TrackedTable(NamedTuple):
-    """A small table for trackers; no value is None."""
+    """A small table for trackers; a missing value is None."""
 
     columns: tuple[str, ...]
     rows: list[tuple[TrackedValue, ...]]
 
 
 class Tracker(Protocol):
-    """Shows a run during training. ``metrics.jsonl`` and ``rollouts/`` stay the record."""
+    """Shows a run during training; the authoritative data are ``metrics.jsonl`` and ``rollouts/`` in the run folder."""
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None: ...
 
     def table(self, step: int, name: str, table: TrackedTable) -> None:
-        """Show a table beside the metrics of ``step``, which were logged before."""
+        """Show a table with the metrics of ``step``, which must be logged first."""
         ...
 
     def close(self) -> None:
-        """Write out what is pending."""
+        """Flush all pending data."""
         ...

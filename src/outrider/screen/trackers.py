@@ -1,4 +1,4 @@
-"""Trackers of metrics, beside the run folder: TensorBoard, Weights & Biases, Trackio."""
+"""Open the trackers that a run names: TensorBoard, Weights & Biases, Trackio."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from outrider.screen.tracker import Tracker
 
 
 class _Kind(NamedTuple):
-    """How a tracker is opened, and which of the options that name a run it has no place for."""
+    """A kind of tracker: the function that opens it, and the ``train.tracking`` options that it does not support."""
 
     open: Callable[[Path, Mapping[str, Any], int, TrackingOptions], Tracker]
     lacks: tuple[str, ...] = ()
@@ -37,14 +37,13 @@ def open_trackers(
     step: int = 0,
     tracking: TrackingOptions | None = None,
 ) -> tuple[Tracker, ...]:
-    """One tracker per name, for the run in folder ``run``; no names, no trackers.
+    """Open one tracker per name for the run in folder ``run``.
 
-    ``step`` is the step that the run goes on from, 0 for a new one: TensorBoard then hides the later steps that an
-    interrupted run has logged, the other two begin another run in a group of the folder's name.
+    ``step`` is the step from which a resumed run continues, 0 for a new run. For a resumed run, TensorBoard hides the
+    later steps that were logged before; the other two start another run in the group named after the folder.
 
     Raises:
-        UserError: an unknown name, a package that is not installed (with the extra that brings it), or a service
-            that refuses.
+        UserError: a name is unknown, a package is not installed (the message names the extra), or a service fails.
     """
     for name in names:
         if name not in TRACKERS:
@@ -53,12 +52,12 @@ def open_trackers(
 
 
 def missing_trackers(names: Sequence[str]) -> list[str]:
-    """One sentence for each name whose package is not installed."""
+    """Return one sentence for each tracker whose package is not installed."""
     return [str(_missing(name)) for name in names if find_spec(name) is None]
 
 
 def unused_tracking(names: Sequence[str], tracking: TrackingOptions) -> list[str]:
-    """One sentence for each tracker that has no place for an option that is set.
+    """Return one sentence for each tracker that does not support an option that is set.
 
     >>> unused_tracking(["wandb", "trackio"], TrackingOptions(project="sums", entity="me"))
     ["tracker 'trackio' has no entity: train.tracking.entity changes nothing there"]

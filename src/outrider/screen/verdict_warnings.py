@@ -1,4 +1,4 @@
-"""Warnings when too many responses of a step have no answer or no verdict, or no score is ever a success."""
+"""Warnings if too many responses of a step have no answer or no verdict, or if no score counts as a success."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from outrider.record import Group, Outcome, Verdict
 
-UNVERIFIED = 0.05  # timeouts and errors: at 5 % a third of all groups of 8 lose a member
-FEWEST = 16  # scored failures in a step, before their scores can show that success is out of reach
-UNPARSEABLE = 0.5  # of those not truncated; a base model that still learns the format starts high
+UNVERIFIED = 0.05  # share of timeouts and errors; at 5 %, a third of all groups of 8 lose a member
+FEWEST = 16  # minimum scored failures in a step for the warning that success may be out of reach
+UNPARSEABLE = 0.5  # share of untruncated responses; high, since a base model must first learn the format
 
 _ADVICE = {
     Outcome.TIMEOUT: "the verifier's limit may be too short for this machine",
@@ -21,12 +21,12 @@ _ADVICE = {
 class VerdictWatch:
     """Warnings about the verdicts of a run, step by step.
 
-    Shares are of the verified rollouts of one step; for unparseable ones only of those that were not truncated, as a
-    response without an end has no answer. A warning comes when a share passes its threshold, and again only when it has
-    doubled since.
+    Shares are of the verified rollouts of one step. The unparseable share counts only untruncated responses, since a
+    truncated response has no answer. A warning is issued when a share exceeds its threshold, and again only when the
+    share has doubled.
 
-    Failures with different scores, in a step without any success, are reported once, and only before the first success
-    of the run: the score that counts as success may be out of reach.
+    A step without any success whose failures have different scores is reported once, and only before the run's first
+    success: the score that counts as success may be out of reach.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class VerdictWatch:
         self._reached = False
 
     def warnings(self, groups: Sequence[Group]) -> list[str]:
-        """One sentence for each outcome whose share has passed its threshold, with the first reason."""
+        """Return one sentence for each outcome whose share exceeds its threshold, with the first reason."""
         verified = [(r, r.verdict) for group in groups for r in group.drawn.rollouts if r.verdict is not None]
         sentences = []
         for outcome, advice in _ADVICE.items():

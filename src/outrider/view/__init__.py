@@ -1,1 +1,1 @@
-"""A local, read-only web application over runs: every rollout, a problem through training, a group as a tree."""
+"""A local, read-only web application for runs: rollouts, the history of a problem, groups as trees."""

@@ -1,4 +1,4 @@
-"""The web application: its addresses, and what answers them."""
+"""The web application: its routes and their handlers."""
 
 from __future__ import annotations
 
@@ -45,10 +45,11 @@ from outrider.view.tree import drawn
 
 
 class Application:
-    """Pages about runs.
+    """The web pages of a set of runs.
 
     Args:
-        locate: the tokenizer of a model by its name.
+        runs: runs to show.
+        locate: function that finds a model's tokenizer by the model's name.
     """
 
     def __init__(self, runs: Sequence[OpenedRun], locate: Locate) -> None:
@@ -59,7 +60,7 @@ class Application:
         self._pages = templates()
 
     def app(self, token: str = "") -> Starlette:
-        """The ASGI application."""
+        """Return the ASGI application."""
         of_run = {
             "": self.overview,
             "rollouts": self.rollouts,
@@ -81,9 +82,9 @@ class Application:
         return Starlette(routes=routes, middleware=[Middleware(Guard, token=token)], exception_handlers=handlers)
 
     def prepare(self) -> None:
-        """Make what takes a second on a million rollouts before a page asks for it."""
+        """Compute in advance what takes a second on a million rollouts, before a page needs it."""
         for run in self.runs:
-            with suppress(duckdb.Error):  # the viewer was closed meanwhile
+            with suppress(duckdb.Error):  # the viewer may have been closed meanwhile
                 choices(run), problems(run, ProblemFilter()), before_after(run), curves(run)
 
     def first(self, request: Request) -> Response:
@@ -155,7 +156,7 @@ class Application:
         )
 
     def pair(self, request: Request) -> Response:
-        """Two rollouts side by side."""
+        """Show two rollouts side by side."""
         run = self._run(request)
         tokenizer = self._tokenizer(request.path_params["run"])
         both = [shown(run, _named(run, request, name), tokenizer) for name in ("id", "other")]
@@ -191,7 +192,7 @@ class Application:
         )
 
     def found(self, request: Request) -> Response:
-        """The findings alone, which an open page asks for."""
+        """Show the findings alone; an open page polls this address."""
         index = request.path_params["run"]
         self._run(request)
         found = self.findings[index].now()
@@ -223,7 +224,7 @@ class Application:
         return self._page("error", request, None, status=400, sentence=str(error))
 
     def unread(self, request: Request, error: Exception) -> Response:
-        """A file that is damaged within its texts, or that a resume has moved meanwhile."""
+        """Report a DuckDB error: a file with damaged texts, or a file that a resumed run has moved."""
         sentence = f"The rollouts could not be read: {str(error).splitlines()[0]}"
         return self._page("error", request, None, status=500, sentence=sentence)
 
@@ -236,7 +237,7 @@ class Application:
         return run
 
     def _tokenizer(self, index: int) -> Tokenizer | None:
-        """Of a run; one that is not there yet is looked for again."""
+        """Return the tokenizer of a run; if it was not found before, look again."""
         if self._tokenizers.get(index) is None:
             run = self.runs[index]
             self._tokenizers[index] = tokenizer_of(run.path, run.data.config.get("model"), self._locate)
@@ -247,12 +248,12 @@ class Application:
         html = self._pages.get_template(f"{name}.html").render(
             run=run, index=index, runs=self.runs, here=name, version=outrider.__version__, evidence=EVIDENCE, **values
         )
-        # responses may hold lone surrogates, which UTF-8 has not
+        # responses may hold lone surrogates, which UTF-8 cannot encode
         return HTMLResponse(html.encode("utf-8", "replace"), status)
 
 
 def _named(run: OpenedRun, request: Request, name: str = "id") -> Row:
-    """The rollout that an address names."""
+    """Return the rollout that a request names."""
     asked = request.query_params
     group, _, member = asked.get(name, "").rpartition("/")
     if not member.isdecimal() or not asked.get("step", "").isdecimal():
@@ -261,10 +262,10 @@ def _named(run: OpenedRun, request: Request, name: str = "id") -> Row:
 
 
 def _over(request: Request) -> str:
-    """What curves are drawn over.
+    """Return the x axis of the curves, ``step`` or ``tokens``.
 
     Raises:
-        UserError: neither steps nor tokens.
+        UserError: the request names another axis.
     """
     over = request.query_params.get("over") or "step"
     if over not in ("step", "tokens"):
@@ -273,7 +274,7 @@ def _over(request: Request) -> str:
 
 
 def _numbers(token: ShownToken) -> list[Any]:
-    """A token as tokens.js reads it."""
+    """Return a token in the form that tokens.js reads."""
     numbers = (_short(value) for value in (token.logprob, token.entropy, token.advantage))
     of = token.analysed
     other = of and [of.alternative, of.logprob, _short(of.ratio)]
@@ -282,12 +283,12 @@ def _numbers(token: ShownToken) -> list[Any]:
 
 
 def _label(row: Row) -> tuple[str, str]:
-    """The member and the outcome of a rollout that branches, for tokens.js."""
+    """Return the member and the outcome of a branch, for tokens.js."""
     return str(row["member"]), row["outcome"] or "not verified"
 
 
 def _read(text: str) -> Markup:
-    """A text with Markdown and formulas; where that extra is missing, as it was written."""
+    """Render a text with Markdown and formulas; as plain text if the extra for rendering is not installed."""
     try:
         return rendered(text)
     except ModuleNotFoundError:
@@ -295,7 +296,7 @@ def _read(text: str) -> Markup:
 
 
 def _plots(figures: Sequence[Figure], first: Sequence[str] = ()) -> Markup:
-    """The data of plots.js; names in ``first`` choose their colours before all others."""
+    """Return the data for plots.js; names in ``first`` get their colours before all others."""
     colours = slots(figures, first)
     return in_script({figure.id: plot_data(figure, of) for figure, of in zip(figures, colours, strict=True)})
 

@@ -1,4 +1,4 @@
-"""Two texts side by side: which words both have."""
+"""Compare two texts word by word, to show them side by side."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from difflib import SequenceMatcher
 from typing import NamedTuple
 
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
-_LONGEST = 4000  # words of which all pairs are compared in a moment
-_REPEATED = 500  # from so many on the commonest words are no anchors: a response that loops has few others
+_LONGEST = 4000  # maximum words of a text that is compared word by word, which takes a moment
+_REPEATED = 500  # above this many words, frequent words are ignored as anchors: a looping response has few others
 
 
 class Stretch(NamedTuple):
-    """Words in a row that the other text has too, or has not."""
+    """Consecutive words that the other text also has (``shared``) or does not have."""
 
     text: str
     shared: bool
 
 
 def difference(first: str, second: str) -> tuple[list[Stretch], list[Stretch]]:
-    """Both texts in stretches of shared and of other words. Very long texts are compared by lines.
+    """Split both texts into stretches of shared and of unshared words. Very long texts are compared by line.
 
     >>> difference("3 + 4 = 7", "3 + 5 = 8")[0]
     [Stretch(text='3 + ', shared=True), Stretch(text='4', shared=False), Stretch(text=' = ', shared=True), \

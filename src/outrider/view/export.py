@@ -1,4 +1,4 @@
-"""A selection as a file: Parquet, CSV or JSON lines."""
+"""Export a selection of rollouts as Parquet, CSV or JSON Lines."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ FORMATS = {
     "jsonl": "FORMAT json",
     "parquet": "FORMAT parquet, COMPRESSION zstd",
 }
-"""Names of formats, and what they are to DuckDB."""
+"""Export formats by name, with their DuckDB options."""
 
 
 def exported(run: OpenedRun, chosen: RolloutFilter, form: str) -> Response:
-    """All rollouts of a selection, of every page, in its order, with their texts.
+    """Return all rollouts of a selection as a file, in the selection's order and with their texts.
 
     Raises:
-        UserError: there is no such format.
+        UserError: the format is unknown.
     """
     if form not in FORMATS:
         raise UserError(f"there is no format {form!r}; {nearest(form, FORMATS)}")
@@ -35,7 +35,7 @@ def exported(run: OpenedRun, chosen: RolloutFilter, form: str) -> Response:
         place = Path(file.name)
     query = (
         f"SELECT chosen.* EXCLUDE (rowid, file, row), prompt, text, answer, detail FROM {source} AS chosen "
-        # a table has a rowid too, by which the order would be ambiguous
+        # as a subquery, since the rowid of a table would make the order ambiguous
         f"LEFT JOIN (SELECT * FROM texts) AS texts USING (file, row) ORDER BY {chosen.order()}"
     )
     try:

@@ -26,11 +26,11 @@ EVIDENCE: Mapping[str, tuple[str, str]] = {
     ),
     "stale sampler": ("rollouts of the last steps", "rollouts?split=train&sort=-step"),
 }
-"""For findings that have such rollouts or problems, words and an address within the run."""
+"""Rollouts or problems behind a finding, by the finding's name: a description, and an address within the run."""
 
 
 class FoundReport(NamedTuple):
-    """The result of all checks, or why there is none yet, of one state of the run."""
+    """The result of all checks for one state of the run (None if there is none yet), and the error if they failed."""
 
     version: str
     report: Examined | None
@@ -38,7 +38,7 @@ class FoundReport(NamedTuple):
 
 
 class Findings:
-    """Reports of a run: a new one is begun when the run has changed, and the last one stays until it is there."""
+    """Findings of a run, recomputed in the background when the run has changed; until then the last ones are shown."""
 
     def __init__(self, run: OpenedRun) -> None:
         self._run = run
@@ -47,7 +47,7 @@ class Findings:
         self._working = False
 
     def now(self) -> FoundReport:
-        """The last report; begins a newer one where the run has changed."""
+        """Return the last report, and start a new one in the background if the run has changed."""
         with self._lock:
             version = self._run.version
             if self._found.version != version and not self._working:
@@ -63,7 +63,7 @@ class Findings:
         try:
             with self._run.snapshot() as run:
                 found = FoundReport(version, examine(with_evaluations(run)))
-        except Exception as error:  # noqa: BLE001 - an odd dump; the page says it, and the next version is tried
+        except Exception as error:  # noqa: BLE001 - an unusual dump: show the error, and try the next version again
             found = FoundReport(version, self._found.report, str(error) or type(error).__name__)
         with self._lock:
             self._found, self._working = found, False

@@ -1,4 +1,4 @@
-"""A page of rollouts: the rows of a selection, how many there are, and what may be chosen."""
+"""A page of rollouts: the rows of a selection, their counts, and the available filter values."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from outrider.view.rollout_filter import EXACT, PAGE, RolloutFilter
 from outrider.view.text_search import PATIENCE, Searched
 
 CHOICES = ("split", "model", "test_set", "level", "verdict", "stage", "stream", "context", "stop")
-"""Filters that offer their values."""
+"""Filters whose values are offered in a list."""
 _MOST_CHOICES = 40
-_PREVIEW = 240  # characters
+_PREVIEW = 240  # characters of a text shown in the list
 
 
 class Listing(NamedTuple):
     """Rows with the beginning of their text, and counts over all pages.
 
     Attributes:
-        tokens: None where a dump does not say.
-        searched: how far a search for a text has come; None where none was asked for.
+        tokens: total tokens; None for a dump without token counts.
+        searched: progress of the text search; None without a search.
     """
 
     rows: list[Row]
@@ -37,14 +37,14 @@ class Listing(NamedTuple):
 
 
 def listing(run: OpenedRun, chosen: RolloutFilter) -> Listing:
-    """The page of a selection."""
+    """Return the requested page of a selection."""
     source, values, searched = selected(run, chosen)
     counts = run.rows(
         "SELECT count(*) AS total, count(*) FILTER (outcome = 'correct') AS correct, count(outcome) AS verified, "
         f"sum(tokens) AS tokens FROM {source}",
         values,
     )[0]
-    # the places first, since a late page would sort whole rows
+    # sort row ids first: on a late page, sorting whole rows would be slow
     places = f"SELECT rowid FROM {source} ORDER BY {chosen.order()} LIMIT {PAGE} OFFSET {(chosen.page - 1) * PAGE}"
     rows = run.rows(f"SELECT * FROM seen WHERE rowid IN ({places}) ORDER BY {chosen.order()}", values)
     texts = texts_of(run, rows, ["text"], _PREVIEW)
@@ -54,15 +54,17 @@ def listing(run: OpenedRun, chosen: RolloutFilter) -> Listing:
 def selected(
     run: OpenedRun, chosen: RolloutFilter, patience: float | None = PATIENCE
 ) -> tuple[str, list[Any], Searched | None]:
-    """A relation of SQL with the rows of a selection, its values, and how far the search for its text has come.
+    """Return SQL for the rows of a selection, the SQL's values, and the progress of the text search, if any.
 
     Args:
-        patience: seconds to wait for such a search; None waits for its end.
+        run: the run.
+        chosen: the selection.
+        patience: maximum seconds to wait for the text search; None waits until the search has finished.
     """
     condition, values = chosen.condition()
     if not chosen.text:
         return f"(SELECT rowid, * FROM seen WHERE {condition})", values, None
-    # texts are on disk: only those files are read that hold rows of the other conditions, in the order of the list
+    # texts are on disk: read only files with rows that meet the other conditions, in the order of the list
     files = run.rows(
         f"SELECT file FROM seen WHERE {condition} GROUP BY file ORDER BY min(split <> 'train'), min(step), file", values
     )
@@ -73,7 +75,7 @@ def selected(
 
 
 def texts_of(run: OpenedRun, rows: list[Row], names: Sequence[str], longest: int = 0) -> dict[tuple[str, int], Row]:
-    """Columns of texts for some rows, by their place; cut after ``longest`` characters unless that is 0."""
+    """Return text columns of some rows by (file, row), cut after ``longest`` characters (0: not cut)."""
     if not rows:
         return {}
     places = [(row["file"], row["row"]) for row in rows]
@@ -92,8 +94,10 @@ def texts_of(run: OpenedRun, rows: list[Row], names: Sequence[str], longest: int
 
 
 def choices(run: OpenedRun) -> dict[str, list[tuple[str, int]]]:
-    """The values of each filter that has few, with how many rollouts have them; of many values there is an empty list,
-    and a filter of one value is excluded."""
+    """Return the values of each filter with the number of rollouts per value.
+
+    A filter with too many values has an empty list; a filter with a single value is excluded.
+    """
     return run.kept("choices", lambda: _choices(run))
 
 

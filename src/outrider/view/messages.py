@@ -1,4 +1,4 @@
-"""Prompts and responses as messages, each with its role."""
+"""Split prompts and responses into messages with roles."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _HEADING = re.compile(rf"(?:\A|\n\n)\[({'|'.join(ROLES)})\]\n")
 
 
 class Message(NamedTuple):
-    """A message. The role of a rollout's own parts is ``policy`` or ``environment``."""
+    """A message. In a rollout's own text, the role is ``policy`` or ``environment``."""
 
     role: str
     text: str
 
 
 def messages_in(text: str) -> list[Message]:
-    r"""The messages of a text that an importer has written, each under its role in brackets; none where it has one.
+    r"""Return the messages of an importer's text, in which each follows its role in brackets; empty without roles.
 
     >>> messages_in("[system]\nAdd.\n\n[user]\n2 + 2?")
     [Message(role='system', text='Add.'), Message(role='user', text='2 + 2?')]
@@ -34,7 +34,7 @@ def messages_in(text: str) -> list[Message]:
 
 
 def turns_of(text: str, observations: Sequence[tuple[int, int]]) -> list[Message]:
-    """A response in turns, cut where an environment was observed (begin and end in characters); none without any.
+    """Split a response into turns at its observations (begin and end in characters); empty without observations.
 
     >>> [turn.role for turn in turns_of("2 + 2 is [calc: 4] so 4", [(9, 18)])]
     ['policy', 'environment', 'policy']
@@ -44,10 +44,10 @@ def turns_of(text: str, observations: Sequence[tuple[int, int]]) -> list[Message
 
 
 def messages_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Message]:
-    """The messages of a prompt; none where no role is named between special tokens.
+    """Return the messages of a tokenized prompt; empty if no role follows a special token.
 
-    Reads the templates of ChatML (Qwen, SmolLM2), Gemma and Llama 3: a role stands behind a special token, alone or on
-    a line of its own. A message without text, as that which asks for the answer, is excluded.
+    Supports the templates of ChatML (Qwen, SmolLM2), Gemma and Llama 3, in which a role follows a special token, alone
+    or on its own line. A message without text, such as the generation prompt, is excluded.
     """
     special = {id for id, token in tokenizer.get_added_tokens_decoder().items() if token.special}
     found: list[Message] = []
@@ -56,18 +56,18 @@ def messages_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Message]:
         first, line, rest = text.partition("\n")
         if first.strip() in ROLES and line and rest.strip():
             found.append(Message(first.strip(), rest.strip("\n")))
-        elif text.strip() in ROLES:  # alone: its message comes behind the next special token
+        elif text.strip() in ROLES:  # role alone: its message follows the next special token
             role = text.strip()
         elif role and text.strip():
             found.append(Message(role, text.strip("\n")))
             role = ""
         elif text.strip():
-            return []  # text without a role: a template of another kind
+            return []  # text without a role: an unsupported template
     return found
 
 
 def _between(tokenizer: Tokenizer, ids: Sequence[int], special: set[int]) -> list[str]:
-    """The texts between special tokens."""
+    """Return the decoded texts between special tokens."""
     parts: list[list[int]] = [[]]
     for id in ids:
         if id in special:

@@ -1,4 +1,4 @@
-"""An opened run: the numbers of all its rollouts as a table in memory, updated with new files."""
+"""An opened run: the numbers of all rollouts in an in-memory table, updated with new files."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from outrider.report.run import is_run, quoted, reopened, rows_of_files
 from outrider.view.text_search import TextSearch
 
 KEPT_SEARCHES = 16
-IN_USE = 60.0  # seconds in which a page that has asked for a search may still read it
-LOOK = 2.0  # seconds between two looks at the folder
+IN_USE = 60.0  # seconds for which a page may still read the search that it requested
+LOOK = 2.0  # minimum seconds between checks of the folder
 TEXTS = ("text", "prompt", "answer", "detail")
 """Columns that stay on disk."""
 NUMBERS = tuple(name for name in PLAIN.names if name not in TEXTS)
@@ -34,17 +34,18 @@ T = TypeVar("T")
 
 
 class OpenedRun:
-    """A run folder, or a dump of another framework, for queries of pages.
+    """A run folder, or another framework's dump, that the viewer's pages can query.
 
-    The table ``seen`` has a row for each rollout with the columns of :data:`outrider.importers.plain.PLAIN` but texts,
-    and ``file`` and ``row``, its place; the relation ``texts`` has the texts by place. A file of rollouts is read once
-    and again where it has changed; one that is gone (a resume sets steps aside) is forgotten.
+    The table ``seen`` has one row per rollout, with the columns of :data:`outrider.importers.plain.PLAIN` except texts,
+    and with ``file`` and ``row`` as its location. The relation ``texts`` has the texts by location. A rollout file is
+    read once, and again if it changes; rows of a removed file (a resumed run moves steps away) are deleted.
 
     Args:
-        columns: which field of a dump's records is which column, see :func:`outrider.importers.read`.
+        path: run folder or dump.
+        columns: mapping between a dump's fields and columns, see :func:`outrider.importers.read`.
 
     Raises:
-        UserError: nothing is there, or nothing of it can be read.
+        UserError: ``path`` does not exist, or nothing at ``path`` can be read.
     """
 
     def __init__(self, path: Path, columns: Mapping[str, str] | None = None) -> None:
@@ -70,21 +71,21 @@ class OpenedRun:
 
     @property
     def has_tokens(self) -> bool:
-        """Whether the tokens of rollouts are on disk, and not their texts alone."""
+        """Whether the rollouts' tokens are on disk, not only their texts."""
         return self.data.has("traces")
 
     @property
     def version(self) -> str:
-        """Changes when the run has new rollouts, metrics or evaluations."""
+        """String that changes when the run has new rollouts, metrics or evaluations."""
         steps = len(self.data.metrics.get("step", ()))
         return f"{self._changes}-{self.count()}-{steps}-{len(self.data.evaluations)}"
 
     def count(self) -> int:
-        """Rollouts of every split."""
+        """Return the number of rollouts in all splits."""
         return int(self.rows("SELECT count(*) AS n FROM seen")[0]["n"])
 
     def refresh(self) -> None:
-        """Read new files of the run, at most every two seconds."""
+        """Read new files of the run, at most every ``LOOK`` seconds."""
         with self._lock:
             if not self._follows or time.monotonic() - self._seen_at < LOOK:
                 return
@@ -97,7 +98,7 @@ class OpenedRun:
                 self._known = state
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
-        """The result of a query, a mapping for each row; null is None. Any thread may ask."""
+        """Return the result of a query as one mapping per row, with None for null; safe in any thread."""
         cursor = self.data.db.cursor()
         try:
             cursor.execute(sql, list(values))
@@ -108,7 +109,7 @@ class OpenedRun:
 
     @contextmanager
     def snapshot(self) -> Iterator[RunData]:
-        """The run as it is now, for the checks of a report, which read the numbers that are in memory already."""
+        """Context manager that yields the run in its current state, for a report's checks on the in-memory numbers."""
         cursor = self.data.db.cursor()
         try:
             with self._lock:
@@ -116,13 +117,13 @@ class OpenedRun:
                 cursor.begin()
                 cursor.execute(
                     "SELECT file FROM seen LIMIT 1"
-                ).fetchall()  # a transaction sees what is at its first look
+                ).fetchall()  # a transaction sees the state at its first query
             yield replace(self.data, db=cursor, numbers="seen")
         finally:
             cursor.close()
 
     def _view_of_rollouts(self) -> str:
-        """SQL that makes ``rollouts``, of the cursor that runs it alone; without the files that were skipped."""
+        """Return SQL that creates the view ``rollouts`` for a single cursor, without the skipped files."""
         if not self.data.has("files"):
             texts = ", ".join(f"texts.{name}" if name in TEXTS else f"seen.{name}" for name in PLAIN.names)
             return f"CREATE TEMP VIEW rollouts AS SELECT {texts} FROM seen JOIN texts USING (file, row)"
@@ -134,10 +135,10 @@ class OpenedRun:
         return f"CREATE TEMP VIEW rollouts AS SELECT {', '.join(PLAIN.names)} FROM rollouts_on_disk WHERE {which}"
 
     def kept(self, name: str, make: Callable[[], T]) -> T:
-        """What ``make`` gives, made once for each state of the run."""
+        """Return the result of ``make``, computed once for each state of the run."""
         with self._lock:
             making = self._making.setdefault(name, threading.RLock())
-        with making:  # of its own, so that a list that takes a second keeps no other page waiting
+        with making:  # a lock per name, so that a slow list does not block other pages
             version = self.version
             if name not in self._kept or self._kept[name][0] != version:
                 self._kept[name] = (version, make())
@@ -145,9 +146,9 @@ class OpenedRun:
             return found
 
     def search(self, text: str, files: Sequence[str]) -> TextSearch:
-        """The search for the rollouts of these files whose text contains ``text``.
+        """Return the search for rollouts in ``files`` whose text contains ``text``; start it if it is new.
 
-        The last few searches are kept, since a page asks for counts and rows, and a reader for the next page.
+        The last few searches are kept, since a page queries both counts and rows, and a reader may open the next page.
         """
         key = (text, tuple(files), self.version)
         with self._lock:
@@ -177,7 +178,7 @@ class OpenedRun:
         self.data.db.close()
 
     def _state(self) -> tuple[object, ...]:
-        """Changes when a file comes or goes, or metrics are written; it takes a millisecond for a thousand files."""
+        """Return a state that changes with files and metrics; takes a millisecond for a thousand files."""
         if not self._follows:
             return ()
         folders = [self.path / "rollouts", self.path / "evaluations"]
@@ -193,7 +194,7 @@ class OpenedRun:
     def _take_new(self) -> None:
         db, names, texts = self.data.db, ", ".join(NUMBERS), ", ".join(TEXTS)
         if not self.data.has("files"):  # a table in memory, which other cursors do not see, or no rollouts yet
-            db.execute("DELETE FROM seen")  # all files of a run may have been set aside
+            db.execute("DELETE FROM seen")  # all files of a run may have been moved away
             db.execute("DROP VIEW IF EXISTS texts" if not self._empty_before else "SELECT 1")
             db.execute("CREATE OR REPLACE TEMP TABLE dump AS SELECT row_number() OVER () - 1 AS row, * FROM rollouts")
             db.execute(f"CREATE OR REPLACE TABLE texts AS SELECT '' AS file, row, {texts} FROM dump")
@@ -211,7 +212,7 @@ class OpenedRun:
         there = {row[0] for row in db.execute("SELECT DISTINCT filename FROM files").fetchall()}
         known = {row[0] for row in db.execute("SELECT DISTINCT file FROM seen").fetchall()}
         stamps = {file: _stamp(Path(file))[1:] for file in there}
-        # a resume sets steps aside and writes files of the same names
+        # a resumed run moves steps away and writes files with the same names
         changed = {file for file in known & there if self._stamps.get(file) != stamps[file]}
         self._stamps = stamps
         known -= changed
@@ -223,7 +224,7 @@ class OpenedRun:
             return
         try:
             db.execute(f"{take} WHERE filename IN (SELECT unnest(?))" if known else take, [new] if known else [])
-        except duckdb.Error:  # one of them is damaged: the others are taken one by one
+        except duckdb.Error:  # one file is damaged: read the files one by one
             for file in new:
                 self._take_file(f"{take} WHERE filename = ?", file)
 
@@ -235,7 +236,7 @@ class OpenedRun:
 
 
 def _stamp(entry: os.DirEntry[str] | Path) -> tuple[str, int, int]:
-    """Name, size and time of change; of a file that has just gone zeros."""
+    """Return name, size and modification time; size and time are 0 if the file has just been removed."""
     try:
         found = entry.stat()
     except FileNotFoundError:

@@ -15,11 +15,11 @@ from outrider.view.opened_run import OpenedRun, Row
 
 TOKENS = "generated tokens of training"
 _OVERLAPPED = "overlapped_"  # phases at the same time as others
-_NO_PHASES = ("step", "evaluate", "tokens_per_second")  # of timing.jsonl
+_NO_PHASES = ("step", "evaluate", "tokens_per_second")  # keys of timing.jsonl that are not training phases
 
 
 def budget(run: OpenedRun) -> list[Row]:
-    """Rollouts, tokens and successes of each split and stage."""
+    """Return rollouts, tokens and successes by split, stage and stream."""
     return run.rows(
         "SELECT split, stage, stream, count(*) AS rollouts, sum(tokens) AS tokens, "
         "count(*) FILTER (outcome = 'correct') AS correct, count(outcome) AS verified, "
@@ -29,7 +29,7 @@ def budget(run: OpenedRun) -> list[Row]:
 
 
 def facts(run: OpenedRun) -> dict[str, str]:
-    """Recipe, model, amount and duration, separately for training and evaluation."""
+    """Return recipe and model, and the amount and duration of training and of evaluation."""
     config = run.data.config
     totals = {row["split"]: row for row in _totals(run)}
     found: dict[str, str] = {}
@@ -52,7 +52,7 @@ def facts(run: OpenedRun) -> dict[str, str]:
 
 
 def _amount(totals: Sequence[Row]) -> str:
-    """Rollouts, and tokens unless a dump does not say how many.
+    """Format the number of rollouts, and of tokens if the dump has token counts.
 
     >>> _amount([{"rollouts": 8, "tokens": 100}]), _amount([{"rollouts": 8, "tokens": None}])
     ('8 rollouts, 100 tokens', '8 rollouts')
@@ -63,7 +63,7 @@ def _amount(totals: Sequence[Row]) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Minutes, or seconds below two minutes.
+    """Format a duration in minutes, or in seconds below two minutes.
 
     >>> _duration(90), _duration(7200)
     ('90 seconds', '120 minutes')
@@ -72,7 +72,7 @@ def _duration(seconds: float) -> str:
 
 
 def _unfinished(folder: Path) -> float | None:
-    """Seconds since the metrics of a run were written that has exported no model; None of one that has ended."""
+    """Return seconds since the last metrics of a run without an exported model; None if the run has finished."""
     metrics = folder / "metrics.jsonl"
     if (folder / "model" / "config.json").is_file() or not metrics.is_file():
         return None
@@ -80,7 +80,7 @@ def _unfinished(folder: Path) -> float | None:
 
 
 def _seconds(folder: Path) -> float:
-    """All phases of all steps, evaluations aside."""
+    """Return the seconds of all phases of all steps, without evaluations."""
     steps = RunFolder(folder).timing()
     named = ((name, value) for step in steps for name, value in step.items() if not name.startswith(_OVERLAPPED))
     return sum(value for name, value in named if name not in _NO_PHASES and value == value)
@@ -94,10 +94,9 @@ def _totals(run: OpenedRun) -> list[Row]:
 
 
 def curves(run: OpenedRun, over: str = "step") -> list[Figure]:
-    """Reward, entropy and the shares of groups by outcome, and pass@k of evaluations; over steps, or over ``tokens``
-    that training has generated.
+    """Plot reward, groups by outcome, entropy, length and pass@k, over steps or over ``tokens`` generated in training.
 
-    From the rollouts, so that a dump has them too.
+    The curves are computed from rollouts, so that dumps have them too.
     """
     figures = run.kept("curves", lambda: _curves(run))
     if over == "step":
@@ -115,7 +114,7 @@ def curves(run: OpenedRun, over: str = "step") -> list[Figure]:
 
 
 def tokens_by_step(run: OpenedRun) -> dict[int, int]:
-    """Tokens that training has generated up to the end of each step."""
+    """Return the tokens generated in training up to the end of each step."""
     return run.kept(
         "tokens",
         lambda: {
@@ -129,7 +128,7 @@ def tokens_by_step(run: OpenedRun) -> dict[int, int]:
 
 
 def _at(steps: Sequence[int], spent: Sequence[int], step: int) -> int:
-    """Tokens up to a step, which an evaluation may have of its own: 0 before the first."""
+    """Return training tokens up to a step, which need not be a training step; 0 before the first one."""
     before = bisect_right(steps, step)
     return spent[before - 1] if before else 0
 

@@ -1,6 +1,6 @@
-"""pass@k before and after: of the first and the last evaluation, or of training where nothing was evaluated.
+"""pass@k before and after training, from the first and last evaluation or, without evaluations, from training groups.
 
-Of a dump with evaluations of several models: of each of them.
+For a dump that evaluates several models: pass@k of each model.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ WHERE split = ? AND step BETWEEN ? AND ? AND CAST(? AS VARCHAR) IN ('', model)
     AND parent IS NULL AND context = 'plain' AND stage = (SELECT min(stage) FROM seen WHERE split = ?)
 GROUP BY problem_id, step, group_id ORDER BY ALL
 """
-_RESAMPLED = 2_000_000  # values in all resamples of one number
+_RESAMPLED = 2_000_000  # maximum values in all bootstrap resamples of one estimate
 
 
 class BeforeAfter(NamedTuple):
-    """Measures at two times, or of several models.
+    """Metrics before and after training, or of several models.
 
     Attributes:
-        names: of the two times, one where there is one alone; or of the models.
-        rows: by measure, an interval for each name; None where it is not known.
-        note: what the numbers are of.
-        by_model: whether the names are those of models.
+        names: names of the two times (or the only one), or of the models.
+        rows: by metric, an interval for each name; None if unknown.
+        note: source of the numbers.
+        by_model: whether ``names`` are model names.
     """
 
     names: list[str]
@@ -40,11 +40,11 @@ class BeforeAfter(NamedTuple):
 
     @property
     def paired(self) -> bool:
-        """Whether there is a change to tell."""
+        """Whether the metrics are from two times, so that there is a change."""
         return len(self.names) > 1 and not self.by_model
 
     def change(self, measure: str) -> float | None:
-        """The measure at the second time less that at the first; None where one of them is not known."""
+        """Return the metric at the second time minus the metric at the first; None if either is unknown."""
         first, last = self.rows[measure]
         if first is None or last is None or first.value != first.value or last.value != last.value:
             return None
@@ -52,9 +52,11 @@ class BeforeAfter(NamedTuple):
 
 
 def before_after(run: OpenedRun) -> BeforeAfter | None:
-    """Of the evaluations that the run has written; else of rollouts that were drawn to evaluate; else of the first and
-    the last fifth of the training steps, where only plain roots of the first stage count. None where nothing of it was
-    verified."""
+    """Return pass@k before and after training, or by model; None without verified rollouts.
+
+    Sources in order of preference: the evaluations that the run recorded, evaluation rollouts, and the first and last
+    fifth of the training steps. In training, only the first stage's roots from plain prompts count.
+    """
     return run.kept("pass@k", lambda: _written(run) or _counted(run))
 
 
@@ -114,7 +116,7 @@ def _steps(run: OpenedRun, split: str) -> list[int]:
 
 
 def _curve(run: OpenedRun, split: str, first: int, last: int, model: str = "") -> dict[int, Interval]:
-    """pass@k for the powers of two up to what nine of ten groups hold; of one model, where one is named."""
+    """Return pass@k for powers of two up to the size that nine in ten groups reach; "" selects all models."""
     rows = run.rows(_COUNTS, [split, first, last, model, split])
     if not rows:
         return {}
@@ -125,7 +127,7 @@ def _curve(run: OpenedRun, split: str, first: int, last: int, model: str = "") -
 
 
 def _known(rows: dict[str, list[Interval | None]]) -> dict[str, list[Interval | None]]:
-    """Those that have a number at one of the times."""
+    """Return the metrics that are known at least once."""
     return {
         name: each for name, each in rows.items() if any(one is not None and one.value == one.value for one in each)
     }

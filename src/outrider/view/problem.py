@@ -1,4 +1,4 @@
-"""One problem through training: pass rate and cost at each step, first and last success."""
+"""The history of one problem: pass rate and cost at each step, first and last success."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from outrider.report.findings.base import wilson
 from outrider.view.listing import texts_of
 from outrider.view.opened_run import OpenedRun, Row
 
-_Z = 1.96  # standard errors of 95 %
+_Z = 1.96  # standard errors of a 95 % interval
 
 
 class ProblemStep(NamedTuple):
     """The rollouts of a problem in one step.
 
     Attributes:
-        tokens: None where a dump does not say.
-        low, high: 95 % interval of the pass rate, by Wilson; both None without verdicts.
-        predicted: the pass rate that a stage predicted before the step; None where none did.
+        tokens: total tokens; None for a dump without token counts.
+        low, high: bounds of the pass rate's 95 % Wilson interval; both None without verdicts.
+        predicted: pass rate that a stage predicted before the step; None without a prediction.
     """
 
     split: str
@@ -40,7 +40,7 @@ class ProblemStep(NamedTuple):
         return self.correct / self.verified if self.verified else None
 
     def with_(self, other: ProblemStep | None) -> ProblemStep:
-        """This group and another one of the same step."""
+        """Return the sum of this group and another group of the same step."""
         if other is None:
             return self
         verified, correct = self.verified + other.verified, self.correct + other.correct
@@ -51,7 +51,7 @@ class ProblemStep(NamedTuple):
 
     @property
     def pass_rate(self) -> Interval | None:
-        """The rate with its interval, over verified rollouts; None without verdicts."""
+        """The pass rate of verified rollouts with its interval; None without verdicts."""
         if self.rate is None or self.low is None or self.high is None:
             return None
         return Interval(self.rate, self.low, self.high, self.verified)
@@ -63,13 +63,13 @@ class ProblemStep(NamedTuple):
 
 
 class ProblemHistory(NamedTuple):
-    """A problem in a run.
+    """The history of a problem in a run.
 
     Attributes:
-        steps: in order, training and evaluations apart.
-        first_success, last_success: rollouts with their texts, of training where the problem was trained on, else of
-            evaluations; None where nothing was solved.
-        last_failure: the same.
+        steps: groups by split, then by step.
+        first_success, last_success: successful rollouts with their texts, from training if the problem was trained on,
+            otherwise from evaluations; None without a success.
+        last_failure: last failed rollout with its text, from the same split; None without a failure.
     """
 
     id: str
@@ -81,11 +81,11 @@ class ProblemHistory(NamedTuple):
 
     @property
     def story(self) -> str:
-        """When it was solved first and last, and what evaluations say, in one sentence each."""
+        """One sentence on when training solved the problem first and last, and one on evaluations."""
         return " ".join(filter(None, (self._trained(), self._evaluated())))
 
     def of_split(self, split: str) -> list[ProblemStep]:
-        """The steps of a split that verified something, in order, the groups of a step together."""
+        """Return the steps of a split with verified rollouts, in order, with the groups of each step combined."""
         found: dict[int, ProblemStep] = {}
         for one in self.steps:
             if one.split == split and one.verified:
@@ -129,10 +129,10 @@ class ProblemHistory(NamedTuple):
 
 
 def problem_history(run: OpenedRun, problem: str) -> ProblemHistory:
-    """History of a problem in a run.
+    """Return the history of a problem in a run.
 
     Raises:
-        UserError: the run never met it.
+        UserError: the run has no rollout of the problem.
     """
     rows = run.rows(
         "SELECT split, step, group_id, any_value(level) AS level, count(*) AS rollouts, count(outcome) AS verified, "
@@ -164,13 +164,13 @@ def problem_history(run: OpenedRun, problem: str) -> ProblemHistory:
 
 
 def elsewhere(run: OpenedRun, problem: str) -> ProblemHistory | None:
-    """The history of the problem in another run; None where that never met it."""
+    """Return the history of a problem in another run; None if that run has no rollout of the problem."""
     met = run.rows("SELECT count(*) AS n FROM seen WHERE problem_id = ?", [problem])[0]["n"]
     return problem_history(run, problem) if met else None
 
 
 def interval(successes: int, samples: int) -> tuple[float | None, float | None]:
-    """The 95 % interval of a pass rate.
+    """Return the 95 % Wilson interval of a pass rate; (None, None) without samples.
 
     >>> [round(end, 3) for end in interval(0, 8)], interval(0, 0)
     ([0.0, 0.324], (None, None))

@@ -8,12 +8,14 @@ from outrider.report.content import Figure, Series
 from outrider.view.problem import ProblemHistory
 
 SPLITS = {"train": "training", "evaluate": "evaluations"}
-"""The splits that are drawn, by the name of their curve, which view.js reads back at a click."""
+"""Names of the curves by split; view.js reads them on a click."""
 
 
 def pass_rates(history: ProblemHistory) -> list[Figure]:
-    """A figure with a curve for training and one for evaluations, each step with its 95 % interval, and the predicted
-    pass rate where a stage predicted; none where a single step was verified."""
+    """Plot the pass rate in training and in evaluations with 95 % intervals, and the predicted pass rate, if any.
+
+    No figure if fewer than two steps have verdicts.
+    """
     series = []
     for split, name in SPLITS.items():
         steps = history.of_split(split)

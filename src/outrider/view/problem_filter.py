@@ -1,4 +1,4 @@
-"""Which problems the list shows, and in which order: read from the address, so that a list can be passed on."""
+"""Filters and order of the list of problems, which are part of the URL, so that a list can be shared."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ KINDS = {
     "still solved": "solved in the first and in the last step with verdicts",
     "not verified": "no rollout has a verdict",
 }
-"""What became of a problem, with what that means; each problem is of one kind."""
+"""Kinds of problems by how their success changed, with explanations; each problem has one kind."""
 USES = {
     "trained on": "rollouts in training only",
     "held out": "rollouts in evaluations only",
     "trained on and evaluated": "rollouts in both",
 }
-"""What a problem was used for, with what that means; each problem has one use."""
+"""Uses of problems, with explanations; each problem has one use."""
 ORDERS = {
     "largest drop": "coalesce(best_rate - last_rate, 0) DESC",
     "largest gain": "coalesce(change, 0) DESC",
@@ -31,14 +31,14 @@ ORDERS = {
     "most tokens": "tokens DESC NULLS LAST",
     "latest first success": "first_success DESC NULLS LAST",
 }
-"""Orders of the list, and their SQL; the first is that of an address without one."""
+"""Orders of the list, with their SQL; the first is the default."""
 FILTERS = ("use", "kind", "level")
 _KNOWN: Mapping[str, Mapping[str, str]] = {"kind": KINDS, "use": USES}
 
 
 @dataclass(frozen=True)
 class ProblemFilter:
-    """Filters by name, the order, and the page.
+    """A selection of problems: filters by name, the order, and the page.
 
     >>> chosen = ProblemFilter.of({"kind": "lost", "level": "3", "use": "held out"})
     >>> chosen.condition()
@@ -55,10 +55,10 @@ class ProblemFilter:
 
     @classmethod
     def of(cls, asked: Mapping[str, str]) -> ProblemFilter:
-        """From the query of an address; an empty value filters nothing.
+        """Parse the query of a URL; an empty value filters nothing.
 
         Raises:
-            UserError: an unknown name, or a value that cannot be meant.
+            UserError: a name is unknown, or a value is invalid.
         """
         known = [*FILTERS, "order", "page"]
         for name in asked:
@@ -74,12 +74,12 @@ class ProblemFilter:
         return cls(filters, order, page_of(asked))
 
     def condition(self, without: str = "") -> Condition:
-        """Of all filters, or of all but one, which then may be counted by its values."""
+        """Return the SQL condition of all filters, or of all except ``without``, whose values can then be counted."""
         kept = {name: value for name, value in self.filters.items() if name != without}
         return Condition(" AND ".join(f'"{name}" = ?' for name in kept) or "true", list(kept.values()))
 
     def address(self, **changes: object) -> str:
-        """The query of an address with this choice, some things changed; None takes one out."""
+        """Return the URL query of this selection with some parts changed; None removes a part."""
         asked: dict[str, Any] = {**self.filters}
         asked |= {"order": self.order, "page": self.page if self.page > 1 else ""} | changes
         if asked["order"] == ProblemFilter.order:

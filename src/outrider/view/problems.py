@@ -1,4 +1,4 @@
-"""List of the problems of a run: status, cost, first and last success."""
+"""The list of a run's problems: status, cost, first and last success."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from outrider.view.opened_run import OpenedRun, Row
 from outrider.view.problem_filter import FILTERS, KINDS, ORDERS, USES, ProblemFilter
 
 SHOWN = 100
-_MOST_LEVELS = 40  # more are a field to write in
+_MOST_LEVELS = 40  # with more levels, the filter is a text field
 _DRAWN = f"split <> 'greedy' AND {SAMPLED}"
-# the rank within a use: of equal problems, those trained on and those held out take turns
+# ranked within each use, so that among ties, trained and held-out problems alternate
 _PROBLEMS = f"""
 WITH each AS (
     SELECT problem_id, coalesce(any_value(nullif(level, '')), 'none') AS level,
@@ -42,12 +42,12 @@ class ProblemList(NamedTuple):
     """A page of problems.
 
     Attributes:
-        rows: with their numbers: ``split`` is the one that ``steps``, rates and successes are of, evaluations where the
-            problem was evaluated, else training. ``steps``: how many of that split verified it. ``change``: the last
-            rate less the first, None of a single step. ``steps_since``: those after the last success.
-        total: how many problems are chosen.
-        counts: for each filter its values, and how many problems each would show with the other filters as they are;
-            of too many levels there is an empty list, and a filter of one value is excluded.
+        rows: problems with their numbers. ``split``: source of ``steps``, rates and successes: evaluations if the
+            problem was evaluated, otherwise training. ``steps``: number of steps with verdicts. ``change``: last rate
+            minus first rate, None for a single step. ``steps_since``: number of steps after the last success.
+        total: number of selected problems.
+        counts: for each filter, its values and the number of problems that each value would select, given the other
+            filters. Too many levels give an empty list; a filter with a single value is excluded.
     """
 
     rows: list[Row]
@@ -60,7 +60,7 @@ class ProblemList(NamedTuple):
 
 
 def problems(run: OpenedRun, chosen: ProblemFilter) -> ProblemList:
-    """The page of a choice. Greedy yardsticks are in no number."""
+    """Return a page of the selected problems; all numbers exclude greedy rollouts."""
     values = run.kept("problems", lambda: _gathered(run))
     where, of = chosen.condition()
     rows = run.rows(
@@ -81,7 +81,7 @@ def _counts(run: OpenedRun, chosen: ProblemFilter, name: str, known: list[str]) 
 
 
 def _gathered(run: OpenedRun) -> dict[str, list[str]]:
-    """Make the table ``problems``; the values of each filter that has several, in order."""
+    """Create the table ``problems``; return the values of each filter that has several, in order."""
     run.rows(f"CREATE OR REPLACE TABLE problems AS {_PROBLEMS}")
     found: dict[str, list[str]] = {}
     for name in FILTERS:
@@ -93,6 +93,6 @@ def _gathered(run: OpenedRun) -> dict[str, list[str]]:
         found["use"].sort(key=[*USES].index)
     there = {row["kind"] for row in run.rows("SELECT DISTINCT kind FROM problems")}
     found.pop("kind", None)
-    if there != {"not verified"}:  # 'no problem was lost' is information
+    if there != {"not verified"}:  # kinds without problems stay, since "no problem was lost" is informative
         found["kind"] = [kind for kind in KINDS if kind in there or kind != "not verified"]
     return {name: found[name] for name in FILTERS if name in found}

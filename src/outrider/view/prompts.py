@@ -1,4 +1,4 @@
-"""The prompts of problems, by one rollout of each."""
+"""The prompts of problems, read from one rollout per problem."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ QUALIFY row_number() OVER (PARTITION BY problem_id ORDER BY context <> 'plain', 
 
 
 class Prompt(NamedTuple):
-    """A prompt, and what tells it from others: its last message, or all of a prompt that is one text."""
+    """A prompt, and its question: the last message, or the whole prompt if it has no messages."""
 
     text: str
     question: str
 
 
 def prompts_of(run: OpenedRun, problems: Sequence[str], tokenizer: Tokenizer | None) -> dict[str, Prompt]:
-    """Prompts by id, of plain contexts before seeded ones; problems whose prompt cannot be had are excluded."""
+    """Return prompts by problem id, preferably from plain contexts; problems without a known prompt are excluded."""
     places = run.rows(_PLACES, [list(problems)])
     if not run.has_tokens:
         texts = texts_of(run, places, ["prompt"])

@@ -1,7 +1,7 @@
-r"""A response as its author meant it: Markdown with formulas, as HTML in which nothing can run or load.
+r"""Render a response with Markdown and formulas, as HTML that can neither run code nor load anything.
 
-Markdown's own HTML, links and images are shown as text, so a page asks for no address. Formulas between ``$``, ``$$``,
-``\(`` and ``\[`` become MathML, which browsers draw themselves; one that cannot be read is shown as it was written.
+HTML, links and images in Markdown are shown as text, so that a page makes no requests. Formulas between ``$``, ``$$``,
+``\(`` and ``\[`` become MathML, which browsers render natively; a formula that cannot be parsed is shown as source.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 
 from outrider.report.safe_text import visible
 
-_LONGEST = 50_000  # characters: a page of more is read as it was written
+_LONGEST = 50_000  # maximum characters to render; longer texts are shown as plain text
 _FORMULA = 2_000
 _MATHML = "http://www.w3.org/1998/Math/MathML"
 _KEPT = {"display", "mathvariant", "stretchy", "fence", "form", "columnalign", "lspace", "rspace", "linethickness"}
@@ -32,7 +32,7 @@ _BRACKETS = (
 
 
 def rendered(text: str) -> Markup:
-    r"""The HTML of a text.
+    r"""Return a text as HTML.
 
     >>> rendered("**so** <b>"), "<msup><mi>x</mi><mn>2</mn></msup>" in rendered("$x^2$")
     (Markup('<p><strong>so</strong> &lt;b&gt;</p>\n'), True)
@@ -55,16 +55,16 @@ def _markdown() -> Any:
 
 
 def _mathml(source: str, options: dict[str, Any]) -> str:
-    """MathML of a formula, or the formula as code."""
+    """Return a formula as MathML, or its source as code if it cannot be converted."""
     whole = bool(options.get("display_mode"))
     try:
         if len(source) > _FORMULA or _DEFINES.search(source):
             raise ValueError("too long")
         tree = ElementTree.fromstring(_convert()(source, display="block" if whole else "inline"))
-    except Exception:  # noqa: BLE001 - whatever a reader of LaTeX raises where a model has written none
+    except Exception:  # noqa: BLE001 - a LaTeX parser may raise anything on invalid model output
         return f"<code>{escape(source)}</code>"
     if any(element.tag.rpartition("}")[2] not in _TAGS for element in tree.iter()):
-        return f"<code>{escape(source)}</code>"  # latex2mathml passes on what stands in \\text
+        return f"<code>{escape(source)}</code>"  # latex2mathml passes through the content of \\text
     for element in tree.iter():
         for name in [name for name in element.attrib if name not in _KEPT]:
             del element.attrib[name]

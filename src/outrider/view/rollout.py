@@ -14,7 +14,7 @@ from outrider.view.opened_run import OpenedRun, Row
 from outrider.view.tokens import ShownToken, analysed_tokens, tokens_of
 from outrider.view.trained import clip_of
 
-# COLUMNS takes those that are there: files of earlier versions lack some
+# COLUMNS selects only existing columns, since files of earlier versions lack some
 _RECORD = """
 SELECT COLUMNS('^(prompt_ids|prefix_text|token_ids|logprobs|entropies|trainable|observations|advantages|log_ratios)$')
 FROM read_parquet(?, file_row_number = true) WHERE file_row_number = ?
@@ -22,23 +22,24 @@ FROM read_parquet(?, file_row_number = true) WHERE file_row_number = ?
 
 
 class Branching(NamedTuple):
-    """A place among the own tokens of a rollout where another one leaves it."""
+    """A branch of a rollout: number of own tokens before the branch point, and the branching rollout's row."""
 
     at: int
     row: Row
 
 
 class ShownRollout(NamedTuple):
-    """Content of the page of a rollout.
+    """The content of a rollout's page.
 
     Attributes:
-        row: its numbers, with ``text``, ``prompt``, ``answer`` and ``detail``.
-        prefix: what it continues, of its parent or of a given solution; empty where it began anew.
-        tokens: its own; empty where the tokens are not on disk or no tokenizer is on this machine.
-        messages: those of the prompt; empty where it is one text.
-        turns: those of the response; empty where it is one text.
-        observed: for each turn that an environment answered, own tokens before the answer, its tokens, and whether the
-            turn asked for what cannot be had.
+        row: numbers of the rollout, with ``text``, ``prompt``, ``answer`` and ``detail``.
+        prompt: text of the prompt; "" if unknown.
+        prefix: text that the rollout continues, from its parent or a given solution; "" for a rollout from the prompt.
+        tokens: the rollout's own tokens; empty without tokens on disk or without a tokenizer on this machine.
+        messages: messages of the prompt; empty if the prompt has no roles.
+        turns: turns of the response; empty if the response is a single text.
+        observed: for each turn that an environment answered: number of own tokens before the answer, number of tokens
+            in the answer, and whether the turn's request was invalid.
     """
 
     row: Row
@@ -51,7 +52,7 @@ class ShownRollout(NamedTuple):
 
 
 def find(run: OpenedRun, split: str, step: int, group: str, member: int) -> Row:
-    """The numbers of one rollout.
+    """Return the numbers of one rollout.
 
     Raises:
         UserError: the run has no such rollout.
@@ -66,7 +67,7 @@ def find(run: OpenedRun, split: str, step: int, group: str, member: int) -> Row:
 
 
 def shown(run: OpenedRun, row: Row, tokenizer: Tokenizer | None) -> ShownRollout:
-    """A rollout with its texts and tokens."""
+    """Return a rollout with its texts and tokens."""
     texts = texts_of(run, [row], ["text", "prompt", "answer", "detail"]).get((row["file"], row["row"]), {})
     row = row | {name: value for name, value in texts.items() if name not in ("file", "row")}
     if not run.has_tokens:
@@ -86,16 +87,16 @@ def shown(run: OpenedRun, row: Row, tokenizer: Tokenizer | None) -> ShownRollout
 
 
 def branchings(row: Row, group: Sequence[Row]) -> list[Branching]:
-    """Where others of the group leave the own tokens of a rollout, in order."""
+    """Return the branches that leave a rollout within its own tokens, in token order."""
     own = f"{row['group_id']}/{row['member']}"
     found = [Branching(other["branch_at"] - row["branch_at"], other) for other in group if other["parent"] == own]
     return sorted((one for one in found if one.at >= 0), key=lambda one: one.at)
 
 
 def group_of(run: OpenedRun, row: Row) -> list[Row]:
-    """All rollouts of the same problem in the same step, with the beginnings of their texts.
+    """Return all rollouts of a rollout's group, with the beginnings of their texts.
 
-    A branch stands below the rollout that it continues; ``depth`` says how deep in the tree.
+    A branch follows the rollout that it continues; ``depth`` is its depth in the tree.
     """
     rows = run.rows(
         "SELECT * FROM seen WHERE split = ? AND step = ? AND group_id = ? ORDER BY member",
@@ -106,7 +107,7 @@ def group_of(run: OpenedRun, row: Row) -> list[Row]:
 
 
 def _as_tree(rows: list[Row]) -> list[Row]:
-    """Depth first. What continues a rollout that is not there, or itself, is a root."""
+    """Sort rows depth-first. A rollout whose parent is missing or is itself counts as a root."""
     first: dict[str, int] = {}
     for at, row in enumerate(rows):
         first.setdefault(f"{row['group_id']}/{row['member']}", at)
@@ -120,6 +121,6 @@ def _as_tree(rows: list[Row]) -> list[Row]:
         at, depth = waiting.pop()
         depths[at] = depth
         waiting += [(child, depth + 1) for child in reversed(below.get(at, []))]
-    # a damaged dump may have a circle, which hangs below no root
+    # a damaged dump may have a cycle, which no root reaches
     order = [*depths, *(at for at in range(len(rows)) if at not in depths)]
     return [rows[at] | {"depth": depths.get(at, 0)} for at in order]

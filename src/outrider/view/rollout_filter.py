@@ -1,4 +1,4 @@
-"""Which rollouts a page shows, and in which order: read from the address, so that a page can be passed on."""
+"""Filters and order of a page of rollouts, which are part of the URL, so that a page can be shared."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EXACT = {
     "context": "context",
     "stop": "stop",
 }
-"""Filters by one value, and their columns; an empty value stands for none, as of a rollout without a verdict."""
+"""Filters by a single value, with their columns; an empty column is a missing value, such as a missing verdict."""
 RANGES = {
     "step": "step",
     "tokens": "tokens",
@@ -36,7 +36,7 @@ RANGES = {
     "turns": "turns",
     "seconds": "seconds",
 }
-"""Filters by a number, or by a range ``low..high`` of which an end may be missing, and their columns."""
+"""Filters by a number or a range ``low..high`` (either end may be missing), with their columns."""
 FRACTIONS = {name for name in RANGES.values() if PLAIN.field(name).type == pa.float64()}
 SORTS = (*RANGES, "level", "verdict", "stage", "stop", "member", "problem")
 PAGE = 50
@@ -45,7 +45,7 @@ _COLUMN = EXACT | RANGES | {"member": "member"}
 
 
 class Condition(NamedTuple):
-    """A condition of SQL over ``seen`` with its values."""
+    """An SQL condition over ``seen``, with its values."""
 
     sql: str
     values: list[Any]
@@ -53,7 +53,7 @@ class Condition(NamedTuple):
 
 @dataclass(frozen=True)
 class RolloutFilter:
-    """Filters by name, a text that the response contains, the order, and the page.
+    """A selection of rollouts: filters by name, a text that responses must contain, the order, and the page.
 
     >>> chosen = RolloutFilter.of({"verdict": "correct", "step": "10..20", "sort": "-entropy"})
     >>> chosen.condition()
@@ -70,16 +70,16 @@ class RolloutFilter:
 
     @classmethod
     def of(cls, asked: Mapping[str, str]) -> RolloutFilter:
-        """From the query of an address.
+        """Parse the query of a URL.
 
         Raises:
-            UserError: an unknown name, or a value that cannot be meant.
+            UserError: a name is unknown, or a value is invalid.
         """
         known = [*EXACT, *RANGES, "text", "used", "sort", "page"]
         for name in asked:
             if name not in known:
                 raise UserError(f"there is no filter {name!r}; {nearest(name, known)}")
-        # an empty field of a form filters nothing; "none" asks for rollouts without the thing
+        # an empty form field filters nothing; "none" selects rollouts without a value
         filters = {name: asked[name] for name in (*EXACT, *RANGES) if asked.get(name)}
         for name in RANGES:
             if name in filters:
@@ -92,7 +92,7 @@ class RolloutFilter:
         return cls(filters, asked.get("text", ""), used, sort, page_of(asked))
 
     def condition(self) -> Condition:
-        """Of everything but the text, which is asked of ``texts``."""
+        """Return the SQL condition of all filters except the text, which is searched in ``texts``."""
         parts: list[str] = []
         values: list[Any] = []
         for name, value in self.filters.items():
@@ -102,7 +102,7 @@ class RolloutFilter:
                     if end is not None:
                         parts.append(f"{column} {sign} ?")
                         values.append(end)
-                if column in FRACTIONS:  # to DuckDB NaN, as of a reward that is unscorable, is the largest number
+                if column in FRACTIONS:  # DuckDB sorts NaN, such as an unscorable reward, as the largest number
                     parts.append(f"NOT isnan({column})")
             elif value == "none":
                 parts.append(f"coalesce({column}, '') = ''")
@@ -114,7 +114,7 @@ class RolloutFilter:
         return Condition(" AND ".join(parts) or "true", values)
 
     def order(self) -> str:
-        """The ``ORDER BY`` of SQL; rows of equal rank by their place, training first."""
+        """Return the SQL after ``ORDER BY``; ties are ordered by training first, then by step, group and member."""
         key, down = self.sort.removeprefix("-"), self.sort.startswith("-")
         column = _COLUMN.get(key, "")
         value = f"nullif({column}, 'nan'::DOUBLE)" if column in FRACTIONS else column
@@ -122,21 +122,21 @@ class RolloutFilter:
         return f"{first}split <> 'train', step, split, group_id, member, rowid"
 
     def address(self, **changes: object) -> str:
-        """The query of an address with this selection, some things changed; None takes one out."""
+        """Return the URL query of this selection with some parts changed; None removes a part."""
         asked: dict[str, object] = {**self.filters, "text": self.text, "used": self.used, "sort": self.sort}
         asked |= {"page": self.page if self.page > 1 else ""} | changes
         return urlencode({name: value for name, value in asked.items() if value not in ("", None)})
 
     def sorted_by(self, name: str) -> str:
-        """The address with this order; the other way round where it is already the order."""
+        """Return the URL query sorted by ``name``: descending first, ascending if it is already descending."""
         return self.address(sort=f"-{name}" if self.sort != f"-{name}" else name, page=None)
 
 
 def page_of(asked: Mapping[str, str]) -> int:
-    """The page that an address asks for.
+    """Return the page number in the query of a URL; 1 by default.
 
     Raises:
-        UserError: it is no number from 1.
+        UserError: the page is not a positive integer.
     """
     page = asked.get("page") or "1"
     if not (page.isascii() and page.isdecimal() and len(page) < 10 and int(page)):
@@ -145,7 +145,7 @@ def page_of(asked: Mapping[str, str]) -> int:
 
 
 def _ends(name: str, value: str) -> tuple[float | None, float | None]:
-    """Lower and upper bound of a range, None for an open one; a single number is both.
+    """Return lower and upper bound of a range; None for an open end; a single number is both bounds.
 
     >>> _ends("step", "3"), _ends("step", "3.."), _ends("step", "..0.5")
     ((3.0, 3.0), (3.0, None), (None, 0.5))

@@ -1,4 +1,4 @@
-"""What keeps a page harmless and private: no other site reads it, and nothing that a model wrote runs in it."""
+"""Security of the viewer: no other site can read its pages, and no model output can run in them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-COOKIE = "outrider-view"  # and the port: cookies of a host are those of all its ports
+COOKIE = "outrider-view"  # followed by the port, since all ports of a host share cookies
 
 POLICY = "; ".join(
     [
@@ -22,7 +22,7 @@ POLICY = "; ".join(
         "font-src 'self'",
         "base-uri 'none'",
         "form-action 'self'",
-        "frame-ancestors http://localhost:* http://127.0.0.1:*",  # a notebook's cell
+        "frame-ancestors http://localhost:* http://127.0.0.1:*",  # for a notebook's cell
     ]
 )
 _HEADERS = {
@@ -34,13 +34,14 @@ _HEADERS = {
 
 
 class Guard:
-    """Middleware: only this machine without a token, only who has the token with one; headers on every answer.
+    """Middleware that restricts access and adds security headers to every response.
 
-    A page of another site could point its own host name at this address (DNS rebinding) and read the rollouts, so a
-    request under another host name than this machine's is refused.
+    Without a token, only requests to this machine's own host names are answered: another site could point its host
+    name at this address (DNS rebinding) and read the rollouts. With a token, every request needs the token.
 
     Args:
-        token: what ``?token=`` has to be once, kept in a cookie; "" asks for none.
+        app: the application to protect.
+        token: value that ``?token=`` must have once, and that is then kept in a cookie; "": no token.
     """
 
     def __init__(self, app: ASGIApp, token: str = "") -> None:
@@ -74,7 +75,7 @@ class Guard:
         given = request.query_params.get("token")
         if given is not None and hmac.compare_digest(given.encode(), self.token.encode()):
             answer = RedirectResponse(str(request.url.remove_query_params("token")), 303)
-            answer.set_cookie(cookie, self.token, httponly=True, samesite="lax")  # a link in a message opens it
+            answer.set_cookie(cookie, self.token, httponly=True, samesite="lax")  # lax: a link in a message works
             return answer
         kept = request.cookies.get(cookie, "")
         if hmac.compare_digest(kept.encode(), self.token.encode()):
@@ -83,6 +84,6 @@ class Guard:
 
 
 def host_of(headers: Headers) -> str:
-    """The host name of a request, without its port."""
+    """Return the host name of a request, without its port."""
     host = headers.get("host", "")
     return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]

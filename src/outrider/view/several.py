@@ -1,4 +1,4 @@
-"""Several runs beside each other: their curves, and the problems that one solves and another does not."""
+"""Several runs side by side: their curves, and the problems with different pass rates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GROUP BY problem_id
 
 
 def names_of(runs: Sequence[OpenedRun]) -> list[str]:
-    """A name for each run; equal names get a number.
+    """Return a name for each run; equal names get a number.
 
     >>> from types import SimpleNamespace as Named
     >>> names_of([Named(name="a"), Named(name="b"), Named(name="a")])
@@ -35,7 +35,7 @@ def names_of(runs: Sequence[OpenedRun]) -> list[str]:
 
 
 def curves_together(runs: Sequence[OpenedRun], over: str = "step") -> list[Figure]:
-    """One figure for each curve that several runs have, a line for each run; of pass@k the first and the last k."""
+    """Plot each curve that several runs have, with one line per run; for pass@k, only the smallest and the largest."""
     found: dict[str, Figure] = {}
     for name, run in zip(names_of(runs), runs, strict=True):
         for figure in curves(run, over):
@@ -44,7 +44,7 @@ def curves_together(runs: Sequence[OpenedRun], over: str = "step") -> list[Figur
             for series in figure.series if len(figure.series) == 1 else (figure.series[0], figure.series[-1]):
                 whole = len(figure.series) == 1
                 id, title = (figure.id, figure.title) if whole else (f"{figure.id}-{series.name}", series.name)
-                if all(math.isnan(y) for y in series.y):  # of a dump that does not say
+                if all(math.isnan(y) for y in series.y):  # a dump without this metric
                     continue
                 of = found.setdefault(id, replace(figure, id=id, title=title, series=[]))
                 of.series.append(replace(series, name=name))
@@ -52,10 +52,10 @@ def curves_together(runs: Sequence[OpenedRun], over: str = "step") -> list[Figur
 
 
 def problems_apart(runs: Sequence[OpenedRun]) -> tuple[list[tuple[str, str, list[Row | None]]], int]:
-    """Held-out problems by how far the pass rates of the runs' last evaluations are apart.
+    """Return the held-out problems whose pass rates differ most between the runs' last evaluations, and their number.
 
-    Id, level, and for each run its counts, None where it was not evaluated on the problem; equal ones are excluded.
-    The widest apart, and how many there are.
+    Each problem has its id, its level, and each run's counts (None if the run was not evaluated on the problem).
+    Problems with equal pass rates are excluded. At most ``SHOWN`` problems are returned, but all are counted.
     """
     rates = [{row["problem_id"]: row for row in run.rows(_RATES)} for run in runs]
     every = {problem: [of.get(problem) for of in rates] for problem in {key for of in rates for key in of}}

@@ -1,4 +1,4 @@
-"""Templates and the files that pages load: all from installed packages, so that no page asks another address."""
+"""Templates and static files, all from installed packages, so that no page loads anything from another address."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OF_REPORT = ("page.css", "theme.js", "plots.js", "sets.js")
 
 
 def templates() -> Environment:
-    """The templates of all pages. Every value is escaped."""
+    """Return the templates of all pages, which escape every value."""
     environment = Environment(
         loader=FileSystemLoader(PAGES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -30,7 +30,7 @@ def templates() -> Environment:
 
 
 def static_file(name: str) -> Response:
-    """A script or style by its name; 404 for every other name."""
+    """Return a script or style by its name; status 404 for any other name."""
     content = _content(name)
     if content is None:
         return Response("There is no such file.", 404, media_type="text/plain")

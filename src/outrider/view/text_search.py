@@ -1,4 +1,4 @@
-"""Rollouts whose text contains a text. Texts are on disk, so they are read in the background, some files at a time."""
+"""Search rollouts by text. Texts are on disk, so a background thread reads them, some files at a time."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import duckdb
 
-AT_A_TIME = 32  # files
-PATIENCE = 0.3  # seconds that a page waits before it shows what was found so far
+AT_A_TIME = 32  # files per query
+PATIENCE = 0.3  # maximum seconds that a page waits before it shows the results so far
 
 
 class Searched(NamedTuple):
-    """How many of the files were searched."""
+    """The progress of a search: number of searched files, and of all files."""
 
     done: int
     files: int
@@ -28,9 +28,9 @@ class TextSearch:
     """A search that continues until all files are read or it is cancelled.
 
     Args:
-        table: of the places that were found, with file and row; it is made already, and grows.
-        files: in the order in which they are searched.
-        find: adds the places of some files to the table.
+        table: name of an existing table with file and row, to which matches are added.
+        files: files to search, in order.
+        find: function that adds the matches in some files to the table.
     """
 
     def __init__(self, table: str, files: Sequence[str], find: Callable[[Sequence[str]], object]) -> None:
@@ -43,10 +43,10 @@ class TextSearch:
         self._thread.start()
 
     def searched(self, patience: float | None = PATIENCE) -> Searched:
-        """How far it has come after so many seconds at most; None waits for its end.
+        """Wait at most ``patience`` seconds (None: until the search has finished), and return the progress.
 
         Raises:
-            duckdb.Error: a file is damaged within its texts, or is gone.
+            duckdb.Error: a file has damaged texts, or was removed.
         """
         self._thread.join(patience)
         self.used = time.monotonic()
@@ -55,7 +55,7 @@ class TextSearch:
         return Searched(self._done, len(self._files))
 
     def cancel(self) -> None:
-        """End it; its table may be dropped afterwards."""
+        """Stop the search; its table may be dropped afterwards."""
         self._cancelled.set()
         self._thread.join()
 

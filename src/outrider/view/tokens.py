@@ -18,12 +18,12 @@ class ShownToken(NamedTuple):
     """A token of a response.
 
     Attributes:
-        text: what it adds to the text; empty where a character is not complete yet.
-        sampled: False where an environment said it.
-        logprob, entropy: as recorded when it was drawn, in nats; None where not known.
-        advantage: None where none was assigned, and where an environment said the token.
-        analysed: None where `outrider analyse tokens` has not been run on the rollout.
-        trained: None where the rollout was in no update, and where an environment said the token.
+        text: text that the token adds; "" if the token ends inside a character.
+        sampled: whether the policy sampled the token (False: an environment wrote it).
+        logprob, entropy: values recorded at sampling, in nats; None if unknown.
+        advantage: advantage of the token; None if none was assigned or an environment wrote the token.
+        analysed: result of `outrider analyse tokens`; None if the rollout was not analysed.
+        trained: values at the rollout's last update; None without an update or if an environment wrote the token.
     """
 
     text: str
@@ -40,9 +40,9 @@ class AnalysedToken(NamedTuple):
     """A token under the policy of an analysis.
 
     Attributes:
-        alternative, logprob: the text of the most likely other token, and its log-probability.
-        ratio: of the token's probability to that with which it was sampled; None where the analysis is of another
-            temperature.
+        alternative, logprob: text and log-probability of the most likely other token.
+        ratio: the token's probability under the analysed policy, divided by its probability when it was sampled; None
+            if the analysis used another temperature.
     """
 
     alternative: str
@@ -51,7 +51,7 @@ class AnalysedToken(NamedTuple):
 
 
 def analysed_policy(run: OpenedRun) -> str:
-    """The policy of the analysis of tokens, as it was named; empty where there is none."""
+    """Return the name of the policy in the run's token analysis; "" without an analysis."""
     try:
         about = json.loads((run.path / "analysis" / "tokens" / "about.json").read_bytes())
     except (OSError, ValueError):
@@ -62,9 +62,9 @@ def analysed_policy(run: OpenedRun) -> str:
 def analysed_tokens(
     run: OpenedRun, row: Row, token_ids: Sequence[int], tokenizer: Tokenizer
 ) -> dict[int, AnalysedToken]:
-    """By own token, what ``outrider analyse tokens`` has found; its positions count the prefix too.
+    """Return the results of ``outrider analyse tokens`` by index of own token (the analysis also counts the prefix).
 
-    Nothing where it was of another text, as of a step that a resume has done again.
+    Empty if other tokens were analysed, for example if a resumed run has repeated the step.
     """
     parts = run.path / "analysis" / "tokens" / "parts"
     files = sorted(str(file) for file in parts.glob("*.parquet"))
@@ -95,11 +95,11 @@ def tokens_of(
     analysed: Mapping[int, AnalysedToken],
     clip: ClipBounds | None = None,
 ) -> list[ShownToken]:
-    """The own tokens of a row of a rollout file; ``advantage`` is their mean, ``clip`` that of the run's recipe."""
+    """Return the own tokens of a rollout; ``advantage`` is their mean advantage, ``clip`` the recipe's clip bounds."""
     ids = record["token_ids"]
     nothing: list[Any] = [None] * len(ids)
     sampled = record["trainable"] or [True] * len(ids)
-    # null where each trainable token has the mean, and where an earlier version has written the file
+    # null if every trainable token has the mean advantage, or in files of earlier versions
     shares = record.get("advantages") or [advantage] * len(ids)
     trained = trained_tokens(record.get("log_ratios"), sampled, shares, clip)
     columns = (sampled, record["logprobs"] or nothing, record["entropies"] or nothing, shares, trained)
@@ -120,15 +120,15 @@ def tokens_of(
 
 
 def texts_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    """What each token adds to the text; a character of several tokens is the last one's.
+    """Return the text that each token adds; a character of several tokens belongs to the last of them.
 
-    Bytes that are no text, as a random policy draws them, are U+FFFD.
+    Invalid bytes, such as a random policy samples, become U+FFFD.
     """
     stream, texts = DecodeStream(skip_special_tokens=False), list[str | None]()
     for id in ids:
         try:
             texts.append(stream.step(tokenizer, id))
-        except Exception:  # noqa: BLE001 - the library's own, of no type: an "invalid prefix"
+        except Exception:  # noqa: BLE001 - the library raises a bare Exception: "invalid prefix"
             stream = DecodeStream(skip_special_tokens=False)
             texts.append("\ufffd")
     if texts and texts[-1] is None:

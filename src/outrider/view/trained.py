@@ -1,4 +1,4 @@
-"""Tokens in training: the ratio at the last update, and whether a clip took its gradient."""
+"""Tokens in training: the importance ratio at the last update, and whether the clip removed the gradient."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class TrainedToken(NamedTuple):
     """A token in the forward pass of its rollout's last update.
 
     Attributes:
-        ratio: of the token's probability there to that with which it was sampled.
-        clipped: whether the recipe's clip took its gradient; None where :func:`clip_of` knows no clip.
+        ratio: the token's probability at that update, divided by its probability when it was sampled.
+        clipped: whether the recipe's clip removed the token's gradient; None if :func:`clip_of` returns None.
     """
 
     ratio: float
@@ -20,7 +20,7 @@ class TrainedToken(NamedTuple):
 
 
 class ClipBounds(NamedTuple):
-    """The bounds of PPO's clip, and whether they hold for each token or for the response."""
+    """The bounds of PPO's clip, and whether they apply to each token's ratio or to the response's."""
 
     low: float
     high: float
@@ -28,18 +28,18 @@ class ClipBounds(NamedTuple):
     per_token: bool
 
     def takes(self, ratio: float, advantage: float) -> bool:
-        """Whether a token has no gradient, as the marks of :class:`outrider.objective.clip.Clip` say."""
+        """Whether the clip removes a token's gradient, by the rule of :class:`outrider.objective.clip.Clip`."""
         if advantage > 0:
             return ratio > self.high
         return advantage < 0 and (ratio < self.low or ratio > self.dual)
 
 
 def clip_of(config: Mapping[str, Any]) -> ClipBounds | None:
-    """The clip of a run's configuration; None of another surrogate, and of the earlier forms of versions before 0.2.
+    """Return the clip bounds of a run's configuration; None for another surrogate or a configuration from before 0.2.
 
-    None too where training clips another ratio than the recorded one: a correction takes the ratio to the learner's own
-    log-probabilities instead of the sampler's, and the prefix policy ``repeat`` takes a response's ratio over its whole
-    path.
+    None also if training clips another ratio than the recorded one. With a correction, the ratio's denominator is the
+    learner's own probability instead of the sampler's. With the prefix policy ``repeat``, a response's ratio covers its
+    whole path.
     """
     objective = config.get("objective")
     if not isinstance(objective, Mapping) or objective.get("correction") is not None:
@@ -60,9 +60,9 @@ def trained_tokens(
     advantages: Sequence[float | None],
     clip: ClipBounds | None,
 ) -> list[TrainedToken | None]:
-    """One for each own token; None for an observed one, and for all where the rollout was in no update.
+    """Return the training values of each own token; None for observed tokens, and for all tokens without an update.
 
-    At the level of the response the ratio of the clip is the geometric mean over the rollout's own tokens.
+    If the clip applies to the response, its ratio is the geometric mean over the rollout's own tokens.
     """
     if log_ratios is None:
         return [None] * len(sampled)

@@ -1,4 +1,4 @@
-"""The tree of a group that branched, as lines to draw: one for each rollout, from where it leaves its parent."""
+"""The tree of a group with branches, as lines to draw: one per rollout, starting where it branches from its parent."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import NamedTuple
 from outrider.view.opened_run import Row
 
 ROW = 22  # pixels between two lines
-MOST = 200  # rollouts of a tree that is drawn
-_LEFT, _RIGHT = 1.0, 64.0  # percent of the width; labels stand to the right
+MOST = 200  # maximum rollouts of a tree that is drawn
+_LEFT, _RIGHT = 1.0, 64.0  # percent of the width; the labels are to the right
 
 
 class DrawnLine(NamedTuple):
-    """The own tokens of a rollout.
+    """The line for a rollout's own tokens.
 
     Attributes:
         row: the rollout.
-        begin, end: percent of the width.
-        y: pixels from the top.
-        parent_y: of the line that it leaves; None for a root.
+        begin, end: horizontal bounds in percent of the width.
+        y: vertical position in pixels from the top.
+        parent_y: vertical position of the parent's line; None for a root.
     """
 
     row: Row
@@ -30,13 +30,13 @@ class DrawnLine(NamedTuple):
 
 
 class DrawnPivot(NamedTuple):
-    """A place where branches leave a rollout.
+    """A position at which branches leave a rollout.
 
     Attributes:
-        x, y: percent of the width, pixels from the top.
-        at: response tokens before it.
-        correct, verified: of the rollouts whose response goes through it: the parent, and all that continue it from
-            here on. Their share is the value of the place.
+        x, y: position in percent of the width and in pixels from the top.
+        at: number of response tokens before the pivot.
+        correct, verified: counts over the rollouts that pass through the pivot: the parent, and all rollouts that
+            branch from it at the pivot or later. Their ratio estimates the value at the pivot.
     """
 
     x: float
@@ -47,7 +47,7 @@ class DrawnPivot(NamedTuple):
 
 
 class DrawnTree(NamedTuple):
-    """Lines in the order of the group, pivots, and the height in pixels."""
+    """The lines in the order of the group, the pivots, and the height in pixels."""
 
     lines: list[DrawnLine]
     pivots: list[DrawnPivot]
@@ -55,14 +55,14 @@ class DrawnTree(NamedTuple):
 
 
 def drawn(rows: Sequence[Row]) -> DrawnTree | None:
-    """The tree of a group whose rows stand in its order, each below its parent.
+    """Lay out the tree of a group whose rows are sorted with each rollout after its parent.
 
-    None where nothing branched, where lengths are not known, or beyond :data:`MOST` rollouts.
+    None without branches, without known lengths, or with more than :data:`MOST` rollouts.
     """
     places = {_id(row): at for at, row in reversed(list(enumerate(rows)))}
     children: dict[str, list[Row]] = {}
     for at, row in enumerate(rows):
-        if places.get(row["parent"], at) < at:  # what a damaged dump has in a circle is a root
+        if places.get(row["parent"], at) < at:  # rollouts in a cycle (damaged dump) count as roots
             children.setdefault(row["parent"], []).append(row)
     if not children or len(rows) > MOST or any(row["tokens"] is None for row in rows):
         return None
@@ -81,7 +81,7 @@ def drawn(rows: Sequence[Row]) -> DrawnTree | None:
 
 
 def _below(row: Row, children: dict[str, list[Row]]) -> list[Row]:
-    """A rollout and everything that continues it."""
+    """Return a rollout and all its descendants."""
     found, waiting = [], [row]
     while waiting:
         found.append(waiting.pop())
@@ -94,7 +94,7 @@ def _id(row: Row) -> str:
 
 
 def _end(row: Row) -> int:
-    """Response tokens at its end; what an environment said takes room too."""
+    """Return the number of response tokens at a rollout's end, including observed tokens."""
     return int(row["branch_at"] + row["tokens"] + (row["observed"] or 0))
 
 

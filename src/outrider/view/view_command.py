@@ -1,4 +1,4 @@
-"""Serve pages about runs on this machine until Ctrl-C."""
+"""Serve the viewer's pages until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -27,15 +27,18 @@ def view_command(
     columns: Mapping[str, str] | None = None,
     say: Callable[[str], object] = print,
 ) -> int:
-    """Serve until Ctrl-C, and return 0. Nothing is written.
+    """Serve the viewer until Ctrl-C, and return 0. No files are written.
 
     Args:
-        paths: runs and dumps; of a bench all runs of its recipes.
-        host: of which address; every other one than this machine's own asks for a token, which is said.
-        port: 0 takes any free one.
+        paths: runs and dumps; a bench stands for all runs of its recipes.
+        locate: function that finds a model's tokenizer by the model's name.
+        port: port to listen on; 0: any free port.
+        host: address to listen on. Any address but localhost requires a token, which is printed.
+        columns: mapping between a dump's fields and columns, see :func:`outrider.importers.read`.
+        say: function that prints messages.
 
     Raises:
-        UserError: a run cannot be read, the extra `view` is missing, or the port cannot be had.
+        UserError: a run cannot be read, the extra `view` is missing, or the port is not available.
     """
     runs = opened(paths, columns, say)
     token = "" if host in LOOPBACK else secrets.token_urlsafe(16)
@@ -51,10 +54,10 @@ def view_command(
 def opened(
     paths: Sequence[Path], columns: Mapping[str, str] | None = None, say: Callable[[str], object] = print
 ) -> list[OpenedRun]:
-    """Open runs and dumps, and all runs of a bench; what could not be read of them is said.
+    """Open runs and dumps, and all runs of a bench; report with ``say`` what could not be read.
 
     Raises:
-        UserError: one cannot be read.
+        UserError: a run or dump cannot be read at all.
     """
     runs = []
     for given in paths:
@@ -74,10 +77,10 @@ def serving(
     host: str = "127.0.0.1",
     token: str = "",
 ) -> Iterator[str]:
-    """Answer requests in a thread while the block runs; gives the address.
+    """Context manager that answers requests in a thread and yields the viewer's address.
 
     Raises:
-        UserError: the extra `view` is missing, or the port cannot be had.
+        UserError: the extra `view` is missing, or the port is not available.
     """
     try:
         import uvicorn

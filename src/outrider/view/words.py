@@ -24,4 +24,4 @@ WORDS: Mapping[str, str] = {
     "predicted": "Pass rate predicted by a stage before the step, from earlier steps only.",
     "not trained on": "Rollouts that no update used; each rollout names the reason.",
 }
-"""A sentence for each word."""
+"""Definitions by term."""

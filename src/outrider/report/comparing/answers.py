@@ -1,4 +1,4 @@
-"""Diversity of samples: answers and texts on the same problems, at equal numbers of samples."""
+"""Diversity of answers and texts: the same problems and equal sample counts for all runs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from outrider.report.content import CellValue, Figure, Section, TableBlock
 from outrider.report.sections.frontier import Curve, defined, interval_series, known_interval
 from outrider.report.sections.seen import in_percent
 
-_PROBLEMS, _SAMPLES = 100, 16  # maximum whose texts are compared
-_ORDER = 4  # words that make a phrase
+_PROBLEMS, _SAMPLES = 100, 16  # maximum problems, and samples of each, whose texts are compared
+_ORDER = 4  # words per phrase
 
 _TEXT = (
     "Expected number of distinct answers among k samples of a problem. Correct and incorrect answers both count, so "
@@ -28,10 +28,10 @@ _TEXT = (
 
 
 def section(compared: Sequence[ComparedRun]) -> Section | None:
-    """Distinct answers over k, and a table of answers and texts, on the problems that all runs answered.
+    """Return distinct answers over k, and a table of answers and texts, on the problems that all runs answered.
 
-    None with fewer than two runs whose rollouts are at hand, with fewer than two samples per problem, without a common
-    problem, and where neither answers nor texts are known.
+    None with fewer than two runs that have rollouts on disk, fewer than two samples per problem, no common problem, or
+    neither answers nor texts.
     """
     there = at_hand(compared)
     k = common_samples(there) if len(there) > 1 else 0
@@ -69,7 +69,7 @@ def _row(one: ComparedRun, k: int, curve: Curve, chosen: Sequence[str]) -> list[
     )
     texts = [words(text) for text in columns["text"].tolist()]
     result = text_diversity(texts, columns["problem_id"].tolist(), order=_ORDER)
-    # no texts: nothing is known
+    # without texts, repetition is unknown
     repeated = float(result.duplicates_P.sum() / result.responses_P.sum()) if texts else None
     return [
         one.name,
@@ -81,13 +81,13 @@ def _row(one: ComparedRun, k: int, curve: Curve, chosen: Sequence[str]) -> list[
 
 
 def _less_one(interval: Interval) -> Interval:
-    """P(differ) from the expected number of distinct answers among two, which is 1 + P(differ)."""
+    """Return P(differ), given the expected number of distinct answers among two samples, 1 + P(differ)."""
     value, low, high, problems = interval
     return Interval(value - 1, low - 1, high - 1, problems)
 
 
 def _answers(one: ComparedRun, k: int) -> dict[str, list[str]]:
-    """The answers of the first ``k`` samples of each problem; without one: ``""``."""
+    """Return the answers of each problem's first ``k`` samples; "" for a sample without an answer."""
     columns = query_samples(
         one, "SELECT problem_id, answer FROM samples WHERE place < ? ORDER BY problem_id, place", [k]
     )
@@ -98,5 +98,5 @@ def _answers(one: ComparedRun, k: int) -> dict[str, list[str]]:
 
 
 def _curve(answers: Sequence[Sequence[str]], k: int) -> Curve:
-    """Distinct answers among 1, 2, 4, … of a problem's, as a mean over the problems that have so many."""
+    """Return the mean number of distinct answers among 1, 2, 4, … samples, over problems with enough samples."""
     return defined({i: bootstrap_mean([distinct_at_k(of, i) for of in answers]) for i in powers_of_two(k)})

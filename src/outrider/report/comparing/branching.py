@@ -21,9 +21,9 @@ _TEXT = (
 
 
 def section(runs: Sequence[RunData]) -> Section | None:
-    """Branching factors of the runs that hold a finished analysis of tokens; None if none does.
+    """Return the branching factors of all runs with a finished analysis of tokens; None if no run has one.
 
-    The mass is 0.95 if all have it, else the largest that all have.
+    The probability mass is 0.95 if all these runs have it, otherwise their largest common mass.
     """
     read = {run.name: read_analysis(run, "tokens", ()) for run in runs}
     whole = {name: result[0] for name, result in read.items() if result and result[0] and not result[1]}
@@ -44,7 +44,7 @@ def section(runs: Sequence[RunData]) -> Section | None:
 
 
 def _mass(column: str) -> float:
-    """In percent.
+    """The probability mass that a column's name states, in percent.
 
     >>> _mass("branching_95"), _mass("branching_99_9")
     (95.0, 99.9)

@@ -1,4 +1,4 @@
-"""Runs at equal generated tokens: each as if it had been stopped at the total of the shortest one."""
+"""Cut runs at equal generated tokens, as if each had been stopped at the smallest run's total."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class ComparedRun:
     """One run, cut at the common number of tokens.
 
     Attributes:
-        run: as it was when it was stopped: rollouts, metrics and evaluations up to there.
-        steps_S, tokens_S: its training steps up to there, and what was generated in training up to and with each.
-            Empty for a run without training, and where the tokens are not known.
-        total_steps, total_tokens: of all of its training; 0, and NaN where the tokens are not known.
-        step: of the last evaluation; None if there is none.
-        split: the rollouts that this evaluation verified.
+        run: rollouts, metrics and evaluations up to the cut.
+        steps_S, tokens_S: training steps up to the cut, and tokens generated in training up to and including each step.
+            Empty for a run without training or without token counts.
+        total_steps, total_tokens: totals of the uncut run; 0 steps without training, NaN tokens if unknown.
+        step: step of the last evaluation; None if there is none.
+        split: split of the rollouts behind this evaluation.
     """
 
     run: RunData
@@ -42,11 +42,11 @@ class ComparedRun:
 
     @property
     def evaluation(self) -> Evaluation | None:
-        """On the held-out problems; None if there is none."""
+        """The last evaluation up to the cut; None if there is none."""
         return None if self.step is None else self.run.evaluations[self.step]
 
     def tokens_at(self, step: float) -> float:
-        """Generated in training up to and with a step; 0 before the first, NaN where it is not known."""
+        """Tokens generated in training up to and including a step; 0 for step 0, NaN if unknown."""
         if step <= 0:
             return 0.0
         at = int(np.searchsorted(self.steps_S, step, side="right"))
@@ -54,21 +54,21 @@ class ComparedRun:
 
 
 def cut_at_equal_tokens(runs: Sequence[RunData]) -> tuple[float, list[ComparedRun]]:
-    """The common number of generated tokens, and each run as it was then.
+    """Return the common number of generated tokens, and each run cut at it.
 
-    This is the smallest total of the trained runs, NaN where no run was trained or no total is known. A run is cut
-    after the first step that reaches it, as ``train.tokens`` would have ended it. So runs with the same limit keep all
-    of their steps, although the last step of each went a little beyond. Runs without training, and those whose tokens
-    are not known, are not cut.
+    The common number is the smallest total of the trained runs; NaN if no total is known. A run is cut after the first
+    step that reaches it, where ``train.tokens`` would have stopped the run. Runs with the same ``train.tokens``
+    therefore keep all steps, although their last steps overshoot by different amounts. Runs without training or without
+    token counts are not cut.
     """
     spent = [_spent(run) for run in runs]
-    # the smallest total: no run can be read beyond its end
+    # the smallest total, since no run has data beyond its end
     budget = min((float(tokens_S[-1]) for _, tokens_S in spent if len(tokens_S)), default=math.nan)
     return budget, [_compared(run, *known, budget) for run, known in zip(runs, spent, strict=True)]
 
 
 def _spent(run: RunData) -> tuple[Floats, Floats]:
-    """Training steps, and the tokens generated up to and with each; two empty arrays where they are not known."""
+    """Return training steps, and tokens generated up to and including each step; two empty arrays if unknown."""
     if "tokens" in run.metrics:
         steps_S, tokens_S = run.metrics["step"], run.metrics["tokens"]
         known_S = ~np.isnan(tokens_S)
@@ -103,7 +103,7 @@ def _compared(run: RunData, steps_S: Floats, tokens_S: Floats, budget: float) ->
 
 
 def _stopped(run: RunData, step: int) -> RunData:
-    """The same run without everything after a step. The original must not be used any more."""
+    """Return the run without any data after a step. The original must not be used afterwards."""
     gather(run)
     if run.has("gathered"):
         run.db.execute(f"DELETE FROM gathered WHERE step > {step}")

@@ -1,4 +1,4 @@
-"""Differences from the first run, problem by problem."""
+"""Differences from the first run, paired by problem."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _UNITS = "Percentage points (entropy: nats), with 95 % intervals in brackets."
 
 
 def section(first: ComparedRun, found: Sequence[PairedRuns], told: Sequence[str]) -> Section:
-    """Paired differences from the first run as figures and tables, after the sentences on each other run.
+    """Return paired differences from the first run: a paragraph per run, then figures and tables.
 
-    Where no two runs can be paired there is only text, which says why.
+    If no runs can be paired, the section has only text, which gives the reason.
     """
     results = {one.other: one.comparison for one in found}
     text = "\n\n".join([_TEXT.format(first=first.name), *told] if results else told)
@@ -35,7 +35,7 @@ def section(first: ComparedRun, found: Sequence[PairedRuns], told: Sequence[str]
 
 
 def quantities(change: Change) -> Iterator[tuple[str, Interval]]:
-    """The quantities of a change: pass@1, pass@8 and that of the maximum k, greedy, majority, entropy; those known."""
+    """Yield the known metrics of a change: pass@1, pass@8, pass@k of the maximum k, greedy, majority and entropy."""
     known = [(f"pass@{k}", change.pass_at[k]) for k in shown_ks(change.pass_at)]
     known += [("greedy", change.greedy), ("majority", change.majority), ("entropy", change.entropy)]
     return ((name, interval) for name, interval in known if interval.value == interval.value)
@@ -43,7 +43,7 @@ def quantities(change: Change) -> Iterator[tuple[str, Interval]]:
 
 def _figures(results: dict[str, Comparison]) -> list[Figure]:
     lines = [interval_series(name, defined(change.overall.pass_at)) for name, change in results.items()]
-    if not any(line.x for line in lines):  # greedy decoding alone
+    if not any(line.x for line in lines):  # only greedy decoding
         return []
     figures = [Figure("over-k", "Difference of pass@k", "line", "k", "difference", lines, x_log=True, percent="y")]
     for k in sorted({end(c.overall.pass_at) for c in results.values() if c.overall.pass_at for end in (min, max)}):

@@ -15,14 +15,16 @@ from outrider.report.opening import reward
 from outrider.report.sections.frontier import defined, known_interval
 from outrider.report.sections.seen import in_percent
 
-MOST_PARTS = 12  # rows of test sets and levels on the first screen
+MOST_PARTS = 12  # maximum rows of test sets and levels on the first screen
 
 
 def opening(compared: Sequence[ComparedRun], found: Sequence[PairedRuns], told: Sequence[str]) -> Section:
-    """The sentences on the differences from the first run, a row of pass@k for each run, how many problems decide, the
-    test sets and levels where two runs are compared on few of them, and a line of each run's reward.
+    """Return sentences on the differences from the first run, with tables and a figure of each run's reward.
 
-    Degenerate cases: without evaluations there is no table, and without training whose tokens are known no figure.
+    The tables show pass@k by run, the number of deciding problems and, if only two runs with few test sets and levels
+    are compared, the differences by test set and level.
+
+    Degenerate cases: there is no table without evaluations, and no figure without training with known token counts.
     """
     figures = overlay(compared, lambda run: [reward(run)], "reward", "reward", "Mean reward in training", "reward")
     tables = [_pass_at_k(compared)]
@@ -41,7 +43,7 @@ def _pass_at_k(compared: Sequence[ComparedRun]) -> TableBlock:
         [name, *(known_interval(curve[k]) if k in curve else None for k in ks)] for name, curve in curves.items()
     ]
     names = [f"pass@{k}" for k in ks]
-    if not ks:  # greedy decoding alone
+    if not ks:  # only greedy decoding
         names = ["greedy"]
         rows = [[one.name, known_interval(one.evaluation.overall.greedy)] for one in compared if one.evaluation]
     note = "Last evaluation within the common token budget; 95 % intervals over problems, each run by itself."

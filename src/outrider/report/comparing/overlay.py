@@ -1,4 +1,4 @@
-"""One figure for all runs: a series of each run's own report, over generated tokens instead of steps."""
+"""One figure for all runs: a series from each run's report, over generated tokens instead of steps."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def overlay(
     y: str,
     percent: str = "",
 ) -> list[Figure]:
-    """The series ``name`` of what ``figures`` draws for a run, one line per run; no figure where no run has it.
+    """Plot the series ``name`` of each run's ``figures``, one line per run; no figure if no run has this series.
 
-    Estimates of the same quantity, named ``estimated …``, are included and marked. A run whose tokens are not known is
-    excluded. ``percent``: as of a :class:`Figure`.
+    A series named ``estimated <name>`` is included and marked. Runs without token counts are excluded. ``percent``: see
+    :class:`Figure`.
     """
     lines = []
     for one in compared:
@@ -38,7 +38,7 @@ def overlay(
 
 
 def over_tokens(one: ComparedRun, name: str, series: Series) -> Series:
-    """The same series under the run's name, with tokens generated up to each step on the x axis."""
+    """Return the series under a new name, with tokens generated up to each step on the x axis."""
     at = [one.tokens_at(step) for step in series.x]
     kept = [i for i, tokens in enumerate(at) if not math.isnan(tokens)]
     chosen = {

@@ -1,4 +1,4 @@
-"""Two evaluations, problem by problem: what differs on all problems and on parts of them, and how many decide it."""
+"""Compare two evaluations problem by problem: overall differences, differences by part, number of deciding problems."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class PartDifference(NamedTuple):
 
     Attributes:
         kind: "test set" or "level".
-        name: of the part.
-        what: "pass@1", "pass@k" of the largest common k, or "greedy decoding".
-        p_value: adjusted by Holm for all parts and both quantities.
+        name: name of the part.
+        what: metric: "pass@1", "pass@k" of the largest common k, or "greedy decoding".
+        p_value: p-value adjusted by Holm's method over all parts and metrics.
     """
 
     kind: str
@@ -40,14 +40,14 @@ class PartDifference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PairedRuns:
-    """What differs between two runs, the second minus the first, on the problems that both have.
+    """Differences between two runs, the second minus the first, on their common problems.
 
     Attributes:
         first, other: names of the runs.
-        overall: the differences on all problems that decide which is better: pass@1 and pass@k of the largest common k,
-            by name; of greedy decoding alone, where nothing was sampled.
-        decision: on pass@1, or greedy decoding where nothing was sampled.
-        pairs: counts per problem, of the first and of the other.
+        overall: differences on all common problems by metric: pass@1 and pass@k of the largest common k; only greedy
+            decoding if nothing was sampled.
+        decision: decision on pass@1, or on greedy decoding if nothing was sampled.
+        pairs: tallies of each problem, first run before the other.
     """
 
     first: str
@@ -64,17 +64,17 @@ class PairedRuns:
 
     @property
     def leading(self) -> str:
-        """The quantity that is decided on."""
+        """The metric that the decision is based on."""
         return "pass@1" if self.sampled else GREEDY
 
 
 def pair(first: str, before: Evaluation, other: str, after: Evaluation) -> PairedRuns:
-    """Pair two evaluations, of a run or model each.
+    """Pair the evaluations of two runs or models.
 
-    Degenerate cases: where one was sampled and the other decoded greedily, ``overall`` and ``parts`` are empty.
+    Degenerate cases: if one evaluation was sampled and the other decoded greedily, ``overall`` and ``parts`` are empty.
 
     Raises:
-        UserError: they have no problem in common.
+        UserError: the evaluations have no problem in common.
     """
     comparison = compare(before, after)
     pairs = paired(before, after)
@@ -92,7 +92,7 @@ def pair(first: str, before: Evaluation, other: str, after: Evaluation) -> Paire
 
 
 def paired_runs(first: ComparedRun, other: ComparedRun) -> PairedRuns | str:
-    """The last evaluations of two runs, or a sentence with the reason why nothing can be paired."""
+    """Pair the last evaluations of two runs, or return a sentence that says why they cannot be paired."""
     for unknown in (first, other):
         if unknown.evaluation is None:
             return f"`{unknown.name}` has no evaluation, so the pair `{other.name}` and `{first.name}` is not compared."
@@ -105,13 +105,13 @@ def paired_runs(first: ComparedRun, other: ComparedRun) -> PairedRuns | str:
 
 
 def _as_sample(tally: Tally) -> Tally:
-    """The greedy response as the only sample."""
+    """Return a tally that counts the greedy response as the only sample."""
     known = not math.isnan(tally.greedy)
     return replace(tally, samples=1, scorable=int(known), successes=int(known and tally.greedy))
 
 
 def _quantities(change: Change) -> Iterator[tuple[str, Interval]]:
-    """pass@1 and that of the largest common k that are known; greedy decoding where nothing was sampled by either."""
+    """Yield pass@1 and pass@k of the largest common k, if known; greedy decoding if neither evaluation was sampled."""
     known = [k for k, interval in change.pass_at.items() if not math.isnan(interval.value)]
     for k in sorted({1, max(known, default=1)} & set(known)):
         yield f"pass@{k}", change.pass_at[k]
@@ -120,7 +120,7 @@ def _quantities(change: Change) -> Iterator[tuple[str, Interval]]:
 
 
 def _parts(comparison: Comparison, pairs: Sequence[tuple[Tally, Tally]]) -> list[PartDifference]:
-    """Differences by test set and by level, where there are two or more of them."""
+    """Return differences by test set and by level, each only if there are at least two."""
     before = [b for b, _ in pairs]
     found: list[PartDifference] = []
     for kind, changes, members in (

@@ -10,7 +10,7 @@ from outrider.report.digits import percent, points
 
 
 def joined(words: list[str]) -> str:
-    """Words as a list in a sentence.
+    """Join words to a list within a sentence.
 
     >>> joined(["a", "b", "c"]), joined(["a"])
     ('a, b and c', 'a')
@@ -19,15 +19,15 @@ def joined(words: list[str]) -> str:
 
 
 def sentences(found: PairedRuns) -> str:
-    """Paragraphs: which is better at what; on which parts of the problems; how many decide it; what else differs."""
+    """Return paragraphs: overall differences, differences by part, deciding problems, differences in other metrics."""
     paragraphs = [better(found), by_part(found), f"{_counts(found)} {decided(found)} {_others(found)}"]
     return "\n\n".join(" ".join(text.split()) for text in paragraphs if text.strip())
 
 
 def better(found: PairedRuns) -> str:
-    """The sentence on all problems.
+    """Return the sentence on all problems.
 
-    Those quantities come first of which the interval excludes 0.
+    Metrics whose interval excludes 0 come first.
     """
     if not found.overall:
         return f"`{found.other}` and `{found.first}` have no metric in common, so they are not compared."
@@ -51,7 +51,7 @@ def better(found: PairedRuns) -> str:
 
 
 def by_part(found: PairedRuns) -> str:
-    """The parts on which the other run is significantly better or worse; "" where there are no parts."""
+    """Return a sentence on the parts where the other run is significantly better or worse; "" without parts."""
     if not found.parts:
         return ""
     kinds = list(dict.fromkeys(part.kind for part in found.parts))
@@ -70,7 +70,7 @@ def by_part(found: PairedRuns) -> str:
 
 
 def _before_adjusting(found: PairedRuns) -> str:
-    """How many intervals exclude 0 although no adjusted p-value is below 0.05."""
+    """Return a clause on how many intervals exclude 0 although no adjusted p-value is below 0.05."""
     alone = sum(part.change.excludes_zero for part in found.parts)
     if not alone:
         return ""
@@ -88,7 +88,7 @@ def _at(what: str) -> str:
 
 
 def _counts(found: PairedRuns) -> str:
-    """Problems that are won, lost and tied, those that differ by themselves, and those that are in one run only."""
+    """Return sentences on problems won, lost and tied, on individually significant and on unpaired problems."""
     decision = found.decision
     known = decision.won + decision.lost + decision.tied
     if not known:
@@ -112,7 +112,7 @@ def _counts(found: PairedRuns) -> str:
 
 
 def decided(found: PairedRuns) -> str:
-    """How few problems carry the difference, or how much more would be needed to detect it."""
+    """Return a sentence on how few problems carry the difference, or on how much data would detect it."""
     decision, what = found.decision, found.leading
     if math.isnan(decision.difference.value):
         return ""
@@ -136,7 +136,7 @@ def decided(found: PairedRuns) -> str:
 
 
 def _others(found: PairedRuns) -> str:
-    """Majority, greedy decoding and entropy beside what decides: those that differ, and those that do not."""
+    """Return sentences on greedy decoding, majority and entropy: which differ significantly and which do not."""
     change = found.comparison.overall
     known = [("greedy", change.greedy)] if found.sampled else []
     known += [("majority", change.majority), ("entropy", change.entropy)]
@@ -155,12 +155,12 @@ def _unit(what: str, change: Interval) -> str:
 
 
 def _size(change: Interval) -> str:
-    """The size of a difference: "3.1 points more"."""
+    """Return a difference in words: "3.1 points more"."""
     return f"{percent(abs(change.value)).removesuffix(' %')} points {'more' if change.value > 0 else 'fewer'}"
 
 
 def _magnitude(change: Interval) -> str:
-    """The interval of a size, without its sign."""
+    """Return the interval of a difference in words, without signs."""
     low, high = sorted((abs(change.low), abs(change.high)))
     return f"95 % CI {100 * low:.1f} to {100 * high:.1f}"
 

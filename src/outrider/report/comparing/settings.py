@@ -1,4 +1,4 @@
-"""The settings of the runs: the common number of tokens, and the differences of their configurations."""
+"""How the runs are compared: the common number of tokens, and the configuration keys that differ."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _TEXT = (
     "counted."
 )
 _UNTRAINED = "None of these runs has training with known token counts, so the runs are compared in full."
-_TOLD = ("name", "model", "seed")  # in the table of runs
+_TOLD = ("name", "model", "seed")  # shown in the table of runs
 _LABELS = ("paper", "summary", "from_setting", "from_profile")
 
 
 def section(compared: Sequence[ComparedRun], budget: float) -> Section:
-    """The compared runs, what could not be made equal, and the settings that differ."""
+    """Return how the runs are compared, which runs could not be cut at equal tokens, and the settings that differ."""
     sentences = [_UNTRAINED if math.isnan(budget) else _TEXT.format(budget=budget)]
     sentences += [sentence for one in compared if (sentence := _unequal(one, budget))]
     table = _settings(compared)
@@ -29,7 +29,7 @@ def section(compared: Sequence[ComparedRun], budget: float) -> Section:
 
 
 def facts(compared: Sequence[ComparedRun]) -> dict[str, CellValue]:
-    """The table of the runs, as facts named "run: thing"."""
+    """Return the table of runs as facts named "run: thing"."""
     return {f"{one.name}: {name}": value for one in compared for name, value in _facts(one).items()}
 
 
@@ -52,7 +52,7 @@ def _facts(one: ComparedRun) -> dict[str, CellValue]:
 
 
 def _unequal(one: ComparedRun, budget: float) -> str:
-    """A sentence if a run's numbers are not those at the common number of tokens."""
+    """Return a sentence if a run's numbers are not taken at the common number of tokens; otherwise ""."""
     if math.isnan(budget):
         return ""
     if not len(one.tokens_S):
@@ -70,13 +70,13 @@ def _unequal(one: ComparedRun, budget: float) -> str:
 
 
 def _settings(compared: Sequence[ComparedRun]) -> TableBlock | None:
-    """Settings that differ among the compared runs."""
+    """Return the settings that differ among the compared runs."""
     return differing_settings({one.name: one.run.config for one in compared})
 
 
 def differing_settings(configs: Mapping[str, Mapping[str, Any]]) -> TableBlock | None:
-    """Settings that differ, by run, among the parts of a configuration that all of those that have one share; None
-    where none does."""
+    """Return the settings that differ between runs, for the top-level keys that all known configurations have; None if
+    no setting differs."""
     configs = {name: config for name, config in configs.items() if config}
     if len(configs) < 2:
         return None
@@ -89,7 +89,7 @@ def differing_settings(configs: Mapping[str, Mapping[str, Any]]) -> TableBlock |
 
 
 def _differing(path: str, values: Sequence[Any]) -> list[list[CellValue]]:
-    """Rows for the deepest keys below ``path`` at which values differ.
+    """Return a row for each of the deepest keys under ``path`` whose values differ.
 
     >>> _differing("learn", [{"lr": 1, "clip": {"low": 2}}, {"lr": 1, "clip": {"low": 3}}])
     [['learn.clip.low', '2', '3']]

@@ -1,5 +1,4 @@
-"""Problems that k samples do not solve: how many per run, which ones are shared, and how many are unsolved by
-chance."""
+"""Problems that k samples do not solve: their number per run, their overlap between runs, and the effect of chance."""
 
 from __future__ import annotations
 
@@ -29,8 +28,10 @@ _COUNTS = (
 
 @dataclass(frozen=True, slots=True)
 class Sets:
-    """The unsolved problems of one run, the probability that as many samples again solve one of them, and all
-    levels."""
+    """The unsolved problems of one run.
+
+    ``luck``: probability that k more samples solve an unsolved problem. ``levels``: level of every problem by id.
+    """
 
     parts: Unsolved
     luck: float
@@ -38,9 +39,9 @@ class Sets:
 
 
 def section(compared: Sequence[ComparedRun]) -> Section | None:
-    """Sizes, intersections and members of the sets, with a picture for two to four runs.
+    """Return the number, overlap and list of unsolved problems, with a set diagram for two to four runs.
 
-    Rollouts of the evaluations are needed; None with fewer than two runs that have them, or no problem in common.
+    None with fewer than two runs that have evaluation rollouts on disk, or without a common problem.
     """
     there = at_hand(compared)
     if len(there) < 2:
@@ -64,7 +65,7 @@ def section(compared: Sequence[ComparedRun]) -> Section | None:
 
 
 def sets_of(one: ComparedRun, k: int) -> Sets:
-    """The problems that their first ``k`` verified samples do not solve."""
+    """Return the problems that the run's first ``k`` verified samples do not solve."""
     columns = query_samples(one, _COUNTS, [k])
     problems, n, c = columns["problem_id"].tolist(), columns["n"].astype(int), columns["c"].astype(int)
     result = unsolved(problems, n, c, k)
@@ -96,7 +97,7 @@ def _sizes(sets: Mapping[str, Sets], decided: frozenset[str]) -> TableBlock:
 
 
 def _picture(overlaps: Overlap, k: int) -> Figure:
-    """One series per run over all regions: the region's size where the run is among those that fail, else a gap."""
+    """Return one series per run over all regions: the region's size if the run fails on the region, otherwise NaN."""
     names = [" and ".join(region) for region in overlaps.regions]
     series = [
         Series(model, names, [float(size) if model in region else np.nan for region, size in overlaps.sizes.items()])
@@ -117,7 +118,7 @@ def _regions(overlaps: Overlap) -> TableBlock:
 
 
 def _members(sets: Mapping[str, Sets], decided: frozenset[str], runs: Mapping[str, ComparedRun]) -> TableBlock:
-    """Every problem that some run does not solve, those that most runs fail on first."""
+    """Return all problems that at least one run does not solve, sorted by the number of such runs (most first)."""
     levels = {problem: level for s in sets.values() for problem, level in s.levels.items()}
     failing = {p: [name for name, s in sets.items() if p in s.parts.unsolved] for p in decided}
     order = sorted((p for p in decided if failing[p]), key=lambda p: (-len(failing[p]), failing[p], p))
@@ -126,5 +127,5 @@ def _members(sets: Mapping[str, Sets], decided: frozenset[str], runs: Mapping[st
 
 
 def _place(problem: str, one: ComparedRun) -> RolloutsOf:
-    """The samples of a run for a problem."""
+    """Return a link to a run's samples of a problem."""
     return RolloutsOf(problem, "", one.split, one.step or 0, one.name)

@@ -24,7 +24,7 @@ from outrider.report.findings.base import Lacking
 
 
 class Check(Protocol):
-    """Contract of each file here: ``NEEDS``, the required data as text, and ``find``, which raises :class:`Lacking`."""
+    """Interface of each finding's module: ``NEEDS`` states the required data; ``find`` raises :class:`Lacking`."""
 
     NEEDS: str
 
@@ -57,7 +57,7 @@ class Examined(NamedTuple):
 
 
 def examine(run: RunData) -> Examined:
-    """Every check on one run, in the order of ``CHECKS``. On an evaluation alone no advice is for training."""
+    """Run every check in the order of ``CHECKS``; an evaluation without training gets no advice about training."""
     findings, checked, skipped = [], [], {}
     for name, check in CHECKS.items():
         try:

@@ -1,8 +1,7 @@
-"""The common parts of the findings: missing data, changes, shares, and their noise.
+"""Common parts of the findings: missing data, changes over a run, proportions, and their intervals.
 
-Every rule has two conditions: the number is beyond its noise, and large enough to act on. The interval is three
-standard errors wide on each side: a report checks some ten numbers, and at 95 % every second report of a healthy run
-would have a finding.
+Every rule has two conditions: the effect is significant and large enough to act on. Intervals extend three standard
+errors to each side. With 95 % intervals, some ten checks would give every second healthy run a finding.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from numpy.typing import ArrayLike
 
 from outrider.measure import Interval
 
-Z = 3.0  # standard errors on each side: 1 in 370 by chance
+Z = 3.0  # standard errors on each side: exceeded by chance once in 370
 LEVEL = 2 * NormalDist().cdf(Z) - 1
-MIN_STEPS = 20  # below, a tenth of the steps is less than two of them, and nothing is a trend
+MIN_STEPS = 20  # with fewer steps, a tenth of them is less than two, too few for a trend
 
 
-class Lacking(Exception):  # noqa: N818  no error: most dumps lack something
-    """A check cannot be made; the message names the missing data."""
+class Lacking(Exception):  # noqa: N818  not an error: most dumps lack some data
+    """Raised if a check cannot be made; the message names the missing data."""
 
 
 class FirstAndLast(NamedTuple):
-    """Value at the beginning and at the end of a run.
+    """A metric at the beginning and at the end of a run.
 
     Attributes:
         before, after: means over the first and over the last steps.
@@ -44,15 +43,15 @@ class FirstAndLast(NamedTuple):
 
 
 def change(values_S: ArrayLike, parts: int = 4) -> FirstAndLast:
-    r"""Mean over the last of ``parts`` of the steps, less that over the first, with its interval.
+    r"""Return the means over the first and the last of ``parts`` parts of the steps, with the difference's interval.
 
-    The noise of a step is taken from the differences of neighbouring steps,
-    :math:`\hat\sigma^2 = \frac{1}{2(S-1)} \sum_s (x_{s+1} - x_s)^2`, which a trend hardly enters: steps sample anew,
-    so their noise is independent, and what neighbours have in common is the policy. Then the difference of two means
-    over :math:`m` steps has the standard error :math:`\hat\sigma \sqrt{2/m}`.
+    The noise of a step is estimated from differences of neighbouring steps,
+    :math:`\hat\sigma^2 = \frac{1}{2(S-1)} \sum_s (x_{s+1} - x_s)^2`. A trend hardly affects this estimate: each step
+    draws new samples, so the noise is independent, while neighbouring policies are similar. The difference of two
+    means over :math:`m` steps has the standard error :math:`\hat\sigma \sqrt{2/m}`.
 
-    Degenerate cases: NaN steps are excluded; with fewer than two steps all four numbers are NaN. Equal values have an
-    interval without width, which is right: they do not change.
+    Degenerate cases: NaN steps are excluded; with fewer than two steps all four numbers are NaN. If all values are
+    equal, the interval has zero width.
 
     Source: von Neumann 1941, "Distribution of the ratio of the mean square successive difference to the variance".
 
@@ -70,7 +69,7 @@ def change(values_S: ArrayLike, parts: int = 4) -> FirstAndLast:
 
 
 class Level(NamedTuple):
-    """Value at the end of a run, with an interval."""
+    """A metric at the end of a run, with its interval."""
 
     value: float
     low: float
@@ -78,7 +77,7 @@ class Level(NamedTuple):
 
 
 def level(values_S: ArrayLike) -> Level:
-    """Mean over the last quarter of the steps; noise and degenerate cases as in :func:`change`.
+    """Return the mean over the last quarter of the steps, with noise and degenerate cases as in :func:`change`.
 
     >>> level([5.0, 1.0, 1.0, 1.0]).value
     1.0
@@ -89,7 +88,7 @@ def level(values_S: ArrayLike) -> Level:
 
 
 class Proportion(NamedTuple):
-    """``hits`` of ``of``, with an interval."""
+    """The proportion ``hits / of``, with its interval."""
 
     value: float
     low: float
@@ -99,21 +98,21 @@ class Proportion(NamedTuple):
 
 
 def numbers(name: str, result: Proportion | FirstAndLast | Interval) -> dict[str, float]:
-    """A value and its interval as numbers of a finding."""
+    """Return a value and its interval bounds as named numbers of a finding."""
     return {name: result.value, f"{name}_low": result.low, f"{name}_high": result.high}
 
 
 def share(hits_C: ArrayLike, of_C: ArrayLike, problems_C: ArrayLike | None = None) -> Proportion:
-    r"""Proportion with a cluster-robust interval (rollouts of one problem are correlated).
+    r"""Return the pooled proportion with a cluster-robust interval, since rollouts of one problem are correlated.
 
-    ``problems_C``: which problem a row is of, where there are several of one (its groups in several steps, which are
-    alike as well): a problem is one cluster then.
+    ``problems_C``: each row's problem, if a problem can have several rows (for example groups in several steps). The
+    rows of a problem then form one cluster.
 
-    The variance of a ratio of sums over clusters, :math:`v = \frac{C}{C-1} \sum_c (k_c - p n_c)^2 / N^2`, says how many
-    independent observations these equal, :math:`p(1-p)/v`, at most :math:`N`; Wilson's interval is taken for as many.
+    The variance of a ratio of sums over clusters is :math:`v = \frac{C}{C-1} \sum_c (k_c - p n_c)^2 / N^2`. The
+    interval is Wilson's with the effective sample size :math:`p(1-p)/v`, which is at most :math:`N`.
 
-    Degenerate cases: without things all is NaN. With one cluster, or a share of 0 or 1, the likeness within clusters is
-    not known: then a cluster counts as one thing.
+    Degenerate cases: without observations, all values are NaN. With one cluster, or a proportion of 0 or 1, the
+    correlation within clusters is unknown, and each cluster counts as one observation.
 
     Source: Wilson 1927; Cochran, "Sampling Techniques", section 9A.
 
@@ -137,11 +136,11 @@ def share(hits_C: ArrayLike, of_C: ArrayLike, problems_C: ArrayLike | None = Non
 
 
 def wilson(p: float, n: float, z: float = Z) -> tuple[float, float]:
-    r"""Wilson's score interval of a share ``p`` of ``n`` independent things, at ``z`` standard errors.
+    r"""Return Wilson's score interval of a proportion ``p`` of ``n`` independent trials, at ``z`` standard errors.
 
     .. math:: \frac{p + z^2/2n \pm z \sqrt{p (1 - p)/n + z^2/4n^2}}{1 + z^2/n}
 
-    ``n`` need not be a whole number, unlike scipy's: the effective number of clustered things is any number.
+    Unlike in SciPy, ``n`` need not be an integer, since an effective sample size rarely is.
 
     >>> [round(end, 3) for end in wilson(0.5, 91)], round(wilson(0.0, 9)[1], 3)
     ([0.35, 0.65], 0.5)
@@ -149,11 +148,11 @@ def wilson(p: float, n: float, z: float = Z) -> tuple[float, float]:
     z2 = z**2 / n
     middle, reach = p + z2 / 2, math.sqrt(z2 * p * (1 - p) + z2**2 / 4)
     low, high = (middle - reach) / (1 + z2), (middle + reach) / (1 + z2)
-    return 0.0 if p == 0 else low, 1.0 if p == 1 else high  # which rounding would miss by a bit
+    return 0.0 if p == 0 else low, 1.0 if p == 1 else high  # exact, without rounding error
 
 
 def percent(value: float) -> str:
-    """A share for a sentence.
+    """Format a share for use in a sentence.
 
     >>> percent(0.123), percent(0.0123), percent(float("nan"))
     ('12 %', '1.2 %', 'an unknown share')

@@ -1,4 +1,4 @@
-"""Coverage narrowing: pass@1 rises and pass@k falls."""
+"""Coverage narrowing: pass@1 rises while pass@k falls."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ NEEDS = (
 )
 
 MIN_PROBLEMS = 30  # percentile intervals over fewer problems are too narrow (measure.bootstrap)
-MIN_K = 4  # pass@2 is hardly coverage
-# A loss of 5 problems of 100 is of the order in which papers report their gains at the same k.
+MIN_K = 4  # pass@2 says little about coverage
+# 5 problems of 100: about the size of the gains that papers report at the same k
 LOSS = 0.05
 
 
 def find(run: RunData) -> Finding | None:
-    """Paired differences of pass@1 and pass@k, at the maximum k there is, between the first policy and the last.
+    """Check the paired differences of pass@1 and pass@k, at the largest available k, between first and last policy.
 
-    From the first and last evaluation; without those, from the first and last visit of problems that training came
-    back to, over rollouts of the first stage. There the problems are trained on, so success is better than on new ones;
-    and where a curriculum chooses by outcome who comes back, both differences are biased, so that a run with the stage
-    ``skip`` is not assessed by its visits.
+    The differences come from the first and the last evaluation. Without two evaluations, they come from the first and
+    the last visit of each training problem with several visits (first-stage rollouts only). Visits have two biases:
+    success is higher on trained problems, and a curriculum may choose problems by their outcomes. A run with the stage
+    ``skip`` is therefore not checked by visits.
 
     Raises:
         Lacking: see ``NEEDS``.
@@ -77,13 +77,13 @@ def _evaluations(run: RunData) -> Seen | None:
     pairs = paired(run.evaluations[first], run.evaluations[last])
     if len(pairs) < MIN_PROBLEMS:
         return None
-    # A timeout of the verifier takes a sample from a problem: nine of ten problems have at least as many as this.
+    # verifier timeouts cost some problems a sample, so take the sample count that nine of ten problems reach
     samples = [min(tally.scorable for tally in pair) for pair in pairs]
     ks = powers_of_two(int(np.quantile(samples, 0.1, method="lower")))
     if not ks or ks[-1] < MIN_K:
         return None
     values = {k: (pass_values([b for b, _ in pairs], k), pass_values([a for _, a in pairs], k)) for k in ks}
-    lower = 0  # the smallest k of those from which on fewer problems are found than before
+    lower = 0  # the smallest k from which on pass@k is lower than before
     for k in reversed(ks):
         if np.nanmean(values[k][1] - values[k][0]) >= 0:
             break

@@ -1,4 +1,4 @@
-"""Dead prompts: groups whose rollouts all fail, or all succeed, so that nothing can be learned from them."""
+"""Dead prompts: groups whose rollouts all fail or all succeed, so that they have no learning signal."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from outrider.report.kind import is_evaluation
 
 NEEDS = "groups of at least two verified rollouts"
 
-# What one group with a signal costs is 1 / (1 - share) groups: two and a half at the first number, five at the second.
-# DAPO draws up to three groups for one that it keeps, which covers the first and not the second.
+# Obtaining one group with a signal takes 1 / (1 - share) groups: 2.5 at the first threshold, 5 at the second. DAPO
+# draws up to three groups per group that it keeps, which covers the first threshold but not the second.
 MANY, MOST = 0.6, 0.8
-VISITS = 3  # with 8 rollouts each, a problem of a pass rate of 12 % is missed this often in one of 20 cases
-HOPELESS = 0.3  # share of the tokens; below, refilling costs more than it saves
+VISITS = 3  # with 8 rollouts per visit, a pass rate of 12 % gives no success in 1 of 20 cases
+HOPELESS = 0.3  # share of the tokens; below this share, refilling costs more than it saves
 
 
 def find(run: RunData) -> Finding | None:
-    """The share of groups without a signal in the last quarter of the steps, and the cost of hopeless problems.
+    """Check the share of groups without a signal in the last quarter of the steps, and the cost of hopeless problems.
 
-    A group has no signal if all its scorable rollouts succeed or all fail, branches and seeded ones included; shaped
-    rewards do not count. A problem is hopeless if it was never solved in at least three visits; its pass rate
-    is, with 95 % certainty, below :math:`1 - 0.05^{1/n}` for :math:`n` failures.
+    A group has no signal if all its scorable rollouts succeed or all fail, including branches and seeded rollouts;
+    shaped rewards are ignored. A problem is hopeless if it was never solved in at least three visits. After :math:`n`
+    failures, the 95 % upper bound of its pass rate is :math:`1 - 0.05^{1/n}`.
 
     Raises:
         Lacking: see ``NEEDS``.

@@ -1,4 +1,4 @@
-"""Duplicates: responses of one group are identical more often than chance allows, or simply too often."""
+"""Duplicates: responses of one group are identical more often than by chance, or too often in absolute terms."""
 
 from __future__ import annotations
 
@@ -14,24 +14,23 @@ from outrider.report.findings.view import for_training, main_split
 
 NEEDS = "the texts of groups of two or more responses"
 
-# Equal seeds make pairs equal that chance does not (vllm#11898): twice as many as expected, and one pair in twenty.
+# Reused seeds produce more identical pairs than chance (vllm#11898): over twice the expected number, and 1 pair in 20.
 EXCESS, PAIRS = 2.0, 0.05
-# As in a group of 8 with three texts, whatever the reason: most of the generation is paid for twice. By pairs, since
-# the share of distinct texts falls with the size of a group.
+# About a group of 8 with three distinct texts: most tokens are generated more than once, whatever the reason. Counted
+# in pairs, since the share of distinct texts falls with the group size.
 COPIES = 0.25
 
 
 def find(run: RunData) -> Finding | None:
-    r"""Equal pairs within a group against the number expected from the sampling probabilities.
+    r"""Compare the number of equal pairs within groups with the number that the sampling probabilities predict.
 
-    Two independent samples are equal with the probability :math:`\sum_y p(y)^2 = E[p(y)]`, so the mean of the
-    responses' own probabilities is an unbiased estimate of the share of equal pairs, group by group. Whether there are
-    more is tested over problems, as a mean of paired differences, over groups with a log-probability for every member.
-    Where no group has, nothing is expected, and the share of equal pairs alone is checked. In the last quarter of the
-    steps.
+    Two independent samples are equal with the probability :math:`\sum_y p(y)^2 = E[p(y)]`. The mean of the responses'
+    own probabilities is therefore an unbiased estimate of a group's share of equal pairs. The excess is tested as a
+    mean of paired differences, clustered by problem, over groups in which every member has a log-probability. Without
+    any such group only the share of equal pairs is checked. All numbers are from the last quarter of the steps.
 
-    Only responses with the same beginning (the plain prompt, or one branching point) and of the same stage are
-    compared; equal texts of different tokens count as equal.
+    Only responses of the same stage with the same prefix (the plain prompt, or one branch point) are compared. Equal
+    texts with different tokens count as equal.
 
     Raises:
         Lacking: see ``NEEDS``.
@@ -88,25 +87,24 @@ def find(run: RunData) -> Finding | None:
 
 
 def _excess(equal_G: Floats, pairs_G: Floats, p_G: Floats, problem_G: Floats) -> tuple[float, float, float]:
-    """Expected share of equal pairs, how far the seen one is above it, and the error of that; NaN without groups."""
+    """Return the expected share of equal pairs, the observed excess and its 3-SE margin; NaN without groups."""
     if not len(pairs_G):
         return math.nan, math.nan, math.nan
     difference_G, pairs = equal_G - p_G * pairs_G, float(pairs_G.sum())
     excess = float(difference_G.sum()) / pairs
-    # summed by problem before squaring, since groups of one problem are alike
+    # summed by problem before squaring, since groups of one problem are correlated
     by_problem_C = np.bincount(np.unique(problem_G, return_inverse=True)[1], difference_G - excess * pairs_G)
     error = Z * math.sqrt(float((by_problem_C**2).sum())) / pairs
     return float((p_G * pairs_G).sum()) / pairs, excess, error
 
 
 def _groups(run: RunData) -> Columns:
-    """Rollouts of one beginning: how many, how many texts, equal pairs, and the mean probability of a response."""
+    """Return, per set of rollouts with the same prefix, its size, distinct texts, equal pairs and mean probability."""
     split = main_split(run)
     told = f"SELECT 1 AS told FROM rollouts WHERE split = '{split.name}' AND text <> '' LIMIT 1"
     if not len(run.query(told)["told"]):
-        raise Lacking(NEEDS)  # a dump without texts, not responses that are all empty
-    # Two independent samples are equal with probability sum p(y)^2 = E[p(y)]. An unknown log-probability in a group
-    # makes its expectation NULL.
+        raise Lacking(NEEDS)  # a dump without texts, rather than with empty responses
+    # one unknown log-probability makes the group's expectation NULL
     groups = run.query(
         f"""
         WITH texts AS (

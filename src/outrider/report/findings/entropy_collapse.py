@@ -1,4 +1,4 @@
-"""Entropy collapse: the policy has almost no choice left, although there is more to learn."""
+"""Entropy collapse: the policy has become almost deterministic, although many responses still fail."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from outrider.report.findings.view import by_step, success_by_step
 
 NEEDS = f"token entropies or log-probabilities, and verdicts, of at least {MIN_STEPS} training steps"
 
-# Cui et al. 2025 (arXiv 2505.22617) saw success bought with entropy in run after run without intervention: with 27 % of
-# it left about three quarters of the gain were had, with 6 % nearly all of it. Between the two there is time to act.
+# In the runs of Cui et al. 2025 (arXiv 2505.22617) without intervention, success rises as entropy falls. About three
+# quarters of the gain is reached with 27 % of the entropy left, nearly all of it with 6 %.
 LOW, SPENT = 0.25, 0.10
-SOLVED = 0.95  # above this success rate certainty is the goal, not a loss
-PARTS = 10  # the last tenth of the steps is the end
+SOLVED = 0.95  # above this success rate, low entropy is intended
+PARTS = 10  # the end of a run is the last tenth of its steps
 
 
 def find(run: RunData) -> Finding | None:
-    """Entropy per token in the last tenth of the steps against the groups of the first step, as a ratio with an
-    interval. The first step alone, since a collapse may take only a few steps.
+    """Check the ratio of entropy per token in the last tenth of the steps to entropy in the first step.
 
-    Over rollouts of the first stage, per token; exact where entropies are recorded, else estimated by the mean of
-    :math:`-\\log p` of the sampled tokens, and so named.
+    The reference is the first step only, since a collapse may take only a few steps. The entropy is that of first-stage
+    rollouts. If no entropies are recorded, it is estimated by the mean of :math:`-\\log p` over sampled tokens, and the
+    finding says so.
 
     Raises:
         Lacking: see ``NEEDS``.
     """
     entropy_S, source = _entropies(run)
     success = change(success_by_step(run)["success"], PARTS).after
-    # Bounded below: a greedy policy has the entropy 0, and no logarithm.
+    # bounded below, since the entropy of a greedy policy is 0
     fall = _from_the_first(np.log(np.maximum(entropy_S, 1e-9)))
     before, after = math.exp(fall.before), math.exp(fall.after)
     if not (math.exp(fall.high) < LOW and success < SOLVED):
@@ -67,11 +67,12 @@ def find(run: RunData) -> Finding | None:
 
 
 def _from_the_first(values_S: Floats) -> FirstAndLast:
-    r"""Mean over the last tenth of the steps, less the first step's value, with its interval.
+    r"""Return the first step's value and the mean over the last tenth of the steps, with the difference's interval.
 
-    The noise of a step is the median of the differences of neighbours, :math:`\hat\sigma^2 = \mathrm{med}\,(x_{s+1} -
-    x_s)^2 / (2 \cdot 0.455)`, which neither a trend nor a sudden fall enters; 0.455 is the median of a squared normal
-    deviate. A single step and a mean over m have the standard error :math:`\hat\sigma \sqrt{1 + 1/m}`.
+    The noise of a step is estimated from the median squared difference of neighbouring steps,
+    :math:`\hat\sigma^2 = \mathrm{med}\,(x_{s+1} - x_s)^2 / (2 \cdot 0.455)`, which is robust to a trend and to a sudden
+    fall; 0.455 is the median of a squared standard normal variable. The difference between one step and a mean over m
+    steps has the standard error :math:`\hat\sigma \sqrt{1 + 1/m}`.
     """
     m = max(3, len(values_S) // PARTS)
     before, after = float(values_S[0]), float(values_S[-m:].mean())
@@ -81,7 +82,7 @@ def _from_the_first(values_S: Floats) -> FirstAndLast:
 
 
 def _entropies(run: RunData) -> tuple[Floats, str]:
-    """Nats per token of each step, and their name."""
+    """Return the entropy of each step in nats per token, and the name of its source for the sentence."""
     rows = by_step(run)
     metric = run.metrics.get("entropy", np.zeros(0))
     for values, source in (

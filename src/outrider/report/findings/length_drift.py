@@ -14,14 +14,15 @@ from outrider.report.findings.view import by_step
 
 NEEDS = f"token counts of at least {MIN_STEPS} training steps"
 
-# A quarter more is beyond what another mix of problems does from step to step; half as much again changes what a token
-# budget buys.
+# A factor of 1.25 exceeds the variation between steps from their different problems; 1.5 clearly raises the cost per
+# rollout.
 SOME, MUCH = 1.25, 1.5
 
 
 def find(run: RunData) -> Finding | None:
-    """Mean length of the last quarter of the steps against that of the first, as a ratio with an interval; of all
-    rollouts of the first stage, and of failures alone where there are verdicts.
+    """Check the ratio of mean response length in the last quarter of the steps to that in the first quarter.
+
+    The ratio is computed for all first-stage rollouts and, if there are verdicts, for failures only.
 
     Raises:
         Lacking: see ``NEEDS``.
@@ -74,7 +75,7 @@ def find(run: RunData) -> Finding | None:
 
 
 def _drift(lengths_S: Floats) -> FirstAndLast:
-    """Of the logarithm, so that the interval is one of the ratio; steps without a length are excluded."""
+    """Return the change of log length, so that the interval applies to the ratio; exclude steps without a length."""
     known = np.asarray(lengths_S, dtype=np.float64)
     known = known[~np.isnan(known)]
     return change(np.log(np.maximum(known, 1.0)) if len(known) >= MIN_STEPS else [])

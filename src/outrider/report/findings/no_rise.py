@@ -1,4 +1,4 @@
-"""No rise: the success of a training never rises, although there is much left to learn."""
+"""No rise: success never rises in training, although many responses still fail."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from outrider.report.findings.view import by_step, success_by_step
 
 NEEDS = f"verdicts of at least {MIN_STEPS} training steps"
 
-RISE, LITTLE = 0.15, 0.05  # a rise that can be ruled out: 40 steps of 128 rollouts know success to ±0.1
-SOLVED = 0.9  # above this success rate little is left to rise to
+RISE, LITTLE = 0.15, 0.05  # rises that must be ruled out (watch, act); 40 steps of 128 rollouts give success to ±0.1
+SOLVED = 0.9  # above this success rate there is little room for a rise
 
 
 def find(run: RunData) -> Finding | None:
-    """Success of the first stage's rollouts in the last quarter of the steps against the first: no rise beyond noise,
-    and none of 15 points within it, or within that of the held-out pass@1.
+    """Check that first-stage success rises from the first to the last quarter of the steps.
 
-    Where evaluations say that pass@1 rose, it did: training problems may have become harder. Where the reward rises
-    instead, that is the finding *reward without success*.
+    The finding fires if the rise is not significant and a rise of 15 points is ruled out by the interval of success or
+    of held-out pass@1. It does not fire if held-out pass@1 rises, since training problems may have become harder. It
+    does not fire if the reward rises either: that is the finding *reward without success*.
 
     Raises:
         Lacking: see ``NEEDS``.
@@ -67,7 +67,7 @@ def find(run: RunData) -> Finding | None:
 
 
 def _held_out(run: RunData) -> Interval | None:
-    """pass@1 of the last evaluation less that of the first, on the problems of both."""
+    """Return pass@1 of the last evaluation minus pass@1 of the first, on their common problems."""
     if len(run.evaluations) < 2:
         return None
     pairs = paired(run.evaluations[min(run.evaluations)], run.evaluations[max(run.evaluations)])

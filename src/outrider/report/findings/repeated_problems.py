@@ -1,4 +1,4 @@
-"""Repeated problems: one problem has several groups in a step, where another problem would be more useful."""
+"""Repeated problems: a problem has several groups in one step, although other problems would be more useful."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from outrider.report.findings.view import splits
 
 NEEDS = "groups of a training step"
 
-SOME, MANY = 0.01, 0.1  # of the groups; a step of 128 from 5,000 problems, drawn with replacement, repeats 1.3 %
-FEWEST = 3  # cases
+SOME, MANY = 0.01, 0.1  # shares of the groups; drawing 128 of 5,000 problems with replacement repeats 1.3 %
+FEWEST = 3  # minimum number of repeated groups
 
 
 def find(run: RunData) -> Finding | None:
-    """Groups whose problem has a group in the same step already, by its id, or by its prompt under another id.
+    """Check the share of groups whose problem already has a group in the same step.
 
-    All steps count. In a run of Outrider a group is a problem, so only equal prompts could be seen, and those are not
-    in its rollouts as text.
+    Problems are the same if they have the same id or the same prompt. All steps are checked. An Outrider run has one
+    group per problem and step, and does not store prompts as text, so the check finds repetitions only in dumps.
 
     Raises:
         Lacking: see ``NEEDS``.

@@ -8,22 +8,23 @@ from outrider.report.findings.base import MIN_STEPS, FirstAndLast, Lacking, chan
 from outrider.report.findings.view import SCORABLE, SUCCESS, by_step, main_split
 
 NEEDS = f"rewards and verdicts of at least {MIN_STEPS} training steps, with both successes and failures"
-FEWEST = 20  # verified responses without a success, of which some earn more than others
+FEWEST = 20  # minimum number of verified responses, all failed and with different rewards
 
-RISE = 0.1  # of what a success earns more than a failure: less moves the policy little
-FAILURES = 0.5  # share of the positive reward: from here on, most of what is paid is paid for failing
+RISE = 0.1  # share of the reward gap between success and failure; a smaller rise moves the policy little
+FAILURES = 0.5  # share of the positive reward; above it, most of the reward goes to failures
 
 
 def find(run: RunData) -> Finding | None:
-    r"""How much of a rise in reward is not one of success, and how much of the reward failures earn.
+    r"""Check for a rise in reward that success does not explain, and for the share of the reward that failures receive.
 
-    The mean reward of a step is what its success rate earns at the run's mean rewards of a success and of a failure,
-    :math:`\bar r_- + s\,(\bar r_+ - \bar r_-)`, and a rest: what successes, or failures, earn more than over the whole
-    run. A rise of the rest is one that success does not explain. Both parts are compared step by step, last quarter
-    against first, so the noise of success cancels. Over scorable rollouts of the first stage.
+    A step's mean reward is split into an explained part and a rest. The explained part follows from the step's success
+    rate :math:`s` at the run's mean rewards of successes and failures,
+    :math:`\bar r_- + s\,(\bar r_+ - \bar r_-)`. A rise of the rest is not explained by success. The last quarter of the
+    steps is compared with the first, step by step, so that the noise of success cancels. Only scorable first-stage
+    rollouts count.
 
-    Where no response at all succeeds and rewards differ, this is reported at once, also of an evaluation: a shaped
-    score that never reaches the threshold of success looks like a task that is too hard.
+    If no response succeeds but rewards differ, the finding fires at once, also for an evaluation. A shaped score that
+    never reaches the threshold of success looks like a task that is too hard.
 
     Raises:
         Lacking: see ``NEEDS``.
@@ -83,7 +84,7 @@ def find(run: RunData) -> Finding | None:
 
 
 def _unreached(run: RunData) -> Finding | None:
-    """Rewards that differ, over responses none of which is a success."""
+    """Return the finding for a run without any success whose rewards differ; otherwise None."""
     rows = run.query(
         f"SELECT count(*) AS n, count(*) FILTER ({SUCCESS}) AS c, min(reward) AS low, max(reward) AS high, "
         "avg(reward) AS mean, count(DISTINCT step) AS steps "
@@ -117,7 +118,7 @@ def _sentence(
     paid: float | None,
     earned: tuple[float, float] | None,
 ) -> str:
-    """The sentence of the finding, with the signs that are not None."""
+    """Return the sentence of the finding; a sign that is None is skipped."""
     text = (
         f"Reward went from {reward.before:.3g} to {reward.after:.3g}, and success from {percent(success.before)} to "
         f"{percent(success.after)}"

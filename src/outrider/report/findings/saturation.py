@@ -1,4 +1,4 @@
-"""Saturation: success has stopped rising, but tokens are still spent."""
+"""Saturation: success has stopped rising, but training continues to spend tokens."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from outrider.report.findings.view import success_by_step
 
 NEEDS = f"verdicts of at least {MIN_STEPS} training steps"
 
-FLAT = 0.25  # of the earlier rise per token: a token now buys less than a quarter of what it bought
-CHANCE = 0.01  # that a straight rise of such noise bends as much
-SPENT = 0.25  # of the run's tokens; less than a quarter is a pause, not a plateau
+FLAT = 0.25  # maximum rise per token after the bend, as a share of the rise per token before it
+CHANCE = 0.01  # significance level: probability that a straight rise with the same noise bends as much
+SPENT = 0.25  # minimum share of the run's tokens after the bend; a shorter one may be a pause, not a plateau
 
 
 def find(run: RunData) -> Finding | None:
-    """Success of the first stage's rollouts against all generated tokens: it rose, and levels off
+    """Check whether first-stage success, as a function of all generated tokens, rose and then levelled off
     (:mod:`outrider.measure.bend`).
 
     Raises:
@@ -28,12 +28,12 @@ def find(run: RunData) -> Finding | None:
     rows = success_by_step(run)
     tokens = rows["spent"]
     unit = "tokens"
-    if not (np.diff(tokens) > 0).all():  # a dump without token counts: a step is a step
+    if not (np.diff(tokens) > 0).all():  # a dump without token counts: count steps instead
         tokens, unit = np.arange(1.0, len(tokens) + 1), "steps"
     total = float(tokens[-1])
     seen = find_bend(tokens / total, rows["success"], plateau=FLAT, significance=CHANCE)
     since = 1 - seen.bend.value
-    # A bootstrap of few steps gives narrow intervals, so the two must not even touch.
+    # a bootstrap of few steps gives intervals that are too narrow, so the two intervals must not even touch
     slower = seen.early.low > max(seen.late.high, 0.0)
     if not (seen.shape == "levels off" and slower and since >= SPENT):
         return None

@@ -1,4 +1,4 @@
-"""Stale sampler: rollouts come from another policy than the learner's."""
+"""Stale sampler: rollouts are sampled from a different policy than the learner's."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from outrider.report.findings.view import splits
 
 NEEDS = f"off-policy metrics of at least {MIN_STEPS} steps in metrics.jsonl, or weight versions of the rollouts"
 
-# The k3 estimate of a ratio at PPO's clip bound, 1.2 - 1 - log 1.2, is 0.018: a mean above it says that the average
-# token is at the bound.
+# At PPO's clip bound the k3 estimate is 1.2 - 1 - log 1.2 = 0.018: if the mean is larger, the average token is beyond
+# the bound.
 KL_OLD = 0.02
-# Sampler and learner with the same weights differ by rounding: 1e-4 to 1e-3 nats are usual, at 1e-2 runs were seen to
-# fall apart (Yao et al. 2025; Liu et al. 2025, "When speed kills stability").
+# With the same weights, sampler and learner differ by rounding: 1e-4 to 1e-3 nats are usual. At 1e-2, runs have become
+# unstable (Yao et al. 2025; Liu et al. 2025, "When speed kills stability").
 KL_SAMPLER = 0.01
-ESS = 0.5  # effective share of the samples: below, half of what was paid for is thrown away by the weights
-LAG, LATE = 4, 0.1  # AReaL's guide allows 4 versions; a tenth of the rollouts beyond that is no exception any more
+ESS = 0.5  # minimum relative effective sample size: below, importance weights waste more than half of the samples
+LAG, LATE = 4, 0.1  # AReaL's guide allows a lag of 4 versions; a tenth of the rollouts beyond it is too many
 
-_GAUGES = (  # name in the metrics, what it is called, limit, whether the limit is a lower one
+_GAUGES = (  # metric name, words for the sentence, threshold, whether the threshold is a lower bound
     ("kl_old", "the KL divergence from the sampling policy", KL_OLD, False),
     ("sampler_kl_k3", "the KL divergence between sampler and learner", KL_SAMPLER, False),
     ("weight_ess", "the effective sample size of the importance weights, as a share,", ESS, True),
@@ -32,12 +32,11 @@ _SHOWN = ("weight_p99", "weight_max", "weight_clamped", "clip_low", "clip_high",
 
 
 def find(run: RunData) -> Finding | None:
-    """Off-policy gauges of the last quarter of the steps, with an interval over steps, and how old the weights were
-    that drew the rollouts.
+    """Check the off-policy metrics of the last quarter of the steps, and the age of the weights behind the rollouts.
 
-    A rollout's lag counts in steps: how much further its step is ahead of its version than where the two are closest
-    in the run, so that versions may begin anywhere. Versions that do not count steps (more than one per step) are not
-    checked, and a lag that never changes cannot be seen.
+    A rollout's lag is its step minus its weight version, less the run's minimum of this difference, so versions may
+    start at any number. The lag is not checked if there is more than one version per step. A constant lag cannot be
+    detected.
 
     Raises:
         Lacking: see ``NEEDS``.
@@ -87,7 +86,7 @@ def _level(run: RunData, name: str) -> Level:
 
 
 def _broken(run: RunData) -> Iterator[str]:
-    """The gauges that are beyond their limit by more than their noise."""
+    """Yield a clause for each metric that significantly violates its threshold."""
     for name, words, limit, lower in _GAUGES:
         if _known(run, name):
             seen = _level(run, name)
@@ -96,7 +95,7 @@ def _broken(run: RunData) -> Iterator[str]:
 
 
 def _lag(run: RunData) -> tuple[Proportion, float] | None:
-    """Share of late rollouts beyond ``LAG``, by step, and the greatest lag; None where versions do not say."""
+    """Return the share of late rollouts with a lag beyond ``LAG`` and the maximum lag; None if versions are unknown."""
     rows = run.query(
         f"SELECT step, policy_version AS version, count(*) AS n FROM {run.numbers} "
         "WHERE split = 'train' AND policy_version IS NOT NULL GROUP BY step, policy_version ORDER BY step"

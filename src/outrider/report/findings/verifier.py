@@ -1,4 +1,4 @@
-"""Verifier suspicion: the verifier may be wrong, slow or fooled."""
+"""Verifier suspicion: the verifier may be wrong, too slow, or exploited by the policy."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ NEEDS = "verdicts"
 
 # Timeouts and errors: at 5 % a third of all groups of 8 lose a member (miles#2800), at 1 % one in thirteen.
 UNVERIFIED, UNVERIFIED_ACT = 0.01, 0.05
-UNPARSEABLE = 0.2  # of ended responses, late: one in five, when a run has long had the time to learn the format
-# One answer to one problem is right or wrong; 1 % leaves room for verdicts that look at more than the answer.
+UNPARSEABLE = 0.2  # share of late, ended responses; by then the policy has had time to learn the format
+# The same answer to a problem is either right or wrong; 1 % allows for verdicts that depend on more than the answer.
 DISAGREE = 0.01
-# One text is verified by a function; 0.1 % leaves room for dumps that cut texts short.
+# The same text should always get the same verdict; 0.1 % allows for dumps that store truncated texts.
 UNSTABLE = 0.001
-EMPTY = 0.01  # successes without an answer, where answers are extracted: whole text graded, or default verdicts
-# A success rate that is 20 points higher from one step to the next: policies improve over many updates, graders are
-# broken or fooled from one on (verl#7603). Four standard errors, as every step of the run is a candidate.
+EMPTY = 0.01  # share of successes without an answer, if answers are extracted at all
+# Success that rises by 20 points from one step to the next: policies improve over many updates, while a verifier breaks
+# or is exploited from one step on (verl#7603). Four standard errors, since every step of the run is tested.
 JUMP, JUMP_Z, JUMP_WINDOW = 0.2, 4.0, 8
 
-Sign = tuple[str, bool, dict[str, float]]  # what was seen, whether to act at once, its numbers
+Sign = tuple[str, bool, dict[str, float]]  # clause for the sentence, whether to act at once, numbers
 
 
 def find(run: RunData) -> Finding | None:
-    """Six signs, each on its own: unverified responses, unparseable ones that ended, answers and whole texts with both
-    verdicts, successes without an answer, and a sudden jump of success.
+    """Check six independent signs of a faulty verifier; signs without data are skipped.
 
-    Signs for which a dump has no data are skipped.
+    The signs are: unverified responses, ended responses that cannot be parsed, answers with both verdicts, texts with
+    both verdicts, successes without an answer, and a sudden jump of success.
 
     Raises:
         Lacking: see ``NEEDS``.
@@ -98,7 +98,7 @@ def _unparseable(run: RunData) -> Sign | None:
 
 
 def _disagreement(run: RunData) -> Sign | None:
-    """Pairs of problem and answer that came up at least twice and were found both correct and incorrect."""
+    """Check for repeated answers to a problem that were verified as correct and as incorrect."""
     return _both_ways(
         run,
         f"split = '{main_split(run).name}' AND answer <> '' AND outcome IN ('correct', 'incorrect')",
@@ -110,7 +110,7 @@ def _disagreement(run: RunData) -> Sign | None:
 
 
 def _unstable(run: RunData) -> Sign | None:
-    """Whole responses (no branches: their text is a part) that came up again with another verdict."""
+    """Check for repeated whole responses with different verdicts; exclude branches, since their text is partial."""
     return _both_ways(
         run,
         f"split = '{main_split(run).name}' AND parent IS NULL AND text <> '' AND {SCORABLE}",
@@ -122,7 +122,7 @@ def _unstable(run: RunData) -> Sign | None:
 
 
 def _both_ways(run: RunData, where: str, key: str, most: float, what: str, name: str) -> Sign | None:
-    # hashes, since a group for each text of a million with its names would take half a gigabyte
+    # hashes, since grouping a million texts by the texts themselves would take half a gigabyte
     rows = run.query(
         "SELECT count(*) AS repeated, count(*) FILTER (low < high) AS both FROM ("
         f"SELECT min(hash(problem_id)) AS problem, min({SUCCESS}) AS low, max({SUCCESS}) AS high "
@@ -142,7 +142,7 @@ def _empty(run: RunData) -> Sign | None:
         f"WHERE split = '{main_split(run).name}' AND {SAMPLED} AND {SUCCESS} GROUP BY problem_id ORDER BY problem_id"
     )
     result = share(rows["silent"], rows["answering"])
-    if not (result.low > EMPTY and result.value < 0.5):  # else this verifier names no answers at all
+    if not (result.low > EMPTY and result.value < 0.5):  # otherwise this verifier does not extract answers
         return None
     text = f"{percent(result.value)} of the successes have no extracted answer, while the others have one"
     return text, True, numbers("empty", result)
@@ -163,11 +163,11 @@ def _jump(run: RunData) -> Sign | None:
 
 
 def _jumps(values_S: Floats) -> tuple[Floats, float]:
-    r"""The jump before each step that has a window on both sides, and its standard error.
+    r"""Return the estimated jump before each step that has a full window on both sides, and its standard error.
 
-    In a window of ``2w`` steps a line with a jump in its middle is fitted by least squares,
-    :math:`x_s = a + b s + J [s \ge w]`: a steep rise has a slope and no jump. The noise is that of the windows'
-    residuals, their median, so that the window with the jump at another place does not raise it.
+    In each window of ``2w`` steps, a line with a jump in the middle is fitted by least squares,
+    :math:`x_s = a + b s + J [s \ge w]`, so that a steep rise gives a slope and no jump. The noise is the median of the
+    windows' residual variances, so windows with an off-centre jump do not inflate it.
     """
     w = JUMP_WINDOW
     at = np.arange(2 * w)

@@ -1,4 +1,4 @@
-"""Data that several findings use: splits, steps and groups of a run, each read once."""
+"""Data shared by several findings: splits, steps and groups of a run, each read once per run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def once(read: Callable[[RunData], T]) -> Callable[[RunData], T]:
-    """``read`` with its result cached for the run: a scan of a million rollouts takes a second."""
+    """Cache the result of ``read`` per run, since a scan of a million rollouts takes a second."""
     answers: WeakKeyDictionary[RunData, T] = WeakKeyDictionary()
 
     @functools.wraps(read)
@@ -38,13 +38,13 @@ class Split(NamedTuple):
 
     Attributes:
         name: "train", "evaluate" or "greedy".
-        first_stage: the stage that asks first; stages sort by their place, as "0-uniform".
-        helped: whether that stage draws for some problems from other prompts than plain ones alone.
-        steps: how many it has.
-        late: the first step of the last quarter of its steps: from there on it is the run as it is now.
-        cut: SQL that is true where a response was cut at its length; None where it is not known.
-        inferred: whether ``cut`` goes by length alone, as there are no stop reasons.
-        verified: rollouts with a verdict.
+        first_stage: name of the first stage; stage names such as "0-uniform" sort by position.
+        helped: whether the first stage has groups without any rollout from the plain prompt (for example, only hints).
+        steps: number of steps.
+        late: first step of the last quarter of the steps.
+        cut: SQL condition that a response was truncated at the length limit; None if unknown.
+        inferred: whether ``cut`` is inferred from lengths, because stop reasons are missing.
+        verified: number of rollouts with a verdict.
     """
 
     name: str
@@ -58,11 +58,11 @@ class Split(NamedTuple):
 
     @property
     def first_stage_rollouts(self) -> str:
-        """SQL condition: rollouts from the plain prompt, requested by the first stage alone.
+        """SQL condition: the rollout is from the plain prompt and the first stage.
 
-        Later stages (branches, second passes, examples) choose by outcome, so with them a number changes because the
-        choice does. In a dump all rollouts have the empty stage, and none is excluded. Where the first stage shows
-        hints there are none: which problems have no hint is a choice too.
+        Later stages (branches, second passes, examples) select problems by outcome, so their numbers can change
+        because the selection changes. In a dump all rollouts have an empty stage name, so none is excluded. If the
+        first stage shows hints, no rollout qualifies, since the choice of problems without a hint is selective too.
         """
         if self.helped:
             return "false"
@@ -72,9 +72,9 @@ class Split(NamedTuple):
 
 @once
 def splits(run: RunData) -> dict[str, Split]:
-    """Each split that has rollouts, by name.
+    """Return each split that has rollouts, by name.
 
-    Without stop reasons a response counts as cut if it is as long as the longest.
+    Without stop reasons, a response as long as the split's longest response counts as truncated.
     """
     rows = run.query(
         "SELECT split, min(stage) AS stage, list_sort(list(DISTINCT step)) AS steps, count(stop) AS stops, "
@@ -103,15 +103,15 @@ def splits(run: RunData) -> dict[str, Split]:
 
 
 def for_training(run: RunData, *advice: str) -> tuple[str, ...]:
-    """Advice that only a training can follow; none for an evaluation alone."""
+    """Return the advice, which applies only to training; empty for an evaluation without training."""
     return () if is_evaluation(run) else advice
 
 
 def main_split(run: RunData) -> Split:
-    """The split for checks that need no training: the rollouts of training, else those of the evaluation.
+    """Return the split for checks that do not need training: ``train`` if it exists, otherwise ``evaluate``.
 
     Raises:
-        Lacking: neither is there.
+        Lacking: the run has neither split.
     """
     result = splits(run)
     for name in ("train", "evaluate"):
@@ -122,16 +122,16 @@ def main_split(run: RunData) -> Split:
 
 @once
 def by_step(run: RunData) -> Columns:
-    """One row for each training step, in order, over rollouts of the first stage.
+    """Return statistics of first-stage rollouts, with one row per training step in order.
 
-    Columns: ``step``; ``spent``, tokens of *all* rollouts up to and with the step; ``scorable`` and ``successes``;
-    ``success``, their ratio; ``entropy`` and ``surprisal`` (mean of -log p), nats per token; ``length`` of a response,
-    ``length_failed``, ``length_succeeded``; of scorable rollouts with a reward ``paid``, ``paid_successes``, sums
-    ``reward_failed``, ``reward_succeeded``, and of the positive rewards alone ``earned_failed``, ``earned_succeeded``.
-    NaN where a step has no data.
+    Columns: ``step``; ``spent`` (tokens of rollouts of *all* stages, up to and including the step); ``scorable`` and
+    ``successes`` (counts) and ``success`` (their ratio); ``entropy`` and ``surprisal`` (mean of -log p) in nats per
+    token; mean response lengths ``length``, ``length_failed`` and ``length_succeeded``. For scorable rollouts with a
+    reward: counts ``paid`` and ``paid_successes``, reward sums ``reward_failed`` and ``reward_succeeded``, and sums of
+    positive rewards ``earned_failed`` and ``earned_succeeded``. NaN if a step has no data.
 
     Raises:
-        Lacking: fewer than ``MIN_STEPS`` steps.
+        Lacking: there are fewer than ``MIN_STEPS`` steps, or the first stage shows hints.
     """
     train = splits(run).get("train")
     if train is None or train.steps < MIN_STEPS:
@@ -158,7 +158,7 @@ def by_step(run: RunData) -> Columns:
         FROM {run.numbers} WHERE {train.first_stage_rollouts} GROUP BY step ORDER BY step
         """
     )
-    # of all stages, unlike the rows above: later stages cost tokens too
+    # over all stages, unlike the query above, since later stages cost tokens too
     spent = run.query(
         f"SELECT step, sum(tokens) AS tokens FROM {run.numbers} WHERE split = 'train' GROUP BY step ORDER BY step"
     )
@@ -169,10 +169,10 @@ def by_step(run: RunData) -> Columns:
 
 
 def success_by_step(run: RunData) -> Columns:
-    """:func:`by_step`, for those who need every step's success.
+    """Return :func:`by_step` after a check that the success of every step is known.
 
     Raises:
-        Lacking: too few steps, or a step without a verdict.
+        Lacking: there are too few steps, or a step has no verdict.
     """
     rows = by_step(run)
     if np.isnan(rows["success"]).any():
@@ -182,19 +182,20 @@ def success_by_step(run: RunData) -> Columns:
 
 @once
 def by_group(run: RunData) -> Columns:
-    """One row for each group of the main split, all its rollouts counted but a baseline's, in no particular order.
+    """Return counts over the sampled rollouts of the main split, with one row per group in no particular order.
 
-    Columns: ``problem``, a number; ``step``, ``tokens``; counts of rollouts: ``verified``, ``scorable``, ``successes``,
-    ``timeouts``, ``errors``; ``stops`` (known whether cut), ``cut``, ``cut_scorable``, ``cut_successes``; ``ended``
-    (verified and not known to be cut), ``ended_unparseable``; and ``cut_tokens``.
+    Columns: ``problem`` (a number), ``step``, ``tokens``; counts of rollouts ``verified``, ``scorable``,
+    ``successes``, ``timeouts``, ``errors``; ``stops`` (known whether truncated), ``cut`` (truncated),
+    ``cut_scorable``, ``cut_successes``; ``ended`` (verified and not known to be truncated), ``ended_unparseable``; and
+    ``cut_tokens``.
 
     Raises:
-        Lacking: no rollouts.
+        Lacking: there are no sampled rollouts.
     """
     split = main_split(run)
     cut = split.cut or "(NULL::BOOLEAN)"
     ended = f"outcome IS NOT NULL AND NOT coalesce({cut}, false)"
-    # by step too: every evaluation of a run has the same groups
+    # grouped by step too, since all evaluations of a run have the same group ids
     rows = run.query(
         f"""
         SELECT step, min(problem_id) AS problem, sum(tokens) AS tokens, count(outcome) AS verified,
@@ -214,7 +215,7 @@ def by_group(run: RunData) -> Columns:
 
 
 def late_groups(run: RunData) -> Columns:
-    """:func:`by_group` of the last quarter of the steps."""
+    """Return :func:`by_group` for the last quarter of the steps."""
     groups = by_group(run)
     late = groups["step"] >= main_split(run).late
     return {name: column[late] for name, column in groups.items()}

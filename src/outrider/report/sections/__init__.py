@@ -1,1 +1,1 @@
-"""The chapters of a report, one file each: ``section(run)`` answers one question, and is None without data."""
+"""The chapters of a report, one file each: ``section(run)`` returns the chapter, or None without data."""

@@ -1,4 +1,4 @@
-"""The results of ``outrider analyse`` in a run's folder, read once for the section that shows them."""
+"""The results of ``outrider analyse`` in a run's folder, read for the sections that show them."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from outrider.report.content import Figure, Section, Series, TableBlock
 from outrider.report.data import Columns, RunData
 
 OUTCOMES = ("not correct", "correct")
-PLACES = 20  # parts of a response
-_MOST_PARTS = 128  # of 16,384 tokens each
-_CATEGORISED = 2000  # responses whose words are looked up
+PLACES = 20  # parts into which a response is divided by position
+_MOST_PARTS = 128  # maximum parts that are read, 16,384 tokens each
+_CATEGORISED = 2000  # maximum responses whose tokens are categorised
 _RESAMPLES = 200
 _KEYS = ("step", "group_id", "member")
 
 
 @dataclass(frozen=True, eq=False)
 class Analysed:
-    """The rows of an analysis: one per token, or per position.
+    """The rows of an analysis: one per token, or one per tested position.
 
     Attributes:
-        about: its settings.
-        rows: columns, in the order of the rollouts; null is NaN.
-        owners_T: which response each row is of, from 0 on, in order.
-        success_R: of each response: 1, 0, or NaN where it was not verified.
-        problems_R: a number for the problem of each response.
-        words: the text of every token id; empty where it cannot be read.
+        about: settings of the analysis.
+        rows: columns, in the order of the rollouts; null becomes NaN.
+        owners_T: index of each row's response, counted from 0.
+        success_R: success of each response: 1, 0, or NaN if it was not verified.
+        problems_R: index of each response's problem.
+        words: text of every token id; empty if the vocabulary cannot be read.
     """
 
     about: dict[str, Any]
@@ -50,26 +50,26 @@ class Analysed:
 
     @property
     def outcome_T(self) -> Ints:
-        """Index into ``OUTCOMES``, -1 where not verified."""
+        """Index of each row's outcome in ``OUTCOMES``; -1 if the response was not verified."""
         return np.nan_to_num(self.success_R[self.owners_T], nan=-1).astype(np.int64)
 
     @property
     def source(self) -> str:
-        """The rollouts of the analysis, for a note."""
+        """The analysed rollouts in words, for a note."""
         first, last = int(self.rows["step"].min()), int(self.rows["step"].max())
         steps = f"step {first}" if first == last else f"steps {first:,} to {last:,}"
         return f"{len(self.success_R):,} responses of {steps}, split {self.about.get('split', 'train')}"
 
     def means(self, values_T: NDArray[Any], groups_T: Ints, labels: Sequence[Label]) -> Profile:
-        """Means by group, with 95 % intervals over problems."""
+        """Return means by group, with 95 % intervals over problems."""
         return self.over_problems(means_by_group(values_T, groups_T, self.owners_T, labels))
 
     def over_problems(self, profile: Profile, resamples: int = _RESAMPLES) -> Profile:
-        """A profile with intervals over problems, since responses to one problem are correlated."""
+        """Return the profile with intervals over problems, since responses to one problem are correlated."""
         return profile.over_problems(self.problems_R, resamples)
 
     def along(self, values_T: NDArray[Any], kinds_T: Ints, names: Sequence[str]) -> list[Series]:
-        """Means by relative position in the whole response, one series for each kind of token that occurs."""
+        """Return means by relative position in the response, one series for each kind of token that occurs."""
         places_T = self.rows["position"].astype(np.int64) * PLACES // np.maximum(self.rows["length"], 1)
         middles = [(i + 0.5) / PLACES for i in range(PLACES)]
         results = []
@@ -80,7 +80,7 @@ class Analysed:
         return results
 
     def categories(self) -> tuple[Ints, tuple[str, ...]]:
-        """The category of every token of the first ``_CATEGORISED`` responses by the built-in lexicon; -1 elsewhere."""
+        """Return the category of each token by the built-in lexicon; -1 after the first ``_CATEGORISED`` responses."""
         lexicon = Lexicon.load()
         kinds_T = np.full(len(self.owners_T), -1, dtype=np.int64)
         ends = np.cumsum(np.bincount(self.owners_T)).tolist()[:_CATEGORISED] if self.words else []
@@ -96,9 +96,9 @@ Show = Callable[[Analysed], tuple[list[Figure], list[TableBlock]]]
 def analysis_section(
     run: RunData, kind: str, title: str, text: str, columns: Sequence[str], show: Show
 ) -> Section | None:
-    """The section of one analysis in the run's folder; None where it was never begun.
+    """Return the section of one analysis in the run's folder; None if the analysis was never started.
 
-    Of an analysis that is very large, parts are read that are spread evenly over it.
+    Of a very large analysis, only an evenly spaced selection of parts is read.
     """
     result = read_analysis(run, kind, columns, _MOST_PARTS)
     if result is None:
@@ -111,10 +111,10 @@ def analysis_section(
 def read_analysis(
     run: RunData, kind: str, columns: Sequence[str], most: int | None = None
 ) -> tuple[Analysed | None, list[str]] | None:
-    """Rows of an analysis in the run's folder, and sentences on missing parts; None without an analysis.
+    """Return the rows of an analysis in the run's folder, and sentences on missing parts; None without an analysis.
 
-    At most ``most`` parts are read. A missing part is reported; a damaged part is skipped, with one of the run's
-    ``notices``. Without any part there are no rows.
+    At most ``most`` parts are read. A damaged part is skipped with a sentence in the run's ``notices``. Without any
+    readable part, the rows are None.
     """
     folder = None if run.folder is None else run.folder / "analysis" / kind
     if folder is None or not folder.is_dir():
@@ -128,13 +128,13 @@ def read_analysis(
 
 
 def mean_series(name: str, x: Sequence[Label], means: Sequence[Mean], rows: str = "tokens") -> Series:
-    """Means with their intervals; a tooltip says how many rows each stands on."""
+    """Return means with their intervals as a series; each tooltip has the number of rows behind the mean."""
     low, high = [m.low for m in means], [m.high for m in means]
     return Series(name, list(x), [m.value for m in means], low, high, [f"{m.n:,} {rows}" for m in means])
 
 
 def interval(mean: Mean) -> str | None:
-    """The interval of a mean for the cell of a table; None where there is none.
+    """Format the interval of a mean for a table cell; None if the mean has no interval.
 
     >>> interval(Mean(0.5, 0.25, 0.75, 9, 3))
     '0.250 … 0.750'
@@ -143,9 +143,9 @@ def interval(mean: Mean) -> str | None:
 
 
 def _about(folder: Path, broken: list[str]) -> dict[str, Any]:
-    """The settings; with one of ``broken`` and without parts where they cannot be read."""
+    """Read the settings; if they cannot be read, add a sentence to ``broken`` and return no parts."""
     file = folder / "about.json"
-    if not file.exists():  # the command has only just begun
+    if not file.exists():  # the command has only just started
         return {"parts": []}
     try:
         about = json.loads(file.read_bytes())
@@ -160,7 +160,7 @@ def _about(folder: Path, broken: list[str]) -> dict[str, Any]:
 def _read(
     folder: Path, about: dict[str, Any], columns: Sequence[str], most: int | None, broken: list[str]
 ) -> tuple[pa.Table | None, list[str]]:
-    """Rows of the existing parts (None without any), and sentences on the missing ones."""
+    """Return the rows of the readable parts (None without any), and sentences on missing parts."""
     names = about["parts"]
     there = [path for name in names if (path := folder / "parts" / f"{name}.parquet").is_file()]
     sentences = []
@@ -197,8 +197,8 @@ def _words(folder: Path) -> list[str]:
 
 
 def _verified(run: RunData, about: dict[str, Any], table: pa.Table, words: list[str]) -> Analysed:
-    """Rows put together by response, with the verdicts of the run."""
-    # numbers in place of texts, which every token repeats
+    """Return the rows with their responses, and each response's verdict and problem from the run."""
+    # integer codes instead of group ids, which are repeated for every token
     texts = table["group_id"].combine_chunks().dictionary_encode()
     codes_T, groups = texts.indices.to_numpy(zero_copy_only=False), texts.dictionary.to_pylist()
     rows = {n: table[n].to_numpy() for n in table.column_names if n != "group_id"}
@@ -213,7 +213,7 @@ def _verified(run: RunData, about: dict[str, Any], table: pa.Table, words: list[
     )
     success, problem_of = {}, {}
     for step, group, member, problem, verified in zip(*(c.tolist() for c in known.values()), strict=True):
-        # with the step: every evaluation of a run has the same groups
+        # keyed by step too, since all evaluations of a run have the same group ids
         success[step, group, member], problem_of[group] = verified, problem
     groups_R = [groups[code] for code in codes_T[first_R].tolist()]
     steps_R, members_R = (rows[name][first_R].tolist() for name in ("step", "member"))
@@ -221,6 +221,6 @@ def _verified(run: RunData, about: dict[str, Any], table: pa.Table, words: list[
     success_R = np.array([success.get(key, np.nan) for key in keys], dtype=np.float64)
     problem_R = [problem_of.get(group, group) for group in groups_R]
     problems_R = np.unique(np.asarray(problem_R, dtype=str), return_inverse=True)[1].astype(np.int64)
-    # a vocabulary that is too short is that of another tokenizer: no words rather than wrong ones
+    # a vocabulary that is too short belongs to another tokenizer, so show no words rather than wrong ones
     words = words if words and len(words) > int(rows["token_id"].max()) else []
     return Analysed(about, rows, np.cumsum(new_T) - 1, success_R, problems_R, words)

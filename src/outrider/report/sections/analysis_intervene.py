@@ -1,4 +1,4 @@
-"""The effect of single tokens: success with a token against success with the best alternative."""
+"""The effect of single tokens: success with a token minus success with the most likely alternative."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Effect of replaced tokens by position, entropy, perplexity and outcome, with intervals over problems.
+    """Return the effect of replaced tokens by position, entropy, perplexity and outcome, with intervals over problems.
 
     None without the analysis.
     """
@@ -74,7 +74,7 @@ def _profiles(analysis: Analysed, values_N: Floats) -> dict[str, Profile]:
 
 
 def _size(square: float) -> float | None:
-    """Root of the mean square without sampling noise; the difference may be negative."""
+    """Return the root of a noise-corrected mean square, which may be negative and then counts as 0."""
     return None if np.isnan(square) else float(np.sqrt(max(square, 0.0)))
 
 

@@ -1,4 +1,4 @@
-"""Changes by training: the probability of the same tokens before and after."""
+"""Changes by training: the probability of the same tokens before and after training."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from outrider.report.sections.analysis import OUTCOMES, Analysed, analysis_secti
 
 _COLUMNS = ("position", "length", "token_id", "logprob_before", "entropy_before", "shift")
 _EDGES = (0.2, 0.8)
-_SHARE = 0.2  # of the tokens are "the largest changes"
-_DRAWN = 400  # responses in the cloud
+_SHARE = 0.2  # share of tokens that count as the largest changes
+_DRAWN = 400  # maximum responses in the scatter plot
 _WORDS = 12
 
 _TEXT = (
@@ -28,7 +28,7 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Change of probability by outcome, position, entropy, perplexity and category, and the tokens it falls on.
+    """Return the change of probability by outcome, position, entropy, perplexity, category and token.
 
     None without the analysis.
     """
@@ -49,7 +49,7 @@ def _along(analysis: Analysed) -> list[Figure]:
 
 
 def _largest(analysis: Analysed, lengths_R: Ints, ppl_R: Floats) -> Figure:
-    """How large a part of each group is among the largest changes: an even spread is ``_SHARE`` everywhere."""
+    """Plot the share of each group's tokens among the largest changes; it is ``_SHARE`` if changes are uniform."""
     quantiles = quantile_labels(_EDGES)
     kinds_T, names = analysis.categories()
     groups: dict[str, tuple[Ints, list[Label]]] = {
@@ -75,7 +75,7 @@ def _largest(analysis: Analysed, lengths_R: Ints, ppl_R: Floats) -> Figure:
 
 
 def _cloud(analysis: Analysed, lengths_R: Ints, ppl_R: Floats) -> list[Figure]:
-    """Perplexity of a response against the mean size of its changes."""
+    """Plot each response's perplexity against the mean size of its changes."""
     size_R = np.bincount(analysis.owners_T, np.abs(analysis.rows["shift"]), len(lengths_R)) / np.maximum(lengths_R, 1)
     rank = perplexity_against_change(
         ppl_R, analysis.rows["shift"], lengths_R, resamples=200, problems_R=analysis.problems_R
@@ -114,7 +114,7 @@ _NAMES = {"correct": "correct", "incorrect": "not correct", "all": "all"}
 
 
 def _words(analysis: Analysed) -> list[TableBlock]:
-    """The tokens on which most of the change falls."""
+    """Return a table of the tokens with the largest total change."""
     if not analysis.words:
         return []
     ids_T, shift_T = analysis.rows["token_id"], analysis.rows["shift"].astype(np.float64)

@@ -1,4 +1,4 @@
-"""Every token under the policy: its entropy, its branching factor and its gradient norm."""
+"""Entropy, branching factor and gradient norm of every token under the policy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BARE = (
 
 
 def section(run: RunData) -> Section | None:
-    """Entropy, branching factor and gradient norm by position, outcome, quantile of entropy and category.
+    """Return entropy, branching factor and gradient norm by position, outcome, entropy quantile and category.
 
     None without the analysis.
     """
@@ -49,7 +49,7 @@ def _show(analysis: Analysed) -> tuple[list[Figure], list[TableBlock]]:
 
 
 def _gradient(analysis: Analysed) -> tuple[Floats, str]:
-    """:math:`G_t` on-policy; where no rollout has an advantage, the norm alone."""
+    """Return the gradient norm times the absolute advantage (only the norm if no rollout has one), and a note."""
     norm_T = analysis.rows["gradient_norm"].astype(np.float64)
     advantage_T = analysis.rows["advantage"].astype(np.float64)
     if np.isnan(advantage_T).all():
@@ -58,13 +58,14 @@ def _gradient(analysis: Analysed) -> tuple[Floats, str]:
 
 
 def _branching(analysis: Analysed) -> dict[str, str]:
-    """Columns of branching factors, with their display names."""
+    """Return the columns of branching factors with their display names."""
     names = [name for name in analysis.rows if name.startswith("branching_")]
     return {name: f"branching factor at {name.removeprefix('branching_').replace('_', '.')} %" for name in names}
 
 
 def _along(analysis: Analysed, gradient_T: Floats, note: str) -> list[Figure]:
-    """The three by relative position; entropy at the first and the last step where there are several."""
+    """Plot entropy, branching factor and gradient by relative position; entropy at the first and last step if they
+    differ."""
     outcome_T, x = analysis.outcome_T, "share of the response"
     steps_T = analysis.rows["step"]
     first, last = int(steps_T.min()), int(steps_T.max())
@@ -109,7 +110,7 @@ def _by_category(analysis: Analysed, kinds_T: Ints, names: tuple[str, ...]) -> l
 def _means(
     analysis: Analysed, gradient_T: Floats, quantiles_T: Ints, kinds_T: Ints, names: tuple[str, ...]
 ) -> TableBlock:
-    """One row for each group of tokens, one column for each quantity."""
+    """Return a table of means with one row per group of tokens and one column per quantity."""
     values = {"entropy": analysis.rows["entropy"]} | {
         name: analysis.rows[c] for c, name in _branching(analysis).items()
     }

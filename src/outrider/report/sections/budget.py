@@ -15,10 +15,10 @@ _NO_TOKENS = " Token counts are missing, so rollouts are counted instead."
 
 
 def section(run: RunData) -> Section | None:
-    """Tokens by stage, stream and context, along training and by kind of group, and why rollouts were not trained on.
+    """Return tokens by stage, stream and context, by step and kind of group, and why rollouts were not trained on.
 
-    The first success of a group is that of the lowest member: members are numbered in the order in which stages
-    requested them. A dump without token counts is counted in rollouts. None without rollouts.
+    A group's first success is its successful member with the lowest number, since members are numbered in the order in
+    which stages requested them. Without token counts, cost is counted in rollouts. None without rollouts.
     """
     unit = unit_of(run)
     if not unit:
@@ -34,20 +34,20 @@ def section(run: RunData) -> Section | None:
 
 
 def unit_of(run: RunData) -> str:
-    """The unit of cost, tokens or else rollouts; empty without rollouts."""
+    """Return the unit of cost: "tokens", or "rollouts" without token counts; "" without rollouts."""
     total = one(query(run, "SELECT count(*) AS rollouts, count(tokens) AS counted FROM seen"))
     return "tokens" if total["counted"] else "rollouts" if total["rollouts"] else ""
 
 
 def cost_of(unit: str, which: str = "TRUE") -> str:
-    """SQL: the cost of the rollouts ``which``."""
+    """Return SQL for the cost of the rollouts that meet the condition ``which``."""
     if unit == "rollouts":
         return f"count(*) FILTER ({which})::DOUBLE"
     return f"coalesce(sum(tokens) FILTER ({which}), 0)::DOUBLE"
 
 
 def by_stage(run: RunData, unit: str) -> TableBlock:
-    """A row for each stage, stream and context: cost, success, and successes per 1000 tokens."""
+    """Return a row per stage, stream and context: cost, success, and successes per 1000 tokens."""
     data = query(
         run,
         f"""
@@ -68,7 +68,7 @@ def by_stage(run: RunData, unit: str) -> TableBlock:
         """,
     )
     if unit == "rollouts":
-        del data["cost"]  # would say the same twice
+        del data["cost"]  # equals the column `rollouts`
     columns = ["stage", "stream", "context", "rollouts", *(["tokens"] if unit == "tokens" else [])]
     columns += [f"share of {unit}", "success", f"successes per 1000 {unit}", f"first successes per 1000 {unit}"]
     note = "First successes: groups whose first success came from this stage."
@@ -111,7 +111,7 @@ def _splits(run: RunData, unit: str) -> TableBlock:
 
 
 def _over_time(run: RunData, unit: str) -> list[Figure]:
-    """Shares by stage, where there are several, and by the kind of the groups."""
+    """Plot the shares of cost over steps, by stage (if there are several) and by kind of group."""
     stages = query(run, f"SELECT upto, stage, {cost_of(unit)} AS cost FROM spent GROUP BY upto, stage ORDER BY upto")
     names = sorted(set(stages["stage"].tolist()))
     figures = []
@@ -135,7 +135,7 @@ def _stack(id: str, title: str, unit: str, stack: list[Series], note: str = "") 
 
 
 def returns(run: RunData, unit: str) -> list[Figure]:
-    """Successes and first successes along training."""
+    """Plot successes and first successes per 1000 tokens (or rollouts) along training."""
     columns = query(
         run,
         f"""
@@ -154,5 +154,5 @@ _RETURNS = {"successes": "successes", "first successes of a group": "firsts"}
 
 
 def _size(unit: str) -> str:
-    """SQL: the cost of a group."""
+    """Return SQL for the cost of a group."""
     return "tokens" if unit == "tokens" else "n"

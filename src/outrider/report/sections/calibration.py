@@ -26,7 +26,7 @@ _NOTE = (
 
 
 def section(run: RunData) -> Section | None:
-    """Predicted and observed success rates by class, for every stage that predicts; None without one."""
+    """Compare predicted and observed success rates by class, for every stage that predicts; None if no stage does."""
     found = {stage: classes_C4 for stage, classes_C4 in _classes(run).items() if len(classes_C4)}
     if not found:
         return None
@@ -37,7 +37,7 @@ def section(run: RunData) -> Section | None:
 
 
 def _classes(run: RunData) -> dict[str, Floats]:
-    """By stage: rollouts, predicted successes, their variance and successes, one row per class with rollouts."""
+    """Return, by stage, one row per class: rollouts, predicted successes, their variance, observed successes."""
     places = {match: key for key in run.metrics if (match := _KEY.fullmatch(key))}
     later = run.metrics["step"] > 1 if "step" in run.metrics else slice(None)
     sums: dict[str, dict[int, dict[str, float]]] = {}
@@ -78,7 +78,7 @@ def _table(stage: str, classes_C4: Floats) -> TableBlock:
 
 
 def _named(stage: str) -> str:
-    """A stage without its place in the recipe.
+    """Return a stage's name without its position in the recipe.
 
     >>> _named("0-choose"), _named("choose")
     ('choose', 'choose')

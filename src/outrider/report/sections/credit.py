@@ -1,4 +1,4 @@
-"""Credit: learning signal by success rate of the problems."""
+"""Credit: learning signal by a group's success rate."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Cumulative advantage by the accuracy that groups show, early and late, its shares, and its balance of signs.
+    """Return a group's sum of absolute advantages by success rate, its shares, and the share of positive advantages.
 
-    Accuracy is that of the first stage's plain roots; the weight is that of all members that were trained on. None
-    without advantages.
+    The success rate is that of the first stage's rollouts from the plain prompt. The weight sums over all members that
+    were trained on. None without advantages.
     """
     if not one(query(run, "SELECT count(advantage) AS n FROM seen WHERE isfinite(advantage)"))["n"]:
         return None
@@ -55,7 +55,7 @@ def _weights(run: RunData, which: str) -> Weights | None:
 
 
 def _bins(size: int) -> int:
-    """A bin for each number of successes of small first draws; an even number, so that 1/2 is the end of one."""
+    """Return the number of bins: an even number, so that 1/2 is an edge, and one per success count in small groups."""
     if size > 16:
         return 8
     return size if size % 2 == 0 else 2 * size
@@ -102,7 +102,7 @@ def _table(w: Weights) -> TableBlock:
 
 
 def _signs(run: RunData) -> list[Figure]:
-    """Advantage mass that pushes up, of all of it; by rollouts and, where known, by tokens."""
+    """Plot the positive share of the absolute advantages, summed over rollouts and, if known, over tokens."""
     columns = query(
         run,
         """

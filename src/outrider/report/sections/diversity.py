@@ -1,4 +1,4 @@
-"""Diversity: whether the rollouts of a group are different attempts."""
+"""Diversity: how much the rollouts of a group differ."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Disagreement of answers, answers per group and repeated texts over time, and answers by kind of group.
+    """Return the disagreement of answers, distinct answers and repeated texts over time, and answers by kind of group.
 
-    None where no group has two rollouts.
+    None if no group has two rollouts.
     """
     if not one(query(run, "SELECT count(*) AS n FROM groups WHERE n > 1"))["n"]:
         return None
@@ -27,8 +27,8 @@ def section(run: RunData) -> Section | None:
     return Section("diversity", "Diversity of answers", _TEXT, figures, tables) if figures or tables else None
 
 
-# One row per group and answer. 1 - sum c(c-1) / n(n-1) is the chance that two different members differ (Simpson 1949),
-# without bias at any n.
+# 1 - sum c(c-1) / n(n-1) is an unbiased estimate, for any n, of the probability that two members' answers differ
+# (Simpson 1949).
 _ANSWERS = """
 CREATE OR REPLACE TEMP TABLE answers AS
 WITH answers AS (

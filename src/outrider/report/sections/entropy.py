@@ -1,4 +1,4 @@
-"""Entropy: its course, its place in a response, and its exchange for success."""
+"""Entropy along training, by outcome, by position in a response, and against success."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from outrider.report.data import SAMPLED, RunData
 from outrider.report.sections.exchange import exchange
 from outrider.report.sections.seen import by, ends, one, query, series, split
 
-_MOST = 2000  # responses whose tokens are read, at each end of training
-_STEPS = 4  # steps that they come from, at each end
+_MOST = 2000  # maximum responses whose tokens are read, at each end of training
+_STEPS = 4  # steps that these responses come from, at each end
 
 _TEXT = "Entropy of the full next-token distribution, in nats per sampled token. Exploration needs entropy."
 _TRAINED = (
@@ -26,10 +26,10 @@ _ESTIMATED = (
 
 
 def section(run: RunData) -> Section | None:
-    """Entropy over time and by outcome, by relative position early and late, and its exchange for success.
+    """Return entropy along training, by outcome, by relative position early and late, and against success.
 
-    Tokens have the same weight each; without token counts, rollouts have. Estimated from log-probabilities, and named
-    so, where there is no entropy. None where there is neither.
+    All tokens have equal weight; without token counts, all rollouts have. If no entropies are recorded, entropy is
+    estimated from log-probabilities, and the figures say so. None without either.
     """
     value = _value(run)
     if not value:
@@ -42,28 +42,28 @@ def section(run: RunData) -> Section | None:
 
 
 def _value(run: RunData) -> str:
-    """SQL: the entropy of a rollout, or an estimate; empty where there is neither."""
+    """Return SQL for the entropy of a rollout or for an estimate; "" without both."""
     there = one(query(run, "SELECT count(entropy) AS exact, count(logprob) AS estimated FROM seen"))
     return "entropy" if there["exact"] else "-logprob" if there["estimated"] else ""
 
 
 def _excluded(run: RunData, value: str) -> str:
-    """A sentence about rollouts without this number; "" if all have it."""
+    """Return a sentence on the rollouts without this number; "" if all have it."""
     result = one(query(run, f"SELECT count(*) AS n, count(*) FILTER (isfinite({value})) AS known FROM seen"))
     missing = result["n"] - result["known"]
     return f" {missing:,} of {result['n']:,} rollouts have no such number and are excluded." if missing else ""
 
 
 def _mean(value: str) -> str:
-    """SQL: per token, or per rollout where tokens are not counted."""
-    # a dump may hold means without numbers of tokens: then every rollout counts once
+    """Return SQL for the mean per token, or per rollout without token counts."""
+    # a dump may have mean entropies without token counts: then every rollout counts once
     weight = "coalesce(tokens, 1)"
     known = f"FILTER (isfinite({value}))"
     return f"sum({value} * {weight}) {known} / nullif(sum({weight}) {known}, 0)"
 
 
 def over_time(run: RunData) -> list[Figure]:
-    """The mean over tokens along training, exact or else estimated; no figure where there is neither."""
+    """Plot the mean over tokens along training, exact or estimated; no figure without either."""
     value = _value(run)
     if not value:
         return []
@@ -92,12 +92,12 @@ def _by_outcome(run: RunData, value: str) -> list[Figure]:
 
 
 def _name(value: str) -> str:
-    """Its name on every figure."""
+    """Return the quantity's name for the figures."""
     return "entropy" if value == "entropy" else "estimated entropy"
 
 
 def _positions(run: RunData, value: str) -> list[Figure]:
-    """The U shape, from the tokens of a few steps at each end; only where tokens are on disk."""
+    """Plot entropy by position, from tokens of a few steps at each end of training; no figure without token data."""
     if not run.has("traces"):
         return []
     lines = []
@@ -117,7 +117,7 @@ def _positions(run: RunData, value: str) -> list[Figure]:
 
 
 def _sample(run: RunData, steps: list[int], exact: bool) -> tuple[Floats, Ints, Ints, Ints] | None:
-    """Tokens of some responses; the length, the offset and the problem of each response."""
+    """Return token entropies of some responses, and each response's length, branch offset and problem."""
     column = "entropies" if exact else "logprobs"
     columns = run.db.execute(
         f"SELECT {column}, branch_at, problem_id FROM traces "

@@ -1,4 +1,4 @@
-"""An evaluation by itself: how good a policy is on a set of problems, without any training."""
+"""An evaluation without training: a policy's scores on a set of problems."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """pass@k, greedy, majority, mG-Pass@k and lost responses, by test set, level and model; pass@k as a curve;
-    G-Pass@k; problems without a success.
+    """Return scores and lost responses by test set, level and model, a pass@k curve, G-Pass@k, and problems without a
+    success.
 
-    Of several evaluations, as along a training that left nothing else, the last one. None for a training, and without
-    an evaluation.
+    If there are several evaluations, the last one is shown. None for a training run, or without an evaluation.
     """
     if not run.evaluations or not is_evaluation(run):
         return None
@@ -44,11 +43,11 @@ def section(run: RunData) -> Section | None:
 
 
 def _table(several: Mapping[str, Evaluation], note: str) -> TableBlock:
-    """A row for each part of the problems; of several models one for each of them."""
+    """Return the scores with one row per part of the problems and model."""
     scores = list(dict.fromkeys(name for one in several.values() for name in names_of(one)))
     named = [(name, one, part) for name, one in several.items() for part in parts_of(one)]
     kinds = [part.kind for *_, part in named]
-    whole = "test set" if "test set" in kinds else "level"  # the column that says that a row is of all problems
+    whole = "test set" if "test set" in kinds else "level"  # the column that labels the rows over all problems
     body: list[list[CellValue]] = []
     for name, one, part in named:
         cells = dict(zip(names_of(one), cells_of(part, one), strict=True))
@@ -75,7 +74,7 @@ def _lost(summary: Summary) -> list[CellValue]:
 
 
 def _reliability(several: Mapping[str, Evaluation]) -> TableBlock | None:
-    """The probability that a given share of k samples is correct, over k; None where nothing was sampled twice."""
+    """Return the probability that a given share of k samples is correct, by k; None if no problem was sampled twice."""
     body = [[name, k, *cells] for name, one in several.items() for k, cells in reliability(one)]
     if not body:
         return None

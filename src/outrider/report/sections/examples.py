@@ -1,4 +1,4 @@
-"""A few whole groups to read: prompt, rollouts, and their tree."""
+"""A few groups shown in full: the prompt and the tree of rollouts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from outrider.report.content import Example, ExampleNode, Observed, Section
 from outrider.report.data import CUT, Place, RunData
 from outrider.report.sections.seen import one, query
 
-Member = dict[str, Any]  # a row
+Member = dict[str, Any]  # one rollout as a row
 
-_NODES = 16  # rollouts of a group that are shown
-_LONGEST = 3000  # characters of a text
+_NODES = 16  # maximum rollouts shown per group
+_LONGEST = 3000  # maximum characters of a text
 
 _OBSERVED = " Text of an environment is tinted, in red where the call was an error."
 _TEXT = (
@@ -23,7 +23,7 @@ _TEXT = (
 
 
 class _Kind(NamedTuple):
-    """A kind of group: its condition, as SQL over groups with ``members``, and the order of preference."""
+    """A kind of group: its title, and as SQL over the table ``members`` its condition and order of preference."""
 
     title: str
     which: str
@@ -39,7 +39,7 @@ _KINDS = (
     _Kind("Verifier timeout or error", "failed_verdicts > 0", "failed_verdicts DESC, step DESC"),
     _Kind("No success", "kind = 'unsolved'", "n DESC, step DESC"),
 )
-# RANGE and not ROWS: the other groups of a problem in the same step are not before it
+# RANGE instead of ROWS, since other groups of the problem in the same step do not come before
 _MEMBERS = f"""
 CREATE OR REPLACE TEMP TABLE members AS
 SELECT groups.*, branches, branch_successes, seeded, seeded_successes, truncated, failed_verdicts,
@@ -58,7 +58,7 @@ WINDOW before AS (PARTITION BY problem_id ORDER BY step RANGE BETWEEN UNBOUNDED 
 
 
 def section(run: RunData) -> Section | None:
-    """One group of each kind that occurs, none twice. None without rollouts."""
+    """Return one group of each kind that occurs, without duplicates; None without rollouts."""
     if not one(query(run, "SELECT count(*) AS n FROM groups"))["n"]:
         return None
     run.db.execute(_MEMBERS)
@@ -82,7 +82,7 @@ def section(run: RunData) -> Section | None:
 
 
 def _members(run: RunData, places: list[str]) -> dict[str, list[Member]]:
-    """The rollouts of the groups at ``places``, with all texts in one pass."""
+    """Return the rollouts of the groups at ``places``, reading all texts in one pass."""
     columns = query(
         run,
         "SELECT step || ' ' || group_id AS place, group_id || '/' || member AS id, step, member, parent, branch_at, "
@@ -118,7 +118,7 @@ def _example(
 
 
 def _chosen(members: list[Member], by_id: Mapping[str, Member]) -> list[Member]:
-    """At most ``_NODES`` members with all that they continue, successes and failures in turn; parents first."""
+    """Return at most ``_NODES`` members with their ancestors, alternating between outcomes; parents come first."""
     seen: dict[str | None, int] = {}
     turns = []
     for member in members:
@@ -133,9 +133,9 @@ def _chosen(members: list[Member], by_id: Mapping[str, Member]) -> list[Member]:
 
 
 def _ancestry(member: Member, by_id: Mapping[str, Member]) -> list[Member]:
-    """A member and its ancestors, nearest first. A missing parent, or a loop, ends the list."""
+    """Return a member and its ancestors, nearest first; the list ends at a missing parent or a cycle."""
     line = [member]
-    # a damaged dump may have rollouts that continue each other
+    # a damaged dump may have cycles of parents
     while (parent := by_id.get(line[-1]["parent"] or "")) is not None and parent not in line:
         line.append(parent)
     return line
@@ -146,7 +146,10 @@ def _by_id(members: list[Member]) -> dict[str, Member]:
 
 
 def _place(member: Member, by_id: Mapping[str, Member]) -> Place | None:
-    """Where a member leaves its parent; None for a root. It may leave before the parent's own tokens begin."""
+    """Return the place at which a member branches from its parent; None for a root.
+
+    A branch point before the parent's own tokens counts as 0.
+    """
     parent = by_id.get(member["parent"] or "")
     if parent is None:
         return None
@@ -154,14 +157,13 @@ def _place(member: Member, by_id: Mapping[str, Member]) -> Place | None:
 
 
 def _cut(text: str, beginning: str | None) -> int | None:
-    r"""Characters of a text that its first tokens make; None where they make other ones, or were skipped from it.
+    r"""Return the length of ``beginning``, the decoded first tokens of a text; None if the text does not start with it.
 
-    A character may be cut: then its first tokens are decoded to replacement characters, and it counts as behind.
+    Tokens may end inside a character, which is then decoded as U+FFFD; that character counts as after the cut.
 
     >>> _cut("a€b", "a\ufffd"), _cut("a€b", "a€"), _cut("a€b", "b"), _cut("abc", None)
     (1, 2, None, None)
     """
-    # tokens may end inside a character, which is then decoded as U+FFFD
     whole = None if beginning is None else beginning.rstrip("\ufffd")
     return len(whole) if whole is not None and text.startswith(whole) else None
 

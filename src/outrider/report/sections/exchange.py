@@ -1,4 +1,4 @@
-"""Success against entropy along training, and the law between them."""
+"""Success against entropy along training, and the curve fitted to them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from outrider.report.content import CellValue, Figure, TableBlock
 from outrider.report.data import RunData
 from outrider.report.sections.seen import known, query, series
 
-_CURVE = 40  # points at which the law is drawn
+_CURVE = 40  # points at which the fitted curve is drawn
 
 
 def exchange(run: RunData, mean: str, name: str) -> tuple[list[Figure], list[TableBlock]]:
-    """Success of training over ``mean``, the SQL of the mean entropy: one point per bin of steps, and the fitted law.
-    ``name`` says whether it is an entropy or estimates one.
+    """Plot training success over entropy, with one point per bin of steps, and the fitted curve.
 
-    Nothing below three points.
+    ``mean`` is SQL for the mean entropy; ``name`` says whether the entropy is exact or estimated. Empty with fewer than
+    three points.
     """
     columns = query(
         run,
@@ -65,7 +65,7 @@ def _table(law: Exchange, name: str) -> TableBlock:
 
 
 def _as_success(bounds: IntervalBounds) -> IntervalBounds:
-    """A number with its interval, as far as success can go.
+    """Clip a number and its interval to [0, 1], the range of a success rate.
 
     >>> _as_success(IntervalBounds(1.2, 0.9, 1.5))
     IntervalBounds(value=1.0, low=0.9, high=1.0)

@@ -1,5 +1,4 @@
-"""Faults of responses at the beginning and at the end of training: format, repetition, garbling, mixed languages, by
-printed rules."""
+"""Faults of responses early and late in training, by explicit rules: format, repetition, garbling, mixed languages."""
 
 from __future__ import annotations
 
@@ -10,8 +9,8 @@ from outrider.report.content import CellValue, Figure, Section, Series, TableBlo
 from outrider.report.data import SAMPLED, Columns, RunData
 from outrider.report.sections.seen import cell, ends, in_percent, query, split
 
-_MOST = 1000  # responses that are read, at each end of training
-_STEPS = 4  # steps that they come from, at each end
+_MOST = 1000  # maximum responses that are read, at each end of training
+_STEPS = 4  # steps that these responses come from, at each end
 _MARKERS = (r"\boxed{", "####", "<answer>")
 
 _TEXT = (
@@ -22,9 +21,9 @@ _TRAINED = " Training should reduce all faults. A fault that grows is being rein
 
 
 def section(run: RunData) -> Section | None:
-    """The share of faulty responses by rule, first steps against last, with each rule's definition and threshold.
+    """Return the share of faulty responses by rule in the first and last steps, with each rule's definition.
 
-    Branches are excluded: their text is only the end of a response. None where no rule can decide anything.
+    Branches are excluded, since their text is only the end of a response. None if no rule applies to any response.
     """
     read = {name: columns for name, steps in ends(run, _STEPS).items() if len((columns := _read(run, steps))["text"])}
     marker = _marker(read.values())
@@ -48,7 +47,7 @@ def _read(run: RunData, steps: Sequence[int]) -> Columns:
 
 
 def _marker(read: Iterable[Columns]) -> str:
-    """The common answer marker that most successes contain; "" without one."""
+    """Return the first known answer marker that most successes contain; "" without one."""
     successes = [text for columns in read for text in columns["text"][columns["outcome"] == "correct"].tolist()]
     return next((mark for mark in _MARKERS if sum(mark in text for text in successes) > len(successes) / 2), "")
 

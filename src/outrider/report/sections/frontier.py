@@ -30,14 +30,14 @@ _FROM_TRAINING = (
 
 
 def section(run: RunData) -> Section | None:
-    """pass@1 against pass@k along training, pass@k curves, and paired changes by level, from evaluations.
+    """Return pass@1 against pass@k along training, pass@k curves, and paired changes by level, from evaluations.
 
-    Without evaluations: pass@k of the groups that were drawn, early and late in training. Only the first stage's roots
-    count there, as what a planner adds depends on what came back. None where nothing was verified, or nothing more than
-    once, and of a single evaluation that is all there is.
+    Without evaluations, pass@k is estimated from training groups, early and late in training. Only the first stage's
+    roots count, since later rollouts depend on earlier outcomes. None if no problem has two verified samples, or for a
+    single evaluation without training, which has its own section.
     """
     points = points_of(run)
-    if is_evaluation(run) and len(points) < 2:  # it has a section of its own
+    if is_evaluation(run) and len(points) < 2:  # the section `evaluated` shows it
         return None
     if points:
         first, last = min(points), max(points)
@@ -51,13 +51,13 @@ def section(run: RunData) -> Section | None:
 
 
 def points_of(run: RunData) -> dict[int, Curve]:
-    """pass@k by step of evaluation, as far as the data can say."""
+    """Return the known pass@k values of each evaluation by step."""
     points = {step: defined(e.overall.pass_at) for step, e in sorted(run.evaluations.items())}
     return {step: curve for step, curve in points.items() if curve}
 
 
 def defined(curve: Curve) -> Curve:
-    """The part of a curve that the data can say, by growing k."""
+    """Return the known values of a curve, in order of k."""
     return {k: interval for k, interval in sorted(curve.items()) if not np.isnan(interval.value)}
 
 
@@ -74,7 +74,7 @@ def _plane(points: Mapping[int, Curve]) -> list[Figure]:
 
 
 def _along(points: Mapping[int, Curve]) -> list[Figure]:
-    """pass@1, the maximum k and one between, over steps."""
+    """Plot pass@k over steps for the minimum, the middle and the maximum k."""
     if len(points) < 2:
         return []
     ks = list(points[max(points)])
@@ -86,19 +86,19 @@ def _along(points: Mapping[int, Curve]) -> list[Figure]:
 
 
 def curves(named: Mapping[str, Curve]) -> Figure:
-    """pass@k over k, a line with its band for each name."""
+    """Plot pass@k over k, one line with an interval band per name."""
     lines = [interval_series(name, curve) for name, curve in named.items() if curve]
     return Figure("frontier-curves", "pass@k", "line", "k", "pass@k", lines, x_log=True, percent="y")
 
 
 def interval_series(name: str, by_x: Mapping[Any, Interval]) -> Series:
-    """A line with its band; a tooltip says how many problems a point stands on."""
+    """Return intervals as a line with a band; each tooltip has the number of problems behind the point."""
     values, low, high, problems = zip(*by_x.values(), strict=True) if by_x else ([],) * 4
     return Series(name, list(by_x), list(values), list(low), list(high), [f"{n} problems" for n in problems])
 
 
 def _changes(evaluations: Mapping[int, Evaluation]) -> list[TableBlock]:
-    """Paired differences, last minus first evaluation, for all problems and by level."""
+    """Return the paired differences between the last and the first evaluation, for all problems and by level."""
     if len(evaluations) < 2:
         return []
     first, last = min(evaluations), max(evaluations)
@@ -120,12 +120,12 @@ def _changes(evaluations: Mapping[int, Evaluation]) -> list[TableBlock]:
 
 
 def known_interval(interval: Interval) -> Interval | None:
-    """The cell of a table: None, which leaves it empty, where the number is not known."""
+    """Return the interval for a table cell; None (an empty cell) if the number is unknown."""
     return None if np.isnan(interval.value) else interval
 
 
 def early_and_late(run: RunData) -> dict[str, Curve]:
-    """pass@k of groups as they were drawn, early and late; of all where there is one step only."""
+    """Return pass@k of training groups early and late in training; of all groups if there is only one step."""
     columns = query(
         run,
         f"""
@@ -140,6 +140,6 @@ def early_and_late(run: RunData) -> dict[str, Curve]:
         n, c, problems = (columns[key][columns["phase"] == phase] for key in ("n", "c", "problem_id"))
         if len(n):
             ks = powers_of_two(int(np.quantile(n, 0.1, method="lower")))
-            resamples = max(100, min(1000, 2_000_000 // len(n)))  # many groups need few: the mean hardly moves
+            resamples = max(100, min(1000, 2_000_000 // len(n)))  # the more groups, the fewer resamples are needed
             curves_of[name] = {k: bootstrap_mean(pass_at_k(n, c, k), resamples, problems_P=problems) for k in ks}
     return {name: defined(curve) for name, curve in curves_of.items() if defined(curve)}

@@ -1,4 +1,4 @@
-"""Solved, mixed and unsolved groups: over time, by level, and for the problems that came back."""
+"""Solved, mixed and unsolved groups: over time, by level, and for problems that were sampled again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from outrider.report.content import CellValue, Figure, RolloutsOf, Section, Tabl
 from outrider.report.data import Columns, RunData
 from outrider.report.sections.seen import KINDS, in_percent, one, query, rows, series, shares, split
 
-_SHOWN = 20  # problems in a table
+_SHOWN = 20  # maximum problems in a table
 
 _TEXT = (
     "A group is the set of rollouts of one problem in one step. With a group baseline, only mixed groups, with "
@@ -18,9 +18,9 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Kinds of groups over time and by level, coverage, problems that came back, and problems without success.
+    """Return kinds of groups over time and by level, coverage, repeated problems, and problems without success.
 
-    None where nothing was ever verified.
+    None if no rollout was verified.
     """
     if not one(query(run, "SELECT count(kind) AS verified FROM groups"))["verified"]:
         return None
@@ -29,7 +29,7 @@ def section(run: RunData) -> Section | None:
 
 
 def kinds(run: RunData) -> list[Figure]:
-    """Shares of solved, mixed and unsolved groups along training; no figure where nothing was ever verified."""
+    """Plot the shares of solved, mixed and unsolved groups along training; no figure if no rollout was verified."""
     columns = query(
         run, "SELECT upto, kind, count(*) AS n FROM groups WHERE kind IS NOT NULL GROUP BY upto, kind ORDER BY upto"
     )
@@ -41,7 +41,7 @@ def kinds(run: RunData) -> list[Figure]:
 
 
 def _coverage(run: RunData) -> list[Figure]:
-    """Problems met so far, and those with a success so far; says something where there is more than one step."""
+    """Plot the number of problems sampled so far and solved so far; no figure with fewer than two steps."""
     columns = query(
         run,
         "SELECT min(upto) AS met, min(upto) FILTER (successes > 0) AS found FROM groups WHERE kind IS NOT NULL "
@@ -62,7 +62,7 @@ def _coverage(run: RunData) -> list[Figure]:
 
 
 def by_level(run: RunData) -> TableBlock | None:
-    """Kinds of groups, and success, by level; None where problems have none."""
+    """Return the kinds of groups and their success by level; None if problems have no levels."""
     data = query(
         run,
         """
@@ -81,7 +81,7 @@ def by_level(run: RunData) -> TableBlock | None:
 
 
 def _again(run: RunData) -> TableBlock | None:
-    """First visit against last visit, of problems that were met more than once."""
+    """Cross-tabulate the kinds of the first and the last group of problems that were sampled in several steps."""
     columns = query(
         run,
         """
@@ -102,9 +102,9 @@ def _again(run: RunData) -> TableBlock | None:
 
 
 def without_success(run: RunData) -> TableBlock | None:
-    """Problems met more than once (in one step: at all) without any success, the most expensive first.
+    """Return the problems without any success, most expensive first; in training, only problems sampled more than once.
 
-    A timeout or an error of the verifier is not counted as a failure, since the response was not verified.
+    A verifier timeout or error does not count as a failure, since the response was not verified.
     """
     visits = 2 if split(run) == "train" else 1
     data = query(

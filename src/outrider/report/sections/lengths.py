@@ -9,7 +9,7 @@ from outrider.report.content import CellValue, Figure, Section, Series, TableBlo
 from outrider.report.data import CUT, RunData
 from outrider.report.sections.seen import by, cell, in_percent, known, one, query, series, split
 
-_BARS = 12  # more do not fit side by side on a phone
+_BARS = 12  # more bars do not fit on a phone's screen
 
 _TEXT = (
     "Length is that of the whole response, including the prefixes of branches. If many responses are truncated, "
@@ -20,10 +20,10 @@ _CHARACTERS = " Token counts are missing, so lengths are in characters."
 
 
 def section(run: RunData) -> Section | None:
-    """Mean length by outcome, quantiles and truncation over time, its distribution, beginning and end of training, and
-    whether novelty sharpening prefers long responses.
+    """Return mean length by outcome, quantiles and truncation over time, distributions, lengths early and late in
+    training, and whether novelty sharpening prefers long responses.
 
-    In characters where tokens are not counted. None without rollouts.
+    Lengths are in characters if there are no token counts. None without rollouts.
     """
     there = one(query(run, "SELECT count(*) AS rollouts, count(length) AS counted FROM seen"))
     if not there["rollouts"]:
@@ -36,7 +36,7 @@ def section(run: RunData) -> Section | None:
 
 
 def _measure(run: RunData, unit: str) -> None:
-    """A relation ``measured`` of lengths; texts are read once for it."""
+    """Create the relation ``measured`` of lengths; texts are read at most once."""
     what, length, source = ("VIEW", "length", "seen") if unit == "tokens" else ("TABLE", "length(text)", "with_text")
     outcome = "CASE success WHEN 1 THEN 'correct' WHEN 0 THEN 'not correct' ELSE 'not verified' END"
     run.db.execute(
@@ -81,7 +81,7 @@ def _truncated(run: RunData) -> list[Figure]:
 
 
 def _bars(run: RunData, unit: str) -> Figure:
-    """The distribution by outcome, in bars of equal width."""
+    """Plot the distribution of lengths by outcome, in bars of equal width."""
     columns = query(
         run,
         f"""
@@ -101,7 +101,7 @@ def _bars(run: RunData, unit: str) -> Figure:
 
 
 def _table(run: RunData, unit: str) -> TableBlock:
-    """Beginning and end of training by outcome, and the change of the mean."""
+    """Return lengths by outcome, early and late in training, and the change of the mean."""
     data = query(
         run,
         "SELECT coalesce(phase, 'all') AS phase, outcome, size::DOUBLE AS size, "
@@ -131,9 +131,9 @@ def _drift(run: RunData, unit: str) -> str:
 
 
 def _sharpened(run: RunData) -> list[TableBlock]:
-    """Responses that novelty sharpening preferred, against their groups: only in a run whose recipe has it.
+    """Compare lengths of responses that novelty sharpening preferred with their groups; empty if the recipe lacks it.
 
-    It prefers successes that the policy thought less likely than the mean of the group's members.
+    Novelty sharpening prefers successes with a lower log-probability than the group's mean.
     """
     if not _has_novelty(run):
         return []

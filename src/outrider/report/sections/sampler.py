@@ -11,7 +11,7 @@ from outrider.report.content import Figure, Section, Series
 from outrider.report.data import RunData
 from outrider.report.sections.seen import known, query, series
 
-# Metrics by their last word, whatever the stream: `learn/kl_old`, `learn/main/kl_old`, `learn/branch/clip_high`.
+# Metrics by the last part of their keys, for any stream: `learn/kl_old`, `learn/main/kl_old`, `learn/branch/clip_high`.
 _GAUGES = {
     "Divergence from the policy that sampled": ("nats per token", ("kl_old",)),
     "Tokens whose ratio was bounded or clipped": (
@@ -23,7 +23,7 @@ _GAUGES = {
     "Gradient norm": ("norm", ("grad_norm",)),
 }
 
-_ROUNDING = 1e-7  # what is smaller says nothing: float32 has as many digits
+_ROUNDING = 1e-7  # smaller values are rounding errors of float32
 
 _TEXT = (
     "Sampling and learning weights differ, because of several updates per step, asynchronous sampling, and different "
@@ -33,7 +33,7 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Figures of the off-policy metrics, and the age of the sampling weights in steps; None without both."""
+    """Plot the off-policy metrics, and the age of the sampling weights in steps; None without either."""
     figures = [figure for title in _GAUGES if (figure := _gauge(run, title)) is not None]
     figures += _age(run)
     return Section("sampler", "Off-policy metrics", _TEXT, figures) if figures else None
@@ -62,14 +62,14 @@ def _gauge(run: RunData, title: str) -> Figure | None:
 
 
 def _thinned(name: str, steps: np.ndarray, values: np.ndarray) -> Series:
-    """At most 200 points: means of neighbouring steps, NaN excluded."""
+    """Return a series of at most 200 points, each the mean of neighbouring steps without NaN."""
     parts = np.array_split(np.arange(len(steps)), min(len(steps), 200))
     means = [values[p][~np.isnan(values[p])].mean() if (~np.isnan(values[p])).any() else np.nan for p in parts]
     return series(name, np.array([steps[p[-1]] for p in parts]), np.array(means))
 
 
 def _age(run: RunData) -> list[Figure]:
-    """Steps between the weights that drew a rollout and those before the step: only where versions count steps."""
+    """Plot the age of the sampling weights in steps; no figure unless weight versions count steps."""
     columns = query(
         run,
         "SELECT upto, avg(step - 1 - policy_version) AS mean, max(step - 1 - policy_version) AS most, "

@@ -1,4 +1,4 @@
-"""The data of all sections: the rollouts that were drawn to learn from, in bins of steps, and their groups."""
+"""Data of all sections: training rollouts (or, without any, evaluation rollouts) in bins of steps, and their groups."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from outrider.report.content import Series, Unit
 from outrider.report.data import SAMPLED, Columns, RunData
 
-BINS = 100  # points along training: more cannot be distinguished on a screen
+BINS = 100  # maximum points along training; more cannot be distinguished on a screen
 SPLITS = ("train", "evaluate", "greedy")
 KINDS = ("solved", "mixed", "unsolved")
 
-# Equal numbers of steps for each bin, named by its last step. The phases are fifths: enough steps for a mean, and the
-# middle, where a run changes fastest, in neither.
+# Bins have equal numbers of steps and are named by their last step. The phases are the first and the last fifth: enough
+# steps for a mean, without the middle, where a run changes fastest.
 _BINS = """
 CREATE TEMP TABLE bins AS
 SELECT step, max(step) OVER (PARTITION BY i * least(n, {bins}) // n) AS upto,
@@ -33,8 +33,8 @@ SELECT {source}.* {without}, upto, phase, CAST(outcome = 'correct' AS INTEGER) A
     tokens + coalesce(observed, 0) + branch_at AS length
 FROM {source} JOIN bins USING (step) WHERE split = '{split}' AND {which}
 """
-# First success: that of the lowest member, since members are numbered in the order in which stages requested them.
-# Greedy rollouts of a baseline cost tokens and count in nothing else.
+# The first success is the successful member with the lowest number, since members are numbered in the order in which
+# stages requested them. A baseline's greedy rollouts count only in the tokens.
 _GROUPS = """
 CREATE TEMP TABLE groups AS
 SELECT step, group_id, any_value(upto) AS upto, any_value(phase) AS phase,
@@ -59,28 +59,27 @@ FIRST_STAGE = """(
         GROUP BY step, group_id HAVING count(*) FILTER (context = 'plain') = 0
     )
 )"""
-"""Plain roots of the first stage; none where it shows some problems with hints alone: which ones is a choice."""
+"""SQL condition for the first stage's roots from the plain prompt; false if the stage samples some groups with hints
+only, since the remaining groups would be a biased selection."""
 
 
 def query(run: RunData, sql: str, values: Sequence[Any] = ()) -> Columns:
-    """A query over ``rollouts`` and five more relations, of the split that was drawn to learn from (or, in a dump
-    without ``train``, to evaluate).
+    """Query ``rollouts`` and five more relations, which cover the split ``train`` (in a dump without it, ``evaluate``).
 
-    ``with_text``: its rollouts, with ``success`` (1, 0; null if never verified), ``length`` (own tokens, observed ones
-    included, and prefix), ``upto`` (last step of the bin of steps; at most ``BINS`` bins) and ``phase`` (early: first
-    fifth of the steps, late: last fifth; else null). ``seen``: the same without ``text`` and ``prompt``, which is much
-    faster. ``spent``: the same with the greedy rollouts of a baseline, which cost tokens and are no samples; the other
-    two are without.
+    ``with_text``: rollouts with ``success`` (1, 0; null if never verified), ``length`` (own and observed tokens plus
+    prefix), ``upto`` (last step of the bin; at most ``BINS`` bins) and ``phase`` (early: first fifth of the steps,
+    late: last fifth; otherwise null). ``seen``: ``with_text`` without ``text`` and ``prompt``, which is much faster.
+    ``spent``: ``seen`` plus the greedy rollouts of a baseline, which cost tokens but are not samples.
     ``groups``: one row per step and group: ``n``, ``verified``, ``scorable`` (no timeout or error), ``successes``,
-    ``tokens`` (greedy ones too), ``kind`` (solved, mixed, unsolved; null if never verified), and stage, stream and
-    context of its first success, null without one. ``bins``: steps.
+    ``tokens`` (including greedy rollouts), ``kind`` (solved, mixed, unsolved; null if never verified), and stage,
+    stream and context of the first success, null without one. ``bins``: the steps.
     """
     try:
         return run.query(sql, values)
     except duckdb.CatalogException:
         if run.has("groups"):
             raise
-    _prepare(run)  # at the first query of a run
+    _prepare(run)  # only at the first query of a run
     return run.query(sql, values)
 
 
@@ -98,13 +97,13 @@ def _prepare(run: RunData) -> None:
 
 
 def split(run: RunData) -> str:
-    """The split of all sections: the first of train, evaluate and greedy that has rollouts."""
+    """Return the split that all sections show: the first of train, evaluate and greedy that has rollouts."""
     columns = query(run, "SELECT split FROM seen LIMIT 1")["split"].tolist()
     return columns[0] if columns else "train"
 
 
 def ends(run: RunData, most: int) -> dict[str, list[int]]:
-    """At most ``most`` of the first and of the last steps, by display name; a single step under its own name."""
+    """Return at most ``most`` of the first and of the last steps, by display name; a single step as "all responses"."""
     columns = query(run, "SELECT step, phase FROM bins ORDER BY step")
     steps = {phase: columns["step"][columns["phase"] == phase].tolist() for phase in ("early", "late", None)}
     if not steps["late"]:
@@ -113,7 +112,7 @@ def ends(run: RunData, most: int) -> dict[str, list[int]]:
 
 
 def one(columns: Columns) -> dict[str, Any]:
-    """The only row of a result as plain values.
+    """Return the only row of a result as plain values.
 
     >>> one({"n": np.array([3])})
     {'n': 3}
@@ -122,7 +121,7 @@ def one(columns: Columns) -> dict[str, Any]:
 
 
 def rows(columns: Columns) -> list[list[Any]]:
-    """A result row by row, as plain values; NaN is None.
+    """Return the rows of a result as plain values; NaN becomes None.
 
     >>> rows({"a": np.array([1, 2]), "b": np.array([0.5, np.nan])})
     [[1, 0.5], [2, None]]
@@ -131,12 +130,12 @@ def rows(columns: Columns) -> list[list[Any]]:
 
 
 def series(name: str, x: NDArray[Any], y: NDArray[Any], **more: Any) -> Series:
-    """A series of plain numbers."""
+    """Convert arrays to a series of plain numbers."""
     return Series(name, x.tolist(), np.asarray(y, dtype=np.float64).tolist(), **more)
 
 
 def known(values: NDArray[Any]) -> bool:
-    """Whether there is any number in a column.
+    """Whether a column has any known value.
 
     >>> known(np.array([np.nan, 1.0])), known(np.array([np.nan])), known(np.array([None]))
     (True, False, False)
@@ -145,7 +144,7 @@ def known(values: NDArray[Any]) -> bool:
 
 
 def by(columns: Columns, key: str) -> dict[str, Columns]:
-    """A result divided by a column of names, in alphabetical order.
+    """Split a result by the values of a column, in alphabetical order.
 
     >>> by({"k": np.array(["b", "a"]), "x": np.array([1, 2])}, "k")["a"]["x"].tolist()
     [2]
@@ -155,7 +154,7 @@ def by(columns: Columns, key: str) -> dict[str, Columns]:
 
 
 def shares(columns: Columns, name: str, count: str, kinds: Sequence[str]) -> list[Series]:
-    """Series for a stack over ``upto``: the share of each kind of all kinds in a bin, 0 where it does not occur."""
+    """Return series for a stack over ``upto``: each kind's share of a bin, 0 if the kind does not occur in the bin."""
     at = np.unique(columns["upto"])
     place = {x: i for i, x in enumerate(at.tolist())}
     counts = {kind: np.zeros(len(at)) for kind in kinds}
@@ -168,11 +167,11 @@ def shares(columns: Columns, name: str, count: str, kinds: Sequence[str]) -> lis
 
 
 def in_percent(*columns: str) -> dict[str, Unit]:
-    """Units of a table whose ``columns`` are shares."""
+    """Return the unit "percent" for the given columns of a table."""
     return dict.fromkeys(columns, "percent")
 
 
 def cell(value: Any) -> Any:
-    """A value of a table, plain; None for NaN: a table leaves it empty."""
+    """Convert a value to a plain table cell; NaN becomes None (an empty cell)."""
     value = value.item() if hasattr(value, "item") else value
     return None if isinstance(value, float) and value != value else value

@@ -1,4 +1,4 @@
-"""Turns: requests to environments, and their observations."""
+"""Turns: requests to environments, and the environments' observations."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ _TEXT = (
     "they fill the context. A rise in turns without a rise in success brings no new information. Errors are turns "
     "with an invalid request, such as a malformed call or an unknown name."
 )
-_MOST = 8  # numbers of turns with a class of their own
+_MOST = 8  # rollouts with this many turns or more share one row
 
 
 def section(run: RunData) -> Section | None:
-    """Turns and observed tokens of a rollout along training, the share of turns that are errors, and success by the
-    number of turns. None without environments."""
+    """Return turns and observed tokens per rollout along training, the share of turns with an error, and success by
+    number of turns; None without environments."""
     there = one(
         query(run, "SELECT max(turns) AS turns, sum(observed) AS observed, sum(turn_errors) AS errors FROM seen")
     )
-    # None and NaN, where no dump says so, are neither
+    # None and NaN (unknown in a dump) count as neither
     if not ((there["turns"] or 0) > 1 or (there["observed"] or 0) > 0 or (there["errors"] or 0) > 0):
         return None
     columns = query(

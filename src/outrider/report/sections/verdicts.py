@@ -1,4 +1,4 @@
-"""The verifier: its outcomes over time, its time, and its failures."""
+"""The verifier: outcomes over time, verification time, and failures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Outcomes over time, seconds, the slowest verdicts and the commonest reasons. None where nothing was verified."""
+    """Return outcomes and seconds over time, the most common reasons, the slowest verdicts; None without verdicts."""
     outcomes = query(
         run, "SELECT upto, outcome, count(*) AS n FROM seen WHERE outcome IS NOT NULL GROUP BY ALL ORDER BY upto"
     )
@@ -44,7 +44,7 @@ def _counts(run: RunData) -> TableBlock:
 
 
 def _reasons(run: RunData) -> TableBlock:
-    """The commonest reasons; numbers in them are written as ``#``, so that equal reasons count together."""
+    """Return the most common reasons; numbers in them are replaced by ``#``, so that similar reasons count together."""
     columns = run.query(
         f"""
         SELECT outcome, regexp_replace(left(detail, 200), '[0-9]+', '#', 'g') AS reason, sum(n)::BIGINT AS n,
