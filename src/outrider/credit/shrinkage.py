@@ -41,25 +41,42 @@ class Shrinkage(BatchBaseline):
     """
 
     def of_batch(self, groups: Sequence[Members]) -> list[Floats]:
-        rewards = [members.rewards_G[members.valid_G] for members in groups]
+        others = _Others([members.rewards_G[members.valid_G] for members in groups])
         result = []
         for i, members in enumerate(groups):
-            others = [each for j, each in enumerate(rewards) if j != i and len(each)]
-            share, mean = _pull(len(rewards[i]), others)
+            share, mean = others.pull(i)
             apart_G = np.where(members.valid_G, members.rewards_G - mean, 0.0)
             result.append((1 - share) * LeaveOneOut().advantages(members) + share * apart_G)
         return result
 
 
-def _pull(n: int, others: Sequence[Floats]) -> tuple[float, float]:
-    """Return the shrinkage λ of a group with ``n`` valid members, and the mean of the other groups' mean rewards."""
-    if not others:
-        return 0.0, 0.0
-    first = others[0][0]  # subtracted below, so that the mean of equal rewards has no rounding error
-    means = np.array([(each - first).mean() for each in others])
-    mean = float(first + means.mean())
-    if n < 2:
-        return 1.0, mean
-    inside = [(each - each[0]).var(ddof=1) for each in others if len(each) > 1]
-    noise = float(np.mean(inside)) / n if inside else 0.0
-    return (noise / (noise + float(means.var())) if noise else 0.0), mean
+class _Others:
+    """The statistics of all groups but one, for each group.
+
+    Means and variances of groups are computed once. What remains per group is a pass over the other groups' numbers.
+    """
+
+    def __init__(self, rewards: Sequence[Floats]) -> None:
+        self._sizes = [len(each) for each in rewards]
+        scored = [each for each in rewards if len(each)]
+        self._place = np.cumsum([0, *(size > 0 for size in self._sizes)])  # of each group among those with rewards
+        # subtracted, so that the mean of equal rewards has no rounding error; the first of the other groups
+        self._first = [each[0] for each in scored[:2]]
+        self._means = [np.array([(each - first).mean() for each in scored]) for first in self._first]
+        self._variances = np.array([(each - each[0]).var(ddof=1) if len(each) > 1 else np.nan for each in scored])
+
+    def pull(self, i: int) -> tuple[float, float]:
+        """Return the shrinkage λ of group ``i``, and the mean of the other groups' mean rewards."""
+        n, place = self._sizes[i], self._place[i]
+        own = [place] if n else []
+        which = 1 if own == [0] else 0
+        if len(self._first) <= which:
+            return 0.0, 0.0
+        means = np.delete(self._means[which], own)
+        mean = float(self._first[which] + means.mean())
+        if n < 2:
+            return 1.0, mean
+        inside = np.delete(self._variances, own)
+        inside = inside[~np.isnan(inside)]
+        noise = float(inside.mean()) / n if len(inside) else 0.0
+        return (noise / (noise + float(means.var())) if noise else 0.0), mean
