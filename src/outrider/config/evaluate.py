@@ -16,7 +16,9 @@ class Evaluate(Options):
 
     model: str = Field(
         min_length=1,
-        description="base:<name> (shipped), a folder, a GGUF file, package:<name>, or a name on the hub",
+        description=(
+            "model to measure: base:<name> (shipped), a folder, a GGUF file, package:<name>, or a name on the hub"
+        ),
     )
     policy: PolicyOptions = Field(default_factory=PolicyOptions)
     task: AnyTask

@@ -80,10 +80,14 @@ class Recipe(Options):
     summary: str = Field("", description="one line for `outrider recipes`")
     model: str = Field(
         min_length=1,
-        description="base:<name> (shipped), a folder, a GGUF file, package:<name>, or a name on the hub",
+        description=(
+            "initial model: base:<name> (shipped), a folder, a GGUF file, package:<name>, or a name on the hub"
+        ),
     )
     policy: TrainedPolicyOptions = Field(default_factory=TrainedPolicyOptions)
-    seed: int = Field(0, ge=0, description="seed of all random draws; the order of problems has the task's own seed")
+    seed: int = Field(
+        0, ge=0, description="seed of all random draws except the order of problems, which the task's seed sets"
+    )
     task: AnyTask = Field(description="source of problems, with the verifier of their answers")
     explore: list[AnyStage] = Field(min_length=1, description="stages that plan the rollouts of a step, in order")
     credit: dict[str, CreditChain] = Field(

@@ -19,7 +19,7 @@ class Sft(SftOptions):
     """A task, and the length and learning rate of training on its solutions."""
 
     task: AnyTask
-    model: NewModel = Field(default_factory=NewModel, description="size of a new model")
+    model: NewModel = Field(default_factory=NewModel, description="dimensions and initialisation of a new model")
     base: str | None = Field(None, description="model to fine-tune, named as in a recipe; null: a new model")
 
 

@@ -10,7 +10,9 @@ from outrider.options import Options
 class TrackingOptions(Options):
     """The names of a run in its trackers, and the table of rollouts that is sent to them."""
 
-    project: str | None = Field(None, min_length=1, description="project; default: $WANDB_PROJECT (wandb) or outrider")
+    project: str | None = Field(
+        None, min_length=1, description="project of the run; default: $WANDB_PROJECT (wandb) or outrider"
+    )
     entity: str | None = Field(None, min_length=1, description="user or team that owns the project (wandb)")
     tags: list[str] = Field([], description="tags of the run (wandb)")
     name: str | None = Field(None, min_length=1, description="name of the run; default: the name of its folder")

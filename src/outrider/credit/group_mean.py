@@ -37,9 +37,11 @@ class GroupMean(Baseline):
     [1.5, -0.5, -0.5, -0.5]
     """
 
-    std: bool = Field(True, description="division by the standard deviation of the group")
+    std: bool = Field(True, description="whether to divide by the group's standard deviation")
     epsilon: float = Field(1e-6, ge=0, description="constant added to the standard deviation")
-    per_conditioning: bool = Field(False, description="separate baselines for seeded and for plain members")
+    per_conditioning: bool = Field(
+        False, description="whether to use separate baselines for rollouts with seeded and with plain prompts"
+    )
 
     def advantages(self, members: Members) -> Floats:
         result_G = np.zeros(members.size)

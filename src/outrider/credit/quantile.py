@@ -39,8 +39,10 @@ class Quantile(Baseline):
     """
 
     share: float = Field(0.4, gt=0, lt=1, description="K, quantile of the group's rewards that serves as the baseline")
-    interpolate: bool = Field(False, description="interpolation between neighbouring rewards, as in the released code")
-    std: bool = Field(True, description="division by the standard deviation of the group")
+    interpolate: bool = Field(
+        False, description="whether to interpolate between neighbouring rewards, as in the released code"
+    )
+    std: bool = Field(True, description="whether to divide by the group's standard deviation")
     epsilon: float = Field(1e-6, ge=0, description="constant added to the standard deviation")
 
     def advantages(self, members: Members) -> Floats:

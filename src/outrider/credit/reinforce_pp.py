@@ -49,9 +49,10 @@ class ReinforcePP(BatchBaseline):
     [[0.5, 0.5], [0.5, -1.5]]
     """
 
-    group_mean: bool = Field(True, description="subtraction of the group mean first (REINFORCE++ w/ Baseline)")
+    group_mean: bool = Field(True, description="whether to subtract the group mean first (REINFORCE++ w/ Baseline)")
     weight: Literal["sequence", "token"] = Field(
-        "sequence", description="mean and deviation over responses, or over tokens as in the released code"
+        "sequence",
+        description="unit of the batch mean and deviation: responses (sequence), or tokens as in the released code",
     )
     epsilon: float = Field(1e-8, ge=0, description="constant added to the standard deviation of the batch")
 

@@ -50,7 +50,9 @@ class Smoothing(Shaper):
     wrong: float = Field(
         0.1, ge=0, description="coefficient of the surprisal subtracted from the advantage of an incorrect response"
     )
-    likelihood: Literal["mean", "sum"] = Field("mean", description="likelihood of each token, or of the whole response")
+    likelihood: Literal["mean", "sum"] = Field(
+        "mean", description="surprisal of a response: mean or sum over its tokens"
+    )
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
         surprisals_G = np.array([-lp.sum() for lp in logprobs_of(members, "smoothing")])

@@ -42,7 +42,9 @@ class UniformCorrect(Shaper):
     [[0.6], [0.4, 0.4], [-1.0]]
     """
 
-    tau: float = Field(0.2, ge=0, le=1, description="strength of the correction towards equal shares; 0: none")
+    tau: float = Field(
+        0.2, ge=0, le=1, description="τ, strength of the correction towards equally likely successes; 0: no correction"
+    )
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
         scores_G = np.array([lp.sum() / max(len(lp), 1) for lp in logprobs_of(members, "uniform_correct")])

@@ -60,13 +60,17 @@ class Branch(Stage):
     {'surprisal': {}}
     """
 
-    which: Literal["failed", "all", "by_accuracy"] = Field("failed", description="rollouts that may be branched")
-    segment: AnySegmenter = Field(default_factory=Chunk, description="positions where a response may be cut")
-    select: Annotated[Selector, ComponentOf(SELECTORS, "selector", Selector)] = Field(
-        default_factory=Utility, description="rule that picks pivots among these positions"
+    which: Literal["failed", "all", "by_accuracy"] = Field(
+        "failed", description="rollouts that may be branched: failed, all, or fewer at higher pass rates (by_accuracy)"
     )
-    pivots: int = Field(1, ge=1, description="P, maximum pivots per source rollout and round")
-    branches: int = Field(8, ge=1, description="B, rollouts per pivot")
+    segment: AnySegmenter = Field(
+        default_factory=Chunk, description="segmenter: the positions at which a response may be cut"
+    )
+    select: Annotated[Selector, ComponentOf(SELECTORS, "selector", Selector)] = Field(
+        default_factory=Utility, description="selector: the choice of pivots among the segmenter's cuts"
+    )
+    pivots: int = Field(1, ge=1, description="P, maximum pivots per round and rollout, tree or problem (by selector)")
+    branches: int = Field(8, ge=1, description="B, continuations per pivot")
     rounds: int = Field(1, ge=1, description="branching rounds per step")
     cap: int | None = Field(None, ge=1, description="maximum branches per step; null: no limit")
     stream: str = Field("branch", min_length=1, description="loss stream of the branches")

@@ -57,7 +57,10 @@ class Choose(PlansAhead, Stage):
     """
 
     enough: float = Field(
-        0.3, gt=0, le=1, description="threshold for accepting a problem, as a share of the highest level's value"
+        0.3,
+        gt=0,
+        le=1,
+        description="token value from which a problem is always accepted, as a share of the best level's value",
     )
     k: int = Field(1, ge=1, description="k of the pass@k objective")
     floor: float = Field(0.02, gt=0, le=1, description="minimum acceptance probability of a problem")

@@ -28,7 +28,7 @@ class Greedy(Stage):
     Greedy(max_tokens=96)
     """
 
-    max_tokens: int = Field(ge=1, description="maximum response tokens; equal to sample.max_tokens")
+    max_tokens: int = Field(ge=1, description="maximum response tokens; must equal sample.max_tokens")
 
     def check(self, around: Surroundings) -> None:
         if not around.before:

@@ -49,11 +49,15 @@ class Keep(Stage):
 
     most: int | None = Field(None, ge=1, description="maximum responses kept per step; null: no limit")
     by: Literal["chance", "entropy", "branching"] = Field(
-        "chance", description="order of preference when there are more"
+        "chance", description="ranking of the responses: random (chance), by mean entropy, or by mean branching factor"
     )
     noise: float = Field(0.0, ge=0, lt=1, description="share of failures among the kept responses")
-    per_problem: int | None = Field(None, ge=1, description="maximum successes, and maximum failures, per problem")
-    mass: float = Field(0.95, gt=0, le=1, description="probability mass of the nucleus (branching)")
+    per_problem: int | None = Field(
+        None, ge=1, description="maximum successes, and maximum failures, per problem; null: no limit"
+    )
+    mass: float = Field(
+        0.95, gt=0, le=1, description="probability mass whose number of tokens is the branching factor (by: branching)"
+    )
 
     _reasons: dict[str, str] = PrivateAttr(default_factory=dict)
     _numbers: dict[str, float] = PrivateAttr(default_factory=dict)

@@ -15,7 +15,9 @@ class Aggregate(Options):
 
     denominator: Literal["all", "with_signal"] = Field(
         "all",
-        description=("rows that count in the denominator: all, or those with an advantage (the others leave the loss)"),
+        description=(
+            "rows in the denominator: all, or only those with an advantage (the others are excluded from the loss)"
+        ),
     )
 
     @property

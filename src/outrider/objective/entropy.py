@@ -29,11 +29,11 @@ from outrider.record.row import WeightedRow
 class EntropyOptions(Options):
     """A bonus for the policy's entropy, constant or adapted towards a target."""
 
-    bonus: float = Field(0.0, ge=0, description="entropy coefficient; with a target, its first value")
+    bonus: float = Field(0.0, ge=0, description="entropy coefficient; with a target, its initial value")
     target: float | None = Field(
         None, gt=0, description="target entropy in nats per token; below it the coefficient rises"
     )
-    step: float = Field(1e-4, gt=0, description="change of the coefficient per training step (with a target)")
+    step: float = Field(1e-4, gt=0, description="change in the coefficient per training step (with a target)")
     most: float = Field(0.005, gt=0, description="maximum coefficient (with a target)")
 
     @model_validator(mode="after")

@@ -26,11 +26,13 @@ LONGEST_CODE = 1 << 20  # characters of a program; longer ones are no answer
 class CodeVerifier(PooledVerifier):
     """The common part: the place of the program in a response, and its limits."""
 
-    seconds: float = Field(60.0, gt=0, description="wall-clock limit per verdict, generous for a busy machine")
-    memory_gb: float = Field(
-        1.0, gt=0, description="GiB of address space for the program, and of growth for a verifier process"
+    seconds: float = Field(
+        60.0, gt=0, description="wall-clock limit in seconds per verdict, generous for a busy machine"
     )
-    cpu_seconds: int = Field(10, ge=1, description="CPU time of the program, per input")
+    memory_gb: float = Field(
+        1.0, gt=0, description="maximum address space of the program, and maximum growth of a verifier process, in GiB"
+    )
+    cpu_seconds: int = Field(10, ge=1, description="CPU limit in seconds of the program, per input")
     sandbox: Isolation = Field(
         "required", description="sandbox of programs; none: programs run with this user's rights"
     )
@@ -65,9 +67,9 @@ class Compare(Options):
     """How an output is compared with the expected one."""
 
     tolerance: float | None = Field(
-        1e-6, ge=0, description="absolute or relative tolerance for decimals; null: numbers compared as text"
+        1e-6, ge=0, description="absolute or relative tolerance for decimals; null: numbers are compared as text"
     )
-    case: bool = Field(True, description="case-sensitive comparison")
+    case: bool = Field(True, description="whether to compare case-sensitively")
 
 
 class Stdio(CodeVerifier):
@@ -79,7 +81,7 @@ class Stdio(CodeVerifier):
     process.
     """
 
-    tests: str = Field("tests", min_length=1, description="field of the inputs and outputs")
+    tests: str = Field("tests", min_length=1, description="field of the inputs and expected outputs")
     compare: Compare = Field(default_factory=Compare, description="comparison of outputs")
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> dict[str, Any]:
@@ -114,12 +116,15 @@ class UnitTests(CodeVerifier):
 
     tests: str = Field("test", min_length=1, description="field of the tests: a program, or a list of statements")
     entry_point: str | None = Field(
-        None, description="field of the name for check(); null: tests name functions themselves"
+        None, description="field of the function name passed to check(); null: tests call functions by name"
     )
-    setup: str | None = Field(None, description="field of statements to run before the tests")
+    setup: str | None = Field(None, description="field of statements that run before the tests")
     prefix: str | None = Field(None, description="field of the code that the response continues")
     code: Code = Field(
-        "block", description="code of a response: the last fenced block, or the completion up to the next definition"
+        "block",
+        description=(
+            "code of a response: the last fenced block, or the response as a completion, up to the next definition"
+        ),
     )
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> dict[str, Any]:

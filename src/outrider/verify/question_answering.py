@@ -38,9 +38,11 @@ class QuestionAnswering(Verifier):
     blank; ``whole``: all of it; of a response that was truncated neither is taken.
     """
 
-    take: Literal["tag", "last_line", "whole"] = Field("tag", description="position of the answer in a response")
-    f1: float | None = Field(None, gt=0, le=1, description="minimum F1 of a correct answer; null: exact match")
-    aliases: str | None = Field(None, min_length=1, description="field of a list of other gold answers")
+    take: Literal["tag", "last_line", "whole"] = Field(
+        "tag", description="answer of a response: in the last <answer> tag, on the last line, or the whole response"
+    )
+    f1: float | None = Field(None, gt=0, le=1, description="minimum F1 for a correct answer; null: exact match")
+    aliases: str | None = Field(None, min_length=1, description="field of a list of alternative gold answers")
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> list[str]:
         """All gold answers, without line breaks, the row's own first."""

@@ -31,8 +31,8 @@ class WeightedSum(PooledVerifier):
     verifiers: list[Annotated[Verifier, ComponentOf(SINGLE, "verifier", Verifier)]] = Field(
         min_length=1, description="verifiers, each by name or as name with options"
     )
-    weights: list[float] | None = Field(None, description="one for each verifier; null: 1 for all")
-    success_at: float = Field(1.0, description="minimum weighted sum of a correct response")
+    weights: list[float] | None = Field(None, description="weight of each verifier; null: 1 for all")
+    success_at: float = Field(1.0, description="minimum weighted sum for a correct response")
 
     @model_validator(mode="after")
     def _one_for_each(self) -> WeightedSum:
