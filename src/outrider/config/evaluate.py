@@ -1,4 +1,4 @@
-"""The options of ``outrider evaluate``: the part of a recipe that measuring a model needs."""
+"""The options of ``outrider evaluate``: the sections of a recipe that evaluation needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from outrider.sample.options import SampleOptions
 
 
 class Evaluate(Options):
-    """A model, a task, and how to sample and count."""
+    """A model to measure, a task, and the options of sampling and evaluation."""
 
     model: str = Field(
         min_length=1,

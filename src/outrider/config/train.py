@@ -43,11 +43,11 @@ class TrainOptions(Options):
 
 
 EVALUATED_TOGETHER = 100
-"""Problems that an evaluation samples together: enough rows for full waves, few enough for one gather."""
+"""Number of problems that an evaluation samples together: enough to fill decoding batches, few enough to gather."""
 
 
 class EvaluateOptions(Options):
-    """The evaluation of a policy during training."""
+    """The options of a policy's evaluation."""
 
     problems: int = Field(300, ge=1, description="number of held-out problems")
     skip: int = Field(0, ge=0, description="held-out problems to skip before the measured ones")
