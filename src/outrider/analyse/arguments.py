@@ -15,7 +15,7 @@ WORDS = ("last", "all")
 
 
 class RolloutSelection(Options):
-    """The choice of rollouts of a run."""
+    """Options that select rollouts of a run."""
 
     split: str = Field("train", min_length=1, description="split of the rollouts: train, evaluate or greedy")
     steps: str = Field("last", description="steps to analyse: last, all, or numbers and ranges such as 1,50,90-105")
@@ -32,7 +32,7 @@ class RolloutSelection(Options):
 
 
 class TokensAnalysis(RolloutSelection):
-    """Values of every token under one policy."""
+    """Options of ``outrider analyse tokens``: values of every token under one policy."""
 
     model: str = Field(
         "trained",
@@ -47,7 +47,7 @@ class TokensAnalysis(RolloutSelection):
 
 
 class Shift(RolloutSelection):
-    """The same tokens under two policies."""
+    """Options of ``outrider analyse shift``: values of the same tokens under two policies."""
 
     before: str = Field(
         "start",
@@ -60,7 +60,7 @@ class Shift(RolloutSelection):
 
 
 class Intervene(RolloutSelection):
-    """Tokens replaced by the best alternative, and the success of the continued responses."""
+    """Options of ``outrider analyse intervene``: success after a token is replaced by its best alternative."""
 
     model: str = Field(
         "trained",
@@ -92,10 +92,10 @@ class Intervene(RolloutSelection):
 
 
 def step_ranges(steps: str) -> list[range]:
-    """The ranges of a list of steps.
+    """Parse a list of steps into ranges.
 
     Raises:
-        ValueError: it is not such a list.
+        ValueError: the text is not a list of steps.
 
     >>> step_ranges("1,50,90-105")
     [range(1, 2), range(50, 51), range(90, 106)]

@@ -54,10 +54,10 @@ class JsonLines:
         sync(self.path)
 
     def rows(self) -> list[dict[str, float]]:
-        """All complete lines.
+        """Return all complete lines.
 
         Raises:
-            UserError: a line is no JSON object with a step; the error names file and line.
+            UserError: a line is not a JSON object with a step; the error names file and line.
         """
         return [row for row, _ in self._lines()]
 

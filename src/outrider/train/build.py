@@ -52,8 +52,8 @@ def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer
 
 
 def reference_of(recipe: Recipe, policy: Policy) -> str:
-    """The identity of a run's frozen weights before training: the KL's reference, or the base weights of an adapter. If
-    a service holds the policy, its name."""
+    """Return a hash of a run's initial frozen weights: the KL's reference model, or an adapter's base weights. If a
+    service holds the policy, return the model's name."""
     if policy.model.device.type == "meta":
         return recipe.model
     return weights_hash(policy.model, frozen=recipe.objective.kl.coef == 0)
