@@ -77,8 +77,8 @@ class SafeStop:
     """Lets SIGTERM end a run only in certain blocks, so that the state after the last step can be saved.
 
     Inside :meth:`handled` the signal is recorded. Inside :meth:`allowed` the signal raises :class:`Terminated`, even if
-    it was received earlier. Without :meth:`handled` this class has no effect, as in a child process that its parent
-    ends.
+    it was received earlier. Without :meth:`handled` this class has no effect: child processes do not call it, since
+    their parent ends them.
 
     Attributes:
         requested: whether SIGTERM was received.

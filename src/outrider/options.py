@@ -27,7 +27,7 @@ class Options(BaseModel):
         strict=False,
         protected_namespaces=(),
         allow_inf_nan=False,
-        defer_build=True,  # builds validators on first use, which saves a quarter of the import time of the layers
+        defer_build=True,  # builds validators on first use, which saves a quarter of the import time
     )
 
     old_keys: ClassVar[Mapping[str, str]] = {}

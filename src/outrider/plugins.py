@@ -124,7 +124,7 @@ def load_component(name: str, base: Any, a_noun: str) -> type[Options]:
 
     Args:
         base: the required base class, or a union of classes.
-        a_noun: the noun, with its article, for the component in errors.
+        a_noun: the noun for the component in error messages, with its article.
 
     Raises:
         UserError: the component cannot be imported, has another kind, or has a flag or method of an older version.

@@ -60,7 +60,7 @@ def shift_table(
     r"""Return one row per sampled token: its log-probabilities and entropies under both policies, and the change.
 
     ``shift`` is :math:`p_\text{after} - p_\text{before}`, in [-1, 1]: positive if the token was reinforced.
-    ``gradient_norm`` is under the policy before, as in :class:`outrider.analyse.forward.TokenValues`.
+    ``gradient_norm`` is that of the policy before the change, see :class:`outrider.analyse.forward.TokenValues`.
     """
     # expm1 keeps the digits of the difference if the two probabilities are nearly equal
     shifts = [np.exp(b.logprobs) * np.expm1(a.logprobs - b.logprobs) for b, a in zip(before, after, strict=True)]

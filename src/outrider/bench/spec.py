@@ -85,7 +85,7 @@ class Bench(Options):
     recipes: list[str] = Field(min_length=1, description="names of the recipes, in the order of the table")
     base: str = Field(description="baseline recipe, to which all others are compared")
     seeds: int = Field(5, ge=1, le=FIRST_TUNING_SEED, description="number of seeds; each recipe is run once per seed")
-    first_seed: int = Field(0, ge=0, lt=FIRST_TUNING_SEED, description="first seed")
+    first_seed: int = Field(0, ge=0, lt=FIRST_TUNING_SEED, description="first seed; the others are consecutive")
     tokens: int | None = Field(None, ge=1, description="generated tokens per run")
     steps: int | None = Field(None, ge=1, description="training steps per run")
     seconds: float | None = Field(None, gt=0, description="training seconds per run")

@@ -40,7 +40,7 @@ class Carried(Protocol):
 
 
 def refuse_engine(recipe: Carried) -> None:
-    """Raise ValueError if the engines of a recipe do not support the rest of it."""
+    """Raise ValueError if a recipe's engines do not support the rest of the recipe."""
     if isinstance(recipe.engine.learner, Fsdp2):
         _refuse_fsdp2(recipe)
     if isinstance(recipe.engine.learner, Tinker):

@@ -58,7 +58,7 @@ def parse(cls: type[Model], data: dict[str, Any], file: str, origins: Origins) -
 
 
 def mistakes(error: ValidationError, cls: type[BaseModel]) -> list[tuple[Path, str]]:
-    """Return the place and the sentence of each mistake. Missing keys come last: a mistyped key is the better hint."""
+    """Return the place and the sentence of each mistake. Missing keys come last, since a mistyped key explains them."""
     errors = sorted(error.errors(include_url=False), key=lambda one: one["type"] == "missing")
     # for a field of type Auto | X, pydantic reports one error per side; the two are one mistake
     either = {one["loc"][:-1] for one in errors if one["loc"][-1:] == _AUTO}

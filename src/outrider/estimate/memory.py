@@ -11,8 +11,8 @@ AdamW             :math:`8T`
 reference model   :math:`4P` if ``objective.kl`` is not 0; with an adapter :math:`4T`
 sampler's copy    only for the local sampler on the fused path (Llama, Mistral, Qwen2, Qwen3), never divided. In
                   bfloat16: all weights, and the head a second time. In float32: the weights that a norm is multiplied
-                  into (queries, keys, values, gate, up, head) and those that an adapter changes. None for an adapter in
-                  bfloat16
+                  into (queries, keys, values, gate, up, head) and those that an adapter changes. With an adapter in
+                  bfloat16 there is no copy
 ================  =====================================================================================================
 
 The following parts are needed only while the local sampler samples, or only while the learner learns. Each of the two
@@ -86,12 +86,12 @@ class Memory(NamedTuple):
     """Bytes by part.
 
     Attributes:
-        held: on the device, throughout training.
-        phases: on the device, in each phase, in addition to ``held``.
+        held: parts that are on the device throughout training.
+        phases: parts that are on the device in each phase, in addition to ``held``.
         host: shards that are in host memory instead.
-        loading: in host memory before sharding, since every process reads the whole model.
-        checking: in host memory in addition, on the one process that chooses the forward pass: in bfloat16, its copy of
-            the matmul weights.
+        loading: host memory of a process before sharding, since every process reads the whole model.
+        checking: additional host memory of the one process that chooses the forward pass: in bfloat16, a copy of the
+            matmul weights.
     """
 
     held: dict[str, int]
@@ -112,7 +112,7 @@ class Memory(NamedTuple):
 
 
 def most_rollouts(stages: Sequence[Stage], problems: int) -> tuple[int, list[str]]:
-    """Return the maximum rollouts per step before the first unbounded stage, and the names of the stages from it on."""
+    """Return the maximum rollouts per step before the first unbounded stage, and the names of that and later stages."""
     bounds, most = Bounds(), 0
     for i, stage in enumerate(stages):
         bounds = bounds_of(stage, bounds, problems)
@@ -217,7 +217,7 @@ def _sampling(recipe: Recipe, shape: DecoderShape, evaluating: bool) -> dict[str
 
 
 def _learning(recipe: Recipe, shape: DecoderShape, layout: Layout) -> dict[str, int]:
-    """Return the parts at the peak of learning: in the head's backward pass, or in a layer's if recomputed."""
+    """Return the parts at the peak of learning: the head's backward pass, or with recomputation that of a layer."""
     low, adapter = number_bytes(recipe), recipe.policy.lora is not None
     longest = wave(recipe, shape)[1]
     tokens = max(recipe.learn.tokens_of_a_pass, longest)

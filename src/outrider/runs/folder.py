@@ -193,7 +193,7 @@ class RunFolder:
         return self._evaluation_timing.rows()
 
     def write_evaluation(self, step: int, evaluation: Mapping[str, Any], seconds: float | None = None) -> None:
-        """Write one evaluation (plain JSON data) after ``step`` training steps, and its seconds if known.
+        """Write the evaluation (plain JSON data) after ``step`` training steps, and its duration in seconds if known.
 
         Raises:
             UserError: the evaluation exists already, or the file cannot be written.

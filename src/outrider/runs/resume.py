@@ -31,7 +31,7 @@ class Resumer:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The identity stored in checkpoints, compared on resume."""
+        """The recipe and other inputs of the run, stored in checkpoints and compared on resume."""
         return {"config": self._recipe.resolved(), **self._surroundings()}
 
     def begun_anew(self, folder: RunFolder) -> list[str] | None:

@@ -25,8 +25,8 @@ def with_log_ratios(
         logprobs: log-probabilities per row, from :class:`outrider.learn.learner.Updated`; empty if the engine does not
             return them.
 
-    Degenerate cases: rollouts without a row, or whose row was in no update, get none; neither do rollouts of a group
-    with equal seeds, which only external samplers produce.
+    Degenerate cases: rollouts without a row, or whose row was in no update, get no log-probabilities; neither do
+    rollouts of a group with equal seeds, which only external samplers produce.
     """
     if not logprobs:
         return list(groups)
