@@ -8,6 +8,7 @@ import pickle
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -92,6 +93,32 @@ def gather_in_order(ranks: Ranks) -> int:
     assert ranks.from_main(lambda: os.getpid()) == ranks.gather(lambda: [os.getpid()])[0]
     assert len(set(ranks.gather(lambda: [tuple(os.sched_getaffinity(0))]))) == 2 or os.cpu_count() != 2
     assert torch.get_num_threads() == 1
+    return 7
+
+
+def two_threads(ranks: Ranks) -> int:
+    """Collectives of two threads at the same time, in another order on each rank; the second thread's fail at last."""
+    beside, found, failed = ranks.beside(), list[tuple[int, int]](), list[str]()
+
+    def explore() -> None:
+        for i in range(200):
+            found.extend(beside.gather(partial(lambda i: [(i, ranks.rank)], i)))
+        failed.append(said_by(beside, lambda: beside.gather(lambda: _refuse() if ranks.rank == 1 else [])))
+
+    def add() -> list[float]:
+        return [ranks.sum_(torch.tensor([float(i)])).item() for i in range(100)]
+
+    thread = threading.Thread(target=explore)
+    if ranks.main:
+        thread.start()
+    sums = add()
+    if not ranks.main:
+        thread.start()
+    sums += add()
+    thread.join()
+    assert sums == [2.0 * i for i in range(100)] * 2
+    assert found == [(i, rank) for i in range(200) for rank in range(2)]
+    assert "too long" in failed[0]
     return 7
 
 

@@ -26,9 +26,7 @@ NOT_HELD = ("docs/log.md", "tests/docs/test_language.py")
 """Dated entries, and examples of what is found."""
 GAP = r"(?:[ _-]|\s*\n\s*(?:#\s*)?)"
 """What may stand between two words."""
-NO_NOUN = re.compile(
-    r"(of|as|by|what|which|who|whose|how|where|when|after|with|without|most|least|also)\b", re.I
-)
+NO_NOUN = re.compile(r"(of|as|by|what|which|who|whose|how|where|when|after|with|without|most|least|also)\b", re.I)
 """First words of a description that is neither a noun phrase nor, for a boolean, "whether to ..."."""
 
 

@@ -73,6 +73,17 @@ def interrupts_held() -> Iterator[None]:
                 handler(number, frame)
 
 
+def how_it_ended(code: int) -> str:
+    """Return an exit code in words.
+
+    >>> how_it_ended(-9), how_it_ended(1)
+    ('was killed by signal 9, as when memory runs out', 'ended with status 1')
+    """
+    if code >= 0:
+        return f"ended with status {code}"
+    return f"was killed by signal {-code}" + (", as when memory runs out" if code == -9 else "")
+
+
 class SafeStop:
     """Lets SIGTERM end a run only in certain blocks, so that the state after the last step can be saved.
 

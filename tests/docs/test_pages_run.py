@@ -189,4 +189,4 @@ def test_servers_of_the_pages_have_what_the_run_beside_them_trains(page, block, 
 
 
 def test_there_are_servers_to_look_at():
-    assert [page for page, _ in SERVED] == ["engines.md", "engines.md", "engines.md"]
+    assert [page for page, _ in SERVED] == ["engines.md", "engines.md", "engines.md", "lag.md"]

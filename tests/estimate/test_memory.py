@@ -188,6 +188,13 @@ def test_a_server_takes_keys_values_and_the_copy() -> None:
     assert "sampler's copy" not in alone.held
 
 
+def test_a_sampling_process_has_the_weights_once_more_and_samples_while_the_learner_learns() -> None:
+    (alone, shape), (apart, _) = parts(), parts("train.lag=1")
+    assert sum(apart.held.values()) == sum(alone.held.values()) + 4 * shape.parameters
+    [both] = apart.phases.values()
+    assert sum(both.values()) == sum(sum(phase.values()) for phase in alone.phases.values())
+
+
 def test_the_largest_chunk_is_the_heads() -> None:
     assert (estimated.CHUNK, estimated.GPU_CHUNKS) == (CHUNK, GPU_CHUNKS)
 

@@ -233,12 +233,12 @@ def test_lengths_temperature_and_passes_are_those_of_the_recipe():
 @pytest.mark.parametrize(
     ("recipe", "overrides", "sentence"),
     [
-        ("xrpo", [], r"explore.1 is prioritise, and TRL draws equally many .*chain=recipe.credit\['main'\]"),
+        ("xrpo", [], r"explore.1 is prioritise, but TRL samples the same number .*chain=recipe.credit\['main'\]"),
         ("choose", [], "explore.0 is choose"),
         ("remax", [], "explore.1 is greedy"),
         ("grpo", ["explore=[{uniform: {n: 4}}, {uniform: {n: 8}}]"], "explore.1 is uniform"),
-        ("deep-grpo", ["explore=[uniform]"], "credit.branch is a loss stream of its own"),
-        ("grpo", ["objective.streams.main=0.5"], "objective.streams.main weighs the whole loss"),
+        ("deep-grpo", ["explore=[uniform]"], "credit.branch is a separate loss stream"),
+        ("grpo", ["objective.streams.main=0.5"], "objective.streams.main scales the whole loss"),
         ("forking-tokens", ["learn.minibatches=1"], "objective.select=null"),
         ("grpo", ["objective.correction=recompute"], "objective.correction=null"),
         ("grpo", ["objective.entropy.bonus=0.01"], "objective.entropy.bonus=0"),

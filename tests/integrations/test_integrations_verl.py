@@ -67,13 +67,13 @@ def test_success_is_read_off_a_threshold_if_one_is_given() -> None:
 
 def test_what_verl_does_not_pass_on_is_refused_before_a_run() -> None:
     for chain, reason in (
-        (["group_mean", "perplexity"], "verl does not hand enough over for this chain: .* log-probability"),
-        (["group_mean", "novelty"], "verl does not hand enough over for this chain: .* log-probability"),
-        (["group_mean", "entropy_advantage"], "verl does not hand enough over for this chain: .* entropy"),
+        (["group_mean", "perplexity"], "verl does not provide enough for this chain: .* log-probability"),
+        (["group_mean", "novelty"], "verl does not provide enough for this chain: .* log-probability"),
+        (["group_mean", "entropy_advantage"], "verl does not provide enough for this chain: .* entropy"),
         (["greedy"], "compares with the rollouts of a stage 'greedy', which verl does not draw"),
         (
             ["group_mean", {"position": {"first_step": 200}}],
-            "not hand enough over for this chain: .* training step",
+            "not provide enough for this chain: .* training step",
         ),
     ):
         with pytest.raises(UserError, match=reason):

@@ -467,7 +467,7 @@ def test_a_mean_over_the_rows_of_a_request_is_refused(model_folder: str) -> None
     """How an update is cut into requests is the package's affair."""
     scripted = ScriptedTinker(model_folder)
     scripted.per_request = True
-    with pytest.raises(UserError, match="depends on how an update is cut"):
+    with pytest.raises(UserError, match="depends on how an update is split"):
         abilities_of(opened(scripted.address, model_folder, rows=1))
     scripted.close()
 
@@ -497,7 +497,7 @@ def test_an_adapter_that_is_no_archive_is_said(
 ) -> None:
     scripted = ScriptedTinker(model_folder)
     monkeypatch.setattr("scripted_tinker._packed", lambda adapter: b"<html>503</html>")
-    with pytest.raises(EngineLostError, match=r"the adapter that the Tinker service .* gave is no archive"):
+    with pytest.raises(EngineLostError, match=r"the adapter that the Tinker service .* sent is not an archive"):
         opened(scripted.address, model_folder).download("a", tmp_path / "a")
     scripted.close()
 

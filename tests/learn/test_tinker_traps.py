@@ -102,7 +102,7 @@ def test_another_version_of_the_package_is_named_while_nothing_is_answered(
 
     assert "the package tinker here is" not in refused()
     monkeypatch.setattr(sdk, "__version__", "0.38.0")
-    assert refused().endswith("; the package tinker here is 0.38.0, and SkyRL 0.3 speaks 0.24.1 (outrider[skyrl])")
+    assert refused().endswith("; the package tinker here is 0.38.0, and SkyRL 0.3 needs 0.24.1 (outrider[skyrl])")
 
 
 def test_without_the_package_both_extras_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

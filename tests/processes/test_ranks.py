@@ -21,6 +21,7 @@ from outrider.errors import UserError
 from outrider.processes import warm
 from outrider.processes.cores import usable_cores
 from outrider.processes.launch import launch
+from outrider.processes.ranks import Ranks
 from outrider.processes.warm import warm_processes
 from outrider.record import Group
 from outrider.testing.scripted import ScriptedEngine
@@ -83,6 +84,12 @@ def test_collectives_are_ordered_and_the_caller_is_left_as_it_was() -> None:
     before = os.sched_getaffinity(0)
     assert launch(2, rank_mains.gather_in_order) == 7
     assert os.sched_getaffinity(0) == before
+
+
+def test_collectives_beside_others_do_not_meet_them() -> None:
+    assert launch(2, rank_mains.two_threads) == 7
+    alone = Ranks()
+    assert alone.beside() is alone
 
 
 def test_nobody_begins_before_all_are_connected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from child_processes import begun
 from outrider.model.load import load_policy
 from outrider.processes.launch import launch
 from outrider.processes.ranks import Ranks
+from outrider.record.store import RolloutStore
 from outrider.runs.folder import RunFolder
 from outrider.screen.screen import Screen
 from outrider.train.run import TrainingRun
@@ -83,6 +84,22 @@ def test_a_server_that_is_lost_in_the_last_evaluation_is_said(servers: list[Samp
     assert lost in said
     assert lost in (tmp_path / "run" / "notices.txt").read_text()
     assert [row["sync/engines"] for row in RunFolder(tmp_path / "run").metrics()] == [2.0]
+
+
+def test_with_a_lag_servers_sample_during_updates_and_a_lost_one_costs_no_step(
+    servers: list[SamplingVllm], tmp_path: Path
+) -> None:
+    """Its 3rd weights are those after step 2; 2 completions after their probe it dies, while step 4 is sampled."""
+    servers += [Mortal(reloads=3, completions=4), SamplingVllm()]
+    status, said = run(servers[:1], tmp_path / "run", "train.lag=1")
+    assert status == 2, said
+    assert said.strip().endswith("`outrider train … --resume` goes on after step 3")
+    folder, store = RunFolder(tmp_path / "run"), RolloutStore(tmp_path / "run" / "rollouts")
+    assert [row["step"] for row in folder.metrics()] == [1, 2, 3]
+    status, said = run(servers[1:], tmp_path / "run", "train.lag=1", "--resume")
+    assert status == 0, said
+    versions = [{r.policy_version for r in store.read(step)} for step in range(1, 7)]
+    assert versions == [{0}, {0}, {1}, {3}, {3}, {4}], "step 4 was sampled again, by the weights of the last checkpoint"
 
 
 def begun_with_notices(ranks: Ranks, out: Path) -> int:

@@ -1,1 +1,1 @@
-"""What the command line does, as Python functions: the names of :mod:`outrider`."""
+"""The commands of the command line as Python functions, exported by :mod:`outrider`."""

@@ -1,4 +1,4 @@
-"""The arguments of :func:`outrider.train` and :class:`outrider.Session`, made into a recipe."""
+"""Builds a recipe from the arguments of :func:`outrider.train` and :class:`outrider.Session`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from outrider.tasks.task import Task
 
 
 class RecipeArguments(TypedDict, total=False):
-    """The arguments of :func:`train` that make its recipe."""
+    """The arguments of :func:`train` that determine its recipe."""
 
     setting: str | None
     model: Any
@@ -34,12 +34,12 @@ class RecipeArguments(TypedDict, total=False):
 
 
 def folder_of(recipe: Recipe, out: str | Path | None) -> Path:
-    """The run folder: ``out``, or ``runs/<recipe>-<seed>``."""
+    """Return the run folder: ``out``, or ``runs/<recipe>-<seed>``."""
     return Path("runs") / f"{recipe.name}-{recipe.seed}" if out is None else Path(out)
 
 
 def recipe_of(recipe: str | Path | Recipe, **given: Unpack[RecipeArguments]) -> Recipe:
-    """The recipe of a run as the arguments of :func:`train` describe it; rows and a loaded model are written."""
+    """Return the recipe that the arguments of :func:`train` describe; rows and a loaded model are written to disk."""
     config, stages, model = given.get("config") or {}, given.get("stages") or (), given.get("model")
     if not isinstance(config, Mapping):
         raise UserError(f"config is {type(config).__name__}: give a mapping, as {{'train.steps': 200}}")
@@ -55,9 +55,9 @@ def recipe_of(recipe: str | Path | Recipe, **given: Unpack[RecipeArguments]) -> 
     def made(named: str | None) -> Recipe:
         if not stages:
             return _loaded(recipe, {**changes, **config}, setting, named)
-        # the stages first: config may set an option of one, or a stream that one makes
+        # stages first, since config may set an option of a stage, or a stream that a stage creates
         explore = config.get("explore")
-        if explore is None:  # as data, so that config reaches into it
+        if explore is None:  # as plain data, so that config can change parts of it
             explore = _loaded(recipe, changes, setting, named).resolved()["explore"]
         rest = {key: value for key, value in config.items() if key != "explore"}
         return _loaded(recipe, {**changes, "explore": [*explore, *stages], **rest}, setting, named)
@@ -86,7 +86,7 @@ _OF_TASK = ("data", "eval_data", "prompt", "reward", "reward_weights", "success_
 
 
 def _task(given: RecipeArguments, folder: Path, rows: dict[Path, bytes]) -> Any:
-    """The task as data; rows that are held in memory are added to ``rows``, by their file."""
+    """Return the task as data; rows in memory are added to ``rows``, by file."""
     data, eval_data = given.get("data"), given.get("eval_data")
     prompt, reward, environment = given.get("prompt"), given.get("reward"), given.get("environment")
     if isinstance(data, Task):
@@ -121,7 +121,7 @@ def _task(given: RecipeArguments, folder: Path, rows: dict[Path, bytes]) -> Any:
 
 
 def _place_of(environment: Any) -> str:
-    """The import path of an environment's class; whether it is one is checked where it is loaded."""
+    """Return the import path of an environment's class; loading it later checks that it is an environment."""
     if isinstance(environment, str):
         return environment
     if not isinstance(environment, type):

@@ -1,4 +1,4 @@
-"""``outrider.bench``: recipes compared at equal budgets, from Python."""
+"""``outrider.bench``: compares recipes at equal budgets, from Python."""
 
 from __future__ import annotations
 
@@ -39,27 +39,26 @@ def bench(
 ) -> BenchResult:
     """Train recipes with the same budget and seeds, measure them on the same held-out problems, and compare them.
 
-    The command ``outrider bench`` calls the same code; a bench that was stopped goes on when it is called again.
+    The command ``outrider bench`` calls the same code. A stopped bench continues when it is called again.
 
     Args:
-        recipes: shipped recipes, YAML files, or recipes of :func:`outrider.load_recipe`. The first is what the others
-            are compared with.
-        out: the bench folder; ``runs/bench-<recipes>`` by default.
-        setting: where all of them are tried.
-        config: values by dotted key, for all recipes.
-        seeds: runs of each recipe; their seeds are ``first_seed`` and those after it.
-        tokens: generated tokens of each run, 1,600,000 unless the budget is ``steps`` or ``seconds`` of training.
+        recipes: shipped recipes, YAML files, or recipes from :func:`outrider.load_recipe`.
+        out: the bench folder; default ``runs/bench-<recipes>``.
+        setting: setting of all recipes (model, task, lengths, budget).
+        config: option values by dotted key, for all recipes.
+        seeds: number of runs per recipe, with the seeds ``first_seed``, ``first_seed + 1``, and so on.
+        tokens: generated tokens per run; default 1,600,000, unless the budget is ``steps`` or ``seconds`` of training.
         base: the recipe that the others are compared with; None: the first.
-        points: evaluations along each run, at equal shares of the budget; None: 4, and fewer where the budget is
-            small. ``evaluate.problems`` and ``evaluate.n``, if ``config`` does not set them, are lowered likewise.
-        tune: tune keys for each recipe first, as :class:`outrider.bench.spec.Tune`:
+        points: number of evaluations during each run, at equal shares of the budget; None: 4, or fewer if the budget is
+            small. A small budget also lowers ``evaluate.problems`` and ``evaluate.n``, unless ``config`` sets them.
+        tune: options to tune for each recipe first, see :class:`outrider.bench.spec.Tune`:
             ``{"values": {"learn.lr": [1e-4, 2e-4]}, "tokens": 400_000}``.
-        final_test: problems for the last policies alone, as :class:`outrider.bench.spec.FinalTest`:
-            ``{"problems": 500}``.
-        at_once: runs at a time; None: one for each core.
+        final_test: final test set, measured only with the final policies, see
+            :class:`outrider.bench.spec.FinalTest`: ``{"problems": 500}``.
+        at_once: number of concurrent runs; None: one per core.
 
     Raises:
-        UserError: a mistake in an argument; the recipes cannot be compared; ``out`` holds something else.
+        UserError: an invalid argument; the recipes cannot be compared; ``out`` contains something else.
     """
     from outrider.bench.bench_command import run_bench  # not at the top: it imports PyTorch
     from outrider.bench.planned import DEFAULT_TOKENS, default_folder, planned
@@ -81,7 +80,7 @@ def bench(
     named = [recipe if isinstance(recipe, Recipe) else str(recipe) for recipe in recipes]
     plan = planned(options, load_recipes(named, config or {}, setting), given_keys(named, config or {}))
     for recipe in plan.recipes.values():
-        refuse_main(recipe, 2)  # each run is a process of its own
+        refuse_main(recipe, 2)  # each run has its own process
     folder = default_folder(plan.recipes) if out is None else Path(out)
     return BenchResult(run_bench(plan, folder, at_once), folder)
 
@@ -91,7 +90,7 @@ class BenchResult:
 
     Attributes:
         path: the bench folder, with ``bench.html``, ``results.json``, ``numbers.csv`` and the runs.
-        failures: one sentence for every run that failed.
+        failures: one sentence per failed run.
     """
 
     def __init__(self, report: BenchReport, path: Path) -> None:
@@ -100,27 +99,27 @@ class BenchResult:
 
     @cached_property
     def verdict(self) -> list[str]:
-        """Which recipe is ahead, in what, by how much, and how sure that is: sentences, the most important first."""
+        """Sentences on which recipe is ahead, in which metric, by how much and how surely; most important first."""
         from outrider.bench.verdict import verdict
 
         return verdict(self._report)
 
     @cached_property
     def table(self) -> DataFrame:
-        """One row a recipe, at the end of its budget: each quantity's mean over seeds and its 95 % interval."""
+        """One row per recipe, at the end of its budget: each metric's mean over seeds and 95 % confidence interval."""
         arms = [self._report.before, *self._report.arms]
         return self._frame({arm.name: {q: self._report.value(arm, q) for q in self._report.quantities} for arm in arms})
 
     @cached_property
     def differences(self) -> DataFrame:
-        """One row a recipe: paired differences from the first recipe (or ``base``) with their 95 % intervals."""
+        """One row per recipe: paired differences from the first recipe (or ``base``) with 95 % confidence intervals."""
         others = [arm for arm in self._report.arms if arm.name != self._report.bench.base]
         return self._frame(
             {arm.name: {q: self._report.against_base(arm, q) for q in self._report.policy} for arm in others}
         )
 
     def plot(self) -> Figure:
-        """pass@1 against pass@k along training, and both over generated tokens."""
+        """Plot pass@1 against pass@k during training, and both over generated tokens."""
         from outrider.bench.picture import frontier_figure
         from outrider.screen.notebook import show_figures
 

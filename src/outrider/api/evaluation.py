@@ -1,4 +1,4 @@
-"""``outrider.evaluate``: measure one model on held-out problems, from Python."""
+"""``outrider.evaluate``: measures one model on held-out problems, from Python."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class EvaluationResult(Evaluation):
-    """An evaluation that shows itself: ``found.overall.pass_at[8].value``, ``found.plot()``; a table in a notebook."""
+    """An evaluation with a plot, and a table in notebooks: ``found.overall.pass_at[8].value``, ``found.plot()``."""
 
     def plot(self) -> Figure:
-        """pass@k over k, with 95 % confidence intervals."""
+        """Plot pass@k over k, with 95 % confidence intervals."""
         from outrider.screen.curves import pass_at_k_figure
         from outrider.screen.notebook import show_figures
 
@@ -44,13 +44,13 @@ class EvaluationResult(Evaluation):
 
 
 def result_of(data: Mapping[str, Any]) -> EvaluationResult:
-    """The evaluation of a file of a run folder."""
+    """Return the evaluation from the data of a run folder's file."""
     found = Evaluation.from_json(data)
     return EvaluationResult(**{field.name: getattr(found, field.name) for field in fields(found)})
 
 
 def all_of_a_suite(options: Evaluate) -> Evaluate:
-    """The same, with all problems of a suite unless a number of them is asked for."""
+    """Return the options, with all problems of a suite unless a number of problems is set."""
     if not isinstance(options.task, Suite) or "problems" in options.evaluate.model_fields_set:
         return options
     everything = options.evaluate.model_copy(update={"problems": options.task.size})
@@ -68,23 +68,23 @@ def evaluate(
     ranks: int = 1,
     out: str | Path | None = None,
 ) -> EvaluationResult:
-    """Measure a model on held-out problems, and return the numbers: pass@k, majority, greedy, with their intervals.
+    """Measure a model on held-out problems: pass@k, majority vote and greedy, with confidence intervals.
 
     The command ``outrider evaluate`` calls the same code.
 
     Args:
-        model: a folder, a name on the hub, ``base:<name>``, or a pair ``(model, tokenizer)`` of transformers, which is
-            written to ``data/`` beside ``out``.
-        task: a task, or one as a recipe names it: ``"countdown"``, ``{"table": {…}}``.
-        protocol: sample and count as a paper does: dr-grpo, dars, xrpo, still.
+        model: a folder, a hub name, ``base:<name>``, or a pair ``(model, tokenizer)`` from transformers, which is
+            written to ``data/`` next to ``out``.
+        task: a task, or a task as written in a recipe: ``"countdown"``, ``{"table": {…}}``.
+        protocol: evaluation protocol of a paper: dr-grpo, dars, xrpo, still.
         n: samples per problem.
-        problems: held-out problems; of a suite, all unless said otherwise.
-        config: values by dotted key, as ``{"sample.max_tokens": 96}``.
-        ranks: processes; 0: one per core.
-        out: keep rollouts, numbers and table in this folder.
+        problems: number of held-out problems; default for a suite: all problems.
+        config: option values by dotted key, such as ``{"sample.max_tokens": 96}``.
+        ranks: number of processes; 0: one per core.
+        out: folder for rollouts, numbers and table; None: nothing is kept.
 
     Raises:
-        UserError: a mistake in an argument; ``out`` is not empty.
+        UserError: an invalid argument; ``out`` is not empty.
 
     >>> import outrider
     >>> few = {"n": 2, "problems": 2}

@@ -20,16 +20,16 @@ def sft(
 ) -> Path:
     """Fine-tune a model on a task's own solutions, and return its folder.
 
-    The command ``outrider sft`` calls the same code. A run that was stopped goes on when it is called again.
+    The command ``outrider sft`` calls the same code. A stopped run continues when it is called again.
 
     Args:
-        task: a task with solutions, or one as a recipe names it: ``"countdown"``.
-        base: the model to train on; it wants ``learn.lr`` in ``config`` too. None: a new small one.
-        config: values by dotted key, as ``{"steps": 2000, "learn.lr": 2e-3}``.
-        out: the model folder; ``runs/sft-<task>-<seed>`` by default.
+        task: a task with solutions, or a task as written in a recipe: ``"countdown"``.
+        base: the model to fine-tune, which also requires ``learn.lr`` in ``config``; None: a new small model.
+        config: option values by dotted key, such as ``{"steps": 2000, "learn.lr": 2e-3}``.
+        out: the model folder; default ``runs/sft-<task>-<seed>``.
 
     Raises:
-        UserError: a mistake in an argument; the task has no solutions; ``out`` exists.
+        UserError: an invalid argument; the task has no solutions; ``out`` exists.
     """
     import torch
 
@@ -42,5 +42,5 @@ def sft(
     try:
         sft_command(options, folder)
     finally:
-        torch.set_num_threads(threads)  # it trains on one thread
+        torch.set_num_threads(threads)  # fine-tuning uses one thread
     return folder

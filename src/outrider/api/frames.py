@@ -1,4 +1,4 @@
-"""pandas, where it is installed."""
+"""Imports pandas, if it is installed."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from outrider.errors import UserError
 
 
 def pandas() -> Any:
-    """The module.
+    """Return the module pandas.
 
     Raises:
-        UserError: it is not installed.
+        UserError: pandas is not installed.
     """
     try:
         import pandas

@@ -1,4 +1,4 @@
-"""Responses of a run's policy to prompts of the caller."""
+"""Samples responses of a run's policy to the caller's prompts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from outrider.sample.options import SampleOptions
 def generate(
     model: str, policy: PolicyOptions, sample: SampleOptions, prompts: Sequence[str], n: int, seed: int
 ) -> list[list[str]]:
-    """``n`` responses to each prompt, drawn as a run draws them. See :meth:`outrider.Run.generate`."""
+    """Return ``n`` responses to each prompt, sampled as in a run. See :meth:`outrider.Run.generate`."""
     if isinstance(prompts, str):
         raise UserError("prompts is one text: give a list of texts")
     if n < 1:

@@ -1,4 +1,4 @@
-"""A model that is held in memory, as the folder that a run reads."""
+"""Writes a model in memory to a folder that a run can read."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from outrider.errors import UserError
 
 
 def name_of_model(model: Any) -> str:
-    """A name or a path as text; of a pair of a model and a tokenizer a word that stands for its folder.
+    """Return a model's name or path as text; for a pair of model and tokenizer, a placeholder for its folder.
 
     Raises:
-        UserError: it is none of these.
+        UserError: ``model`` is none of these.
     """
     if isinstance(model, str | Path):
         return str(model)
@@ -31,7 +31,7 @@ def name_of_model(model: Any) -> str:
 def write_model(model: tuple[Any, Any], folder: Path) -> str:
     """Write a model and its tokenizer, and return their folder.
 
-    It is named by its content, so the same weights are the same folder in a resumed run.
+    The folder is named by its content, so a resumed run with the same weights uses the same folder.
     """
     written = folder / f".model-{os.getpid()}"
     shutil.rmtree(written, ignore_errors=True)
@@ -50,7 +50,7 @@ def write_model(model: tuple[Any, Any], folder: Path) -> str:
         place = folder / f"model-{digest.hexdigest()}"
         try:
             written.rename(place)
-        except OSError:  # it is there, by an earlier run or one at the same time
+        except OSError:  # an earlier or concurrent run has written it
             if not place.is_dir():
                 raise
     finally:
@@ -59,6 +59,6 @@ def write_model(model: tuple[Any, Any], folder: Path) -> str:
 
 
 def _without_padding(file: Path) -> bytes:
-    """A tokenizer's file without what its last call has left there."""
+    """Return a tokenizer's file without the padding and truncation settings of its last call."""
     data = json.loads(file.read_bytes())
     return json.dumps({key: value for key, value in data.items() if key not in ("padding", "truncation")}).encode()

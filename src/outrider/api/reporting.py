@@ -1,4 +1,4 @@
-"""``outrider.report`` and ``outrider.compare``: what happened in a run, and what differs between several."""
+"""``outrider.report`` and ``outrider.compare``: a report on one run, and a comparison of several runs."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ if TYPE_CHECKING:
 
 
 def report(path: str | Path, *, columns: Mapping[str, str] | None = None, out: str | Path | None = None) -> Report:
-    """Examine a run and write ``report.html`` and ``report.json``: findings, curves, rollouts.
+    """Examine a run, and write ``report.html`` and ``report.json`` with findings, curves and rollouts.
 
-    The command ``outrider report`` calls the same code. What cannot be read is said on standard error.
+    The command ``outrider report`` calls the same code. Notices on unreadable parts are printed to standard error.
 
     Args:
         path: a run folder, or rollouts of another framework.
-        columns: field of a record for each column, of another framework's rollouts.
-        out: a file that ends in ``.html``, with its JSON beside it, or a folder of both files; by default the run's.
+        columns: for another framework's rollouts, the record's field for each column.
+        out: a file that ends in ``.html``, with its JSON file next to it, or a folder for both files; default: the run
+            folder.
 
     Raises:
-        UserError: the run cannot be read, or ``out`` is neither a page nor a folder.
+        UserError: the run cannot be read, or ``out`` is neither an ``.html`` file nor a folder.
     """
     from outrider.report.places import beside, report_files
-    from outrider.report.report_command import made_of, print_notices, write  # DuckDB, plots
+    from outrider.report.report_command import made_of, print_notices, write  # imports DuckDB
 
     place = Path(path)
     files = report_files(beside(place) if out is None else Path(out), "report")
@@ -35,19 +36,19 @@ def report(path: str | Path, *, columns: Mapping[str, str] | None = None, out: s
 
 
 def compare(*runs: str | Path, columns: Mapping[str, str] | None = None, out: str | Path | None = None) -> Report:
-    """Compare runs with the first of them at equal generated tokens, problem by problem.
+    """Compare runs with the first run at equal numbers of generated tokens, problem by problem.
 
-    The command ``outrider compare`` calls the same code. What cannot be read is said on standard error.
+    The command ``outrider compare`` calls the same code. Notices on unreadable parts are printed to standard error.
 
     Args:
-        runs: run folders, also of evaluations, or rollouts of another framework.
-        columns: field of a record for each column, of another framework's rollouts.
-        out: a file that ends in ``.html``, with its JSON beside it, or a folder for ``compare.html`` and
-            ``compare.json``; None: they are not written.
+        runs: run or evaluation folders, or rollouts of another framework.
+        columns: for another framework's rollouts, the record's field for each column.
+        out: a file that ends in ``.html``, with its JSON file next to it, or a folder for ``compare.html`` and
+            ``compare.json``; None: no files are written.
 
     Raises:
-        UserError: fewer than two runs, one is given twice, one cannot be read, or ``out`` is neither a page nor a
-            folder.
+        UserError: fewer than two runs; a run is given twice or cannot be read; ``out`` is neither an ``.html`` file nor
+            a folder.
     """
     from outrider.report.compare_command import compared
     from outrider.report.places import report_files

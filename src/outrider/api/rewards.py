@@ -1,4 +1,4 @@
-"""A reward function that is given as a function, and the verifier that calls it."""
+"""Reward functions that are given as Python functions, and the verifiers that call them."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from outrider.verify.weighted_sum import WeightedSum
 
 
 def verifier_of(reward: Any, weights: Sequence[float] | None = None, success_at: float | None = None) -> Any:
-    """The verifier of a table, from what :func:`outrider.train` is given as ``reward``.
+    """Return the verifier of a table for the argument ``reward`` of :func:`outrider.train`.
 
-    A verifier's instance, a name and a mapping are taken as in a recipe. A function that can be imported is called in
-    processes that can be killed; any other in the run's own process. A list is a weighted sum.
+    A verifier instance, a name or a mapping is used as in a recipe. A function that can be imported is called in
+    processes that can be killed; any other function in the run's own process. A list becomes a weighted sum.
 
     Args:
-        success_at: score from which a response is correct; of a function, or of a sum.
+        success_at: minimum score of a correct response, for a function or a sum.
 
     Raises:
-        UserError: it is none of these, or a function that takes something else; weights without a list, or
+        UserError: ``reward`` is none of these, or a function with other parameters; weights without a list, or
             ``success_at`` for a verifier that decides by itself.
     """
     if success_at is not None and not isinstance(success_at, int | float):
@@ -55,16 +55,16 @@ def verifier_of(reward: Any, weights: Sequence[float] | None = None, success_at:
 
 
 def given_again(task: Mapping[str, Any], reward: Any) -> dict[str, Any]:
-    """The change of a run's configuration by its reward functions, which only the process that began it had.
+    """Return the change of a run's configuration that restores reward functions which only the first process had.
 
-    Weights and ``success_at`` are the run's own.
+    Weights and ``success_at`` stay the run's own.
 
     Args:
-        task: in the configuration of the run.
-        reward: the function, or the list of several.
+        task: the task in the run's configuration.
+        reward: the function, or a list of functions.
 
     Raises:
-        UserError: the run's verifier is none of such functions, or has another number of rewards.
+        UserError: the run's verifier does not need such functions, or has another number of rewards.
     """
     recorded = (task.get("table") or {}).get("verifier")
     [(name, options)] = recorded.items() if isinstance(recorded, Mapping) else [("", {})]
@@ -87,7 +87,7 @@ def _given_again(name: str, options: Mapping[str, Any], reward: Any) -> Any:
 
 
 def style_of(function: Callable[..., Any]) -> Style:
-    """How a function wants to be called, by the names of its parameters.
+    """Return the calling convention of a function, from the names of its parameters.
 
     >>> style_of(lambda completions, **columns: [0.0]), style_of(lambda problem, completion: 1.0)
     ('trl', 'plain')
@@ -117,16 +117,17 @@ def _weighted_sum(parts: list[Any], weights: Any, at: Mapping[str, Any]) -> Any:
 
 
 class SumInProcess(WeightedSum):
-    """A weighted sum with a reward function that only this process has: called here, without a time limit."""
+    """A weighted sum with a reward function that only this process has, called in this process without a time limit."""
 
     pooled: ClassVar[bool] = False
 
 
 class InProcess(Function):
-    """A reward function that only this process has, such as one of a notebook: called here, without a time limit.
+    """A reward function that only this process has, from a notebook for example. It is called in this process, without
+    a time limit.
 
-    What it raises, None and NaN are ``ERROR``, as from a function in a process of its own. A function that does not
-    return stops the run.
+    Exceptions, None and NaN become ``ERROR``, as for a function in a separate process. A function that does not return
+    blocks the run.
     """
 
     pooled: ClassVar[bool] = False
@@ -136,7 +137,7 @@ class InProcess(Function):
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> InProcess:
         copied = type(self)(**self.model_dump())
         copied._in_sum = self._in_sum
-        copied._callable = self._callable  # itself: it may belong to an object that counts, or that holds a model
+        copied._callable = self._callable  # not a copy, since it may belong to an object with state or a model
         return copied
 
     @cached_property
@@ -151,22 +152,23 @@ class InProcess(Function):
     def sources(self) -> dict[str, str]:
         try:
             return {self.function: inspect.getsource(inspect.unwrap(self._callable))}  # type: ignore[arg-type]
-        except (TypeError, OSError):  # of a run that is read, an object, or typed at a prompt
+        except (TypeError, OSError):  # a run read from disk, an object, or code from a prompt
             return {self.function: ""}
 
     def verify_answer(self, problem: Problem, text: str, finished: bool) -> Verdict:
         try:
             return super().verify_answer(problem, text, finished)
         except NoRewardError as error:
-            if self._in_sum:  # which leaves it out
+            if self._in_sum:  # the sum skips this reward
                 raise
             return Verdict(Outcome.ERROR, math.nan, detail=str(error))
-        except Exception as error:  # noqa: BLE001  # as in the pool, where the author's mistake ends no run
+        except Exception as error:  # noqa: BLE001  # as in the pool: a bug in the function does not end the run
             return Verdict(Outcome.ERROR, math.nan, detail=f"{type(error).__name__}: {error}")
 
 
 def _can_be_imported(where: str, reward: Callable[..., Any]) -> bool:
-    """Not where it is of ``__main__``, which would run the caller's script again, nor inside another function."""
+    """Whether a function can be imported: not from ``__main__``, whose import would run the caller's script again, and
+    not from inside another function."""
     if where.startswith("__main__:") or not where.rpartition(":")[2].isidentifier():
         return False
     try:

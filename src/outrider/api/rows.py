@@ -1,4 +1,4 @@
-"""Rows that are held in memory, as the table that a run reads."""
+"""Writes rows in memory to a table that a run can read."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from outrider.record.disk import write_atomically
 
 
 def table_of(data: Any, folder: Path, name: str) -> str:
-    """The place of a table: ``data`` itself where it is a path, else a file in ``folder`` with its rows.
+    """Return the path of a table: ``data`` itself if it is a path, else a file in ``folder`` with its rows.
 
-    The file is named by its content, so the same rows are the same file in a resumed run.
+    The file is named by its content, so a resumed run with the same rows uses the same file.
 
     Args:
         data: a path (or ``hf:name``), a list of dicts, a pandas or polars frame, or a ``datasets.Dataset``.
-        name: what the rows are, in errors.
+        name: name of the rows in error messages.
 
     Raises:
-        UserError: ``data`` is none of these, has no rows, or a row is no plain JSON data.
+        UserError: ``data`` is none of these, has no rows, or a row is not plain JSON data.
     """
     if isinstance(data, str | Path):
         return str(data)
@@ -32,7 +32,7 @@ def table_of(data: Any, folder: Path, name: str) -> str:
 
 
 def file_of(data: Any, folder: Path, name: str) -> tuple[Path, bytes]:
-    """The file of rows that are held in memory, and its content; nothing is written. Raises as :func:`table_of`."""
+    """Return path and content of a file for rows in memory; nothing is written. Raises like :func:`table_of`."""
     rows = list(_rows(data, name))
     if not rows:
         raise UserError(f"{name} has no rows")
@@ -41,7 +41,7 @@ def file_of(data: Any, folder: Path, name: str) -> tuple[Path, bytes]:
 
 
 def write_rows(path: Path, content: bytes) -> None:
-    """Write a file of rows unless it is there, which its name says then."""
+    """Write a file of rows, unless it exists: its name identifies its content."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, content)
@@ -61,10 +61,10 @@ def _rows(data: Any, name: str) -> Iterable[Mapping[str, Any]]:
 
 
 def _line(row: Mapping[str, Any], i: int, name: str) -> bytes:
-    """A row as a line of JSON; NaN, by which frames write a missing value, is null.
+    """Return a row as a line of JSON; NaN, which frames use for a missing value, becomes null.
 
     Raises:
-        UserError: a value has no JSON; its row and column.
+        UserError: a value cannot be written as JSON (the message names row and column).
     """
     parts = []
     for column, value in row.items():
@@ -78,7 +78,7 @@ def _line(row: Mapping[str, Any], i: int, name: str) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's numbers and arrays, of which frames are made; not its dates, whose numbers have a unit."""
+    """Convert NumPy's numbers and arrays, but not its dates, whose numbers would lose their unit."""
     if hasattr(value, "tolist") and getattr(getattr(value, "dtype", None), "kind", "") not in ("M", "m"):
         return value.tolist()
     raise TypeError(f"{value!r:.40} of type {type(value).__name__}")

@@ -1,4 +1,4 @@
-"""A run on disk, read from Python: its numbers as frames, its pictures, its model."""
+"""Reads a run on disk from Python: its metrics as frames, its plots, its model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """A run folder, finished or still being written. Reading takes no lock, and every property reads anew.
+    """A run folder, finished or still being written. Reading takes no lock, and every property reads the files again.
 
     Frames need pandas (``pip install 'outrider[notebook]'``).
 
@@ -34,7 +34,7 @@ class Run:
         path: the run folder.
 
     Raises:
-        UserError: the folder holds no run.
+        UserError: the folder contains no run.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -46,7 +46,7 @@ class Run:
         """The resolved recipe.
 
         Raises:
-            UserError: a component from outside cannot be imported any more.
+            UserError: an external component can no longer be imported.
         """
         return recipe_of_run(self.config)
 
@@ -58,12 +58,12 @@ class Run:
 
     @property
     def _present(self) -> dict[str, Any]:
-        """The configuration with the keys of this version."""
+        """The configuration, converted to the keys of this version."""
         return config_of_run(self.config)
 
     @property
     def metrics(self) -> DataFrame:
-        """One row a step: the numbers of ``metrics.jsonl`` and the seconds of ``timing.jsonl``, by step."""
+        """One row per step: the metrics of ``metrics.jsonl`` and the seconds of ``timing.jsonl``."""
         frame = pandas().DataFrame
         metrics, timing = frame(self._folder.metrics()), frame(self._folder.timing())
         if metrics.empty:
@@ -72,7 +72,7 @@ class Run:
 
     @property
     def evaluations(self) -> DataFrame:
-        """One row for each evaluation: ``step``, pass@k and other numbers with the ends of their 95 % intervals."""
+        """One row per evaluation: ``step``, pass@k and other metrics with the bounds of their 95 % intervals."""
         rows = []
         for step, found in self._folder.evaluations().items():
             overall = found["overall"]
@@ -90,16 +90,16 @@ class Run:
         name: str = "train",
         columns: list[str] | None = None,
     ) -> DataFrame:
-        """One row for each rollout.
+        """Return one row per rollout.
 
         Args:
-            step: of training; None: all steps.
-            correct: only those whose verdict is correct, or is not.
-            name: ``train``, or that of an evaluation: ``evaluate``, ``greedy``.
-            columns: of ``rollouts/*.parquet``; None: all.
+            step: training step; None: all steps.
+            correct: True: only rollouts with a correct verdict; False: only the others; None: all.
+            name: ``train``, or the name of an evaluation: ``evaluate``, ``greedy``.
+            columns: columns of ``rollouts/*.parquet``; None: all.
 
         Raises:
-            UserError: a file is damaged, or there are none of that name or step.
+            UserError: a file is damaged, or there are no rollouts of that name or step.
             ValueError: an unknown column.
         """
         frame = pandas().DataFrame
@@ -117,7 +117,7 @@ class Run:
 
     @property
     def findings(self) -> list[Finding]:
-        """What a report of the run as it is warns of, worst first: name, sentence, numbers, advice."""
+        """The findings of a report on the run so far, worst first: name, sentence, numbers, advice."""
         from outrider.report.report_command import made_of, print_notices
 
         made, notices = made_of(self.path)
@@ -125,7 +125,7 @@ class Run:
         return made.findings
 
     def plot(self) -> Figure:
-        """The curves of the run: reward and pass@1, entropy, shares of solved groups, pass@k before and after."""
+        """Plot the run's curves: reward and pass@1, entropy, shares of solved groups, pass@k before and after."""
         from outrider.screen.curves import curves_figure
         from outrider.screen.notebook import show_figures
 
@@ -133,7 +133,7 @@ class Run:
         return curves_figure(self._folder.metrics(), self._folder.evaluations())
 
     def report(self, out: str | Path | None = None) -> Path:
-        """Write ``report.html`` into a folder, that of the run by default, and return its place."""
+        """Write ``report.html`` into a folder (default: the run folder), and return its path."""
         from outrider.api.reporting import report
 
         folder = self.path if out is None else Path(out)
@@ -141,13 +141,13 @@ class Run:
         return folder / "report.html"
 
     def view(self, port: int = 0) -> Viewer:
-        """Browse the rollouts in a web browser, or inside a notebook's cell (extra ``view``).
+        """Browse the rollouts in a web browser, or in a notebook cell (extra ``view``).
 
         Args:
-            port: 0 takes any free one.
+            port: port of the server; 0: any free port.
 
         Raises:
-            UserError: as in :class:`outrider.api.viewing.Viewer`.
+            UserError: see :class:`outrider.api.viewing.Viewer`.
         """
         from outrider.api.viewing import Viewer
 
@@ -161,17 +161,17 @@ class Run:
         step: int | None = None,
         project: str | None = None,
     ) -> list[Path]:
-        """Write the rollouts for another tool, and return the places; what is excluded is said on standard error.
+        """Write the rollouts for another tool, and return the paths; exclusions are printed to standard error.
 
         Args:
-            to: ``"inspect"`` (an ``.eval`` log for each split and step), ``"trackio"`` (traces) or ``"parquet"``.
-            out: a folder; by default ``export/TARGET`` in the run, and trackio's own for trackio.
-            split: ``train``, ``evaluate`` or ``greedy``; None: all of them.
-            step: of training; None: all steps.
-            project: of trackio.
+            to: ``"inspect"`` (one ``.eval`` log per split and step), ``"trackio"`` (traces) or ``"parquet"``.
+            out: output folder; default ``export/TARGET`` in the run folder, or trackio's own folder.
+            split: ``train``, ``evaluate`` or ``greedy``; None: all splits.
+            step: training step; None: all steps.
+            project: trackio project.
 
         Raises:
-            UserError: as in :func:`outrider.exporters.export_command.exported`.
+            UserError: see :func:`outrider.exporters.export_command.exported`.
         """
         from outrider.exporters.export_command import exported
         from outrider.exporters.source import ExportChoice
@@ -185,10 +185,10 @@ class Run:
         return paths
 
     def resume(self, config: Mapping[str, Any] | None = None, force: bool = False, reward: Any = None) -> Run:
-        """Go on from the last checkpoint, with the run's own configuration and what ``config`` changes.
+        """Continue from the last checkpoint, with the run's own configuration and the changes in ``config``.
 
         Args:
-            reward: the reward function, where the run was given one that only its own process had.
+            reward: the reward function, if the run was given a function that other processes cannot import.
         """
         import outrider
 
@@ -206,15 +206,15 @@ class Run:
         config: Mapping[str, Any] | None = None,
         reward: Any = None,
     ) -> EvaluationResult:
-        """Measure the trained policy on the run's held-out problems, sampled as the run samples. Nothing is written.
+        """Measure the trained policy on the run's held-out problems, with the run's sampling. Nothing is written.
 
         Args:
-            n, problems: samples for each problem, and how many problems; None: as the run.
-            config: values by dotted key of ``sample`` and ``evaluate``, as ``{"sample.temperature": 0.6}``.
-            reward: the reward function, where the run was given one that only its own process had.
+            n, problems: samples per problem, and number of problems; None: as in the run.
+            config: options of ``sample`` and ``evaluate`` by dotted key, such as ``{"sample.temperature": 0.6}``.
+            reward: the reward function, if the run was given a function that other processes cannot import.
 
         Raises:
-            UserError: the run has not written its model yet; a mistake in an argument.
+            UserError: the run has not written its model yet; an invalid argument.
         """
         from outrider.api.evaluation import evaluate
 
@@ -228,12 +228,12 @@ class Run:
     def generate(
         self, prompts: Sequence[str], n: int = 1, config: Mapping[str, Any] | None = None, seed: int = 0
     ) -> list[list[str]]:
-        """``n`` responses of the trained policy to each prompt.
+        """Return ``n`` responses of the trained policy to each prompt.
 
-        A prompt is text as a task's problem has it: with ``policy.chat`` it is the user's message.
+        A prompt is text, like the prompt of a task's problem: with ``policy.chat`` it becomes the user message.
 
         Args:
-            config: options of sampling, as ``{"temperature": 0.6, "max_tokens": 512}``; others are the run's.
+            config: sampling options, such as ``{"temperature": 0.6, "max_tokens": 512}``; other options are the run's.
 
         Raises:
             UserError: the run has not written its model yet; a prompt leaves no room to respond.
@@ -248,7 +248,7 @@ class Run:
         return generate(str(self._trained()), policy, sample, prompts, n, seed)
 
     def model(self) -> tuple[Any, Any]:
-        """The trained policy and its tokenizer, by transformers.
+        """Load the trained policy and its tokenizer with transformers.
 
         Raises:
             UserError: the run has not written its model yet.
@@ -259,20 +259,20 @@ class Run:
         return AutoModelForCausalLM.from_pretrained(place), AutoTokenizer.from_pretrained(place)
 
     def _trained(self) -> Path:
-        """The folder of the trained policy. Raises UserError where it is not written yet."""
+        """Return the folder of the trained policy. Raise UserError if the policy is not written yet."""
         if not (self._folder.model / "config.json").is_file():
             raise UserError(f"{self.path} holds no model yet: it is written at the end of a run")
         return self._folder.model
 
     @property
     def _policy(self) -> dict[str, Any]:
-        """The options of the policy, without those of training it."""
+        """The options of the policy, without options for its training."""
         from outrider.model.options import PolicyOptions
 
         return {key: value for key, value in self._present["policy"].items() if key in PolicyOptions.model_fields}
 
     def __fspath__(self) -> str:
-        return str(self.path)  # so that a run is named where a path is: compare(run, other)
+        return str(self.path)  # so that a run can be passed as a path: compare(run, other)
 
     def __repr__(self) -> str:
         steps = len(self._folder.metrics())
@@ -291,7 +291,7 @@ class Run:
 
 
 def _that_are(correct: bool, outcomes: Any) -> Any:
-    """Which verdicts are correct, or are not; rollouts without a verdict are not."""
+    """Return which verdicts are correct, or are not; a rollout without a verdict is not correct."""
     import pyarrow.compute as pc
 
     found = pc.fill_null(pc.equal(outcomes, "correct"), False)
@@ -299,9 +299,9 @@ def _that_are(correct: bool, outcomes: Any) -> Any:
 
 
 def load_run(path: str | Path) -> Run:
-    """The run in a folder.
+    """Return the run in a folder.
 
     Raises:
-        UserError: the folder holds no run.
+        UserError: the folder contains no run.
     """
     return Run(path)

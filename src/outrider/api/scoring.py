@@ -24,20 +24,20 @@ def score(
     columns: Mapping[str, str] | None = None,
     out: str | Path | None = None,
 ) -> Scored:
-    """Verify saved generations with a task's verifier: their verdicts, pass@k and majority, with intervals.
+    """Verify saved generations with a task's verifier; return verdicts, pass@k and majority vote, with intervals.
 
     The command ``outrider score`` calls the same code.
 
     Args:
         generations: a run folder, a file or folder of another framework, or rows: a list of dicts, a pandas or polars
-            frame, a ``datasets.Dataset``.
-        task: a task, or one as a recipe names it: ``"countdown"``, ``{"table": {…}}``.
-        problems: held-out problems; None: all of a table or a suite.
-        columns: field of a row for each column, as ``{"problem": "prompt", "text": "response"}``.
-        out: keep verdicts, numbers and table in this folder, which ``outrider.report`` reads.
+            frame, or a ``datasets.Dataset``.
+        task: a task, or a task as written in a recipe: ``"countdown"``, ``{"table": {…}}``.
+        problems: number of held-out problems; None: all problems of a table or a suite.
+        columns: the row's field for each column, such as ``{"problem": "prompt", "text": "response"}``.
+        out: folder for verdicts, numbers and table, which ``outrider.report`` can read; None: nothing is kept.
 
     Raises:
-        UserError: a mistake in an argument; nothing can be read, or no generation is of a problem of the task.
+        UserError: an invalid argument; nothing can be read, or no generation belongs to a problem of the task.
 
     >>> import outrider, tempfile
     >>> from pathlib import Path

@@ -1,4 +1,4 @@
-"""A run whose loop is the caller's: one step at a time, or hooks after its steps."""
+"""A run with the caller's own loop: one step at a time, or hooks after its steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Callback:
-    """Hooks of a run in one process (``outrider.train(…, callbacks=[…])``). Override those that you need.
+    """Hooks of a run in one process (``outrider.train(…, callbacks=[…])``). Override the hooks that you need.
 
     ``session.evaluate()``, ``session.save()`` and ``session.run`` may be used inside a hook. An exception in a hook
     ends the run without a checkpoint, as an exception in the loop of a :class:`outrider.Session` does.
@@ -36,20 +36,20 @@ class Callback:
     """
 
     def on_begin(self, session: Session) -> None:
-        """The run folder is open, no step is made yet."""
+        """Called when the run folder is open, before the first step."""
 
     def on_step(self, session: Session, step: TrainingStep) -> bool | None:
-        """A step is on record. True ends the run here, with its last evaluation, its model and its table."""
+        """Called after each recorded step. Return True to end the run, with last evaluation, model and table."""
 
     def on_evaluation(self, session: Session, step: int, evaluation: Evaluation) -> None:
-        """The policy after ``step`` was measured on the held-out problems; 0: before training."""
+        """Called after an evaluation of the policy after ``step``; step 0 is before training."""
 
     def on_end(self, session: Session) -> None:
-        """The model is written. Not called for a run that was stopped, or that failed."""
+        """Called after the model is written; not called for a run that was stopped or that failed."""
 
 
 class Session:
-    """Trains step by step, in this process, and keeps the same record as :func:`outrider.train`.
+    """Trains step by step, in this process, and writes the same files as :func:`outrider.train`.
 
     ::
 
@@ -58,9 +58,9 @@ class Session:
                 if step.metrics["entropy"] < 0.05:
                     break
 
-    A loop that runs to the end does what ``outrider.train`` does, to the bit: evaluations and checkpoints are made when
-    they are due. Leaving the block saves a checkpoint, unless an error leaves it; a run that reached its limit is
-    finished as by :meth:`finish`. SIGTERM acts between steps, and leaves a checkpoint too.
+    A loop that runs to the end gives bit-identical results to ``outrider.train``, with evaluations and checkpoints when
+    they are due. Leaving the block saves a checkpoint, unless an error ends the block; a run that reached its limit is
+    finished as by :meth:`finish`. SIGTERM takes effect between steps, and also saves a checkpoint.
 
     Args:
         callbacks: hooks, see :class:`outrider.Callback`.
@@ -71,7 +71,7 @@ class Session:
         path: the run folder.
 
     Raises:
-        UserError: a mistake in an argument; ``train.ranks`` is not 1.
+        UserError: an invalid argument; ``train.ranks`` is not 1.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Session:
 
     def _told(self) -> Iterator[TrainingStep]:
         for step in self._rest:
-            answers = [callback.on_step(self, step) for callback in self._callbacks]  # all of them are told
+            answers = [callback.on_step(self, step) for callback in self._callbacks]  # calls every callback
             self._ended = any(answers)
             yield step
             if self._ended:
@@ -151,23 +151,23 @@ class Session:
         self._open.__exit__(kind, error, trace)
 
     def _forget(self) -> None:
-        """The run is closed, and its folder another's now."""
+        """Forget the closed run, whose folder another run may use now."""
         self._training = None
 
     def _left(self, kind: type[BaseException] | None, *error: object) -> None:
-        """The block is left. Registered last, so what this raises is handled as what the block raises."""
+        """Finish or save the run at the block's end. Registered last, so its errors are handled like the block's."""
         run = self._begun
         if kind is not None or self._finished:
             return
-        if run.trainer.progress >= 1.0 or self._ended:
+        if run.trainer.finished or self._ended:
             self.finish()
         else:
             run.save_if_new()
 
     def evaluate(self) -> EvaluationResult:
-        """Measure the policy as it is on the held-out problems, and keep the evaluation on record.
+        """Measure the current policy on the held-out problems, and record the evaluation.
 
-        The evaluation after a step is made once: a second call returns the first one's.
+        Each step is evaluated once: a second call returns the first call's result.
         """
         step = self._begun.trainer.counters.step
         self._begun.evaluate(step)
@@ -176,14 +176,14 @@ class Session:
         return result_of(folder.evaluations()[step])
 
     def finish(self) -> None:
-        """End the run after its last step: evaluate if the recipe does so at the end, save, write model and table."""
+        """End the run after its last step: evaluate if the recipe says so, save, write model and table."""
         run = self._begun
         if self._evaluating:
             raise UserError("session.finish() is not for on_evaluation: return True from on_step")
         if self._finished:
             return
-        if run.trainer.progress >= 1.0:
-            for _ in self._rest:  # there is no step left: what is due after the last one
+        if run.trainer.finished:
+            for _ in self._rest:  # no step is left; this runs what is due after the last step
                 pass
         elif self.recipe.evaluate.after:
             run.evaluate(run.trainer.counters.step)
@@ -194,12 +194,12 @@ class Session:
             callback.on_end(self)
 
     def save(self) -> str:
-        """Write a checkpoint of the state after the last step, and say where a resume would go on."""
+        """Write a checkpoint of the state after the last step; return a sentence on where a resumed run continues."""
         return self._begun.save_if_new()
 
     @property
     def run(self) -> Run:
-        """The run folder as it is, to read from; also after the block."""
+        """The run folder in its current state, for reading; also available after the block."""
         return Run(self.path)
 
     @property

@@ -1,4 +1,4 @@
-"""A task as the functions and ``--task`` take it."""
+"""Parses a task given to a function or to ``--task``."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from outrider.config import read_yaml, text_of
 
 
 def task_of(task: Any, where: str = "task") -> Any:
-    """The task as a recipe has it: a text is a name, YAML (``{table: {…}}``) or a YAML file; anything else itself.
+    """Return a task in recipe form: text is a name, YAML (``{table: {…}}``) or a YAML file; other values do not change.
 
     Raises:
-        UserError: the file is not there, or it is no YAML.
+        UserError: the file does not exist, or is not YAML.
 
     >>> task_of("{table: {prompt: boxed}}"), task_of("countdown")
     ({'table': {'prompt': 'boxed'}}, 'countdown')

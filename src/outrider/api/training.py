@@ -1,4 +1,4 @@
-"""``outrider.train``: one run of a recipe, from Python."""
+"""``outrider.train``: trains one run of a recipe, from Python."""
 
 from __future__ import annotations
 
@@ -38,33 +38,34 @@ def train(
     """Train a policy with a recipe, and return its run.
 
     The command ``outrider train`` calls the same code: equal options give equal weights. From Python a run has one
-    process unless ``config={"train.ranks": n}`` asks for more.
+    process unless ``config={"train.ranks": n}`` requests more.
 
     Args:
-        recipe: a shipped recipe, a YAML file, or a recipe of :func:`outrider.load_recipe`.
-        setting: where it is tried: model, task, lengths, budget.
-        model: a folder, a name on the hub, ``base:<name>``, shipped, or a pair ``(model, tokenizer)`` of transformers,
-            which is written to ``data/`` beside the run folder. Without a setting the run is as where a recipe
-            names its model: lengths and learning rate are the recipe's own, and ``data`` is needed.
+        recipe: a shipped recipe, a YAML file, or a recipe from :func:`outrider.load_recipe`.
+        setting: setting of the run: model, task, lengths, budget.
+        model: a folder, a hub name, a shipped ``base:<name>``, or a pair ``(model, tokenizer)`` from transformers,
+            which is written to ``data/`` next to the run folder. Without a setting, lengths and learning rate are the
+            recipe's own, and ``data`` is required.
         data: training problems: a path, ``hf:name``, a list of dicts, a pandas or polars frame, a ``datasets.Dataset``,
-            or a task. Rows are written to ``data/`` beside the run folder.
-        eval_data: held-out problems, likewise; needed beside rows of ``data``.
-        prompt: the text with ``{column}`` of a row, or the name of a shipped template.
-        reward: a function ``(problem, completion)`` that returns a number or a verdict, one with TRL's signature
-            ``(completions, **columns)``, or a verifier as a recipe names it. A function of a notebook is called in this
-            process, without a time limit. A list of several is their weighted sum.
-        reward_weights: of several rewards; 1 for each by default.
-        success_at: the score from which a response is correct, of a reward function or of several; 1 by default.
-        environment: the class that answers the turns of a rollout, or its import path; see ``docs/environments.md``.
-        stages: added behind the recipe's own stages.
-        config: values by dotted key, as ``{"learn.lr": 1e-6}``; what the arguments before say is written first.
-        out: the run folder; ``runs/<recipe>-<seed>`` by default.
-        resume: go on from the last checkpoint in the run folder.
-        force: train although the memory estimate says no; resume although the configuration has changed.
-        callbacks: hooks after steps and evaluations, see :class:`outrider.Callback`; a run of one process.
+            or a task. Rows are written to ``data/`` next to the run folder.
+        eval_data: held-out problems, in the same forms; required unless ``data`` is a task.
+        prompt: prompt text with ``{column}`` for the values of a row, or the name of a shipped template.
+        reward: a function ``(problem, completion)`` that returns a number or a verdict, a function with TRL's signature
+            ``(completions, **columns)``, or a verifier as written in a recipe. A function from a notebook is called in
+            this process, without a time limit. A list of rewards becomes a weighted sum.
+        reward_weights: weights of several rewards; default 1 each.
+        success_at: minimum score of a correct response, for a reward function or several rewards; default 1.
+        environment: the environment class, or its import path; see ``docs/environments.md``.
+        stages: stages to run after the recipe's own stages.
+        config: option values by dotted key, such as ``{"learn.lr": 1e-6}``; they override the arguments above.
+        out: the run folder; default ``runs/<recipe>-<seed>``.
+        resume: whether to continue from the last checkpoint in the run folder.
+        force: whether to train although the memory estimate advises against it, or to resume although the configuration
+            has changed.
+        callbacks: hooks after steps and evaluations, see :class:`outrider.Callback`; for runs of one process.
 
     Raises:
-        UserError: a mistake in an argument, named by the key of the recipe that it means.
+        UserError: an invalid argument; the message names the recipe key that the argument sets.
 
     >>> import outrider, tempfile
     >>> small = {"train.problems": 2, "train.tokens": None, "train.steps": 1, "evaluate.problems": 2, "evaluate.n": 2}
@@ -106,5 +107,5 @@ def train(
 
 
 def _verifier(task: Any) -> Any:
-    """Of a table, or of the table beneath an environment."""
+    """Return the verifier of a table, or of an environment's table of problems."""
     return getattr(getattr(task, "problems", task), "verifier", None)

@@ -1,4 +1,4 @@
-"""``outrider.validate``: what is wrong with a task's data, before a run."""
+"""``outrider.validate``: finds mistakes in a task's data before a run."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ def validate(
 ) -> TaskReport:
     """Check a task's data: gold answers, repetitions, overlap of training and held-out problems, prompt lengths.
 
-    ``validate(…).passes`` says whether a run can use all of it. The command ``outrider validate`` calls the same code.
+    ``validate(…).passes`` says whether a run can use all data. The command ``outrider validate`` calls the same code.
 
     Args:
-        task: a task, one as a recipe names it (``"countdown"``, ``{"table": {…}}``), a YAML file of one, or a recipe.
-        setting: of a recipe: where it is tried.
-        model: whose tokenizer measures the prompts.
-        config: values by dotted key, as ``{"near": 0.8}``.
-        out: write ``validate.md`` and ``validate.json`` there.
+        task: a task, a task as written in a recipe (``"countdown"``, ``{"table": {…}}``), a YAML file with a task, or a
+            recipe.
+        setting: setting of the recipe, if ``task`` is a recipe.
+        model: model whose tokenizer measures the prompts.
+        config: option values by dotted key, such as ``{"near": 0.8}``.
+        out: folder for ``validate.md`` and ``validate.json``; None: they are not written.
 
     Raises:
-        UserError: a mistake in an argument; a file or the model cannot be read.
+        UserError: an invalid argument; a file or the model cannot be read.
     """
     from outrider.validate.validate_command import check_task  # not at the top: it imports transformers
 
@@ -48,10 +49,10 @@ def validate(
 
 
 def task_data(text: str, setting: str | None) -> dict[str, Any]:
-    """The task that a text means, and with a recipe its model and length of responses.
+    """Return the task that a text names; for a recipe, also its model and response length.
 
     Raises:
-        UserError: no such task or recipe, or a setting for a task.
+        UserError: the task or recipe does not exist, or there is a setting for a task.
     """
     if (task := _task(text)) is None:
         return _of_recipe(load_recipe(text, setting=setting))
@@ -61,7 +62,7 @@ def task_data(text: str, setting: str | None) -> dict[str, Any]:
 
 
 def _task(text: str) -> Any:
-    """The task as data, unless it is a recipe."""
+    """Return the task as data; None if the text names a recipe."""
     if text in TASKS or text.lstrip().startswith("{"):
         return read_yaml(text, f"TASK {text}")
     if is_import_path(text):

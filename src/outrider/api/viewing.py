@@ -1,4 +1,4 @@
-"""The viewer of a run from Python: served while the object lives, shown inside a notebook's cell."""
+"""The viewer of a run from Python: served while the object exists, shown in a notebook cell."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from outrider.model.places import local_tokenizer
 
 
 class Viewer:
-    """The pages of ``outrider view``, served from this machine alone until :meth:`close` or the end of the process.
+    """The pages of ``outrider view``, served only to this machine until :meth:`close` or the end of the process.
 
-    As the last value of a notebook's cell it is shown there, where the notebook runs on this machine.
+    As the last value of a notebook cell, the viewer is shown in the cell, if the notebook runs on this machine.
 
     Args:
         paths: run folders, or rollouts that another framework wrote.
-        port: 0 takes any free one.
+        port: port of the server; 0: any free port.
 
     Attributes:
-        address: of the first page.
+        address: address of the first page.
 
     Raises:
-        UserError: a run cannot be read, the extra ``view`` is missing, or the port cannot be had.
+        UserError: a run cannot be read, the extra ``view`` is missing, or the port is not available.
     """
 
     def __init__(self, paths: Sequence[Path], port: int = 0) -> None:
@@ -36,7 +36,7 @@ class Viewer:
         )
 
     def close(self) -> None:
-        """End it; a second time does nothing."""
+        """Stop the server; a second call does nothing."""
         self._open.close()
 
     def __repr__(self) -> str:

@@ -1,1 +1,1 @@
-"""Functions of the commands, called by the command line and by Python."""
+"""The commands as functions, for the command line and for Python."""

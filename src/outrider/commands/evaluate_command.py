@@ -1,4 +1,4 @@
-"""``outrider evaluate``: measure one model, show the table, keep the rollouts."""
+"""``outrider evaluate``: measure one model, show the table, save the rollouts."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from outrider.train.turns import turn_options, with_turns
 
 
 def evaluate_command(options: Evaluate, out: Path | None, processes: int = 0) -> int:
-    """Evaluate and print the table; with ``out``, keep rollouts, numbers and table there.
+    """Evaluate a model and print the table; with ``out``, save rollouts, numbers and table to that folder.
 
     Args:
-        processes: 0: one per core.
+        processes: number of processes; 0: one per core.
 
     Raises:
-        UserError: the model or the task cannot be loaded, it holds out nothing, or ``out`` is not empty.
+        UserError: the model or the task cannot be loaded, the task holds out no problems, or ``out`` is not empty.
     """
     make_base(options.model)
     return launch(processes, _evaluate, options, out)
@@ -50,7 +50,7 @@ def _evaluate(ranks: Ranks, options: Evaluate, out: Path | None) -> int:
         policy, path_sentence = ready(load_policy(options.model, options.policy), options.sample.path)
         computes = str(placement(options.policy.dtype))
         problems = ranks.from_main(lambda: heldout_problems(options.task, options.evaluate))
-        if out is not None and ranks.main:  # here and not earlier: a mistake in the options must leave no folder
+        if out is not None and ranks.main:  # not earlier: a mistake in the options must not leave a folder
             folder = RunFolder.create(out, options.model_dump(mode="json"), computes)
         drawing = LocalSampler(policy, turn_options(options.sample, options.task))
         sampler = with_turns(drawing, options.task, policy, options.sample)

@@ -10,12 +10,12 @@ COLUMNS = ("finding", "severity", "sentence")
 
 
 def findings_table(run: Path) -> TrackedTable:
-    """The findings of the run in a folder, worst first; one row says so where there are none.
+    """The findings of the run in a folder, worst first; without findings, a single row says so.
 
     Raises:
         UserError: the run cannot be read.
     """
-    from outrider.report.examined import examined  # DuckDB, which a run needs for nothing else
+    from outrider.report.examined import examined  # imports DuckDB, which a run needs for nothing else
 
     found = examined(run)
     rows = [(finding.name, finding.severity, finding.sentence) for finding in found.findings]

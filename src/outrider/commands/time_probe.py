@@ -1,4 +1,4 @@
-"""A first estimate of a run's time, from short responses that are sampled and thrown away."""
+"""A first estimate of a run's time, from short responses that are sampled and discarded."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from outrider.sample.options import Vllm
 from outrider.tasks.turn_task import TurnTask
 
 PROBLEMS, TOKENS = 8, 32
-"""Problems of the probe, and tokens of a response."""
+"""Number of problems in the probe, and tokens per response."""
 BACKWARD = 3
-"""A forward and a backward pass take about as long as three forward ones."""
+"""A forward and a backward pass together take about as long as three forward passes."""
 LARGEST = 50_000_000
-"""Parameters of the largest model that is probed on a CPU: beyond, the probe itself takes minutes."""
+"""Maximum parameters of a model that is probed on a CPU: with a larger one, the probe itself takes minutes."""
 
 
 def time_line(recipe: Recipe, processes: int) -> str:
-    """The time of a run in one sentence, or why there is no estimate.
+    """Return the estimated time of a run in one sentence, or why there is no estimate.
 
     Raises:
-        UserError: the probe ends as the run would.
+        UserError: the probe fails as the run would.
     """
     if (why := _no_probe(recipe)) is not None:
         return f"time: no estimate, since {why}"
@@ -36,8 +36,8 @@ def time_line(recipe: Recipe, processes: int) -> str:
 
 
 def _no_probe(recipe: Recipe) -> str | None:
-    """Why nothing is measured."""
-    import torch  # not at the top: a dry run goes without torch where there is none
+    """Why the probe cannot run; None if it can."""
+    import torch  # not at the top: a dry run must work without torch
 
     if isinstance(recipe.engine.learner, Tinker) or isinstance(recipe.engine.sampler, Vllm):
         return "the probe measures the local engines alone"
@@ -52,8 +52,8 @@ def _no_probe(recipe: Recipe) -> str | None:
 
 
 def _measured(recipe: Recipe, processes: int) -> Rates | None:
-    """The rates of short responses to a few problems; None where no token was generated."""
-    import torch  # not at the top: a dry run goes without torch where there is none
+    """Measure the rates with short responses to a few problems; None if no token was generated."""
+    import torch  # not at the top: a dry run must work without torch
 
     from outrider.processes.clock import Clock
     from outrider.processes.ranks import Ranks
@@ -61,23 +61,24 @@ def _measured(recipe: Recipe, processes: int) -> Rates | None:
     from outrider.train.engines import open_policy
 
     short = recipe.sample.model_copy(update={"max_tokens": min(TOKENS, recipe.sample.max_tokens)})
-    probed, ranks, clock = recipe.model_copy(update={"sample": short}), Ranks(), Clock()
+    here = recipe.train.model_copy(update={"lag": 0})  # one phase after the other, so that each is measured
+    probed, ranks, clock = recipe.model_copy(update={"sample": short, "train": here}), Ranks(), Clock()
     policy, _ = open_policy(probed, ranks)
     threads = torch.get_num_threads()
     if processes > 1:
-        torch.set_num_threads(1)  # as each of them has
+        torch.set_num_threads(1)  # like each process of the run
     trainer = build(probed, policy, ranks, clock)
     problems = min(PROBLEMS, recipe.train.problems)
     try:
         trainer.explorer.prepare()
         with clock.phase("other"):
-            trainer.sync_weights(0)  # which also makes what is made once
+            trainer.sync_weights(0)  # the first sync also does all one-time setup
         clock.take()
         with clock.phase("other"):
             groups, _ = trainer.explorer.explore(1, problems, trainer.collect, 0.0)
         rollouts = [rollout for group in groups for rollout in group.rollouts]
         rows = [row_of(r, np.zeros(r.trainable_tokens), r.prompt_ids) for r in rollouts]
-        trainer.learner.logprobs(rows)  # the first pass pays for memory that the others find
+        trainer.learner.logprobs(rows)  # the first pass allocates memory that later passes reuse
         with clock.phase("learn"):
             trainer.learner.logprobs(rows)
         seconds = clock.take()

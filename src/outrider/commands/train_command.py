@@ -1,4 +1,4 @@
-"""``outrider train``: one run of a recipe, and the sentences for one that ends early."""
+"""``outrider train``: one run of a recipe, and the messages for a run that ends early."""
 
 from __future__ import annotations
 
@@ -36,35 +36,35 @@ def train_command(recipe: Recipe, out: Path, resume: bool = False, force: bool =
 
     Raises:
         UserError: a mistake that the user can correct; see the bad-input table in the docs.
-        Terminated: SIGTERM came; the run is saved as it was after its last step.
+        Terminated: SIGTERM was received; the run is saved as of its last step.
     """
     make_base(recipe.model)
     chosen = chosen_for(recipe, out, resume)
     recipe = with_values(recipe, chosen.values)
     refuse_unfit(recipe, force)
-    started_by_another(recipe.train.ranks)  # which it then is
+    started_by_another(recipe.train.ranks)  # refuses another number of processes than train.ranks
     hint = f"{RESUME} from the last checkpoint"
     return launch(processes_of(recipe), _train, recipe, out, resume, force, chosen, hint=hint)
 
 
 def chosen_for(recipe: Recipe, out: Path, resume: bool) -> AutoValues:
-    """Values for what is ``auto`` in a recipe; of a run that is resumed, those that it was begun with."""
+    """Choose values for the options that are ``auto``; a resumed run keeps the values that it was started with."""
     recorded = None
     if resume:
-        with suppress(UserError, OSError):  # a folder that cannot be resumed is refused by what opens it
+        with suppress(UserError, OSError):  # a folder that cannot be resumed is refused when it is opened
             file = RunFolder(out).config
             recorded = recipe_of_run(read_yaml(file.read_text(encoding="utf-8"), str(file)) or {})
     config = local_config(recipe.model)
     if config is None and recorded is None and not isinstance(recipe.engine.learner, Tinker):
-        config = hub_config(recipe.model)  # the weights follow
+        config = hub_config(recipe.model)  # the weights are downloaded later
     return choose(recipe, config, recorded)
 
 
 def refuse_unfit(recipe: Recipe, force: bool) -> None:
-    """Refuse a recipe whose trackers are not installed, or that does not fit into memory without ``force``.
+    """Refuse a recipe whose trackers are not installed or, without ``force``, that does not fit into memory.
 
     Raises:
-        UserError: one sentence.
+        UserError: the recipe is refused; the message is one sentence.
     """
     if missing := missing_trackers(recipe.train.trackers):
         raise UserError(missing[0])
@@ -77,7 +77,7 @@ def _preflight(recipe: Recipe) -> Preflight:
 
 
 def training_run(ranks: Ranks, recipe: Recipe, screen: Screen, out: Path, sizes: str | None = None) -> TrainingRun:
-    """The run of a recipe with its parts, not begun yet; ``sizes`` says what ``auto`` has become.
+    """Build the run of a recipe without starting it; ``sizes`` is a sentence on the values chosen for ``auto``.
 
     Raises:
         UserError: the table, the model or the recipe cannot be used.
@@ -95,25 +95,25 @@ def training_run(ranks: Ranks, recipe: Recipe, screen: Screen, out: Path, sizes:
 
 @contextmanager
 def saved_where_stopped(run: TrainingRun) -> Iterator[None]:
-    """A block that trains: SIGTERM, a lost rank and a lost engine leave the run saved as it was after its last step.
+    """Context manager for training: after SIGTERM, a lost rank or a lost engine, the run is saved as of its last step.
 
-    The run is closed at the end of the block.
+    The run is closed when the block ends.
 
     Raises:
-        Terminated, EngineLostError: with the place where a resume goes on.
+        Terminated, EngineLostError: the message says where a resume continues.
     """
     trainer, ranks = run.trainer, run.ranks
     safe_stop, whole = SafeStop(), trainer.learner.whole
     if not whole:
         trainer.stop = AgreedStop(safe_stop, ranks)
-    elif ranks.main:  # the others run until rank 0 ends them: stopping by themselves they would leave it waiting
+    elif ranks.main:  # the others run until rank 0 ends them: if they stopped on their own, rank 0 would wait for them
         trainer.stop = safe_stop
     with safe_stop.handled():
         try:
             yield
         except (Terminated, RankLostError, EngineLostError) as stop:
             if isinstance(stop, RankLostError) and not whole:
-                raise  # with it went a share of the weights
+                raise  # the lost rank held a shard of the weights
             after = run.save_if_new()
             if isinstance(stop, EngineLostError):
                 raise EngineLostError(f"{stop}; {RESUME} {after}") from stop
@@ -125,7 +125,7 @@ def saved_where_stopped(run: TrainingRun) -> Iterator[None]:
 
 
 def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool, chosen: AutoValues) -> int:
-    # of rank 0 for all: under torchrun each chose for its own machine
+    # rank 0's values for all ranks: under torchrun, each rank chose values for its own machine
     recipe = with_values(recipe, ranks.from_main(lambda: chosen.values))
     run = training_run(ranks, recipe, Screen(recipe, out, ranks.main), out, chosen.sentence)
     with saved_where_stopped(run):

@@ -11,7 +11,7 @@ from outrider.explore import Stage
 from outrider.learn.options import Fsdp2, LearnOptions, Tinker
 from outrider.model.options import TrainedPolicyOptions
 from outrider.objective.options import ObjectiveOptions
-from outrider.sample.options import SampleOptions
+from outrider.sample.options import SampleOptions, Vllm
 from outrider.tasks.task import Task
 from outrider.tasks.turn_task import TurnTask
 
@@ -45,6 +45,26 @@ def refuse_engine(recipe: Carried) -> None:
         _refuse_fsdp2(recipe)
     if isinstance(recipe.engine.learner, Tinker):
         _refuse_tinker(recipe)
+    if recipe.train.lag:
+        _refuse_lag(recipe)
+
+
+def _refuse_lag(recipe: Carried) -> None:
+    """Raise ValueError if sampling and learning cannot run at the same time."""
+    sampler = recipe.engine.sampler
+    if isinstance(recipe.engine.learner, Tinker):
+        raise ValueError("train.lag is not supported with engine=tinker: train.lag=0")
+    if isinstance(sampler, Vllm) and not sampler.servers:
+        raise ValueError(
+            "train.lag=1 samples during the update, and vLLM in the run's own processes shares their GPUs; sample with "
+            "a vLLM server, as in engine.sampler={vllm: {servers: [http://127.0.0.1:8000]}}"
+        )
+    if isinstance(sampler, Vllm) and recipe.reads_entropies:
+        raise ValueError(
+            "train.lag=1 with vLLM servers has no entropies: a stage, a credit component or the objective reads them, "
+            "vLLM returns none, and the learner, which would compute them, is busy with an update"
+        )
+    _refuse_measured(recipe, "train.lag=1, where the weights change at the same time,")
 
 
 def _refuse_fsdp2(recipe: Carried) -> None:

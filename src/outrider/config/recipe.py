@@ -107,8 +107,8 @@ class Recipe(Options):
     @model_validator(mode="before")
     @classmethod
     def _other_numerics_are_corrected(cls, data: Any) -> Any:
-        """Enable the off-policy correction by default if the sampler is not the local one."""
-        if not isinstance(data, Mapping) or is_local(data.get("engine")):
+        """Enable the off-policy correction by default if the sampler is not local, or has older weights."""
+        if not isinstance(data, Mapping) or (is_local(data.get("engine")) and not _lags(data.get("train"))):
             return data
         objective = {} if (given := data.get("objective")) is None else given
         if not isinstance(objective, Mapping) or "correction" in objective:
@@ -269,6 +269,11 @@ class Recipe(Options):
             or entropy.target is not None
         )
 
+    @property
+    def samples_apart(self) -> bool:
+        """Whether the local sampler runs in a process of its own, so that it works while the learner does."""
+        return self.train.lag > 0 and "sampler" not in self.engine.names()
+
     @interrupts_held()
     def _decisive(self) -> dict[str, Any]:
         # only the engines' names count: their options, such as server addresses, do not affect results
@@ -282,6 +287,11 @@ class Recipe(Options):
     def _without_empty(data: dict[str, Any]) -> dict[str, Any]:
         """Omit ``components`` if all are shipped, as in most recipes and all runs of older versions."""
         return data if data["components"] else {key: value for key, value in data.items() if key != "components"}
+
+
+def _lags(train: Any) -> bool:
+    """Return whether a recipe's ``train`` section (None if absent) sets a lag."""
+    return bool(train.lag if isinstance(train, TrainOptions) else isinstance(train, Mapping) and train.get("lag"))
 
 
 _SIZES = {"sample.rows", "learn.micro_tokens", "learn.gradient_checkpointing"}

@@ -31,6 +31,11 @@ class TrainOptions(Options):
     tracking: TrackingOptions = Field(
         default_factory=TrackingOptions, description="run name and rollout tables in the experiment trackers"
     )
+    lag: Literal[0, 1] = Field(
+        0,
+        description="training steps between the weights that sample a batch and those that train on it; 1: the next "
+        "batch is sampled during the update (by vLLM servers, or on a CPU by another process)",
+    )
     ranks: int = Field(
         0, ge=0, description="number of processes; 0: one per core without a GPU, one process with a GPU"
     )

@@ -14,19 +14,18 @@ from outrider.credit.passk import PassK
 
 
 class AnnealedPassK(Baseline):
-    r""":class:`PassK` with a k that falls from ``first`` to ``last`` in equal parts of ``steps`` steps.
+    r""":class:`PassK` with a k that falls linearly from ``first`` to ``last`` over ``steps`` training steps.
 
     .. math:: k_s = \text{first} - \Big\lfloor (\text{first} - \text{last} + 1)
               \min\Big(\frac{s - 1}{\text{steps}}, 1\Big) \Big\rfloor, \quad \text{at least last}
 
-    in step s, counted from 1, so each k has the same number of steps; k stays at ``last`` afterwards. With k = 1 the
-    baseline is the group mean, divided by the (population) standard deviation.
+    in step s, counted from 1. Each k is used for the same number of steps; afterwards k stays at ``last``. With k = 1
+    the baseline is the group mean, and advantages are divided by the (population) standard deviation.
 
-    Degenerate cases: those of :class:`PassK`, so groups with fewer valid members than k get 0. Steps after the schedule
-    use ``last``.
+    Degenerate cases: as for :class:`PassK`, so all members of a group with fewer than k valid members get 0.
 
-    Source: PKPO, arXiv 2505.15201, reports that an annealed k raises pass@1 and pass@k; its schedule could not be
-    found; **the schedule is ours**. Pass@k Training (arXiv 2508.10751) does not anneal.
+    Source: PKPO, arXiv 2505.15201, reports that annealing k raises both pass@1 and pass@k. We could not find the
+    paper's schedule, so **the schedule is ours**. Pass@k Training (arXiv 2508.10751) does not anneal.
 
     >>> [AnnealedPassK(first=4, last=1, steps=8).at(step) for step in range(1, 11)]
     [4, 4, 3, 3, 2, 2, 1, 1, 1, 1]
@@ -34,7 +33,7 @@ class AnnealedPassK(Baseline):
 
     first: int = Field(4, ge=1, description="k in the first step; at most the group size")
     last: int = Field(1, ge=1, description="k after the schedule's last step")
-    steps: int = Field(100, ge=1, description="training steps over which k falls")
+    steps: int = Field(100, ge=1, description="training steps over which k falls from first to last")
     variant: Literal["training", "pkpo", "pkpo_centred"] = Field(
         "training", description="estimator: the variant of baseline passk"
     )
@@ -50,11 +49,11 @@ class AnnealedPassK(Baseline):
         return True
 
     def at(self, step: int) -> int:
-        """The k of a step, counted from 1."""
+        """Return k at a training step, counted from 1."""
         return max(self.last, self.first - (self.first - self.last + 1) * (step - 1) // self.steps)
 
     def advantages(self, members: Members) -> Floats:
-        """Advantages under the k of the first step."""
+        """Return the advantages of one group, with the first step's k."""
         return PassK(k=self.first, variant=self.variant).advantages(members)
 
     def of_stream(self, groups: Sequence[Members], step: int = 1) -> list[list[Floats]]:

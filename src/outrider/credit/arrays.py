@@ -1,4 +1,4 @@
-"""Credit for other trainers: a credit chain over plain arrays of a batch."""
+"""Credit for other trainers: apply a credit chain to a batch of plain arrays."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CHAIN: TypeAdapter[list[Link]] = TypeAdapter(
 
 
 def chain_of(description: Sequence[Described]) -> list[Link]:
-    """Build a chain from components, or from their names and options in a recipe.
+    """Build a credit chain from components, or from component names and options as in a recipe.
 
     Raises:
         UserError: an unknown component or option, a value out of range, or an invalid order (:func:`split`).
@@ -59,26 +59,27 @@ def advantages_from_arrays(
     greedy: ArrayLike | None = None,
     step: int | None = None,
 ) -> Floats:
-    """One advantage per token, float64 ``[B, T]``, 0 where the mask is 0, equal to those of a recipe's chain.
+    """Return one advantage per token, float64 ``[B, T]``, as a recipe's credit chain would; 0 where the mask is 0.
 
-    Rows are responses, in any order. Rows with the same group id are compared, and groups may differ in size. For batch
-    baselines all rows are one batch. No array is changed in place.
+    Rows are responses, in any order. Rows with the same group id are compared with each other; groups may differ in
+    size. A batch baseline treats all rows as one batch. Input arrays are not modified.
 
     Args:
-        chain: components (for example ``load_recipe(name).credit["main"]``), or their names and options as in a recipe.
-        group_ids: one hashable per row: integers, strings, a verl batch's ``uid``.
+        chain: components (for example ``load_recipe(name).credit["main"]``), or names and options as in a recipe.
+        group_ids: one hashable id per row: an integer, a string, or a verl batch's ``uid``.
         rewards: one number per row; NaN means that the verifier failed, and excludes the row from every baseline.
         mask: ``[B, T]``, 1 for sampled tokens to train on, 0 for padding and tool output.
         success: the verdict of each row. May be omitted if rewards are 0 and 1, or -1 and 1.
-        logprobs, entropies: ``[B, T]``, of the sampling policy, entropies in nats. Values outside the mask are ignored.
-            Only required by components that read them.
-        parents: for trees, the row that each row continues; -1 for roots.
-        starts: for trees, the number of trainable tokens on the path before a row's own tokens; their mask is 0 in the
-            row.
-        families: equal numbers mark siblings within a group; by default rows with the same parent and start.
+        logprobs, entropies: ``[B, T]``, under the sampling policy; entropies in nats. Values outside the mask are
+            ignored. Required only by components that read them.
+        parents: for trees, the index of the row that each row continues; -1 for roots.
+        starts: for trees, the number of trainable tokens on the path before a row's own tokens. In the row itself these
+            prefix tokens have mask 0.
+        families: integer label per row; rows of a group with equal labels are siblings. By default, rows with the same
+            parent and start are siblings.
         seeded: whether the prompt contained solved examples or a hint.
-        greedy: whether the row is the greedy response, which serves as baseline, and not a sample.
-        step: training step, counted from 1. Only required by components that depend on the step.
+        greedy: whether the row is the greedy response (used as the baseline) instead of a sample.
+        step: training step, counted from 1. Required only by components that depend on the step.
 
     Raises:
         UserError: inconsistent or missing arrays, or an invalid chain (:func:`chain_of`).
@@ -133,7 +134,7 @@ def advantages_from_arrays(
 
 
 def _rows_of(keys: Sequence[Hashable]) -> list[list[int]]:
-    """The rows of each group, in the order in which groups appear."""
+    """Return the row indices of each group, in order of the groups' first rows."""
     rows_of: dict[Hashable, list[int]] = {}
     for row, key in enumerate(keys):
         rows_of.setdefault(key, []).append(row)
@@ -143,7 +144,7 @@ def _rows_of(keys: Sequence[Hashable]) -> list[list[int]]:
 def _array(name: str, values: ArrayLike) -> NDArray[Any]:
     try:
         given = np.asarray(values)
-    except (ValueError, TypeError, RuntimeError) as error:  # ragged lists; tensors that NumPy cannot take
+    except (ValueError, TypeError, RuntimeError) as error:  # ragged lists, or tensors that NumPy cannot convert
         raise UserError(f"{name} cannot be read as an array ({error})") from None
     if given.dtype.kind not in "biuf":
         raise UserError(f"{name} should hold numbers, but holds {given.dtype}")
@@ -151,13 +152,13 @@ def _array(name: str, values: ArrayLike) -> NDArray[Any]:
 
 
 def _column(name: str, values: ArrayLike | None, rows: int, kind: type[np.generic], missing: int = 0) -> NDArray[Any]:
-    """One value per row, ``missing`` if none are given."""
+    """Return one value per row; ``missing`` in every row if ``values`` is None."""
     if values is None:
         return np.full(rows, missing, kind)
     given = _array(name, values)
     if given.shape != (rows,):
         raise UserError(f"{name} has the shape {given.shape}, but should have one entry for each of {rows} rows")
-    with np.errstate(invalid="ignore"):  # values that cannot be converted differ from the given ones, see below
+    with np.errstate(invalid="ignore"):  # values that cannot be converted are reported below
         converted = given.astype(kind)
     if kind is not np.float64 and (converted != given).any():
         kinds = {np.int64: "an integer", np.bool_: "0 or 1"}
@@ -188,7 +189,7 @@ def _success(rewards_B: Floats, success: ArrayLike | None) -> Flags:
 
 
 def _tokens(name: str, values: ArrayLike | None, mask_BT: Flags) -> list[Floats]:
-    """The values of each row's trainable tokens; empty if ``values`` is None."""
+    """Return the values at each row's trainable tokens; empty arrays if ``values`` is None."""
     if values is None:
         return [np.zeros(0)] * len(mask_BT)
     given = _array(name, values)
@@ -201,7 +202,7 @@ def _tokens(name: str, values: ArrayLike | None, mask_BT: Flags) -> list[Floats]
 
 
 def _parents(parents_B: Ints, group: list[int]) -> Ints:
-    """Parents as member indices within their group, from row indices of the batch."""
+    """Convert parents from row indices of the batch to member indices within the group."""
     place = {row: member for member, row in enumerate(group)} | {-1: -1}
     for row in group:
         if int(parents_B[row]) not in place:

@@ -1,4 +1,4 @@
-"""Credit for the groups of a step: converts rollouts to weighted rows, or marks them with the reason for no use."""
+"""Credit for the groups of a step: converts each rollout to a weighted row, or records why it is not used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outrider.record.row import WeightedRow, row_of
 
 
 class Assigned(NamedTuple):
-    """Weighted rows, and the groups whose rollouts have their advantage or the reason for no use."""
+    """Weighted rows to train on, and the groups with each rollout's advantage or the reason why it is not used."""
 
     rows: list[WeightedRow]
     groups: list[Group]
@@ -33,12 +33,15 @@ def assign(
 ) -> Assigned:
     """Run each stream's credit chain over all of its groups.
 
-    All rollouts with trainable tokens become rows, in order: a row without advantage still counts in denominators. With
-    ``always_trained`` such a row is still trained on (for example by a KL penalty). Otherwise its rollout is marked as
-    unused: ``unscorable``, ``no tokens`` or ``no advantage``. Rollouts that are already marked (by a stage), or whose
-    context excludes them, do not become rows: they count in baselines but not in denominators. ``encode`` gives the
-    plain prompt of rollouts that are trained after it. ``prefix`` defines what a branch trains
-    (:mod:`outrider.credit.paths`). ``token_texts`` gives the text of each token, for components that read it.
+    Every rollout with trainable tokens becomes a row, in order: a row with zero advantage still counts in the loss
+    denominators. With ``always_trained`` (for a KL penalty, for example) such a row is also trained on. Otherwise its
+    rollout is marked as unused: ``unscorable`` or ``no advantage``. A rollout without trainable tokens is marked ``no
+    tokens``. Rollouts that a stage has already marked as unused, or whose context excludes them, do not become rows:
+    they count in baselines but not in denominators.
+
+    ``encode`` tokenizes the plain prompt, for rollouts that are trained on the original prompt instead of the one they
+    were sampled from. ``prefix`` selects which tokens a branch trains (:mod:`outrider.credit.paths`). ``token_texts``
+    returns the text of each token, for components that read texts.
 
     Raises:
         ValueError: a rollout's stream has no credit chain.
@@ -66,8 +69,8 @@ def _without_excluded(group: Group) -> Group:
 
 
 class _Part(NamedTuple):
-    """The rollouts of one group in one stream, with their paths if there are branches and the prefix policy needs
-    them."""
+    """One group's rollouts in one stream. ``paths`` is None unless the group has branches and the prefix policy needs
+    their paths."""
 
     group: int
     rollouts: list[Rollout]
@@ -81,7 +84,8 @@ def _credited(
     prefix: PrefixPolicy,
     token_texts: TokenTexts | None,
 ) -> list[dict[str, CreditedRollout]]:
-    """The credited rollouts of each group, by id. A chain gets all groups of its stream, for batch baselines."""
+    """Return each group's credited rollouts, by rollout id. A chain sees all groups of its stream at once, since batch
+    baselines need them."""
     streams: dict[str, list[_Part]] = {}
     for index, group in enumerate(groups):
         branched = prefix != "mask" and any(r.parent is not None for r in group.rollouts)
@@ -111,7 +115,11 @@ def _credited(
 def _by_prefix_policy(
     part: _Part, shares_GN: Sequence[Floats], valid_G: Flags, by_segment: bool, prefix: PrefixPolicy
 ) -> list[CreditedRollout]:
-    """Apply the prefix policy. ``shares`` cover own tokens without paths or with ``by_segment``, else whole paths."""
+    """Apply the prefix policy.
+
+    ``shares_GN`` has the advantages of each rollout's own tokens if ``by_segment`` is set or the part has no paths,
+    otherwise of its whole path.
+    """
     rollouts, paths = part.rollouts, part.paths
     if paths is None or (by_segment and prefix == "count_once"):
         return [CreditedRollout(r, share_N) for r, share_N in zip(rollouts, shares_GN, strict=True)]

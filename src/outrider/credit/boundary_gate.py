@@ -13,22 +13,22 @@ from outrider.credit.members import Members
 
 
 class BoundaryGate(Shaper):
-    r"""Weights a group by the effect of its pass rate on pass@k, and excludes groups with a small effect.
+    r"""Weights a group by the slope of pass@k in its pass rate, and excludes groups with a small slope.
 
     .. math:: u(c) = \mathrm{E}\big[k (1 - p)^{k-1}\big] = k \prod_{j=1}^{k-1} \frac{n - c + j}{n + 1 + j},
               \qquad p \sim \mathrm{Beta}(c + 1, n - c + 1)
 
-    is the expected slope of :math:`1 - (1 - p)^k` for a problem with ``c`` successes among ``n`` valid members, under a
-    flat prior. Advantages are multiplied by :math:`\min(u(c) / u(1), 1)`, or by 0 where :math:`u(c) < \tau (n + 1)`.
-    For large k a problem is nearly solved after its first success. Groups without a success have a gradient only with
-    ``no_baseline`` and a negative reward for failures; they are then weighted like groups with one success.
+    is the expected slope of pass@k, :math:`1 - (1 - p)^k`, for a problem with ``c`` successes among ``n`` valid members
+    and a uniform prior on p. Advantages are multiplied by :math:`\min(u(c) / u(1), 1)`, or by 0 if :math:`u(c) < \tau
+    (n + 1)`. For large k, pass@k is close to 1 once a problem has one success. Groups without a success have a gradient
+    only with ``no_baseline`` and a negative reward for failures; they are then weighted like groups with one success.
 
     Degenerate cases: without a valid member every advantage is 0. With k = 1 all groups have the same weight. A single
     member is not a special case.
 
-    Source: BBG, arXiv 2606.15455v1, of which only the **abstract** could be read. The two equations (8 and 9) and the
-    weight are from a reimplementation that cites them and states that it is not a reproduction. There the weight of a
-    problem without a success is 1 and applies to GRPO's advantages, which are 0 for such a problem.
+    Source: BBG, arXiv 2606.15455v1; only its **abstract** was available. Equations 8 and 9 and the weight come from a
+    reimplementation that cites the paper and states that it is not a reproduction. The reimplementation gives a problem
+    without a success weight 1, but uses GRPO's advantages, which are 0 for such a problem.
 
     >>> [round(BoundaryGate(k=16).utility(c, 8), 3) for c in range(4)]
     [6.0, 2.087, 0.664, 0.19]
@@ -46,5 +46,5 @@ class BoundaryGate(Shaper):
         return [a * weight for a in advantages_GT]
 
     def utility(self, successes: int, n: int) -> float:
-        """u of ``successes`` among ``n`` members."""
+        """Return u(c) for c = ``successes`` among ``n`` valid members."""
         return self.k * math.prod((n - successes + j) / (n + 1 + j) for j in range(1, self.k))

@@ -1,4 +1,4 @@
-"""Kimi k1.5's length reward: shorter responses of a group get more reward."""
+"""Kimi k1.5's length reward: shorter responses within a group get more reward."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from outrider.credit.overlong import path_lengths
 
 
 class Brevity(RewardShaper):
-    r"""Adds a length reward relative to the group; failures only get penalties.
+    r"""Adds a length reward relative to the group's shortest and longest response; failures get only penalties.
 
     .. math:: r_i' = r_i + \lambda \begin{cases} \ell_i & \text{if member } i \text{ succeeds} \\ \min(0, \ell_i) &
               \text{otherwise} \end{cases} \qquad
               \ell_i = \frac12 - \frac{L_i - L_{(1)}}{L_{(n)} - L_{(1)}} \in [-\tfrac12, \tfrac12]
 
-    over the valid members, with lengths counted as in :class:`Overlong`, without a limit.
+    with the minimum and maximum length over the valid members. Lengths are counted as in :class:`Overlong`, but there
+    is no length limit.
 
-    Degenerate cases: with equal lengths, or one valid member, rewards do not change. Invalid members keep their reward,
-    NaN included, and do not count in the lengths. A group of failures of different lengths gets a gradient towards
-    shorter responses.
+    Degenerate cases: if all lengths are equal, or there is one valid member, rewards do not change. Invalid members
+    keep their reward (also NaN) and do not count in the minimum and maximum length. A group of failures of different
+    lengths gets a gradient towards shorter responses.
 
-    Source: Kimi k1.5, arXiv 2501.12599, section 2.3.3, which adds this reward with an unstated weight, and only after
-    an initial phase without it.
+    Source: Kimi k1.5, arXiv 2501.12599, section 2.3.3. The paper does not state its weight, and adds this reward only
+    after an initial phase without it.
 
     >>> m = Members(np.array([1.0, 1.0, 0.0]), np.array([True, True, False]), np.array([10, 30, 20]))
     >>> Brevity().rewards(m, step=1).tolist()

@@ -1,4 +1,4 @@
-"""The contracts of credit components and their chain: reward shapers, one baseline, shapers."""
+"""Interfaces of credit components, and the chain that runs them: reward shapers, one baseline, shapers."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class RewardShaper(Options):
 
     @property
     def response_limit(self) -> int | None:
-        """The response limit that the shaper assumes, which has to equal the sampler's; None if it assumes none."""
+        """The response limit in tokens that the shaper assumes (must equal the sampler's); None if it assumes none."""
         return None
 
     def rewards(self, members: Members, step: int) -> Floats:
-        """The new rewards, float64 ``[G]``; invalid members keep their reward."""
+        """Return the shaped rewards, float64 ``[G]``; invalid members keep their reward."""
         raise NotImplementedError
 
 
@@ -39,14 +39,14 @@ class Baseline(Options):
     """
 
     by_segment: ClassVar[bool] = False
-    """Whether a token's advantage already includes all rollouts that share the token, as values of tree segments do."""
+    """Whether a token's advantage already accounts for all rollouts that share the token, as tree segment values do."""
 
     def advantages(self, members: Members) -> Floats:
-        """One advantage per member, float64 ``[G]``."""
+        """Return one advantage per member, float64 ``[G]``."""
         raise NotImplementedError
 
     def per_token(self, members: Members) -> list[Floats]:
-        """One float64 array per member, one number per trainable token."""
+        """Return one float64 array per member, with one advantage per trainable token."""
         return repeated(self.advantages(members), members)
 
     @property
@@ -56,35 +56,35 @@ class Baseline(Options):
 
     @property
     def goal(self) -> int | None:
-        """The k of the pass@k whose gradient the mean over rollouts estimates without bias; None if it does not."""
+        """The k for which the mean over rollouts is an unbiased estimate of pass@k's gradient; None if no k is."""
         return None
 
     def of_stream(self, groups: Sequence[Members], step: int = 1) -> list[list[Floats]]:
-        """``per_token`` of all groups of a step in one loss stream; steps are counted from 1."""
+        """Return ``per_token`` for every group of a step in one loss stream. ``step`` is counted from 1."""
         return [self.per_token(members) for members in groups]
 
 
 @runtime_checkable
 class StageBaseline(Protocol):
-    """A baseline that needs the rollouts of one stage.
+    """A baseline that needs the rollouts of a particular stage.
 
     Attributes:
-        needs_stage: name of the stage.
+        needs_stage: name of the required stage.
     """
 
     needs_stage: ClassVar[str]
 
 
 def stage_of(baseline: Baseline) -> str | None:
-    """The stage whose rollouts the baseline needs; None for most."""
+    """Return the name of the stage whose rollouts the baseline needs; None for most baselines."""
     return baseline.needs_stage if isinstance(baseline, StageBaseline) else None
 
 
 class BatchBaseline(Baseline):
-    """A baseline with statistics over all groups of a stream. A single group is the whole batch."""
+    """A baseline whose statistics cover all groups of a stream. A single group is treated as the whole batch."""
 
     def of_batch(self, groups: Sequence[Members]) -> list[Floats]:
-        """One array per group with one advantage per member."""
+        """Return one array per group, with one advantage per member."""
         raise NotImplementedError
 
     def advantages(self, members: Members) -> Floats:
@@ -95,10 +95,10 @@ class BatchBaseline(Baseline):
 
 
 class Shaper(Options):
-    """Changes the advantages of one group, per trainable token. Pure: reads the group, returns new arrays."""
+    """Changes the advantages of one group, per trainable token. A shaper is pure: it returns new arrays."""
 
     requires: ClassVar[Needs] = NOTHING
-    """Features that the shaper needs: ``entropies`` of every token at sampling, or ``texts`` of every token."""
+    """What the shaper needs for every token: ``entropies`` at sampling, or ``texts``."""
 
     @property
     def needs_step(self) -> bool:
@@ -113,7 +113,7 @@ Link = RewardShaper | Baseline | Shaper
 
 
 class Links(NamedTuple):
-    """The three parts of a chain."""
+    """A credit chain, split into its three parts."""
 
     before: list[RewardShaper]
     baseline: Baseline
@@ -121,10 +121,10 @@ class Links(NamedTuple):
 
 
 def split(chain: Sequence[Link]) -> Links:
-    """The parts of a chain, which has exactly one baseline.
+    """Split a chain into its reward shapers, its one baseline and its shapers.
 
     Raises:
-        ValueError: no baseline, a second one, or a shaper on the wrong side of it.
+        ValueError: the chain has no baseline or more than one, or its components are in the wrong order.
     """
     before = [link for link in chain if isinstance(link, RewardShaper)]
     baselines = [link for link in chain if isinstance(link, Baseline)]
@@ -144,11 +144,11 @@ def advantages_of(chain: Sequence[Link], groups: Sequence[Members], step: int | 
     """Run a credit chain over all groups of a step in one loss stream.
 
     Returns, for each group, one float64 array per member with one advantage per trainable token. Reward shapers change
-    the rewards in order, the baseline maps them to advantages, and each shaper changes the result of the one before, so
-    the order matters. ``step`` counts training steps from 1; it may be omitted if no component depends on the step.
+    the rewards in order, the baseline maps them to advantages, and each shaper changes the result of the previous one,
+    so the order matters. ``step`` counts training steps from 1; it may be omitted if no component depends on it.
 
     Raises:
-        ValueError: see :func:`split`; or a component needs ``step`` and it is missing.
+        ValueError: the chain is invalid (see :func:`split`), or ``step`` is missing although a component needs it.
     """
     before, baseline, after = split(chain)
     if step is None:
@@ -164,7 +164,7 @@ def advantages_of(chain: Sequence[Link], groups: Sequence[Members], step: int | 
 
 
 def advantages(chain: Sequence[Link], members: Members, step: int | None = None) -> list[Floats]:
-    """:func:`advantages_of` for one group, which is the whole batch for a batch baseline.
+    """Run a credit chain over one group; a batch baseline treats the group as the whole batch.
 
     >>> from outrider.credit.group_mean import GroupMean
     >>> m = Members(np.array([1.0, 0.0]), np.array([True, False]), np.array([2, 3]))

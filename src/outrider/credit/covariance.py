@@ -1,4 +1,4 @@
-"""Weights by covariance: reduces the weight of the few tokens whose update would lower entropy most."""
+"""Weights by covariance: down-weights the few tokens whose update would lower entropy the most."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from outrider.credit.recorded import logprobs_of
 
 
 class Covariance(Shaper):
-    r"""Scales the advantages of the tokens with the highest covariance of log-probability and advantage.
+    r"""Scales the advantages of the tokens with the highest covariance between log-probability and advantage.
 
     .. math:: c_{i,t} = \big(\log\pi_\mathrm{old}(y_{i,t}) - \overline{\log\pi_\mathrm{old}}\big)
               \big(A_{i,t} - \bar A\big), \qquad
@@ -23,18 +23,18 @@ class Covariance(Shaper):
               \text{otherwise} \end{cases}
 
     with means over all N trainable tokens of the group's valid members. A policy-gradient step lowers the entropy in
-    proportion to this covariance, and a small share of the tokens accounts for most of it. The share means
-    :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)` tokens, so for short responses it is larger than the option.
-    Ties at the threshold are all chosen. Only tokens with positive covariance are chosen: likely tokens with a high
-    advantage, and unlikely ones with a low advantage.
+    proportion to this covariance, and a small share of the tokens accounts for most of the covariance. The number of
+    chosen tokens is :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)`, so short responses may have a larger share
+    than the option. All tokens that tie at the threshold are chosen. Only tokens with positive covariance are chosen:
+    likely tokens with a high advantage, and unlikely tokens with a low advantage.
 
-    Degenerate cases: where all advantages, or all log-probabilities, are equal, nothing is chosen. Tokens of invalid
+    Degenerate cases: if all advantages, or all log-probabilities, are equal, no token is chosen. Tokens of invalid
     members do not count in the means and do not change.
 
-    Source: Cui et al. 2025, arXiv 2505.22617: covariance from Eq. 10, ranked as in KL-Cov (Eq. 13), removed from the
-    gradient as in Clip-Cov (Eq. 12), which is w = 0. Deviations: both methods of the paper choose over the whole batch,
-    Clip-Cov at random within a range. These are in the objective (``objective.select``). This shaper chooses within a
-    group, so that it can be part of a credit chain.
+    Source: Cui et al. 2025, arXiv 2505.22617: covariance as in Eq. 10, tokens ranked as in KL-Cov (Eq. 13) and removed
+    from the gradient as in Clip-Cov (Eq. 12; w = 0). Deviations: both methods of the paper choose tokens over the whole
+    batch, and Clip-Cov chooses at random within a covariance range. Those methods are part of the objective
+    (``objective.select``). This shaper chooses within a group, so that it can be part of a credit chain.
 
     >>> m = Members(
     ...     np.array([1.0, 0]), np.array([True, False]), np.array([2, 2]),
@@ -54,7 +54,7 @@ class Covariance(Shaper):
         if not counted:
             return result_GT
         covariances = _centred([logprobs_GT[i] for i in counted]) * _centred([advantages_GT[i] for i in counted])
-        chosen = max(1, math.floor(self.share * len(covariances) + 1e-9))  # 0.29 * 100 is a hair below 29
+        chosen = max(1, math.floor(self.share * len(covariances) + 1e-9))  # 0.29 * 100 is slightly below 29
         threshold = np.partition(covariances, -chosen)[-chosen]
         weights = np.where((covariances >= threshold) & (covariances > 0), self.weight, 1.0)
         ends = np.cumsum(members.tokens_G[members.valid_G])[:-1]
@@ -64,7 +64,7 @@ class Covariance(Shaper):
 
 
 def _centred(values_GT: Sequence[Floats]) -> Floats:
-    """All values concatenated and centred; exactly 0 where all are equal, since the mean is rounded only once."""
+    """Concatenate and centre all values. The result is exactly 0 if all values are equal."""
     values = np.concatenate(values_GT)
     if (values == values[0]).all():
         return np.zeros(len(values))

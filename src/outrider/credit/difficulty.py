@@ -22,14 +22,14 @@ class Difficulty(Shaper):
     easy ones get a weight close to b, expected outcomes close to a. In the loss stream of branches, :math:`\rho` is the
     share among the group's branches.
 
-    Both weights are above 0, so no advantage changes its sign. Division by the group's standard deviation is also a
-    weight by difficulty (:class:`GroupMean`); the two multiply.
+    Both weights are above 0, so no advantage changes its sign. Dividing by the group's standard deviation
+    (:class:`GroupMean`) also weights by difficulty; the two weights multiply.
 
     Degenerate cases: an advantage of 0 stays 0, as in groups without a gradient and for invalid members. Invalid
     members do not count in :math:`\rho`.
 
-    Source: GRPO-LEAD, arXiv 2504.09696, difficulty-aware advantage reweighting; defaults of the released code. That
-    code defines success as a shaped reward above 0; here it is the verdict.
+    Source: GRPO-LEAD, arXiv 2504.09696, difficulty-aware advantage reweighting, with the released code's defaults. That
+    code counts a shaped reward above 0 as a success; this shaper uses the verdict.
 
     >>> m = Members(np.array([1.0, 0, 0, 0]), np.array([True, False, False, False]), np.array([1, 1, 1, 0]))
     >>> base = [np.array([1.0]), np.array([-0.5]), np.array([-0.5]), np.zeros(0)]
@@ -59,6 +59,6 @@ class Difficulty(Shaper):
         return [a * np.where(a > 0, rise, fall) for a in advantages_GT]
 
     def of(self, rate: float) -> float:
-        """The weight of a positive advantage at a success rate."""
+        """Return the weight of a positive advantage at the given success rate."""
         logistic = (1.0 - np.tanh(self.slope * (rate - self.midpoint) / 2)) / 2
         return float(self.low + (self.high - self.low) * logistic)

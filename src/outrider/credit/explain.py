@@ -19,8 +19,8 @@ class After(NamedTuple):
     """The state of a group after one link of a chain.
 
     Attributes:
-        rewards_G: rewards as the baseline gets them.
-        advantages_GT: one number per trainable token of each member; None before the baseline.
+        rewards_G: rewards after the reward shapers that have run so far.
+        advantages_GT: one advantage per trainable token of each member; None before the baseline.
     """
 
     link: Link
@@ -29,16 +29,16 @@ class After(NamedTuple):
 
 
 class Worked(NamedTuple):
-    """An example group, and a description of each member."""
+    """An example group, with a short description of each member in ``names``."""
 
     names: list[str]
     members: Members
 
 
 def explain(chain: Sequence[Link], members: Members, step: int = 1) -> list[After]:
-    """The rewards and advantages of one group after each link; those after the last link are the chain's.
+    """Return the rewards and advantages of one group after each link of a chain.
 
-    For a batch baseline the group is the whole batch.
+    A batch baseline treats the group as the whole batch.
 
     Raises:
         ValueError: see :func:`outrider.credit.split`.
@@ -66,7 +66,7 @@ def explain(chain: Sequence[Link], members: Members, step: int = 1) -> list[Afte
 
 
 class _Row(NamedTuple):
-    """One member. Lengths and positions are shares of the longest response."""
+    """One member of an example group. ``length`` and ``start`` are fractions of the longest response's length."""
 
     name: str
     right: bool | None
@@ -107,14 +107,15 @@ _SHAPES: dict[GroupShape, list[_Row]] = {"roots": _ROOTS, "greedy": _GREEDY, "tr
 
 
 def worked_group(shape: GroupShape = "roots", right: float = 1.0, wrong: float = 0.0, longest: int = 10) -> Worked:
-    """An example group: rare successes, failures, a truncated response and one without a verdict.
+    """Return an example group: rare successes, failures, a truncated response and one without a verdict.
 
-    ``greedy`` adds the greedy response, ``tree`` has branches among the members, ``siblings`` has only branches, from
-    two pivots of rollouts in another loss stream. Every fourth token has an entropy of 1.4 nats, the others 0.2.
+    Shape ``greedy`` adds the greedy response, ``tree`` includes branches, and ``siblings`` has only branches, which
+    start at two pivots in rollouts of another loss stream. Every fourth token has an entropy of 1.4 nats, all others
+    0.2.
 
     Args:
         right, wrong: rewards of correct and incorrect responses.
-        longest: tokens of the truncated response; a multiple of 10 keeps the proportions of the others.
+        longest: length of the truncated response in tokens; a multiple of 10 keeps all lengths in proportion.
     """
     rows = _SHAPES[shape]
     tokens = [max(1, round(row.length * longest)) for row in rows]
@@ -124,7 +125,7 @@ def worked_group(shape: GroupShape = "roots", right: float = 1.0, wrong: float =
         tokens_G=np.array(tokens),
         logprobs_GT=[np.full(n, row.logprob) for n, row in zip(tokens, rows, strict=True)],
         entropies_GT=[np.where(np.arange(n) % 4 == 0, 1.4, 0.2) for n in tokens],
-        token_texts_GT=[np.full(n, "x") for n in tokens],  # words without an answer's box
+        token_texts_GT=[np.full(n, "x") for n in tokens],  # no token closes an answer box
         parents_G=np.array([row.parent for row in rows]),
         starts_G=np.array([round(row.start * longest) for row in rows]),
         families_G=np.array([row.family for row in rows]),

@@ -18,13 +18,14 @@ class Focal(Shaper):
 
     with ``c`` successes among the ``n`` valid members. In a group with a high success rate most successes are already
     likely. Rare correct responses are not sampled and lose probability, so such groups get less weight. The factor is
-    the same for a whole group: signs, and the zero sum of a centred group, stay.
+    the same for the whole group, so no sign changes and a centred group stays centred.
 
-    Degenerate cases: without a success the factor is 1; where all succeed it is 0 (with :math:`\gamma` 0 it is 1
-    everywhere). Invalid members do not count. Updates become smaller, so tune the learning rate before comparing.
+    Degenerate cases: the factor is 1 in a group without a success, and 0 in a group of successes only (always 1 with
+    :math:`\gamma = 0`). Invalid members do not count. Updates become smaller, so tune the learning rate before
+    comparing.
 
-    Source: F-GRPO, arXiv 2602.06717v2, of which only the abstract and notes of readers could be read, and the released
-    code of UCPO (arXiv 2605.00365), which has it as a baseline. There 0.5 is mostly the best of 0.5, 1 and 2.
+    Source: F-GRPO, arXiv 2602.06717v2 (only its abstract and readers' notes were available), and the released code of
+    UCPO (arXiv 2605.00365), which implements F-GRPO as a baseline. In UCPO, 0.5 is mostly the best of 0.5, 1 and 2.
 
     >>> import numpy as np
     >>> m = Members(np.array([1.0, 1, 1, 0]), np.array([True, True, True, False]), np.ones(4, np.int64))

@@ -1,4 +1,4 @@
-"""The forest of a group's members: segments of tokens that are shared by the same rollouts."""
+"""A group's members as a forest of segments; the tokens of a segment are shared by the same rollouts."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from outrider.credit.members import Members
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """A group as ``S`` segments: each member's own trainable tokens, cut where other members branch off.
+    """A group as ``S`` segments: each member's own trainable tokens, split where other members branch off.
 
     A rollout is a path from the prompt to its end; all tokens of a segment are shared by exactly the same rollouts. The
-    prompt is not a segment: segments that start there have parent -1. A leaf is a member's end, so a member that others
-    continue still has a leaf, in its last segment.
+    prompt is not a segment: segments that start at the prompt have parent -1. A leaf is a member's end, so a member
+    that others continue still has a leaf, in its last segment.
 
-    A branch is attached to the member that owns the last token of its prefix. If its position lies inside its parent's
-    own prefix, that is an earlier ancestor; at position 0 it is the prompt. A member whose parent is not among the
-    members starts at the prompt, and so do branches from inside its prefix. A member without tokens has no segment: its
-    leaf is the segment to which it is attached.
+    A branch is attached to the member that owns the last token of its prefix. The owner is an earlier ancestor if the
+    branch position lies within the parent's own prefix; a branch at position 0 is attached to the prompt. A member
+    whose parent is not among the members starts at the prompt, and so do branches from inside its prefix. A member
+    without tokens has no segment: its leaf is the segment to which it is attached.
 
     Attributes:
         owners_S: the member that sampled the segment's tokens.
-        begins_S, ends_S: the half-open slice of that member's trainable tokens; never empty.
-        parents_S: the preceding segment, always with a smaller index.
+        begins_S, ends_S: the segment as a half-open slice of its owner's trainable tokens; never empty.
+        parents_S: the preceding segment, always with a smaller index; -1 for the prompt.
         leaves_G: the segment in which each member ends; -1 if its path has no segment.
 
     >>> root_and_branch = Members(
@@ -55,10 +55,10 @@ class Forest:
 
     @staticmethod
     def of(members: Members) -> Forest:
-        """The forest of a group, in time linear in members and segments times the depth of branching.
+        """Build the forest of a group, in time linear in members and segments times the branching depth.
 
         Raises:
-            ValueError: members are their own ancestors, or a branch starts after its parent's end.
+            ValueError: a member is its own ancestor, or a branch starts after its parent's end.
         """
         starts, tokens = members.starts_G.tolist(), members.tokens_G.tolist()
         order = _parents_first(members.parents_G)
@@ -82,7 +82,7 @@ class Forest:
         return Forest(owners_S, begins_S, ends_S, parents_S, np.array(leaves, np.int64))
 
     def below(self, values_G: NDArray[np.generic]) -> Floats:
-        """Sum of a value per member over the leaves at or below each segment: float64 ``[S]``."""
+        """Sum per-member values over the leaves at or below each segment: float64 ``[S]``."""
         reached = self.leaves_G >= 0
         sums = np.bincount(self.leaves_G[reached], values_G[reached], minlength=self.size).tolist()
         for segment, parent in zip(range(self.size - 1, -1, -1), self.parents_S[::-1].tolist(), strict=True):
@@ -91,11 +91,11 @@ class Forest:
         return np.array(sums, np.float64)
 
     def above(self, values_S: Floats, prompt: float) -> Floats:
-        """The value of each segment's parent, ``prompt`` for segments that start at the prompt: float64 ``[S]``."""
+        """Return the value of each segment's parent, or ``prompt`` if it starts at the prompt: float64 ``[S]``."""
         return np.where(self.parents_S >= 0, values_S[self.parents_S], prompt)
 
     def per_token(self, values_S: Floats) -> list[Floats]:
-        """A value per segment, expanded to one array per member over its own trainable tokens."""
+        """Expand one value per segment to one array per member, over its own trainable tokens."""
         lengths = np.zeros(len(self.leaves_G), np.int64)
         np.maximum.at(lengths, self.owners_S, self.ends_S)
         tokens_GT = [np.empty(int(length)) for length in lengths]
@@ -106,10 +106,10 @@ class Forest:
 
 
 def trees(parents_G: Ints) -> Ints:
-    """The root of each member's tree. A member whose parent is missing is a root.
+    """Return the root of each member's tree. A member whose parent is not among the members is a root.
 
     Raises:
-        ValueError: members are their own ancestors.
+        ValueError: a member is its own ancestor.
 
     >>> trees(np.array([-1, 0, 1, -1])).tolist()
     [0, 0, 0, 3]
@@ -122,7 +122,7 @@ def trees(parents_G: Ints) -> Ints:
 
 
 def _parents_first(parents_G: Ints) -> list[int]:
-    """The members in topological order, parents first."""
+    """Return the members in topological order, parents first."""
     depths = np.zeros(len(parents_G), np.int64)
     above = parents_G
     while (below := above >= 0).any():
@@ -134,7 +134,7 @@ def _parents_first(parents_G: Ints) -> list[int]:
 
 
 def _owners(order: Sequence[int], parents: Sequence[int], starts: Sequence[int], tokens: Sequence[int]) -> list[int]:
-    """The member that owns the last token before each member's own tokens; -1 for the prompt."""
+    """For each member, return the member that owns the last token of its prefix; -1 if that is the prompt."""
     owners = [-1] * len(parents)
     for member in order:
         owner = parents[member]

@@ -16,17 +16,18 @@ class GreedyBaseline(Baseline):
 
     .. math:: A_i = r_i - r(\hat y), \qquad \hat y_t = \arg\max_v \pi(v \mid x, \hat y_{<t})
 
-    for the valid sampled members; ``greedy_G`` marks greedy members, which get 0. The stage ``greedy`` generates one
-    per problem; with several, the baseline is their mean. The baseline does not depend on sampled responses, so the
-    mean over members of :math:`A_i \nabla \log \pi(y_i)` is an unbiased estimate of the gradient of the expected reward
-    for any number of members, also for one.
+    for the valid sampled members. Greedy members (``greedy_G``) get 0. The stage ``greedy`` generates one greedy
+    response per problem; if a group has several, the baseline is their mean reward. The baseline does not depend on
+    sampled responses, so the mean over members of :math:`A_i \nabla \log \pi(y_i)` is an unbiased estimate of the
+    gradient of the expected reward for any number of members, even one.
 
-    Degenerate cases: in a group without a valid greedy member all get 0 (a recipe without the stage is refused).
-    Rewards equal to the greedy reward give exactly 0. A group whose rewards are all equal but differ from the greedy
-    reward has non-zero advantages, also with one member. An invalid member gets 0 and does not affect others.
+    Degenerate cases: in a group without a valid greedy member all members get 0 (a recipe without the stage is
+    rejected). Rewards equal to the greedy reward give exactly 0. A group whose rewards are all equal but differ from
+    the greedy reward has non-zero advantages, even with one member. An invalid member gets 0 and does not affect
+    others.
 
-    Source: ReMax, Li et al. 2023, arXiv 2310.10505, algorithm 1. Not included: its KL penalty in the reward; the
-    objective has a KL term.
+    Source: ReMax, Li et al. 2023, arXiv 2310.10505, algorithm 1. Not included: ReMax's KL penalty in the reward; use
+    the objective's KL term.
 
     >>> m = Members(
     ...     np.array([1.0, 0.0, 1.0]), np.array([True, False, True]), np.array([4, 6, 5]),
@@ -43,7 +44,7 @@ class GreedyBaseline(Baseline):
         if not greedy_G.any():
             return np.zeros(members.size)
         rewards = members.rewards_G[greedy_G]
-        # relative to the first reward: exact where all are equal, where a rounded mean would leave a residue
+        # relative to the first reward, so that the mean of equal rewards is exact
         mean = rewards[0] + (rewards - rewards[0]).mean()
         gains_G = members.rewards_G - mean
         return np.where(members.valid_G & ~members.greedy_G, gains_G, 0.0)

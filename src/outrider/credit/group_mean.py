@@ -11,24 +11,25 @@ from outrider.credit.members import Members
 
 
 class GroupMean(Baseline):
-    r"""Reward minus the mean of the group, optionally over its standard deviation.
+    r"""Reward minus the group mean, optionally divided by the group's standard deviation.
 
     .. math:: A_i = \frac{r_i - \mu}{\sigma + \epsilon}, \qquad
               \mu = \tfrac1n \sum_j r_j, \quad \sigma^2 = \tfrac{1}{n-1} \sum_j (r_j - \mu)^2
 
-    with sums over the ``n`` valid members; without ``std`` the denominator is 1 (Dr. GRPO). Two-pass, in float64.
+    with sums over the ``n`` valid members; without ``std`` the denominator is 1 (Dr. GRPO). The mean is computed in two
+    passes, in float64.
 
-    Degenerate cases, the same in every baseline: a member that is not valid gets 0 and changes no sibling; one valid
-    member gets 0; if all valid rewards are exactly equal, all get exactly 0 (never residue over epsilon).
+    Degenerate cases, as in most baselines: an invalid member gets 0 and does not affect its siblings; a single valid
+    member gets 0; if all valid rewards are exactly equal, all members get exactly 0 (no rounding error over epsilon).
 
-    Dividing by the standard deviation gives groups with rare successes (or rare failures) more weight: with rewards of
-    0 and 1 a factor between about 2 (half succeed) and ``sqrt(n)`` (one member differs).
+    Dividing by the standard deviation gives groups with rare successes (or rare failures) more weight. With rewards of
+    0 and 1 the factor is between about 2 (half succeed) and ``sqrt(n)`` (one member differs).
 
     ``per_conditioning`` compares seeded members (solved examples in the prompt) with each other, and plain members with
     each other. With a joint mean, a plain failure is penalised for lacking the examples that its seeded siblings had.
 
-    Sources: GRPO, Shao et al. 2024, arXiv 2402.03300; Dr. GRPO, Liu et al. 2025, arXiv 2503.20783. n-1 and 1e-6 as
-    in verl's released estimator.
+    Sources: GRPO, Shao et al. 2024, arXiv 2402.03300; Dr. GRPO, Liu et al. 2025, arXiv 2503.20783. The denominator n-1
+    and epsilon = 1e-6 follow verl's released estimator.
 
     >>> m = Members(np.array([1.0, 0, 0, 0]), np.array([True, False, False, False]), np.full(4, 5))
     >>> GroupMean(std=False).advantages(m).tolist()
@@ -61,7 +62,7 @@ class GroupMean(Baseline):
 
 
 def deviation(rewards: Floats) -> float:
-    """The standard deviation of at least two rewards, over ``n - 1``. Two-pass."""
+    """Return the standard deviation of at least two rewards, with denominator ``n - 1``, computed in two passes."""
     centred = rewards - rewards.mean()
     centred -= centred.mean()  # second pass: removes the rounding of the mean
     return float(np.sqrt((centred**2).sum() / (len(rewards) - 1)))

@@ -13,8 +13,8 @@ class Imitation(Baseline):
     r"""Advantage 1 for every valid member: :math:`A_i = 1`.
 
     Stages decide which responses are imitated, and drop the others (``sift``, ``keep``). With the surrogate
-    ``likelihood`` the loss is that of supervised fine-tuning (tokens whose advantage a shaper removes stay in its
-    denominator). Rewards are ignored.
+    ``likelihood`` the loss is the supervised fine-tuning loss (tokens whose advantage a shaper sets to 0 still count in
+    its denominator). Rewards are ignored.
 
     Degenerate cases: an invalid member gets 0; a single member, and members with equal rewards, get 1.
 

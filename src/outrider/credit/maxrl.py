@@ -18,18 +18,18 @@ class MaxRL(Baseline):
     over the ``n`` valid members, ``c`` of which are successes. With rewards of 0 and 1 this is the published
     :math:`(r_i - \hat p) / \hat p`: a success gets :math:`1/\hat p - 1`, a failure -1.
 
-    The objective, with rewards of 0 and 1, is the log-likelihood of success, which expands into :math:`\nabla \log p =
-    \sum_{k \ge 1} \frac1k \nabla \mathrm{pass@}k`, of which the expected reward keeps only the first term. The mean
-    over members of :math:`A_i \nabla \log \pi(y_i)` is an unbiased estimate of the first n-1 terms. (Section 3 counts n
-    terms: its estimator also subtracts the mean score of a group without success, which makes failures less likely
-    without a known alternative. The released code gives such a group 0, and so does this one.)
+    With rewards of 0 and 1 the objective is the log-likelihood of success. Its gradient is :math:`\nabla \log p =
+    \sum_{k \ge 1} \frac1k \nabla \mathrm{pass@}k`; the expected reward has only the first term. The mean over members
+    of :math:`A_i \nabla \log \pi(y_i)` is an unbiased estimate of the first n-1 terms. (Section 3 of the paper counts n
+    terms: its estimator also subtracts the mean score function in a group without a success, which makes failures less
+    likely without a known alternative. The released code gives such a group 0, and so does this baseline.)
 
-    Degenerate cases: with no success, one valid member, or exactly equal rewards, all get exactly 0. An invalid member
-    gets 0 and does not affect siblings.
+    Degenerate cases: without a success, with one valid member, or with exactly equal rewards, all members get exactly
+    0. An invalid member gets 0 and does not affect siblings.
 
     Decided: :math:`\hat p` is computed from verdicts, the numerator from rewards. The released code divides by the mean
-    reward plus 1e-6, which agrees for rewards of 0 and 1, but for -1 and 1 may divide by 0. Here a constant added to
-    all rewards changes nothing, a factor scales the advantage, and reward shapers have an effect.
+    reward plus 1e-6, which agrees for rewards of 0 and 1, but may divide by 0 for -1 and 1. With verdicts, adding a
+    constant to all rewards changes nothing, scaling rewards scales advantages, and reward shapers still have an effect.
 
     Source: MaxRL, Tajwar et al. 2026, arXiv 2602.02710, and its released code.
 

@@ -19,23 +19,23 @@ TokenTexts = Callable[[Ids], list[str]]
 class Members:
     """The rollouts of one group, as arrays over its ``G`` members, which may differ in length.
 
-    All arrays hold only trainable tokens, those a member sampled itself: observed tokens (tool output) and a branch's
-    prefix are excluded. By default every member is a root from the plain prompt.
+    Token arrays cover only trainable tokens, which the member sampled itself: observed tokens (tool output) and a
+    branch's prefix are excluded. By default every member is a root from the plain prompt.
 
     Attributes:
-        rewards_G: float64; NaN is *unscorable* (the verifier failed).
-        success_G: bool; success by verdict, independent of the reward.
-        tokens_G: int64; trainable tokens of each member, may be 0.
-        logprobs_GT, entropies_GT: float64 per trainable token of each member; empty arrays where not recorded.
-        token_texts_GT: the text of each of these tokens; empty if no component of the chain reads it.
-        parents_G: int64; the member that each one continues; -1 for a root, and if the parent is not among the members
-            (it may belong to another loss stream).
+        rewards_G: float64; NaN means *unscorable* (the verifier failed).
+        success_G: bool; whether the verdict is correct, independent of the reward.
+        tokens_G: int64; number of trainable tokens of each member, may be 0.
+        logprobs_GT, entropies_GT: float64 per trainable token of each member; empty arrays if not recorded.
+        token_texts_GT: the text of each trainable token; empty if no component of the chain reads texts.
+        parents_G: int64; the member that each member continues; -1 for a root, and if the parent is not among the
+            members (it may belong to another loss stream).
         starts_G: int64; start of a member's own tokens in its path, in trainable tokens; 0 for a root. For ancestors
             that are not in the group, every token counts as trainable.
         families_G: int64; an arbitrary label shared by members that continue the same rollout from the same position,
-            even if that rollout is not among the members; all roots share one.
+            even if that rollout is not among the members; all roots share one label.
         seeded_G: bool; whether the prompt contained solved examples or a hint.
-        greedy_G: bool; whether the member is the greedy response (of a stage ``greedy``) and not a sample.
+        greedy_G: bool; whether the member is the greedy response (of a stage ``greedy``) instead of a sample.
 
     Raises:
         ValueError: the length of an array differs from that of ``rewards_G``.
@@ -67,9 +67,9 @@ class Members:
 
     @property
     def valid_G(self) -> Flags:
-        """The members that count in a baseline: scorable, with at least one trainable token.
+        """Whether each member counts in baselines: it is scorable and has at least one trainable token.
 
-        Other members count in no statistic, get advantage 0 and do not affect siblings.
+        Other members are excluded from all statistics, get advantage 0 and do not affect siblings.
         """
         return np.isfinite(self.rewards_G) & (self.tokens_G > 0)
 
@@ -77,10 +77,10 @@ class Members:
     def of(
         rollouts: Sequence[Rollout], group: Sequence[Rollout] = (), token_texts: TokenTexts | None = None
     ) -> Members:
-        """The members from the rollouts of a group, or of one of its streams; ``group`` also has their possible
-        parents.
+        """Build the members from the rollouts of a group, or of one of its streams.
 
-        ``token_texts`` gives the text of each token, if a component of the chain reads it."""
+        ``group`` may contain further rollouts that are parents of these. ``token_texts`` returns the text of each
+        token; it is needed only if a component of the chain reads texts."""
         return Members(
             rewards_G=np.array([np.nan if r.reward is None else r.reward for r in rollouts], dtype=np.float64),
             success_G=np.array([r.success for r in rollouts], dtype=np.bool_),
@@ -97,7 +97,7 @@ class Members:
 
 
 def members_by_stream(group: Group) -> dict[str, list[Rollout]]:
-    """The rollouts of a group split by loss stream, in member order."""
+    """Split the rollouts of a group by loss stream, in member order."""
     streams: dict[str, list[Rollout]] = {}
     for rollout in group.rollouts:
         streams.setdefault(rollout.stream, []).append(rollout)
@@ -105,7 +105,7 @@ def members_by_stream(group: Group) -> dict[str, list[Rollout]]:
 
 
 def families(rollouts: Sequence[Rollout]) -> Ints:
-    """A label per rollout, shared by those that continue the same rollout from the same position."""
+    """Return a label per rollout, shared by rollouts that continue the same parent from the same position."""
     numbers: dict[tuple[str | None, int], int] = {}
     return np.array([numbers.setdefault((r.parent, r.branch_at), len(numbers)) for r in rollouts], dtype=np.int64)
 
@@ -134,7 +134,7 @@ def _starts(rollouts: Sequence[Rollout], by_id: Mapping[str, Rollout]) -> Ints:
     for i, rollout in enumerate(rollouts):
         left, starts[i] = rollout.branch_at, 0
         owner = by_id.get(rollout.parent or "")
-        while owner is not None and left:  # up the path: those of the first `left` tokens that each ancestor sampled
+        while owner is not None and left:  # up the path: trainable tokens that each ancestor sampled
             own = left - owner.branch_at
             if own > 0:
                 starts[i] += own if owner.trainable_T is None else int(owner.trainable_T[:own].sum())

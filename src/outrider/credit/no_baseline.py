@@ -15,14 +15,15 @@ class NoBaseline(Baseline):
     .. math:: A_i = r_i
 
     The mean of :math:`A_i \nabla \log \pi(y_i)` is an unbiased estimate of the gradient of the expected reward, with
-    larger variance than with a baseline. The absolute value of rewards matters: 0 and 1 reinforce successes and ignore
-    failures, -1 and 1 use both. A constant added to all rewards gives a different estimator with the same expectation.
+    larger variance than with a baseline. The absolute level of the rewards matters: 0 and 1 reinforce successes and
+    ignore failures, -1 and 1 use both. A constant added to all rewards gives a different estimator with the same
+    expectation.
 
-    Degenerate cases: an invalid member gets 0. **Unlike in baselines that compare members**, one valid member, and
+    Degenerate cases: an invalid member gets 0. **Unlike in baselines that compare members**, a single valid member, and
     members with equal rewards, keep their reward. This is the purpose of this baseline: a group of failures only still
     has a gradient.
 
-    Source: Williams 1992, "Simple statistical gradient-following algorithms"; the estimator of arXiv 2506.01347.
+    Source: Williams 1992, "Simple statistical gradient-following algorithms"; also the estimator of arXiv 2506.01347.
 
     >>> m = Members(np.array([1.0, -1.0, np.nan]), np.array([True, False, False]), np.array([5, 5, 5]))
     >>> NoBaseline().advantages(m).tolist()

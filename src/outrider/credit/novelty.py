@@ -14,24 +14,24 @@ from outrider.credit.recorded import logprobs_of
 
 
 class Novelty(Shaper):
-    r"""Adds a bonus to the advantage of every success that is less likely than the group's mean.
+    r"""Adds a bonus to the advantage of every success that is less likely than the group average.
 
     .. math:: s_i = \frac{1}{|y_i|} \sum_t \log \pi_\mathrm{old}(y_{i,t}), \qquad \eta_i = e^{s_i - \bar s}, \qquad
               A_i^+ = A_i + \max\big(0, \min(\lambda \max(1 - \eta_i, 0), \kappa A_i)\big)
 
-    with :math:`\bar s` over all valid members, correct or not; :math:`A_i` is the member's mean advantage, and all its
-    tokens get the same bonus. The likelihood is that of the trainable tokens at sampling.
+    with the mean :math:`\bar s` over all valid members, correct or not. :math:`A_i` is the member's mean advantage, and
+    all its tokens get the same bonus. Log-probabilities are those of trainable tokens, recorded at sampling.
 
-    Degenerate cases: one valid member has :math:`\eta = 1` and gets no bonus; failures and invalid members never
-    change; where :math:`A_i \le 0` the cap gives a bonus of 0 (decided: Eq. 6 would subtract). So a group of successes
-    only has no gradient, although section 3.3 claims that it gains one. With ``degenerate_cap`` such a group (all valid
-    members successful, all advantages 0) gets :math:`\min(\lambda \max(1 - \eta_i, 0), c)`, centred over its valid
-    members, which implements the claim.
+    Degenerate cases: a single valid member has :math:`\eta = 1` and gets no bonus; failures and invalid members never
+    change; if :math:`A_i \le 0` the cap makes the bonus 0 (decided: Eq. 6 would subtract). So a group of successes only
+    has no gradient, although section 3.3 of the paper claims that it has one. With ``degenerate_cap`` such a group (all
+    valid members successful, all advantages 0) gets :math:`\min(\lambda \max(1 - \eta_i, 0), c)`, centred over its
+    valid members, which implements the claim.
 
-    Source: XRPO, arXiv 2510.06672, Eqs. 4 to 6; 2.5 and 0.5 as in section 4.1. Decided: the mean is over the whole
-    group; ``per_conditioning`` separates plain and seeded prompts, whose likelihoods are not comparable. Deviation: the
-    likelihoods are the sampler's at its temperature instead of the trainer's at temperature 1. Both agree if one engine
-    does both and samples at temperature 1, as in the recipe.
+    Source: XRPO, arXiv 2510.06672, Eqs. 4 to 6; λ = 2.5 and κ = 0.5 from section 4.1. Decided: the mean is over the
+    whole group; ``per_conditioning`` separates plain and seeded prompts, whose likelihoods are not comparable.
+    Deviation: likelihoods are the sampler's, at its temperature, instead of the trainer's at temperature 1. Both agree
+    if one engine samples and trains, at temperature 1, as in the recipe.
 
     >>> m = Members(
     ...     np.array([1.0, 1, 0]), np.array([True, True, False]), np.array([1, 2, 1]),
@@ -62,7 +62,7 @@ class Novelty(Shaper):
         return [a + added for a, added in zip(advantages_GT, added_G, strict=True)]
 
     def typicality(self, members: Members) -> Floats:
-        """:math:`\\eta` of every member; 1 for invalid members."""
+        """Return :math:`\\eta` of each member; 1 for invalid members."""
         eta_G, valid_G = np.ones(members.size), members.valid_G
         scores_G = np.array([lp.sum() / max(len(lp), 1) for lp in logprobs_of(members, "novelty")])
         for compared_G in self._compared(members):

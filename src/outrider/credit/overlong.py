@@ -11,20 +11,20 @@ from outrider.credit.members import Members
 
 
 class Overlong(RewardShaper):
-    r"""Subtracts a penalty from the reward of long responses that grows linearly up to the limit.
+    r"""Subtracts a penalty from the reward of long responses, growing linearly up to the response limit.
 
     .. math:: r_i' = r_i - \lambda\, \min\Big(1, \max\Big(0, \frac{L_i - (L_\max - L_\text{buffer})}{L_\text{buffer}}
               \Big)\Big)
 
-    :math:`L_i` counts the trainable tokens of the whole path, including the end token and a branch's prefix, without
-    tool output. A response truncated at the limit has length :math:`L_\max` and the full penalty. A response that the
-    model's context truncated earlier is treated like one that ended.
+    :math:`L_i` counts the trainable tokens of the whole path, including the end token and a branch's prefix, but not
+    tool output. A response truncated at the limit has length :math:`L_\max` and gets the full penalty. A response that
+    the model's context length truncated earlier is treated like a finished one.
 
-    Degenerate cases: rewards of invalid members do not change, NaN included. A group of failures of different lengths
-    gets a gradient towards shorter responses. Verdicts, filters and the recorded reward do not change.
+    Degenerate cases: rewards of invalid members (also NaN) do not change. A group of failures of different lengths gets
+    a gradient towards shorter responses. Verdicts, filters and the recorded reward do not change.
 
-    Source: DAPO, arXiv 2503.14476, Eq. 13, there with :math:`L_\max` = 20,480, a buffer of 4,096 and :math:`\lambda` =
-    1 with rewards of 1 and -1.
+    Source: DAPO, arXiv 2503.14476, Eq. 13. The paper uses :math:`L_\max` = 20,480, a buffer of 4,096 and
+    :math:`\lambda` = 1, with rewards of 1 and -1.
 
     >>> m = Members(np.array([1.0, 1.0, -1.0]), np.array([True, True, False]), np.array([60, 90, 100]))
     >>> Overlong(max_tokens=100, buffer=40).rewards(m, step=1).tolist()
@@ -52,5 +52,5 @@ class Overlong(RewardShaper):
 
 
 def path_lengths(members: Members) -> Floats:
-    """Trainable tokens of each member's path from the prompt, float64 ``[G]``."""
+    """Return the number of trainable tokens on each member's path from the prompt, float64 ``[G]``."""
     return (members.starts_G + members.tokens_G).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Baselines for pass@k: advantages from a response's contribution to the best of k."""
+"""Pass@k baselines: a response's advantage is its contribution to the best of k."""
 
 from __future__ import annotations
 
@@ -15,33 +15,34 @@ from outrider.credit.members import Members
 
 
 class PassK(Baseline):
-    r"""A member's contribution to the best reward of ``k`` responses, over all subsets of size ``k`` of its group.
+    r"""A member's contribution to the best reward of ``k`` responses, averaged over all subsets of k group members.
 
-    With :math:`S` running over the subsets of size k of the n valid members, :math:`g_S = \max_{j \in S} r_j`, and
-    :math:`M_i` the mean of :math:`g_S` over those with :math:`i \in S`, :math:`M` and :math:`\sigma` its mean and
-    (population) deviation over all of them:
+    Let :math:`S` run over the subsets of size k of the n valid members, with best reward :math:`g_S = \max_{j \in S}
+    r_j`. :math:`M_i` is the mean of :math:`g_S` over the subsets that contain member i. :math:`M` and :math:`\sigma`
+    are the mean and (population) standard deviation of :math:`g_S` over all subsets.
 
-    * ``training``: :math:`A_i = (M_i - M) / (\sigma + \epsilon)`. For rewards of 0 and 1, Pass@k Training's Eqs. 14 and
-      15: :math:`(1 - M)/\sigma` for a success and :math:`\big(1 - M - \tbinom{n-c-1}{k-1} / \tbinom{n-1}{k-1}\big) /
-      \sigma` for one of the :math:`n - c` failures, where :math:`M = 1 - \tbinom{n-c}{k} / \tbinom{n}{k}`.
-    * ``pkpo``: :math:`A_i = k` times the mean of :math:`g_S - g_{S \setminus i}` over the subsets with i: PKPO's Eq. 33
-      times n. A failure gets 0. For k = 1 the subset without i is empty, and this is :class:`LeaveOneOut`, as in the
-      paper.
-    * ``pkpo_centred``: :math:`A_i = k (M_i - M)`, which is PKPO's Eq. 19 less its mean over the group, times n: the
-      numerator of ``training``. For k = 1 it is :class:`GroupMean` without std.
+    * ``training``: :math:`A_i = (M_i - M) / (\sigma + \epsilon)`. With rewards of 0 and 1 these are Eqs. 14 and 15 of
+      Pass@k Training: :math:`(1 - M)/\sigma` for a success and :math:`\big(1 - M - \tbinom{n-c-1}{k-1} /
+      \tbinom{n-1}{k-1}\big) / \sigma` for one of the :math:`n - c` failures, where :math:`M = 1 - \tbinom{n-c}{k} /
+      \tbinom{n}{k}`.
+    * ``pkpo``: :math:`A_i = k` times the mean of :math:`g_S - g_{S \setminus i}` over the subsets that contain i, which
+      is PKPO's Eq. 33 times n. A failure gets 0. For k = 1 the subset without i is empty, and the variant is
+      :class:`LeaveOneOut`, as in the paper.
+    * ``pkpo_centred``: :math:`A_i = k (M_i - M)`, which is PKPO's Eq. 19 minus its group mean, times n, or k times the
+      numerator of ``training``. For k = 1 it is :class:`GroupMean` without ``std``.
 
     The mean over members of :math:`A_i \nabla \log \pi(y_i)` estimates the gradient of pass@k (for rewards other than 0
-    and 1, of the expected best of k): without bias under ``pkpo``, shorter by exactly the factor :math:`1 - k/n` under
-    ``pkpo_centred``. PKPO uses a sum over members, hence the factor n.
+    and 1, of the expected best of k). The estimate is unbiased under ``pkpo``, and shorter by exactly the factor
+    :math:`1 - k/n` under ``pkpo_centred``. PKPO uses a sum over members, hence the factor n.
 
-    Computed from the differences of sorted rewards: from the j-th, counted from 0, to the next, :math:`M_i` rises by
-    :math:`\tbinom{j}{k-1} / \tbinom{n-1}{k-1}` times the difference, and Eq. 33, times n / k, by
-    :math:`\tbinom{j+1}{k-1} / \tbinom{n-1}{k-1}` times the difference. So equal rewards have equal advantages, and a
+    Advantages are computed from the differences of sorted rewards. From the j-th reward (counted from 0) to the next,
+    :math:`M_i` rises by :math:`\tbinom{j}{k-1} / \tbinom{n-1}{k-1}` times the difference, and Eq. 33 times n / k rises
+    by :math:`\tbinom{j+1}{k-1} / \tbinom{n-1}{k-1}` times the difference. So equal rewards have equal advantages, and a
     higher reward never has a lower advantage.
 
-    Degenerate cases: with fewer than k valid members, or exactly equal rewards, all get exactly 0, reported as rollouts
-    without advantage. Under ``training`` the same holds if every subset contains a best response (fewer than k
-    failures), so always for k = n. An invalid member gets 0 and does not affect siblings.
+    Degenerate cases: with fewer than k valid members, or exactly equal rewards, all members get exactly 0 and are
+    reported as rollouts without advantage. Under ``training`` the same holds if every subset contains a best response
+    (fewer than k failures), so always for k = n. An invalid member gets 0 and does not affect siblings.
 
     Sources: Pass@k Training, Chen et al. 2025, arXiv 2508.10751, section 2.4, and its released code, for rewards of
     0 and 1, with an epsilon of 1e-6; PKPO, Walder & Karkhanis 2025, arXiv 2505.15201, sections 3.2 and 4.3.
@@ -91,7 +92,7 @@ class PassK(Baseline):
 
 
 def _deviation(gains: Floats, k: int) -> float:
-    """Population standard deviation of the best of k over all subsets, from differences of sorted rewards."""
+    """Return the population standard deviation of the best of k over all subsets, from sorted rewards' differences."""
     n = len(gains) + 1
     chances = np.array([comb(j, k - 1) / comb(n, k) for j in range(n)])  # probability that a subset's best is the j-th
     best = np.concatenate([[0.0], np.cumsum(gains)])

@@ -1,36 +1,36 @@
 r"""The prefix policy: which tokens a branch trains. NumPy only.
 
-A token that several rollouts share was sampled once, by its *owner*. With :math:`a_i(t)` the advantage that rollout
-:math:`i` has at token :math:`t` and :math:`w` the weight of the token in its row, the gradient of the loss is,
-on-policy, minus
+A token that several rollouts share was sampled once, by its *owner*. Let :math:`a_i(t)` be the advantage of rollout
+:math:`i` at token :math:`t`, and :math:`w` the token's weight in its row. On-policy, the negative gradient of the loss
+is
 
 * ``mask``: :math:`\sum_i \sum_{t \in \text{own}(i)} w\, a_i(t)\, \nabla \log \pi(t)`. Every sampled token is trained
   once, in its owner's row, with its owner's advantage. A branch's prefix is context.
 * ``count_once``: :math:`\sum_i \sum_{t \in \text{own}(i)} w\, \bar a(t)\, \nabla \log \pi(t)`, with :math:`\bar a(t)`
   the mean of :math:`a_j(t)` over the rollouts :math:`j` that go through :math:`t`. Every sampled token is trained once.
 * ``repeat``: :math:`\sum_i \sum_{t \in \text{path}(i)} w\, a_i(t)\, \nabla \log \pi(t)`. Every rollout trains its whole
-  path: a shared token is trained and counted in denominators once per path. Its old log-probability, and whether it
-  was sampled or observed, are its owner's.
+  path: a shared token is trained and counted in denominators once per path. Its old log-probability comes from its
+  owner, and so does whether it counts as sampled or observed.
 
-Under ``count_once`` and ``repeat`` credit gets whole paths: shapers see positions and log-probabilities of the whole
-response. A baseline with values of tree segments (``by_segment``) already includes everything below a token, so it gets
-own tokens under every policy. ``count_once`` then equals ``mask``, and under ``repeat`` a token has its segment's value
-on every path.
+Under ``count_once`` and ``repeat`` the credit chain runs on whole paths: shapers see positions and log-probabilities of
+the whole response. A baseline of tree segment values (``by_segment``) already accounts for everything below a token, so
+it runs on own tokens under every policy. ``count_once`` then equals ``mask``, and under ``repeat`` a token has its
+segment's value on every path.
 
 Streams are independent. Each stream's rollouts are trained in that stream, with its advantages. Branches in a separate
-stream train their prefixes there under ``repeat``, and do not change their parents' rows under ``count_once``. A
-segment's value is known only in its owner's stream; in other streams the token stays context.
+stream train their prefixes in that stream under ``repeat``, and do not change their parents' rows under ``count_once``.
+A segment's value is known only in its owner's stream; in other streams the token stays context.
 
-An excluded rollout (by its context or by a stage) has no row and does not count in means; neither does an invalid one.
-Its tokens are trained only within the path of a branch under ``repeat``. It does not matter how a parent ended, even if
-it was truncated. A prefix whose owner is not in the group stays context.
+A rollout that is excluded (by its context or by a stage) has no row. Neither excluded nor invalid rollouts count in
+means. The tokens of an excluded rollout are trained only within the path of a branch under ``repeat``. How a parent
+ended does not matter, even if it was truncated. A prefix whose owner is not in the group stays context.
 
-Expected gradients. If the position of a branch does not depend on how its parent ends, every path is a sample of the
+Expected gradients: if the position of a branch does not depend on how its parent ends, every path is a sample of the
 policy. Then, with constant denominators and a baseline that does not depend on the group, the expected gradient under
-``repeat`` is that of as many independent rollouts. ``mask`` and ``count_once`` share a different expectation: each
-*sampled* token counts once, so decisions after a branch point have more weight than those before it. (``count_once``
-removes the variance from the owner's own continuation.) If only failed rollouts are branched, paths are not
-samples of the policy under any prefix policy.
+``repeat`` equals that of the same number of independent rollouts. ``mask`` and ``count_once`` share a different
+expectation: each *sampled* token counts once, so decisions after a branch point have more weight than decisions before
+it. (``count_once`` removes the variance from the owner's own continuation.) If only failed rollouts are branched, paths
+are not samples of the policy under any prefix policy.
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ _NO_IDS = np.zeros(0, np.int32)
 
 
 class CreditedRollout(NamedTuple):
-    """The trained rollout (the rollout itself, or its whole path without a prefix), and an advantage per trainable
-    token."""
+    """A rollout to train on, with one advantage per trainable token. The rollout is the sampled one, or its whole path
+    as a rollout without prefix."""
 
     rollout: Rollout
     advantages_N: Floats
 
 
 class Paths:
-    """The whole paths of one group, assembled from the own tokens of its rollouts.
+    """The whole paths of one group, assembled from its rollouts' own tokens.
 
-    The own tokens of all rollouts are concatenated; a token's *place* is its index. Each rollout comes after its
-    parent.
+    The own tokens of all rollouts are concatenated; a token's *place* is its index in the concatenation. Each rollout
+    must come after its parent.
 
     Raises:
-        ValueError: the log-probabilities of a branch and of its prefix have different modes.
+        ValueError: a branch and its parent have different log-probability modes.
     """
 
     def __init__(self, rollouts: Sequence[Rollout]) -> None:
@@ -90,7 +90,7 @@ class Paths:
         ).astype(np.float32)
 
     def whole(self, rollout: Rollout) -> Rollout:
-        """The same rollout as if it had sampled its whole path, from the first token."""
+        """Return the rollout as if it had sampled its whole path itself, from the first token."""
         if not rollout.branch_at:
             return rollout
         if rollout.id not in self._whole:
@@ -98,7 +98,7 @@ class Paths:
         return self._whole[rollout.id]
 
     def members(self, rollouts: Sequence[Rollout], token_texts: TokenTexts | None = None) -> Members:
-        """Whole paths as members of a group, with their parents."""
+        """Return the rollouts' whole paths as members of a group; parents and families stay those of the rollouts."""
         return replace(
             Members.of([self.whole(r) for r in rollouts], token_texts=token_texts), families_G=families(rollouts)
         )
@@ -106,7 +106,7 @@ class Paths:
     def counted_once(
         self, rollouts: Sequence[Rollout], shares: Sequence[Floats], valid_G: Flags
     ) -> list[CreditedRollout]:
-        """Own tokens, each with the mean advantage over the paths through it."""
+        """Return the rollouts' own tokens, each with the mean advantage over all paths through the token."""
         sums, counts = np.zeros(len(self._sampled)), np.zeros(len(self._sampled))
         for rollout, share_N, valid in zip(rollouts, shares, valid_G, strict=True):
             if valid and not rollout.unused:
@@ -117,7 +117,7 @@ class Paths:
         return [CreditedRollout(r, means[self._trainable(self._own[r.id])]) for r in rollouts]
 
     def repeated(self, rollouts: Sequence[Rollout], shares: Sequence[Floats]) -> list[CreditedRollout]:
-        """Whole paths, each token with its owner's advantage, from advantages of own tokens."""
+        """Return whole paths from advantages of own tokens: each token gets its owner's advantage."""
         values = np.full(len(self._sampled), np.nan)
         for rollout, share_N in zip(rollouts, shares, strict=True):
             values[self._trainable(self._own[rollout.id])] = share_N
@@ -126,7 +126,7 @@ class Paths:
             places = self._path[rollout.id]
             valued_T = (places >= 0) & ~np.isnan(values[places])
             whole = self.whole(rollout)
-            if rollout.branch_at and not valued_T.all():  # observed, or of another stream
+            if rollout.branch_at and not valued_T.all():  # observed, or from another stream
                 whole = replace(whole, trainable_T=valued_T)
             credited.append(CreditedRollout(whole, values[places[valued_T]]))
         return credited

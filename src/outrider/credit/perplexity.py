@@ -21,21 +21,22 @@ class Perplexity(Shaper):
     .. math:: \tilde A_{i,t} = A_{i,t} (1 - \alpha w_i), \qquad w_i = \frac{\ln P_i - \mu}{\sigma}, \qquad
               \ln P_i = -\frac{1}{|y_i|} \sum_t \log \pi_\mathrm{old}(y_{i,t})
 
-    with mean and population standard deviation over the valid members, correct or not. Positive :math:`\alpha` favours
-    responses of low perplexity; negative :math:`\alpha` favours high perplexity, which the report also tests. The
-    likelihood is that of the trainable tokens at sampling. Since :math:`|w_i| \le \sqrt{n-1}`, no advantage changes its
-    sign as long as :math:`|\alpha| \sqrt{n-1} < 1`. The mean factor is 1, but a centred group need not stay centred.
+    with the mean :math:`\mu` and population standard deviation :math:`\sigma` over the valid members, correct or not.
+    Positive :math:`\alpha` favours responses of low perplexity; negative :math:`\alpha` favours high perplexity (the
+    report tests both). Log-probabilities are those of trainable tokens, recorded at sampling. Since :math:`|w_i| \le
+    \sqrt{n-1}`, no advantage changes its sign as long as :math:`|\alpha| \sqrt{n-1} < 1`. The factors have mean 1, but
+    a centred group need not stay centred.
 
-    Degenerate cases: one valid member, or equal perplexities, have factor 1 (a standard deviation below 1e-6 counts as
-    1, as in the released code). An invalid member counts in no statistic and does not change. An advantage of 0 stays
-    0.
+    Degenerate cases: the factor is 1 for a single valid member and for equal perplexities (a standard deviation below
+    1e-6 counts as 1, as in the released code). An invalid member is excluded from the statistics and does not change.
+    An advantage of 0 stays 0.
 
-    The released code has two more steps, off by default here. ``drop_outliers``: members more than 1.5 interquartile
-    ranges outside the quartiles do not count in mean and deviation, but are still scaled. ``clamp``: bounds of the
-    factor, there [0.8, 1.2].
+    The released code has two more steps, which are off by default in this component. ``drop_outliers``: members more
+    than 1.5 interquartile ranges outside the quartiles do not count in mean and deviation, but are still scaled.
+    ``clamp``: bounds on the factor; the released code uses [0.8, 1.2].
 
     Source: STILL report, arXiv 2508.07534, Eqs. 7 and 11; :math:`\alpha` from section 4.4.2. Decided: the formula as
-    published. The released script for low perplexity computes the weight but never applies it, so it is plain GRPO.
+    published. The released script for low perplexity computes the weight but never applies it, so it trains plain GRPO.
 
     >>> m = Members(
     ...     np.array([1.0, 0]), np.array([True, False]), np.array([2, 1]),
@@ -71,7 +72,7 @@ class Perplexity(Shaper):
         return [a * factor for a, factor in zip(advantages_GT, factors_G, strict=True)]
 
     def factors(self, members: Members) -> Floats:
-        """The factor of each member's advantage: float64 ``[G]``."""
+        """Return the factor on each member's advantage: float64 ``[G]``."""
         logprobs_GT, valid_G = logprobs_of(members, "perplexity"), members.valid_G
         factors_G = np.ones(members.size)
         if valid_G.any():

@@ -20,15 +20,15 @@ class Polarity(Shaper):
 
     ``positive: 0`` is NSR, which only discourages failures; ``negative: 0`` is PSR; ``positive: 0.1`` is W-REINFORCE.
     The paper's estimators have no baseline (:class:`NoBaseline` with rewards of 1 and -1): the two parts then sum to
-    REINFORCE, and groups of failures only still have a gradient. After a group baseline they have none.
+    REINFORCE, and groups of failures only still have a gradient. After a group baseline such groups have none.
 
     Decided: the factor depends on the verdict, not on the sign of the advantage. The paper splits the objective by
-    verdict, and signs may differ: a correct response with a shaped reward (for length, say) may fall below the mean,
-    and NSR, which should ignore successes, would discourage it. After a baseline with values of tree segments, a good
-    segment of a failure gets the factor of failures.
+    verdict, and the sign may disagree with the verdict. For example, the shaped reward of a long correct response may
+    fall below the mean; NSR would then discourage this success, which it should ignore. With tree segment values as the
+    baseline, a good segment of a failure gets the factor of failures.
 
     Degenerate cases: an advantage of 0 stays 0, as in groups without a gradient and for invalid members. With
-    ``positive: 0`` a group of successes only has no gradient, with ``negative: 0`` a group of failures only.
+    ``positive: 0`` a group of successes only has no gradient; with ``negative: 0`` a group of failures only has none.
 
     Source: Zhu et al. 2025, arXiv 2506.01347.
 

@@ -1,4 +1,4 @@
-"""A bonus by position: late tokens of a response get larger advantages, in a window of steps."""
+"""A position bonus: late tokens of a response get larger advantages, during a window of training steps."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class Position(Shaper):
     .. math:: \tilde A_{i,t} = A_{i,t} + \mathrm{sign}(A_{i,t})\, b_{i,t}, \qquad
               b_{i,t} = \gamma\, \sigma\big(m (l_{i,t} - n)\big), \qquad l_{i,t} = \frac{t-1}{L_i} \in [0, 1)
 
-    :math:`L_i` counts the trainable tokens of the whole path, so a branch starts at its pivot. Negative slopes
-    :math:`m` favour early tokens (the report's direction d = -1). The bonus does not depend on the size of the
-    advantage, so it is relatively larger for small advantages; ``cap`` bounds it to a share of :math:`|A|`. No
-    advantage changes its sign.
+    :math:`L_i` counts the trainable tokens of the whole path, so a branch's own tokens start at its pivot's position.
+    Negative slopes :math:`m` favour early tokens (the report's direction d = -1). The bonus does not depend on the size
+    of the advantage, so it is relatively larger for small advantages; ``cap`` limits the bonus to a share of
+    :math:`|A|`. No advantage changes its sign.
 
-    Outside steps ``first_step`` to ``first_step + steps - 1`` nothing is changed.
+    Outside steps ``first_step`` to ``first_step + steps - 1`` advantages do not change.
 
     Degenerate cases: an advantage of 0 stays 0, as in groups without a gradient and for invalid members. The token of a
     one-token response has position 0.
 
-    Source: STILL report, arXiv 2508.07534, Eqs. 8 and 12; numbers from section 4.4.2. Decided: :math:`l - 0.5`. The
+    Source: STILL report, arXiv 2508.07534, Eqs. 8 and 12; defaults from section 4.4.2. Decided: :math:`l - 0.5`. The
     report subtracts n = -0.5, which would make the bonus :math:`\gamma` almost everywhere; the released code subtracts
     0.5. Its cap of half of :math:`|A|` is not in the report, so it is off by default.
 
@@ -37,7 +37,7 @@ class Position(Shaper):
     [[0.5, 0.502, 0.55, 0.598], [-0.5]]
     """
 
-    weight: float = Field(0.1, ge=0, description="maximum bonus")
+    weight: float = Field(0.1, ge=0, description="gamma, maximum bonus")
     slope: float = Field(
         15.0,
         ge=-1000,

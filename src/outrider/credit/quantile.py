@@ -14,23 +14,23 @@ from outrider.credit.members import Members
 
 
 class Quantile(Baseline):
-    r"""Reward minus a quantile of the group, optionally over its standard deviation.
+    r"""Reward minus a quantile of the group's rewards, optionally divided by the group's standard deviation.
 
     .. math:: A_i = \frac{r_i - b}{\sigma + \epsilon}, \qquad b = \min \{x : \tfrac1n \#\{j : r_j \le x\} \ge K\}
 
-    over the ``n`` valid members; :math:`\sigma` is that of :class:`GroupMean`, around the mean. With rewards of 0 and 1
-    it is a gate. In a hard group (a share of at most 1 - K succeeds) failures get 0 and successes :math:`1/\sigma`; in
-    an easy group successes get 0 and failures :math:`-1/\sigma`. So rare successes are reinforced and rare failures
-    discouraged, with no other effect. A group is not centred.
+    over the ``n`` valid members; :math:`\sigma` is the standard deviation around the mean, as in :class:`GroupMean`.
+    With rewards of 0 and 1 the baseline is a gate. In a hard group (success rate at most 1 - K) failures get 0 and
+    successes :math:`1/\sigma`; in an easy group successes get 0 and failures :math:`-1/\sigma`. So rare successes are
+    reinforced, rare failures are discouraged, and all other advantages are 0. Advantages are not centred.
 
-    Degenerate cases: with one valid member, or exactly equal rewards, all get exactly 0. An invalid member gets 0 and
-    does not affect siblings. A share of exactly 1 - K counts as hard.
+    Degenerate cases: with one valid member, or exactly equal rewards, all members get exactly 0. An invalid member gets
+    0 and does not affect siblings. A success rate of exactly 1 - K counts as hard.
 
-    ``interpolate`` interpolates between the two neighbours of position K (n - 1), as the released code does. With 8
-    members and K = 0.4, five successes give b = 0.8, and no member gets 0. With 16 members and K = 0.4 both definitions
-    agree.
+    ``interpolate`` interpolates between the two sorted rewards next to position K (n - 1), as in the released code.
+    With 8 members and K = 0.4, five successes give b = 0.8, and no member gets 0. With 16 members and K = 0.4 both
+    definitions agree.
 
-    Source: QAE, arXiv 2509.22611, Eqs. 4 and 5 (from a reader's notes), and the changes in its repository.
+    Source: QAE, arXiv 2509.22611, Eqs. 4 and 5 (from a reader's notes), and the diff in its repository.
 
     >>> hard = Members(np.array([1.0, 0, 0, 0]), np.array([True, False, False, False]), np.full(4, 5))
     >>> easy = Members(np.array([1.0, 1, 1, 0]), np.array([True, True, True, False]), np.full(4, 5))

@@ -1,4 +1,4 @@
-"""Values per token that the sampler recorded, checked before credit components read them."""
+"""Per-token values recorded by the sampler, checked before credit components read them."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _Array = TypeVar("_Array", bound=NDArray[Any])
 
 
 def logprobs_of(members: Members, reader: str) -> Sequence[Floats]:
-    """The log-probability of every trainable token, one array per member.
+    """Return the log-probability of every trainable token, one array per member.
 
     Raises:
-        UserError: the sampler recorded none.
+        UserError: the sampler recorded no log-probabilities.
         ValueError: a member's number of values differs from its number of trainable tokens.
     """
     return _recorded(members.logprobs_GT, members, reader, "log-probability")
 
 
 def entropies_of(members: Members, reader: str) -> Sequence[Floats]:
-    """The entropy at every trainable token, one array per member; raises like :func:`logprobs_of`."""
+    """Return the entropy at every trainable token, one array per member; raises like :func:`logprobs_of`."""
     return _recorded(members.entropies_GT, members, reader, "entropy")
 
 
 def token_texts_of(members: Members, reader: str) -> Sequence[NDArray[np.str_]]:
-    """The text of every trainable token, one array per member.
+    """Return the text of every trainable token, one array per member.
 
     Raises:
         UserError: no texts were given.

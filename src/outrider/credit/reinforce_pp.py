@@ -15,32 +15,32 @@ from outrider.credit.members import Members
 
 
 class ReinforcePP(BatchBaseline):
-    r"""The z-score of a reward in the whole batch; with ``group_mean``, of its difference to the group mean.
+    r"""Z-score of the reward over the whole batch; with ``group_mean``, of the reward minus its group mean.
 
     .. math:: A_i = \frac{x_i - m}{s + \epsilon}, \qquad
               m = \frac{\sum_j w_j x_j}{\sum_j w_j}, \quad s^2 = \frac{\sum_j w_j (x_j - m)^2}{\sum_j w_j - 1}
 
     with :math:`x_i = r_i` (REINFORCE++, Eq. 5) or :math:`r_i - \mu_\mathrm{group}` (REINFORCE++ w/ Baseline, Eqs. 6 and
-    7), over the valid members of all groups of a step in one loss stream. ``weight`` selects the statistics: over
-    responses, :math:`w_i = 1`, or over tokens, :math:`w_i` the number of trainable tokens.
+    7), over the valid members of all groups of a step in one loss stream. ``weight`` selects statistics over responses
+    (:math:`w_i = 1`) or over tokens (:math:`w_i` is the number of trainable tokens).
 
-    Decided: responses, and with ``group_mean``. The paper has statistics over the tokens of a batch, its appendix B.2
-    over its N samples; the code of verl and OpenRLHF counts tokens. Over tokens, a group of equal rewards gets
-    :math:`-m/s` under ``group_mean``, since long responses shift the mean away from 0: a gradient from lengths only.
-    Over responses that mean is 0, and is set to exactly 0. So groups of equal rewards have no advantage, and no sign
-    changes. Length normalisation is left to the denominator of the loss.
+    Decided: statistics over responses, with ``group_mean``. The paper uses the tokens of a batch, but its appendix B.2
+    the N samples; the code of verl and OpenRLHF uses tokens. Over tokens, a group of equal rewards gets :math:`-m/s`
+    under ``group_mean``, since long responses shift the mean away from 0: a gradient from lengths alone. Over responses
+    the mean is 0, and is set to exactly 0. So groups of equal rewards have no advantage, and no sign changes. Length
+    normalisation is left to the denominator of the loss.
 
-    Degenerate cases: with fewer than two valid members in the batch, or exactly equal :math:`x_i`, all get exactly 0.
-    With ``group_mean`` the single member of a group has :math:`x_i = 0`, as in all baselines here; verl gives it its
-    raw reward. Without ``group_mean``, groups of one and groups of equal rewards are compared with the other groups, so
-    hard problems are below average in general. An invalid member gets 0 and does not affect others. A single group is
-    the whole batch.
+    Degenerate cases: with fewer than two valid members in the batch, or exactly equal :math:`x_i`, all members get
+    exactly 0. With ``group_mean`` the member of a group of one has :math:`x_i = 0`; verl uses its raw reward. Without
+    ``group_mean``, groups of one and groups of equal rewards are compared with the other groups, so responses to hard
+    problems tend to be below average. An invalid member gets 0 and does not affect others. A single group is the whole
+    batch.
 
-    Not included: the paper's KL to the reference model in the reward (without ``group_mean``); the objective has a KL
-    term.
+    Not included: the KL to the reference model that the paper adds to the reward (without ``group_mean``); use the
+    objective's KL term.
 
-    Source: REINFORCE++, Hu et al. 2025, arXiv 2501.03262v9, section 3. Epsilon is that of verl, which adds it to the
-    variance.
+    Source: REINFORCE++, Hu et al. 2025, arXiv 2501.03262v9, section 3. The default epsilon is verl's, but verl adds it
+    to the variance.
 
     >>> solved, mixed = (Members(np.array(r), np.array(r) > 0, np.array([3, 1])) for r in ([1.0, 1.0], [1.0, 0.0]))
     >>> [a.round(3).tolist() for a in ReinforcePP().of_batch([solved, mixed])]

@@ -11,7 +11,7 @@ from outrider.record import Outcome, Verdict
 
 
 class RewardOptions(Options):
-    """The reward of each verdict. null means *unscorable*: the rollout is excluded from every baseline and counted.
+    """The reward of each verdict. null means *unscorable*: the rollout is counted, but excluded from every baseline.
 
     A correct or incorrect verdict with a score between 0 and 1 (a graded task) gets ``incorrect + score * (correct -
     incorrect)``.
@@ -24,7 +24,7 @@ class RewardOptions(Options):
     error: float | None = Field(None, description="reward if the verifier fails; null: unscorable")
 
     def of(self, verdict: Verdict) -> float:
-        """The reward of a verdict; NaN if unscorable."""
+        """Return the reward of a verdict; NaN if unscorable."""
         if verdict.outcome in (Outcome.CORRECT, Outcome.INCORRECT):
             return self.incorrect + verdict.score * (self.correct - self.incorrect)
         reward = {"unparseable": self.unparseable, "timeout": self.timeout, "error": self.error}[verdict.outcome.value]

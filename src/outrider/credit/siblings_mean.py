@@ -12,20 +12,20 @@ from outrider.credit.members import Members
 
 
 class SiblingsMean(Baseline):
-    r"""Reward minus the mean of the rollouts that continue the same prefix, optionally over their standard deviation.
+    r"""Reward minus the mean reward of rollouts that continue the same prefix; ``std`` divides by the deviation.
 
     .. math:: A_i = r_i - \frac{1}{|F_i|} \sum_{j \in F_i} r_j
 
-    with :math:`F_i` the valid members that continue the same parent from the same position, including :math:`i` and
-    without the parent. All roots are one family, so without branches this is :class:`GroupMean` without std. It is
-    meant for a separate stream of branches, where their weight relative to the roots is explicit and does not grow with
-    their number.
+    with :math:`F_i` the valid members that continue the same parent from the same position, including :math:`i` but not
+    the parent. All roots are one family, so without branches this baseline is :class:`GroupMean` without ``std``. It is
+    meant for branches in a separate loss stream, where the weight of branches relative to roots is explicit and does
+    not grow with the number of branches.
 
-    Degenerate cases are those of :class:`GroupMean` in each family: one valid member gets 0, equal rewards give exactly
+    Degenerate cases, as in :class:`GroupMean` but per family: a single valid member gets 0, equal rewards give exactly
     0, an invalid member gets 0 and does not affect siblings. The parent need not be among the members.
 
     Source: DEEP-GRPO, arXiv 2602.14169, section 3. Decided: no division by the standard deviation, as in the released
-    code; the paper has one, available as ``std`` (n-1, epsilon 1e-6).
+    code. The paper divides, which is available as ``std`` (n-1, epsilon 1e-6).
 
     >>> two_pivots = Members(
     ...     np.array([1.0, 0, 0, 1, 1]), np.array([True, False, False, True, True]), np.full(5, 4),
@@ -43,7 +43,7 @@ class SiblingsMean(Baseline):
 
 
 def within(labels_G: Ints, members: Members, baseline: Baseline) -> Floats:
-    """Advantages of a baseline that uses only rewards, computed separately for the members of each label."""
+    """Return the advantages of a baseline that uses only rewards, computed separately for the members of each label."""
     result_G = np.zeros(members.size)
     for label in dict.fromkeys(labels_G.tolist()):
         chosen_G = labels_G == label

@@ -15,25 +15,25 @@ from outrider.credit.recorded import logprobs_of
 
 
 class Smoothing(Shaper):
-    r"""Adds a member's surprisal to the advantage of a success, and subtracts it from that of a failure.
+    r"""Adds a response's surprisal to its advantage if it succeeds, and subtracts the surprisal if it fails.
 
     .. math:: \tilde A_i = A_i - \gamma_p \log \pi_\mathrm{old}(y_i) \;\text{ if it succeeds,} \qquad
               \tilde A_i = A_i + \gamma_n \log \pi_\mathrm{old}(y_i) \;\text{ otherwise}
 
-    Among successes probability moves towards rare ones; among failures it moves towards likely ones, which concentrates
-    failures. This is an entropy bonus on successes and an entropy penalty on failures. Every token of a member gets the
-    same term. The log-likelihood is that of the trainable tokens at sampling: under ``sum`` that of the whole response,
-    as in the equation (the term then grows with length), under ``mean`` the mean per token.
+    Among successes, probability moves towards rare ones. Among failures, it moves towards likely ones, which
+    concentrates failures. This is an entropy bonus on successes and an entropy penalty on failures. Every token of a
+    response gets the same term. The log-likelihood covers the trainable tokens, as recorded at sampling. ``sum`` uses
+    the whole response, as in the equation, so the term grows with length; ``mean`` uses the mean per token.
 
-    Degenerate cases: the term is not centred. So in a group of successes only all are reinforced, rare ones more, and
-    in a group of failures only all are discouraged; the same holds for one member. A stage that drops such groups
-    removes this effect. Invalid members do not change. Success is by verdict.
+    Degenerate cases: the term is not centred. So a group of successes only is reinforced, rare successes more, and a
+    group of failures only is discouraged; the same holds for a group of one. A stage that drops such groups removes
+    this effect. Invalid members do not change. Success means a correct verdict.
 
-    Source: DS-GRPO, arXiv 2511.19942v2, Eq. 6 (a sum), from two consistent readers' notes; of the paper only abstract
-    and introduction could be read. Its algorithm uses the old policy's likelihood, as here, its theory that of the base
-    model. **The values of the coefficients could not be found**: the defaults are ours, and so is the mean over tokens.
-    The code of UCPO (arXiv 2605.00365) has the method as a baseline, and adds nothing where a group has only one
-    success, or only one failure; the equation does not have this exception.
+    Source: DS-GRPO, arXiv 2511.19942v2, Eq. 6 (a sum), from two consistent readers' notes; only the paper's abstract
+    and introduction were available. The paper's algorithm uses the old policy's likelihood, as this component does; its
+    theory uses the base model's. **We could not find the values of the coefficients**: the defaults are ours, and so is
+    the mean over tokens. UCPO's code (arXiv 2605.00365) implements the method as a baseline, but adds nothing if a
+    group has only one success or only one failure. The equation has no such exception.
 
     >>> m = Members(
     ...     np.array([1.0, 1, 0]), np.array([True, True, False]), np.array([1, 2, 1]),

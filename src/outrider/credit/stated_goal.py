@@ -1,4 +1,4 @@
-"""The gradient of a stated goal (pass@k) under any allocation: problems have equal weight for any number of
+"""The gradient of a stated goal (pass@k) under any allocation: a problem's weight does not depend on its number of
 rollouts."""
 
 from __future__ import annotations
@@ -14,22 +14,25 @@ from outrider.credit.passk import PassK
 
 
 class StatedGoal(BatchBaseline):
-    r"""Advantages whose mean over all members estimates the gradient of the mean over problems of pass@k.
+    r"""Advantages that estimate the gradient of pass@k, averaged over problems.
 
     .. math:: A_{ij} = \frac{\bar n}{n_i} A_{ij}^{(k)}, \qquad \bar n = \frac{1}{P} \sum_{i=1}^{P} n_i
 
-    with the ``n_i`` valid members of each of the ``P`` problems with a valid member, and PKPO's :math:`A^{(k)}`
-    (:class:`~outrider.credit.passk.PassK`; for ``k`` = 1 that of :class:`~outrider.credit.leave_one_out.LeaveOneOut`),
-    whose mean over the members of one problem estimates :math:`\nabla U_k(p_i)`, :math:`U_k(p) = 1 - (1 - p)^k`,
-    without bias. So the mean over all members of :math:`A_{ij} \nabla \log \pi(y_{ij})` estimates :math:`\nabla
-    \frac{1}{P} \sum_i U_k(p_i)` without bias if the numbers of rollouts were fixed before sampling: ragged groups
-    change the variance, not the goal. The objective has to use that mean unchanged: without a denominator that depends
-    on response lengths (``aggregate: constant``), and with one update per step. With several updates each divides by
-    its own number of members, so a problem has less weight in a mini-batch with large groups.
+    ``P`` is the number of problems with a valid member, ``n_i`` the number of valid members of problem i, and
+    :math:`A^{(k)}` the PKPO advantage (:class:`~outrider.credit.passk.PassK`; for ``k`` = 1
+    :class:`~outrider.credit.leave_one_out.LeaveOneOut`). Over the members of one problem, the mean of
+    :math:`A^{(k)}_{ij} \nabla \log \pi(y_{ij})` is an unbiased estimate of :math:`\nabla U_k(p_i)`, with :math:`U_k(p)
+    = 1 - (1 - p)^k`. So the mean over all members of :math:`A_{ij} \nabla \log \pi(y_{ij})` is an unbiased estimate of
+    :math:`\nabla \frac{1}{P} \sum_i U_k(p_i)`, if the numbers of rollouts were fixed before sampling: ragged groups
+    change the variance, not the goal.
 
-    With groups of equal size this is PKPO, or leave-one-out. Degenerate cases are those of ``pkpo``: fewer than ``k``
-    valid members, or equal rewards, give 0, and the problem still counts in ``P``. A problem without a valid member
-    does not count.
+    The policy loss must use that mean unchanged: no denominator that depends on response lengths (``aggregate:
+    constant``), and one update per step. With several updates per step, each divides by its own number of members, so a
+    problem has less weight in a mini-batch with large groups.
+
+    With groups of equal size this baseline is PKPO, or leave-one-out. Degenerate cases, as in ``pkpo``: with fewer than
+    ``k`` valid members, or equal rewards, advantages are 0, and the problem still counts in ``P``. A problem without a
+    valid member does not count.
 
     >>> import numpy as np
     >>> one = Members(np.array([1.0, 0.0]), np.array([True, False]), np.ones(2, np.int64))

@@ -20,14 +20,14 @@ class TreeGrpo(Baseline):
     over the valid members of each set, with standard deviations over n-1. A tree is a root with all its descendants; a
     member whose parent is not among the members is a root.
 
-    Degenerate cases, for each of the two terms: one valid member gets 0, equal rewards give exactly 0. An invalid
-    member gets 0 and does not affect others. So without branches this is :class:`GroupMean`.
+    Degenerate cases, for each of the two terms: a single valid member gets 0, equal rewards give exactly 0. An invalid
+    member gets 0 and does not affect others. So without branches this baseline is :class:`GroupMean`.
 
     The advantage applies to the whole path: shared tokens are neither masked nor counted once, which is the prefix
     policy ``repeat``.
 
     Source: Tree-GRPO, arXiv 2509.21240. Deviation: the released code gives a tree of one member its raw reward as the
-    second term; here it is 0, as in every baseline, since there is no other member to compare with.
+    second term. This baseline uses 0, since there is no other member to compare with.
 
     >>> import numpy as np
     >>> two_trees = Members(

@@ -16,30 +16,31 @@ _NEAR_ZERO = 1e-8
 
 
 class TreeValues(Baseline):
-    r"""The value of a segment relative to the prompt's value plus its value relative to the preceding segment's.
+    r"""A segment's value relative to the prompt's value, plus its value relative to the preceding segment's value.
 
-    With :math:`L(s)` the valid leaves at or below segment :math:`s`, :math:`V(s)` the mean of their rewards,
-    :math:`V_0` that of all valid members (the prompt's value) and :math:`p(s)` the preceding segment (the prompt for
-    the first of a path), every token of the segment gets
+    Let :math:`L(s)` be the valid leaves at or below segment :math:`s`, :math:`V(s)` their mean reward, :math:`V_0` the
+    mean reward of all valid members (the prompt's value), and :math:`p(s)` the preceding segment (the prompt, for the
+    first segment of a path). Every token of segment :math:`s` gets
 
     * ``treerl_paper``: :math:`A(s) = \big(V(s) - V_0 + V(s) - V(p(s))\big) \,/ \sqrt{|L(s)|}`
     * ``treerl_code``: :math:`A(s) = W(s) + D(s)` with :math:`W(s) = \frac{n}{n-1} (V(s) - V_0) / \sqrt{|L(s)|}` and
-      :math:`D(s) = W(s) - W(p(s))`. Where :math:`|D(s)|` is below 1e-8 and there is a preceding segment, :math:`D(s)`
-      is that segment's :math:`D`, recursively.
+      :math:`D(s) = W(s) - W(p(s))`. If :math:`|D(s)|` is below 1e-8 and there is a preceding segment, :math:`D(s)` is
+      the preceding segment's :math:`D`, recursively.
 
-    The code uses leave-one-out means, which give :math:`n/(n-1)` times the difference to the mean of all :math:`n`, and
-    scales before it takes the difference. AttnRL's formula is ``treerl_paper``, without a standard deviation.
+    TreeRL's code uses leave-one-out means, which give :math:`n/(n-1)` times the difference to the mean of all
+    :math:`n`, and scales before it takes the difference :math:`D`. AttnRL's formula is ``treerl_paper``, without a
+    standard deviation.
 
-    The values include all descendants, so a token needs to be trained only once (prefix policies ``mask`` and
-    ``count_once`` agree); the released codes train it once per path, which is ``repeat``.
+    The values account for all descendants, so a token needs to be trained only once (prefix policies ``mask`` and
+    ``count_once`` agree). The released implementations train it once per path, which is ``repeat``.
 
-    Degenerate cases: with fewer than two valid members, or exactly equal rewards, all get 0. An invalid member is not a
-    leaf and cuts no segment; tokens that it shares with valid members have their value, and the rest of its tokens get
-    0. Without branches, ``treerl_paper`` gives twice the difference to the mean.
+    Degenerate cases: with fewer than two valid members, or exactly equal rewards, all members get 0. An invalid member
+    is not a leaf and splits no segment. Tokens that it shares with valid members get the segment's value, and its other
+    tokens get 0. Without branches, ``treerl_paper`` gives twice the difference to the mean.
 
-    Sources: TreeRL, arXiv 2506.11902, and its released code; AttnRL, arXiv 2509.26628. Deviation from TreeRL's code: it
-    trains on 16 of 30 leaves and scales by the chosen ones; here all leaves are trained on, so both counts are the
-    same.
+    Sources: TreeRL, arXiv 2506.11902, and its released code; AttnRL, arXiv 2509.26628. Deviation from TreeRL's code:
+    that code trains on 16 of 30 leaves and scales by the number of chosen leaves. This baseline trains on all leaves,
+    so both counts are the same.
 
     >>> root_and_branch = Members(
     ...     np.array([1.0, 0, 0]), np.array([True, False, False]), np.array([4, 2, 2]),
@@ -56,7 +57,7 @@ class TreeValues(Baseline):
     )
 
     def advantages(self, members: Members) -> Floats:
-        """The advantage of the segment in which each member ends."""
+        """Return the advantage of the segment in which each member ends."""
         forest = Forest.of(members)
         values_S = self._values(members, forest)
         ended_G = members.valid_G
@@ -79,13 +80,13 @@ class TreeValues(Baseline):
         gains_G[valid_G] = centred
         leaves_S = forest.below(valid_G)
         counts_S = np.maximum(leaves_S, 1.0)
-        values_S = forest.below(gains_G) / counts_S  # V(s) - V_0, so the prompt's is 0
+        values_S = forest.below(gains_G) / counts_S  # V(s) - V_0, so the prompt has 0
         if self.variant == "treerl_code":
             values_S *= len(rewards) / (len(rewards) - 1) / np.sqrt(counts_S)
         steps_S = values_S - forest.above(values_S, prompt=0.0)
         same_S = leaves_S == forest.above(
             leaves_S, prompt=-1.0
-        )  # no valid member branches off here: same leaves as its parent
+        )  # no valid member branches off: same leaves as the parent segment
         if self.variant == "treerl_code":
             same_S |= (np.abs(steps_S) < _NEAR_ZERO) & (forest.parents_S >= 0)
         advantages_S = values_S + _continued(steps_S, same_S, forest)
@@ -95,7 +96,7 @@ class TreeValues(Baseline):
 
 
 def _continued(steps_S: Floats, same_S: Flags, forest: Forest) -> Floats:
-    """The differences, with those marked by ``same_S`` replaced by the parent segment's."""
+    """Replace each difference marked by ``same_S`` with the parent segment's difference."""
     steps = steps_S.tolist()
     for segment in np.flatnonzero(same_S).tolist():  # parents come first, so copies propagate
         steps[segment] = steps[int(forest.parents_S[segment])]

@@ -17,7 +17,7 @@ from outrider.estimate.memory import Layout, Memory, kv_cache, memory, most_roll
 from outrider.estimate.service_cost import service_lines
 from outrider.learn.options import Fsdp2, Tinker
 from outrider.model.places import model_folder
-from outrider.processes.cores import usable_cores
+from outrider.processes.cores import ranks_on_cpu, usable_cores
 from outrider.processes.devices import Devices, find_devices, host_share
 from outrider.processes.other_launcher import started_by_another
 from outrider.sample.options import Vllm
@@ -125,7 +125,7 @@ def layout_of(recipe: Recipe, devices: Devices | None) -> Layout:
     """Return the processes of a run, as :func:`outrider.processes.launch.launch` or torchrun starts them."""
     on_gpus = devices is not None and not devices.host
     asked = started_by_another(recipe.train.ranks) or recipe.train.ranks
-    processes = asked or (1 if on_gpus else len(usable_cores()))
+    processes = asked or (1 if on_gpus else ranks_on_cpu(len(usable_cores()), recipe.samples_apart))
     learner = recipe.engine.learner
     sharded = isinstance(learner, Fsdp2)
     return Layout(processes, sharded, isinstance(learner, Fsdp2) and learner.offload, on_gpus)

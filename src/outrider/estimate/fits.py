@@ -53,7 +53,8 @@ def needed(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices,
     if not devices.host:
         return taken.peak + LIBRARIES + vllm
     gaps = int(GAPS * (taken.peak - sum(taken.held.values())))
-    return (max(taken.peak + gaps, taken.host_peak) + LIBRARIES) * setup.layout.processes + vllm
+    libraries = LIBRARIES * (2 if setup.recipe.samples_apart else 1)  # the sampling process loads its own
+    return (max(taken.peak + gaps, taken.host_peak) + libraries) * setup.layout.processes + vllm
 
 
 def vllm_share(recipe: Recipe) -> float:

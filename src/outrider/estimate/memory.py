@@ -13,6 +13,8 @@ sampler's copy    only for the local sampler on the fused path (Llama, Mistral, 
                   bfloat16: all weights, and the head a second time. In float32: the weights that a norm is multiplied
                   into (queries, keys, values, gate, up, head) and those that an adapter changes. With an adapter in
                   bfloat16 there is no copy
+sampler's         of the sampling process with ``train.lag=1``: :math:`4P`; the memory of sampling and learning then
+weights           adds up
 ================  =====================================================================================================
 
 The following parts are needed only while the local sampler samples, or only while the learner learns. Each of the two
@@ -140,6 +142,9 @@ def memory(
     copied = {"sampler's copy": _sampler_copy(recipe, shape, model_type)} if local else {}
     phases = {"samples": _sampling(recipe, shape, evaluating)} if local else {}
     phases["learns"] = _learning(recipe, shape, layout)
+    if recipe.samples_apart:  # both at the same time, and the sampling process has all weights
+        copied["sampler's weights"] = 4 * whole
+        phases = {"samples and learns": phases["samples"] | phases["learns"]}
     if layout.processes > 1 and not layout.sharded:
         phases["adds gradients"] = {"summed gradients": 4 * trained}
     away = shared if layout.offload else {}

@@ -15,10 +15,10 @@ from outrider.record import Problem, SampleRequest, identity_seed
 
 
 class Allocation(PlansAhead, Stage):
-    """``n`` rollouts per problem on average, allocated by :meth:`counts` of a subclass. The step's total is exact.
+    """Allocates ``n`` rollouts per problem on average; a subclass's :meth:`counts` decides how many each problem gets.
 
-    The stage comes first, in place of uniform. Degenerate cases: an empty batch requests nothing; problems that already
-    have rollouts get no more.
+    A step's total is exactly ``n`` times its number of problems. The stage comes first and replaces ``uniform``.
+    Degenerate cases: an empty batch requests nothing; problems that already have rollouts get no more.
 
     Raises:
         ValidationError: ``min_n <= n <= max_n`` does not hold, so the budget could not be spent.
@@ -57,9 +57,9 @@ class Allocation(PlansAhead, Stage):
         return [SampleRequest(problem, n=n) for problem, n in zip(problems, counts, strict=True)]
 
     def counts(self, problems: Sequence[Problem], ties: Sequence[int]) -> list[int]:
-        """Rollouts per problem; they sum to ``n`` times the number of problems. Ties go to the smaller of ``ties``.
+        """Return the rollouts per problem, which sum to ``n`` times the number of problems.
 
-        The method also sets the stage's metrics of the step, to which the fewest and most rollouts of a problem are
-        added.
+        Ties go to the smaller value of ``ties``. The method also sets the step's metrics (``_numbers``);
+        :meth:`plan` adds the minimum and maximum rollouts per problem.
         """
         raise NotImplementedError

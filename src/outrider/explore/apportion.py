@@ -9,11 +9,11 @@ from typing import Any
 
 
 def apportion(weights_P: Sequence[float], total: int, ties_P: Sequence[Any]) -> list[int]:
-    """Integers that sum to ``total``, in proportion to the weights, by largest remainder (Hamilton's method).
+    """Divide ``total`` into integers in proportion to the weights, by largest remainder (Hamilton's method).
 
     Each weight gets the integer part of ``total * weight / sum(weights)``. The remaining units go, one each, to the
     largest fractional parts; ties go to the smallest ``ties_P``. Permuting weights and ties permutes the result.
-    Degenerate cases: weights that are all zero count as equal; without weights nothing is allocated.
+    Degenerate cases: if all weights are zero, they count as equal; without weights, nothing is allocated.
 
     Raises:
         ValueError: a weight is negative or not finite.
@@ -43,12 +43,11 @@ def raised(
     ties_P: Sequence[Any],
     among: Collection[int] | None = None,
 ) -> list[int]:
-    """``counts_P`` plus ``total`` units, each given to the ``i`` with the largest ``gain(i, n)`` of going from n to n +
-    1.
+    """Add ``total`` units to ``counts_P``, each to the problem with the largest gain.
 
-    If the gains of each ``i`` decrease with ``n``, no allocation has a larger sum of gains: the optimum consists of the
-    largest gains. No problem gets more than ``most``, so less than ``total`` may be allocated. Ties go to the smaller
-    of ``ties_P``. With ``among``, only these indices get units.
+    ``gain(i, n)`` is the gain of raising problem ``i`` from ``n`` to ``n + 1``. If each problem's gains decrease with
+    ``n``, the result has the largest possible sum of gains. No problem gets more than ``most``, so fewer than ``total``
+    units may be allocated. Ties go to the smaller ``ties_P``. If ``among`` is given, only its indices get units.
 
     >>> raised([1, 1], 3, most=9, gain=lambda i, n: [3.0, 2.0][i] / n, ties_P=[0, 1])
     [3, 2]

@@ -1,4 +1,4 @@
-"""Bounds on the rollouts of a step, known before it from the recipe alone."""
+"""Bounds on a step's number of rollouts, computed from the recipe alone before any sampling."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 
 class Bounds(NamedTuple):
-    """Bounds on a step's rollouts before some stage, from the recipe alone.
+    """Minimum and maximum number of rollouts in a step up to a certain stage.
 
     Attributes:
-        fewest: minimum rollouts of the step.
-        most: maximum rollouts of the step; None after a stage that adds rollouts or drops groups depending on outcomes,
-            without a useful bound.
-        first: minimum and maximum rollouts per problem of the stage that samples for problems without rollouts.
+        fewest: minimum rollouts in the step.
+        most: maximum rollouts in the step; None if an earlier stage has no useful upper bound.
+        first: minimum and maximum rollouts per problem from the first sampling stage.
     """
 
     fewest: int = 0
@@ -21,30 +20,30 @@ class Bounds(NamedTuple):
     first: tuple[int, int] = (0, 0)
 
     def begun(self, drawn: int, first: tuple[int, int]) -> Bounds:
-        """Bounds after a stage that samples only for problems without rollouts."""
+        """Return the bounds after a stage that samples only for problems without rollouts."""
         return self if self.most != 0 else Bounds(drawn, drawn, first)
 
     def more(self, most: int) -> Bounds:
-        """Bounds after a stage that adds at most ``most`` rollouts, and may add none."""
+        """Return the bounds after a stage that adds at most ``most`` rollouts, and may add none."""
         return self if self.most is None else self._replace(most=self.most + most)
 
 
 @runtime_checkable
 class BoundedStage(Protocol):
-    """A stage that bounds its rollouts. A stage without this method has no upper bound."""
+    """A stage with bounds on its number of rollouts. A stage without this method has no upper bound."""
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
-        """Bounds after the stage, from the bounds before it, in a step that begins with ``problems`` problems."""
+        """Return the bounds after the stage, given those before it and the step's initial number of problems."""
         ...
 
 
 def bounds_of(stage: object, before: Bounds, problems: int) -> Bounds:
-    """Bounds after a stage, from the bounds before it."""
+    """Return the bounds after a stage, given the bounds before it."""
     return stage.bounds(before, problems) if isinstance(stage, BoundedStage) else before._replace(most=None)
 
 
 def bounds_after(stages: Sequence[object], problems: int) -> Bounds:
-    """Bounds of a step with ``problems`` problems after all of ``stages``."""
+    """Return the bounds of a step with ``problems`` problems after all ``stages``."""
     bounds = Bounds()
     for stage in stages:
         bounds = bounds_of(stage, bounds, problems)

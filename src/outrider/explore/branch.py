@@ -28,33 +28,34 @@ AnySegmenter = Annotated[Segmenter, ComponentOf(SEGMENTERS, "segmenter", Segment
 class Branch(Stage):
     """Cuts rollouts into segments, picks pivots among the cuts, and samples ``branches`` continuations of each.
 
-    - ``which``: rollouts that may be branched. ``failed``: rollouts without success, including truncated ones. ``all``.
-      ``by_accuracy``: ``ceil(n e^-acc)`` of a problem's n roots with their branches. These are the whole minority of
-      successes or failures (a tie: the failures) and a random draw from the majority.
-    - ``segment`` cuts (:mod:`outrider.explore.segment`) and ``select`` picks ``pivots`` per rollout, tree or problem,
-      depending on the selector, in each of ``rounds``. Later rounds may also branch from branches.
-    - ``cap``: maximum branches in a step. Above it whole pivots are excluded at random (seeded by identity) and
-      counted.
+    - ``which``: the rollouts that may be branched. ``failed``: rollouts without success, truncated ones included.
+      ``all``: every rollout. ``by_accuracy``: ``ceil(n e^-acc)`` of a problem's n roots, with their branches. These
+      roots are the whole minority class, successes or failures (a tie: failures), and a random draw from the majority.
+    - In each of ``rounds``, ``segment`` defines the cuts (:mod:`outrider.explore.segment`) and ``select`` picks up to
+      ``pivots`` of them per rollout, tree or problem, depending on the selector. Later rounds may also branch branches.
+    - ``cap``: maximum number of branches per step. Excess pivots are excluded at random (seeded by identity), with all
+      their branches, and counted.
     - ``stream``: ``branch`` gives branches their own credit and loss (DEEP-GRPO); tree methods use one stream,
       ``main``.
 
-    A branch keeps its parent's context, prompt and path: ``prefix.ids`` is a slice of ``parent.response_ids``. A pivot
-    at the prompt is a new rollout after the parent's prompt. Success is the verdict; an unscorable rollout counts
-    neither as failure nor as success. Rollouts that an earlier stage excluded are not branched. Neither are rollouts
-    whose context is excluded from training, since their branches would be excluded too.
+    A branch keeps its parent's context, prompt and path: ``prefix.ids`` is a slice of ``parent.response_ids``. A branch
+    from a pivot at the prompt is a new rollout. Success means the verifier's verdict; an unscorable rollout is neither
+    a failure nor a success. Rollouts that an earlier stage excluded are not branched. Neither are rollouts whose
+    context is excluded from training, since their branches would be excluded too.
 
     Metrics of a step: ``pivots``, ``branches``; ``no_candidate``, sources (rollouts, trees or problems) without a cut;
-    ``excluded``, rollouts skipped for their context; ``capped``, branches that the cap excluded; ``short``, rollouts
-    that problems lack to the selector's width; ``ratio``, mean relative depth of the pivots; ``recovered``, share of
-    the pivots in failed rollouts from which a branch succeeded; the selector's own metrics. A mean over nothing is NaN.
+    ``excluded``, rollouts not branched because of their context; ``capped``, branches that the cap excluded; ``short``,
+    rollouts that problems lack to reach the selector's width; ``ratio``, mean relative depth of the pivots;
+    ``recovered``, share of the pivots in failed rollouts with a successful branch; the selector's own metrics. A mean
+    without values is NaN.
 
-    Degenerate cases: without failures, for an empty group, and for a response of at most one token nothing is
-    requested. Fewer cuts than ``pivots`` give fewer branches.
+    Degenerate cases: nothing is requested for an empty group, for a response of at most one token or, with ``which:
+    failed``, for a group without failures. If there are fewer cuts than ``pivots``, there are fewer branches.
 
-    Sources: DEEP-GRPO (arXiv 2602.14169) section 4.3 and algorithm 1, P = 1 and B = 8. Decided: candidates are proper
-    prefixes (the released code adds the prompt); failure is the verdict, never shaped reward. AttnRL (arXiv 2509.26628)
-    for ``by_accuracy``. Not implemented: AttnRL drops solved problems that attract little attention; here they are
-    branched like any other. TreeRL, Tree-GRPO, TreePO: see the selectors.
+    Sources: DEEP-GRPO (arXiv 2602.14169) section 4.3 and algorithm 1, P = 1 and B = 8. Our choices: candidates are
+    proper prefixes (the released code adds the prompt); failure means the verdict, never shaped reward.
+    ``by_accuracy`` follows AttnRL (arXiv 2509.26628). Not implemented: AttnRL drops solved problems that attract little
+    attention; here they are branched like any other. TreeRL, Tree-GRPO, TreePO: see the selectors.
 
     >>> Branch(segment={"chunk": {"tokens": 8}}, select="surprisal", branches=2).model_dump()["select"]
     {'surprisal': {}}
@@ -67,9 +68,9 @@ class Branch(Stage):
         default_factory=Chunk, description="segmenter: the positions at which a response may be cut"
     )
     select: Annotated[Selector, ComponentOf(SELECTORS, "selector", Selector)] = Field(
-        default_factory=Utility, description="selector: the choice of pivots among the segmenter's cuts"
+        default_factory=Utility, description="rule that picks pivots among the cuts"
     )
-    pivots: int = Field(1, ge=1, description="P, maximum pivots per round and rollout, tree or problem (by selector)")
+    pivots: int = Field(1, ge=1, description="P, maximum pivots per round and source (rollout, tree or problem)")
     branches: int = Field(8, ge=1, description="B, continuations per pivot")
     rounds: int = Field(1, ge=1, description="branching rounds per step")
     cap: int | None = Field(None, ge=1, description="maximum branches per step; null: no limit")
@@ -90,7 +91,7 @@ class Branch(Stage):
 
     @property
     def _width(self) -> int | None:
-        """The number of rollouts up to which the selector fills every problem; None if it does not."""
+        """Number of rollouts to which the selector fills every problem; None if the selector does not fill."""
         return self.select.fills if isinstance(self.select, FillingSelector) else None
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
@@ -144,7 +145,7 @@ class Branch(Stage):
         return asks
 
     def _sources(self, group: Group, view: View) -> dict[str, list[SegmentedRollout]]:
-        """The rollouts that may be branched, grouped by the selector's ``over``: rollout, tree or problem."""
+        """Return the rollouts that may be branched, grouped by the selector's ``over``: rollout, tree or problem."""
         by_id = {rollout.id: rollout for rollout in group.rollouts}
         taken: dict[str, set[int]] = {}
         for rollout in group.rollouts:
@@ -166,7 +167,7 @@ class Branch(Stage):
         return [r for r in members if root_of(r, by_id).id in chosen]
 
     def _within_cap(self, asks: Sequence[_Ask], view: View) -> list[_Ask]:
-        """The pivots within the cap, in an order seeded by their identities; siblings stay together."""
+        """Keep pivots up to the cap, chosen in an order seeded by identity; a pivot's branches stay together."""
         if self.cap is None:
             return list(asks)
         room = self.cap - self._tally["branches"]
@@ -201,7 +202,7 @@ class _Ask(NamedTuple):
 
 
 def branch_request(problem: Problem, pivot: Pivot, n: int, stream: str) -> SampleRequest:
-    """Request ``n`` continuations of a pivot, in its rollout's own context."""
+    """Return a request for ``n`` continuations of a pivot, in the context of the branched rollout."""
     parent, at = pivot
     prefix = Prefix(parent.id, parent.response_ids[:at]) if at else None
     return SampleRequest(
@@ -210,17 +211,17 @@ def branch_request(problem: Problem, pivot: Pivot, n: int, stream: str) -> Sampl
 
 
 def root_of(rollout: Rollout, by_id: Mapping[str, Rollout]) -> Rollout:
-    """The root of a rollout's tree within this step; it starts from the prompt or from a prefix of an earlier step."""
+    """Return the root of a rollout's tree in this step; a root may continue a prefix from an earlier step."""
     while parent := by_id.get(rollout.parent or ""):
         rollout = parent
     return rollout
 
 
 def by_accuracy(roots: Sequence[Rollout], seed: int) -> list[Rollout]:
-    """``ceil(n e^-acc)`` of n roots, fewer for easier problems: the whole minority, and a random draw from the
-    majority.
+    """Select ``ceil(n e^-acc)`` of n roots: the whole minority class, and a random draw from the majority.
 
-    The minority always fits: below one half, ``acc <= e^-acc``; above, ``1 - acc <= e^-acc``.
+    ``acc`` is the share of successes, so fewer roots are selected for easier problems. The minority always fits: below
+    one half, ``acc <= e^-acc``; above, ``1 - acc <= e^-acc``.
     """
     solved, failed = [r for r in roots if r.success], [r for r in roots if not r.success]
     few, many = (solved, failed) if len(solved) < len(failed) else (failed, solved)
@@ -230,7 +231,7 @@ def by_accuracy(roots: Sequence[Rollout], seed: int) -> list[Rollout]:
 
 
 def outcomes(groups: Sequence[Group]) -> list[PivotOutcome]:
-    """The outcome of every pivot of a step that has a scorable branch, in an order that depends on identities only."""
+    """Return the outcome of every pivot with a scorable branch, in an order that does not depend on batch order."""
     found = []
     for group in sorted(groups, key=lambda g: g.id):
         by_id = {rollout.id: rollout for rollout in group.rollouts}
@@ -247,5 +248,5 @@ def outcomes(groups: Sequence[Group]) -> list[PivotOutcome]:
 
 
 def mean(values: Sequence[float]) -> float:
-    """The mean; NaN without values."""
+    """The mean; NaN if there are no values."""
     return math.fsum(values) / len(values) if values else math.nan

@@ -1,4 +1,4 @@
-"""Choose: sample a problem more often, the more a token on it improves the objective."""
+"""Choose: prefer problems on which a generated token is predicted to improve the objective most."""
 
 from __future__ import annotations
 
@@ -16,41 +16,42 @@ from outrider.record import Group, Problem, SampleRequest, identity_seed
 
 
 class Choose(PlansAhead, Stage):
-    r"""Accepts a problem with a probability proportional to the predicted value of one token on it.
+    r"""Accepts a problem with a probability that rises with the predicted value of one token spent on it.
 
     .. math:: \mathrm{value} = \frac{\mathrm{E}[p (1 - p)^k]}{F c}, \qquad
         \mathrm{probability} = \max\left(\mathrm{floor}, \min\left(1,
         \frac{\mathrm{value}}{\mathrm{enough} \cdot \mathrm{best}}\right)\right)
 
-    with pass rate p, gradient noise F per rollout and tokens c per rollout as predicted by
-    :class:`~outrider.explore.pass_rate_model.PassRateModel`; ``best`` is the highest value of a new problem over all
-    levels.
+    where p is the pass rate, F the gradient noise per rollout and c the tokens per rollout, all predicted by
+    :class:`~outrider.explore.pass_rate_model.PassRateModel`. ``best`` is the highest value over all levels, each
+    evaluated for a new problem.
 
-    Why: a step of given length changes the objective by :math:`\sum_i w_i C_i / (\sum_i w_i^2 N_i / n_i)^{1/2}` where
-    noise dominates. :math:`C_i` is the inner product of problem i's gradient with that of the objective, :math:`N_i`
-    the noise of one rollout. Under optimal weights its square is :math:`\sum_i n_i C_i^2 / N_i`, so the value of a
-    token is
-    :math:`C^2 / (N c)`. :math:`N = F p (1 - p)` if a score's length does not depend on the reward, and
-    :math:`C = p (1 - p) \delta` with :math:`\delta` the distance, along the objective's gradient, between the mean
-    scores of correct and incorrect responses, assumed equal for all problems. ``benchmarks/studies/worth.py`` measured
-    both: C grows with :math:`p (1 - p)` and not with the length; N deviates, about :math:`p^{0.7} (1 - p)^{0.5}` times
-    the length to the power 0.8 [0.3, 1.1]. Accepting only the best problems would improve the policy on these alone, so
-    every problem above ``enough`` times the best is accepted.
+    Why: if gradient noise dominates, an update step of fixed norm changes the objective by
+    :math:`\sum_i w_i C_i / (\sum_i w_i^2 N_i / n_i)^{1/2}`. Problem i has weight :math:`w_i` and :math:`n_i` rollouts;
+    :math:`C_i` is the inner product of its gradient with the objective's gradient, and :math:`N_i` the noise of one
+    rollout. Under optimal weights the square of this change is :math:`\sum_i n_i C_i^2 / N_i`, so the value of a token
+    is :math:`C^2 / (N c)`. :math:`N = F p (1 - p)` if a score's norm does not depend on the reward.
+    :math:`C = p (1 - p) \delta`, where :math:`\delta` is the distance, along the objective's gradient, between the mean
+    scores of correct and incorrect responses. We assume that :math:`\delta` is equal for all problems.
+    ``benchmarks/studies/worth.py`` measured both: C grows with :math:`p (1 - p)` and does not depend on response
+    length. N deviates from the formula: it is about :math:`p^{0.7} (1 - p)^{0.5}` times the length to the power 0.8
+    [0.3, 1.1]. Accepting only the best problems would improve the policy on those problems alone, so every problem
+    whose value exceeds ``enough`` times the best value is accepted.
 
     With ``k`` above 1 the value is multiplied by :math:`k (1 - p)^{k-1}`, the derivative of :math:`1 - (1 - p)^k`,
     which is the weight of a problem in the pass@k objective (``passk``'s ``training`` also divides by a deviation). A
-    token on a nearly solved problem then has little value. This factor is a choice: it does not follow from the
+    token on a nearly solved problem then has little value. This factor is our choice: it does not follow from the
     argument above, in which weights cancel.
 
-    The gradient is therefore biased towards short problems with moderate pass rates, and problems that are out of reach
-    wait until the policy improves on easier ones. The ``floor`` keeps sampling them, so that progress on them is seen.
-    The stage requests no rollouts. It can stand anywhere among the stages and filters the problems that a step begins
-    with and those that other stages draw.
+    The gradient is therefore biased towards problems with short responses and moderate pass rates. Problems that are
+    too hard wait until the policy improves on easier ones. Because of ``floor`` they are still sampled sometimes, so
+    that progress on them is noticed. The stage samples no rollouts. It can stand anywhere in ``explore`` and filters
+    all problems: those that a step begins with and those that other stages take.
 
     Only scorable rollouts from the plain prompt count as evidence, including those of dropped groups. Degenerate cases:
-    all problems are accepted in the first step, where all are new and of one level, and where every level has value 0;
-    a level whose tokens all have probability 1 has value 0. The draw depends on the run's seed, the step and the
-    problem.
+    all problems are accepted in the first step, if all problems are new and have one level, and if every level has
+    value 0. A level has value 0 if all its tokens have probability 1. The random draw depends on the run's seed, the
+    step, the problem and how often the step was offered it.
 
     >>> Choose().floor
     0.02
@@ -84,7 +85,7 @@ class Choose(PlansAhead, Stage):
         return max(min(share / self.enough, 1.0), self.floor)
 
     def admits(self, problem: Problem, step: int) -> bool:
-        self._offers[problem.id] += 1  # a new draw where a small training set repeats within a step
+        self._offers[problem.id] += 1  # a small training set may repeat within a step: draw anew
         draw = identity_seed(self._seed, "choose", step, problem.id, self._offers[problem.id]) / 2**63
         accepted = draw < self.chance(problem)
         self._refused += not accepted
@@ -94,7 +95,7 @@ class Choose(PlansAhead, Stage):
         return self._model.predict(problem).rate.mean
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
-        """How many problems were ``offered`` and ``refused``, and the metrics of the model."""
+        """Learn from a step; return the number of problems ``offered`` and ``refused``, and the model's metrics."""
         offers = {"offered": float(self._offers.total()), "refused": float(self._refused)}
         self._offers, self._refused = Counter(), 0
         self._model.learn(groups)
@@ -110,7 +111,7 @@ class Choose(PlansAhead, Stage):
 
 
 def token_value(predicted: Prediction, k: int = 1) -> float:
-    """The value of a token, up to a factor that all problems share.
+    """The predicted value of a token, up to a factor that is equal for all problems.
 
     >>> from outrider.explore.rate import Rate
     >>> token_value(Prediction(Rate(1.0, 2.0), tokens=2.0, noise=0.5))

@@ -1,4 +1,4 @@
-"""Pilot-Commit: the pass rate of a few pilot rollouts decides which problems get many more, and which are dropped."""
+"""Pilot-Commit: a few pilot rollouts decide which problems get many more rollouts and which are dropped."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from outrider.record import Group, Problem, SampleRequest, identity_seed
 
 
 class Commit(Stage):
-    """``n`` more rollouts for problems whose pilot (their first rollouts) has a pass rate within ``[low, high]``.
+    """Samples ``n`` more rollouts for problems whose pilot (first rollouts) has a pass rate within ``[low, high]``.
 
     All other problems are dropped with a reason: ``commit: too easy``, ``commit: too hard``, ``commit: unscorable``
     (the verifier failed on the whole pilot) or ``commit: surplus`` (beyond ``target``, chosen by a seeded draw). A
-    group holds the pilot and the further rollouts. While fewer than ``target`` problems are within the band, new
+    group holds the pilot and the additional rollouts. While fewer than ``target`` problems are within the band, new
     problems get a pilot, in at most ``attempts`` rounds. Each round takes :func:`outrider.explore.refill.expected`
     problems, at most as many as the step began with. After the last round the step trains on the problems it has, and
-    ``missing`` counts the rest. Without a target every problem within the band is accepted, and no new problems are
-    taken.
+    ``missing`` counts the shortfall. Without a target, every problem within the band is accepted, and no new problems
+    are taken.
 
-    With ``evict`` a problem is skipped once all its rollouts, at least two, have succeeded. If it comes up a third time
-    in one step, it is taken again, because the training set has too few others (``recalled``). Problems that were too
-    hard come up again like any other. The last 100,000 evicted problems are remembered.
+    With ``evict``, a problem is skipped after a step in which all its rollouts, at least two, succeeded. If it comes up
+    a third time in one step, it is taken again, because the training set has too few others (``recalled``). Problems
+    that were too hard come up again like any other. The last 100,000 evicted problems are remembered.
 
-    The pass rate is that of scorable rollouts from the plain prompt. Degenerate cases: an empty batch requests nothing;
-    groups that an earlier stage excluded do not count; if no problem is within the band, all are dropped and the step
-    has no update; if the task has no further problems, the rounds end early.
+    The pass rate counts only scorable rollouts from the plain prompt. Degenerate cases: an empty batch requests
+    nothing; groups that an earlier stage excluded do not count; if no problem is within the band, all are dropped and
+    the step has no update; if the task has no more problems, the rounds end early.
 
-    Source: Kim et al. 2026, "Pilot-Commit", arXiv 2605.26606, following its released code (recipe/pc); of the paper
-    itself only summaries could be read. Differences: there pilots wait in a buffer for up to four steps and are then
-    off-policy, which its ratio does not show. Here the further rollouts follow in the same step, and problems beyond
-    the target are dropped. The released run stops when a step has too few problems or when all problems are evicted. As
-    there, the outcomes that select a problem are also trained on.
+    Source: Kim et al. 2026, "Pilot-Commit", arXiv 2605.26606, following its released code (recipe/pc). Only summaries
+    of the paper were available. Differences: the released code buffers pilots for up to four steps; they are then
+    off-policy, which its ratio ignores. Here the additional rollouts follow in the same step, and problems beyond the
+    target are dropped. The released code stops when a step has too few problems or when all problems are evicted. As in
+    the released code, the outcomes that select a problem are also trained on.
 
     Raises:
         ValueError: ``low`` is above ``high``, or no possible pass rate of the pilot lies between them.
@@ -66,7 +66,7 @@ class Commit(Stage):
     _seed: int = PrivateAttr(0)
     _committed: set[str] | None = PrivateAttr(None)
     _evicted: dict[str, None] = PrivateAttr(default_factory=dict)
-    _offers: Counter[str] = PrivateAttr(default_factory=Counter)  # of evicted problems, in this step
+    _offers: Counter[str] = PrivateAttr(default_factory=Counter)  # offers of evicted problems in this step
     _refused: set[str] = PrivateAttr(default_factory=set)
     _recalled: set[str] = PrivateAttr(default_factory=set)
     _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
@@ -107,7 +107,7 @@ class Commit(Stage):
         return [SampleRequest(group.problem, n=self.n) for group in within if group.id in self._committed]
 
     def fate(self, group: Group) -> str:
-        """Why the problem of a pilot is dropped; empty if its pass rate is within the band."""
+        """Return the reason to drop a problem after its pilot; empty if its pass rate is within the band."""
         rate = pass_rate(group)
         if rate is None:
             return "unscorable"
@@ -125,7 +125,7 @@ class Commit(Stage):
         if problem.id not in self._evicted:
             return True
         self._offers[problem.id] += 1
-        # each epoch has its own order: only between the first offer and the third lies a whole epoch
+        # each epoch is shuffled anew: only a third offer shows that a whole epoch has passed since the first
         exhausted = self._offers[problem.id] > 2
         (self._recalled if exhausted else self._refused).add(problem.id)
         return exhausted

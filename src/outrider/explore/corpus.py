@@ -16,7 +16,7 @@ from outrider.record.disk import open_bytes
 
 
 class Exemplar(NamedTuple):
-    """A problem with a verified solution; ``seeded`` if the solution was sampled with in-context examples."""
+    """A problem with a verified solution; ``seeded``: whether the solution was sampled with in-context examples."""
 
     question: str
     solution: str
@@ -25,7 +25,7 @@ class Exemplar(NamedTuple):
 
 @dataclass
 class Corpus:
-    """Solved problems, each with its latest solution, in order of storing, oldest first.
+    """At most ``most`` solved problems, each with its latest solution; the oldest entry comes first.
 
     >>> corpus = Corpus(most=2)
     >>> [corpus.store(name, Exemplar(name, "1")) for name in "abac"]
@@ -38,16 +38,15 @@ class Corpus:
     entries: dict[str, Exemplar] = field(default_factory=dict)
 
     def store(self, problem_id: str, entry: Exemplar) -> int:
-        """Store the entry as the latest; returns how many of the oldest were removed."""
+        """Store the entry as the latest; return the number of old entries removed."""
         before = len(self.entries) + (problem_id not in self.entries)
         remember(self.entries, problem_id, entry, self.most)
         return before - len(self.entries)
 
     def learn(self, groups: Sequence[Group]) -> int:
-        """Store the last success of each group if it has text outside ``<think>``; returns how many entries were
-        removed.
+        """Store each group's last success with text outside ``<think>``; return the number of old entries removed.
 
-        Groups are taken in order of problem id, so the order of the batch does not matter.
+        Groups are processed in order of problem id, so batch order does not matter.
         """
         evicted = 0
         for group in sorted(groups, key=lambda g: g.problem.id):
@@ -67,13 +66,13 @@ class Corpus:
 
 
 def question_of(problem: Problem) -> str:
-    """The bare question: ``metadata["question"]`` if the task gives it and the prompt contains it, else the prompt."""
+    """Return ``metadata["question"]`` if the task gives it and the prompt contains it, else the whole prompt."""
     question = problem.metadata.get("question")
     return question if isinstance(question, str) and question and question in problem.prompt else problem.prompt
 
 
 def without_thinking(text: str) -> str:
-    """A response without its ``<think>…</think>``; the opening tag may be part of the prompt.
+    """Remove ``<think>…</think>`` from a response; the opening tag may be part of the prompt.
 
     >>> without_thinking("<think>4? 5?</think>It is 5."), without_thinking("5?</think> 5"), without_thinking("3<think>")
     ('It is 5.', '5', '3')
@@ -83,7 +82,7 @@ def without_thinking(text: str) -> str:
 
 
 def read_corpus(path: str) -> dict[str, Exemplar]:
-    """Entries of a JSON lines file (also ``.gz``) whose lines have the strings ``id``, ``problem`` and ``solution``.
+    """Read a JSON Lines file (also ``.gz``) with the string fields ``id``, ``problem`` and ``solution``.
 
     Raises:
         ValueError: the file is missing or has no entry, a line lacks a field, or an id occurs twice.

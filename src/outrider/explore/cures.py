@@ -1,4 +1,4 @@
-"""Allocation by difficulty (after CurES): most rollouts for problems with a pass rate near one half."""
+"""Allocation by difficulty (after CurES): problems with a pass rate near one half get the most rollouts."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ Positive = Annotated[float, Field(gt=0)]
 
 
 class Cures(Allocation):
-    """``n`` rollouts per problem on average, allocated by each problem's difficulty in earlier visits.
+    """Allocates ``n`` rollouts per problem on average, by each problem's pass rate in earlier visits.
 
     The pass rate ``p`` of a problem has the posterior ``Beta(prior[0] + successes, prior[1] + failures)`` over all its
     visits. Each visit discounts earlier evidence by ``memory``, since the policy changes. A problem's weight is the
     expected standard deviation of one verdict,
 
-        w = E[sqrt(p (1 - p))] = B(a + 1/2, b + 1/2) / B(a, b),    B Euler's beta function,
+        w = E[sqrt(p (1 - p))] = B(a + 1/2, b + 1/2) / B(a, b),    B: Euler's beta function.
 
-    The step's ``n`` times the number of problems are allocated in proportion to ``w``, at least ``min_n`` and at most
-    ``max_n`` each (:func:`share_out`); the total is exact. A new problem has the weight of the prior, so the first
-    epoch is uniform if all problems are new. The stage comes first, in place of uniform.
+    The step's budget, ``n`` times the number of problems, is allocated in proportion to ``w``, with ``min_n`` to
+    ``max_n`` rollouts per problem (:func:`share_out`). The total is exact. A new problem has the weight of the prior,
+    so the first epoch is uniform if all problems are new. The stage comes first and replaces ``uniform``.
 
     Only scorable rollouts from the plain prompt count as evidence, including those of dropped groups: branches and
     seeded rollouts do not estimate the pass rate. Degenerate cases: an empty batch requests nothing; problems that
@@ -36,7 +36,7 @@ class Cures(Allocation):
     sampling them. The last 100,000 problems are remembered; an older problem counts as new.
 
     Source: CurES (Zeng et al., arXiv 2510.01037), as described in XRPO (arXiv 2510.06672, section 2.2 and appendix G):
-    difficulty by Bayesian posterior updates, allocation by difficulty. Decided here: the closed-form expectation over
+    difficulty by Bayesian posterior updates, allocation by difficulty. Our choices: the closed-form expectation over
     the posterior (a plug-in estimate would give no rollouts to a problem that was solved twice), minimum and maximum,
     and the discount. The posterior starts from the prior and is updated during training; the paper estimates it before
     training. The paper also re-weights which problems are sampled; here the stage ``skip`` does so.
@@ -45,7 +45,7 @@ class Cures(Allocation):
         ValidationError: ``min_n <= n <= max_n`` does not hold, so the budget could not be spent.
     """
 
-    prior: tuple[Positive, Positive] = Field((1.0, 1.0), description="pseudo-counts of successes and failures")
+    prior: tuple[Positive, Positive] = Field((1.0, 1.0), description="prior pseudo-counts of successes and failures")
     memory: float = Field(
         1.0, ge=0, le=1, description="factor on earlier evidence at each visit of a problem; 1: no discount"
     )
@@ -61,7 +61,7 @@ class Cures(Allocation):
         """``E[sqrt(p (1 - p))]`` under the posterior of a problem; at most 1/2."""
         successes, failures = self._evidence.get(problem_id, (0.0, 0.0))
         a, b = self.prior[0] + successes, self.prior[1] + failures
-        # grouped so that (a, b) and (b, a) give bit-identical results, so that ties are exact
+        # grouped so that (a, b) and (b, a) give bit-identical results, which keeps ties exact
         return exp((lgamma(a + 0.5) + lgamma(b + 0.5)) - (lgamma(a) + lgamma(b)) - log(a + b))
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
@@ -83,13 +83,13 @@ class Cures(Allocation):
 
 
 def share_out(weights: Sequence[float], total: int, bounds: tuple[int, int], ties: Sequence[int]) -> list[int]:
-    """Integers in proportion to positive ``weights``, within ``bounds``, that sum to ``total`` exactly.
+    """Divide ``total`` exactly into integers in proportion to positive ``weights``, within ``bounds``.
 
-    Neyman's allocation in integers: each unit goes to the largest ``w / sqrt(n (n + 1))``, which minimises ``sum w^2 /
-    n`` over all allocations within the bounds (Wright 2012, "The equivalence of Neyman optimum allocation for sampling
-    and equal proportions for apportioning the U.S. House of Representatives"). Largest-remainder rounding has neither
-    minimum nor maximum. Equal weights differ by at most one; the lower ``ties`` gets more. The bounds must be feasible:
-    ``bounds[0] >= 1`` and ``total`` between ``len(weights)`` times either.
+    Integer Neyman allocation: each unit goes to the largest ``w / sqrt(n (n + 1))``, which minimises ``sum w^2 / n``
+    over all allocations within the bounds (Wright 2012, "The equivalence of Neyman optimum allocation for sampling and
+    equal proportions for apportioning the U.S. House of Representatives"). Largest-remainder rounding would not respect
+    the bounds. Counts of equal weights differ by at most one; the smaller ``ties`` gets more. The bounds must be
+    feasible: ``bounds[0] >= 1``, and ``total`` between ``len(weights)`` times ``bounds[0]`` and ``bounds[1]``.
 
     >>> share_out([1.0, 2.0, 4.0], 14, (1, 32), [0, 0, 0]), share_out([1.0, 2.0, 4.0], 14, (3, 6), [0, 0, 0])
     ([2, 4, 8], [3, 5, 6])

@@ -1,4 +1,4 @@
-"""Similarity of texts: which solved problems are close to a new one."""
+"""Text similarity, to find earlier problems that resemble a new one."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from outrider.errors import UserError
 from outrider.options import Options
 from outrider.record import identity_seed, uniforms
 
-_FEATURES = 2**18  # hashes of n-grams; with 50,000 distinct n-grams, one in five collides
-_WORDS = r"\w+|[^\w\s]"  # single digits and signs too: "3+4" has nothing else
+_FEATURES = 2**18  # number of n-gram hashes; with 50,000 distinct n-grams, about one in five collides
+_WORDS = r"\w+|[^\w\s]"  # single digits and signs count as words: "3+4" has no others
 
 
 class Embedder(Options):
-    """A similarity of texts. Fields are the options; anything stored is a cache, not state."""
+    """Base class of text similarities. Fields are the options; private attributes are caches, not state."""
 
     def prepare(self) -> None:
         """Load models and packages, so that a missing one is reported before sampling starts.
@@ -29,9 +29,9 @@ class Embedder(Options):
         """
 
     def cosines(self, queries: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
-        """Cosine similarities ``[queries, texts]``; a row depends on its query and the texts, not on the other queries.
+        """Return cosine similarities ``[queries, texts]``; a row does not depend on the other queries.
 
-        The method does not return vectors, since TF-IDF has a quarter of a million columns that are nearly all zero.
+        The method does not return vectors: those of TF-IDF have a quarter of a million columns, nearly all zero.
         """
         raise NotImplementedError
 
@@ -39,10 +39,10 @@ class Embedder(Options):
 class Tfidf(Embedder):
     """Cosine of TF-IDF vectors with inverse document frequency ``1 + log((1 + N) / (1 + N_term))``.
 
-    Document frequencies are those of the texts; n-grams that no text has do not affect the order. N-grams are hashed,
-    so the counts of a text need no shared vocabulary and are computed once; the weights are recomputed when the texts
-    change. Degenerate cases: two texts without a common n-gram, or an empty text, have similarity 0. Source:
-    scikit-learn.
+    Document frequencies are counted over ``texts``; a query's n-grams that no text contains do not affect the ranking.
+    N-grams are hashed instead of looked up in a vocabulary, so a text's counts are computed once. Only the weights are
+    recomputed when the texts change. Degenerate cases: two texts without a common n-gram, or an empty text, have
+    similarity 0. Source: scikit-learn.
 
     >>> near, far = Tfidf().cosines(["3 4 5>12:"], ["3 4 6>13:", "7 8 9>24:"])[0]
     >>> bool(0 < far < near < 1)
@@ -61,7 +61,8 @@ class Tfidf(Embedder):
     _columns: Any = PrivateAttr(None)
 
     def prepare(self) -> None:
-        from sklearn.feature_extraction.text import HashingVectorizer  # type: ignore[import-untyped]  # takes a second, and only this one needs it
+        # imported here: the import takes a second, and only this embedder needs it
+        from sklearn.feature_extraction.text import HashingVectorizer  # type: ignore[import-untyped]
 
         if self._counter is None:
             self._counter = HashingVectorizer(
@@ -97,18 +98,18 @@ class Tfidf(Embedder):
         places, counts = (np.concatenate(parts) for parts in zip(*rows, strict=True))
         matrix = csr_matrix((counts, places, ends), shape=(len(texts), _FEATURES))
         self._weights = TfidfTransformer().fit(matrix)
-        self._columns = self._weights.transform(matrix).T.tocsr()  # transposed once; a product would do so each time
+        self._columns = self._weights.transform(matrix).T.tocsr()  # transposed once, not in every product
         self._texts = texts
 
 
 class Transformer(Embedder):
     """Cosine of the embeddings of a ``sentence-transformers`` model.
 
-    For any other Hugging Face encoder the package adds mean pooling over tokens. Texts are embedded one at a time,
-    since the last bits of an embedding depend on the other texts of its batch. Embeddings are cached while the text is
-    in use.
+    If the model is another Hugging Face encoder, the package adds mean pooling over tokens. Texts are embedded one at a
+    time, since the last bits of an embedding depend on the other texts in its batch. Embeddings are cached while their
+    texts are in use.
 
-    Source: XRPO (arXiv 2510.06672) uses Qwen3-Embedding-8B, without an instruction that it names.
+    Source: XRPO (arXiv 2510.06672) uses Qwen3-Embedding-8B and mentions no instruction prompt.
     """
 
     model: str = Field(min_length=1, description="embedding model: a folder, or a name on the hub")
@@ -145,7 +146,7 @@ class Transformer(Embedder):
 
 
 class Random(Embedder):
-    """A pseudo-random number in (0, 1) per pair of texts, from a hash of both: the ablation of retrieval.
+    """Pseudo-random similarities in (0, 1), from a hash of both texts: an ablation of retrieval.
 
     >>> bool((Random().cosines(["a"], ["b", "c"]) == Random().cosines(["x", "a"], ["b", "c"])[1]).all())
     True

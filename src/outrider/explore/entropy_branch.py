@@ -24,37 +24,37 @@ from outrider.record.turns import sampled
 
 
 class EntropyBranch(Stage):
-    r"""At every boundary, each path branches with a probability that rises with its entropy there (ARPO).
+    r"""Branches paths at segment boundaries, with a probability that rises with the entropy after the boundary (ARPO).
 
     .. math:: P_t = \mathrm{clip}(\alpha + \beta \, \Delta H_t, 0, 1), \qquad \Delta H_t = H_t - H_0
 
-    with H_t the mean entropy, in nats, of the first ``tokens`` sampled tokens after boundary t (fewer at a path's end),
-    and H_0 that of the first tokens of the path's root. A path that branches gets ``branches`` continuations from the
-    boundary. With ``threshold`` nothing is random: a path branches if ``alpha + beta ΔH`` exceeds the threshold.
+    where H_t is the mean entropy, in nats, of the first ``tokens`` sampled tokens after boundary t (fewer at a path's
+    end), and H_0 is the mean entropy of the first ``tokens`` tokens of the path's root. A path that branches gets
+    ``branches`` continuations from the boundary. With ``threshold`` nothing is random: a path branches if ``alpha +
+    beta ΔH`` exceeds the threshold.
 
-    Boundaries are processed in order: the first of all paths, then the second, branches included, until a problem has
-    ``total`` rollouts. When no path reaches the next boundary, the remaining rollouts start from the prompt. So every
-    problem ends with exactly ``total`` rollouts (N of the paper), including those of earlier stages. A problem with
-    more keeps them; a problem that an earlier stage excluded gets none. Paths that branch at the same boundary compete
-    for the last places in seeded order. For single-turn tasks, ``segment: {delimiter: …}`` gives boundaries between
-    reasoning steps.
+    Boundaries are processed in order: every path's first boundary, then every path's second, branches included, until a
+    problem has ``total`` rollouts. When no path reaches the next boundary, the remaining rollouts start from the
+    prompt. So every problem ends with exactly ``total`` rollouts (M in the paper), including those of earlier stages. A
+    problem with more rollouts keeps them; a problem that an earlier stage excluded gets no new ones. If too few
+    rollouts remain for all paths that branch at a boundary, a seeded order decides. For single-turn tasks, ``segment:
+    {delimiter: …}`` gives boundaries between reasoning steps.
 
-    Source: ARPO (arXiv 2507.19849) section 3.1; N = 8 of M = 16, one more path per branching, k = 20, alpha 0.5 and
-    beta 0.2 in the released scripts. Deviations:
+    Source: ARPO (arXiv 2507.19849) section 3.1. The released scripts have N = 8 initial rollouts of M = 16, one more
+    path per branching, k = 20, alpha 0.5 and beta 0.2. Deviations:
 
-    - Scale: the paper normalises ΔH by the vocabulary, the code sums 20 tokens over the 10 likeliest ids and divides by
-      ln V. Here the entropy is a mean in nats over the whole distribution, with the equivalent beta: ``0.2 * 20 /
-      ln(152 000) = 0.335``.
-    - Start: the code measures H_0 of a branch at its branch point, and keeps it by row number from batch to batch.
-    - Place: the code measures the turn before the tool's answer and branches after the answer; here both are after the
-      answer, as in the paper.
-    - Chance: the paper compares P with a threshold, the code with a uniform random number, which is the default here.
-    - Filling up: the code adds one new rollout per turn; here all are added at once.
+    - Scale: the paper normalises ΔH by the vocabulary. The released code sums the entropy of 20 tokens over the 10 most
+      likely ids and divides by ln V. Here the entropy is a mean in nats over the whole distribution, with the
+      equivalent beta: ``0.2 * 20 / ln(152 000) = 0.335``.
+    - Start: the code measures a branch's H_0 at its branch point, and stores it by row number from batch to batch.
+    - Place: the code measures the turn before the tool's response and branches after the response; here both are after
+      the response, as in the paper.
+    - Randomness: the paper compares P with a threshold, the code with a uniform random number (the default here).
+    - Filling up: the code adds one new rollout per turn; here all missing rollouts are added at once.
 
     Degenerate cases: an empty group gets ``total`` new rollouts; an empty response has no boundary.
 
-    Metrics: ``pivots``, ``branches``, ``from_prompt``, new rollouts from the prompt; ``rise``, mean ΔH where paths
-    branched.
+    Metrics: ``pivots``; ``branches``; ``from_prompt``, new rollouts from the prompt; ``rise``, mean ΔH at the pivots.
 
     Raises:
         UserError: the sampler records no entropies.
@@ -146,7 +146,7 @@ class EntropyBranch(Stage):
         return self._chains[rollout.id]
 
     def _place(self, path: SegmentedRollout, by_id: Mapping[str, Rollout], seed: int) -> _Place | None:
-        """Where a path branches at this level; None if it does not."""
+        """Return where a path branches at the current boundary; None if the path does not branch."""
         if len(path.bounds) <= self._level or path.bounds[self._level] not in path.candidates:
             return None
         at = path.bounds[self._level]
@@ -159,7 +159,7 @@ class EntropyBranch(Stage):
         return _Place(Pivot(path.rollout, at), rise) if chance > bar else None
 
     def _entropy(self, rollout: Rollout, at: int, by_id: Mapping[str, Rollout]) -> float:
-        """Mean entropy of the first own sampled tokens from ``at`` on."""
+        """Mean entropy of the first ``tokens`` sampled tokens from position ``at`` on."""
         if rollout.entropies_T is None:
             raise UserError("entropy_branch needs the entropy of every token, but this sampler records none")
         own = at - rollout.branch_at

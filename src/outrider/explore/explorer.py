@@ -18,20 +18,20 @@ from outrider.record.turns import observed
 T = TypeVar("T")
 
 MOST_ROUNDS = 1000
-"""Maximum rounds of a stage in a step, against plans that are never empty; shipped stages need a few."""
+"""Maximum rounds per stage and step, a guard against stages that never finish; built-in stages need a few."""
 Draw = Callable[[Sequence[SampleRequest]], list[Rollout]]
 Broadcast = Callable[[Callable[[], T]], T]
 
 
 class _Plan(NamedTuple):
-    """A stage's answer: what to sample, or no requests and the groups and rollouts that the stage drops."""
+    """A stage's answer: requests to sample or, if there are none, the groups and rollouts that the stage drops."""
 
     requests: list[SampleRequest]
     dropped: dict[str, str]
 
 
 class Explored(NamedTuple):
-    """The groups of a step, and the stages' metrics as ``explore/<stage>/<name>``."""
+    """The groups of a step, and the stages' metrics, named ``explore/<stage>/<name>``."""
 
     groups: list[Group]
     metrics: dict[str, float]
@@ -40,8 +40,8 @@ class Explored(NamedTuple):
 class Explorer:
     """Plans a step's rollouts and has them sampled and verified, round by round.
 
-    Every process of a run calls ``explore``. One process plans and shares the plans, so only that process holds the
-    state of the stages. All processes get the same result.
+    Every process of a run calls ``explore``. One process plans and broadcasts the plans, so only that process holds
+    the state of the stages. All processes get the same result.
 
     Args:
         stages: the recipe's stages, in order. The explorer works on copies.
@@ -49,7 +49,7 @@ class Explorer:
         engine: the policy and its tokenizer, for the stages.
         seed: the run's master seed.
         share: runs a function on the planning process and broadcasts the result.
-        prompt_limit: maximum prompt tokens that leave room for the longest response in the model's context.
+        prompt_limit: maximum prompt tokens with which the longest response still fits into the model's context.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Explorer:
         """Run one step: take problems, then let each stage plan from the groups so far until it requests nothing.
 
         Raises:
-            UserError: the task has too few different problems, or stages refuse too many.
+            UserError: the task has too few distinct problems, or stages refuse too many.
         """
         taken: list[Problem] = self._share(lambda: self._begin(step, problems))
         groups = {p.id: Group(p, group_id(step, p)) for p in taken}
@@ -203,7 +203,7 @@ class Explorer:
 
 
 def _with_turns(prefix: Prefix | None, group: Group | None) -> Prefix | None:
-    """The prefix with the observations that it contains, if there is a prefix."""
+    """Return the prefix with its observations filled in; None if there is no prefix."""
     if prefix is None or group is None or not any(rollout.observations for rollout in group.rollouts):
         return prefix
     by_id = {rollout.id: rollout for rollout in group.rollouts}
@@ -223,7 +223,7 @@ def _dropped(stage: Stage, groups: Sequence[Group]) -> dict[str, str]:
 
 
 def _without(group: Group, dropped: Mapping[str, str]) -> Group:
-    """The group with itself, or some of its rollouts, marked as not trained on."""
+    """Return the group after excluding it, or some of its rollouts, from training."""
     if group.id in dropped:
         return group.excluded(dropped[group.id])
     if not any(rollout.id in dropped for rollout in group.rollouts):

@@ -12,15 +12,16 @@ from outrider.record import Context, SampleRequest, SamplingParams
 
 
 class Greedy(Stage):
-    """Adds the greedy rollout of each problem that has rollouts: the baseline of the credit component ``greedy``.
+    """Adds a greedy rollout to each problem that has rollouts: the baseline of the credit component ``greedy``.
 
-    The rollout starts at the plain prompt and takes the most likely token each time (temperature 0). It is not a sample
+    The rollout starts at the plain prompt and always takes the most likely token (temperature 0). It is not a sample
     of the policy, so its context excludes it from training (``unused``: excluded context); its tokens count as
-    generated. Its stage in the records is ``<place>-greedy``. Stages do not count it as evidence of a pass rate and do
-    not branch it. Other baselines and the step's metrics count it like any member. A request with its own sampling
-    options must give all of them, so ``max_tokens`` is repeated here.
+    generated. The rollout's stage in the records is ``<place>-greedy``. Stages do not count the rollout as evidence of
+    a pass rate and do not branch it. Other baselines and the step's metrics count it like any member of the group. A
+    request with its own sampling options must give all of them, so ``max_tokens`` is repeated here.
 
-    Degenerate cases: an empty batch, and groups without rollouts or excluded by an earlier stage, get none.
+    Degenerate cases: nothing is requested for an empty batch, or for groups without rollouts or excluded by an earlier
+    stage.
 
     Source: ReMax, Li et al. 2023, arXiv 2310.10505, algorithm 1.
 

@@ -20,27 +20,28 @@ SHORTEST = 10  # characters; shorter hints are not useful
 
 
 class Hint(Stage):
-    """``n`` rollouts per problem, from a prompt that contains the beginning of the problem's solution.
+    """Samples ``n`` rollouts per problem, from a prompt that contains the beginning of the problem's solution.
 
     The solution is the task's own (``metadata["solution"]``; a table's field ``solution``), without
-    ``<think>…</think>``. The run is divided into parts of equal length, one for each of ``shares``, which is the share
-    of the solution's characters to reveal. Rollouts are trained after the prompt that they were sampled from, so the
-    ratio is 1. The text of ``template`` replaces the question within the prompt, so a format around the question stays.
-    If the task's prompts name no question (``metadata["question"]``), the text replaces the whole prompt. Evaluation
-    uses no stages and therefore no hints.
+    ``<think>…</think>``. The run is divided into equally long parts, one per entry of ``shares``: the share of the
+    solution's characters to reveal in that part. Rollouts are trained with the prompt that they were sampled from, so
+    the importance ratio starts at 1. The filled ``template`` replaces the question within the prompt, so a format
+    around the question stays. If the task gives no question (``metadata["question"]``), the filled template replaces
+    the whole prompt. Evaluation uses no stages and therefore no hints.
 
     The rollouts' context is ``seeded``: they do not estimate how often the policy solves a problem without hints. A
-    stage that needs a first pass therefore finds none after this one, and a report has no trend of success over steps.
-    A step's metrics (``success``, ``solved``, ``reward``) include hinted rollouts. New problems that a later stage
-    takes have plain prompts.
+    later stage that needs a first pass therefore finds none, and a report shows no trend of success over steps. A
+    step's metrics (``success``, ``solved``, ``reward``) include hinted rollouts. New problems that a later stage takes
+    have plain prompts.
 
     Degenerate cases: a problem without a solution, a hint of fewer than ten characters, or a prompt that leaves no room
     for the longest response gets the plain prompt; ``unhinted`` counts these rollouts. A problem that already has
     rollouts gets none.
 
     Source: Li et al. 2025, QuestA, arXiv 2507.13266, and its released code (add_prefix.py): half of the solution, then
-    a quarter. There the problems are rarely solved ones, chosen before training, without those whose answer is not in
-    the solution. The second part of the run has a new optimizer there, and whitespace around a solution counts.
+    a quarter. Differences: the released code trains on rarely solved problems, chosen before training, and omits those
+    whose solution does not contain the answer. It starts the second part of the run with a new optimizer, and counts
+    whitespace around a solution.
 
     >>> Hint().shares
     [0.5, 0.25]
@@ -92,7 +93,7 @@ class Hint(Stage):
         return plain
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
-        """Number of rollouts with a hint (``hinted``), and without because none was possible (``unhinted``)."""
+        """Return the number of rollouts with a hint (``hinted``), and of those that could get none (``unhinted``)."""
         counts = {name: float(self._counts[name]) for name in ("hinted", "unhinted")}
         self._counts.clear()
         return counts

@@ -20,38 +20,38 @@ from outrider.record import Group, Problem, SampleRequest, identity_seed
 
 
 class Invest(PlansAhead, Stage):
-    r"""Allocates the token budget of ``n`` rollouts per problem so that the gradient variance of the step is smallest.
+    r"""Spends the token budget of ``n`` rollouts per problem so that the step's gradient variance is minimal.
 
     The objective is explicit: the mean over problems of :math:`U_k(p) = 1 - (1 - p)^k`. Credit ``stated_goal``
-    (:class:`~outrider.credit.stated_goal.StatedGoal`, with the same k) estimates its gradient without bias from any
-    number of rollouts that does not depend on their outcomes. An allocation that depends on earlier steps only
+    (:class:`~outrider.credit.stated_goal.StatedGoal`, with the same k) estimates the objective's gradient without bias
+    from any number of rollouts that does not depend on their outcomes. An allocation that depends only on earlier steps
     therefore changes the variance and never the objective. ``n`` rollouts of a problem contribute
 
     .. math:: F \, \mathrm{E}[A^2] / n
 
-    to the variance, with gradient noise :math:`F` (:func:`~outrider.explore.pass_rate_model.noise`, the expected
-    squared length of a score) and the expected squared advantage of a rollout, :func:`spread`. This is exact if a
-    score's length does not depend on the reward and scores have zero mean: VIP's assumption (theorem 5.2), without its
-    equal :math:`F` for all problems. Pass rate, noise and tokens are predictions of
-    :class:`~outrider.explore.pass_rate_model.PassRateModel`. Starting from ``min_n`` each, one rollout at a time goes
-    to the problem with the largest decrease of variance per predicted token, until the budget is spent. Decreases
-    shrink with n, so up to the last rollouts no allocation has a smaller variance at the same tokens; less than one
-    rollout's tokens remain. Long responses cost more and are noisier, so length mostly cancels.
+    to the variance. Here :math:`F` is the gradient noise (:func:`~outrider.explore.pass_rate_model.noise`, the expected
+    squared norm of a score) and :math:`\mathrm{E}[A^2]` the expected squared advantage of a rollout (:func:`spread`).
+    This is exact if a score's norm does not depend on the reward and scores have zero mean: VIP's assumption (theorem
+    5.2), without its equal :math:`F` for all problems. :class:`~outrider.explore.pass_rate_model.PassRateModel`
+    predicts pass rate, noise and tokens. All problems start with ``min_n`` rollouts. Then each rollout goes to the
+    problem with the largest decrease in variance per predicted token, until the budget is spent. Decreases shrink with
+    n, so no allocation of the same tokens has a smaller variance, except for the last rollouts. Less than one rollout's
+    tokens remain. Long responses cost more but are also noisier, so length mostly cancels.
 
     The stage plans once, before the step, and from the plain prompt. If the number of a problem's rollouts depended on
-    their outcomes, an estimate from all of them together would be biased; continuations of a prefix and responses to a
-    seeded prompt are samples of another policy than the one whose gradient is estimated. Two waves of ``max(k, 2)`` or
-    more rollouts, each with its own baselines and joined by fixed weights, would be unbiased; they were not tried.
+    their outcomes, the gradient estimate from all of them would be biased. Continuations of a prefix and responses to a
+    seeded prompt are not samples of the policy whose gradient is estimated. Two waves of ``max(k, 2)`` or more
+    rollouts, each with its own baselines and combined with fixed weights, would be unbiased, but were not tried.
 
     Only scorable rollouts from the plain prompt count as evidence, including those of dropped groups. The stage comes
-    first, in place of uniform. With another credit the objective is that credit's, and the number of rollouts may
-    affect it. Degenerate cases: in the first step, and where every pass rate is certain, every problem gets ``n``; an
-    empty batch requests nothing; problems that already have rollouts get no more; if all are at ``max_n``, tokens
-    remain (``unspent``).
+    first and replaces ``uniform``. Any other credit has its own objective, which the number of rollouts may affect.
+    Degenerate cases: in the first step, and if every pass rate is certain, every problem gets ``n``; an empty batch
+    requests nothing; problems that already have rollouts get no more; if all problems are at ``max_n``, tokens remain
+    (``unspent``).
 
     Raises:
         ValidationError: ``k <= min_n <= n <= max_n`` does not hold.
-        ValueError: the recipe's credit states the goal with another ``k``.
+        ValueError: the recipe's credit ``stated_goal`` has another ``k``.
 
     >>> Invest(k=2).min_n
     2
@@ -101,9 +101,9 @@ class Invest(PlansAhead, Stage):
         return [SampleRequest(problem, n=n) for problem, n in zip(problems, counts, strict=True)]
 
     def shares(self, variance: Callable[[int, int], float], tokens: Sequence[float], ties: Sequence[int]) -> list[int]:
-        """Rollouts per problem, from the variance of problem i with n rollouts and its tokens per rollout.
+        """Return the rollouts per problem, given the variance of problem i with n rollouts and its tokens per rollout.
 
-        Equal problems: the one with fewer rollouts first, then the one with the smaller of ``ties``.
+        Ties go to the problem with fewer rollouts, then to the one with the smaller value of ``ties``.
 
         >>> Invest(n=4).shares(lambda i, n: [0.2, 0.0, 0.2][i] / (n - 1), [10.0, 10.0, 40.0], ties=[0, 1, 2])
         [6, 2, 4]
@@ -115,7 +115,7 @@ class Invest(PlansAhead, Stage):
 
         counts = [self.min_n] * len(tokens)
         left = (self.n - self.min_n) * fsum(tokens)
-        rounding = 1e-9 * left  # of the sums below
+        rounding = 1e-9 * left  # tolerance for the sums below
         queue = [entry(i) for i in range(len(tokens))]
         heapq.heapify(queue)
         while queue:
@@ -131,7 +131,7 @@ class Invest(PlansAhead, Stage):
         return self._model.predict(problem).rate.mean
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
-        """The plan of the step, and the metrics of the model."""
+        """Learn from a step; return the metrics of its plan and of the model."""
         self._model.learn(groups)
         return self._numbers | self._model.numbers()
 
@@ -150,7 +150,8 @@ def spread(rate: Rate, n: int, k: int) -> float:
     .. math:: \frac{n}{n - 1} \mathrm{E}[p (1 - p)], \qquad \sum_z \tbinom{n - 1}{z}
         \left(k \tbinom{z}{k - 1} / \tbinom{n - 1}{k - 1}\right)^2 \mathrm{E}[p^{n - z} (1 - p)^z]
 
-    for k = 1, and for k > 1, where failures get 0, over the number z of failures beside a success. ``n >= max(k, 2)``.
+    The first formula holds for k = 1, the second for k > 1. In the second, failures have advantage 0, and z is the
+    number of failures among the other rollouts of a success. ``n >= max(k, 2)``.
 
     >>> round(spread(Rate(1.0, 1.0), 2, 1), 6), round(spread(Rate(1.0, 1.0), 3, 2), 6)
     (0.333333, 0.5)

@@ -24,27 +24,26 @@ _NEEDS: dict[str, Needs] = {"entropy": frozenset({"entropies"}), "branching": fr
 
 
 class Keep(Stage):
-    r"""Keeps at most ``most`` responses of the whole step and drops the others as ``incorrect``, ``unscorable``, or
-    ``beyond the most``.
+    r"""Keeps at most ``most`` responses per step; drops others as ``incorrect``, ``unscorable`` or ``beyond the most``.
 
     Successes that are not excluded yet are ranked, highest first, by the mean over their tokens of
 
     * ``entropy``: the entropy during sampling;
     * ``branching``: the rollout branching factor, the smallest number of tokens with a total probability of at least
-      ``mass``, at temperature 1; it takes a forward pass of the policy;
+      ``mass``, at temperature 1; needs a forward pass of the policy;
     * ``chance``: a random number seeded by the rollout, which also breaks ties.
 
-    Tokens after the one that closes the first box do not count, since they are not imitated (``until_box``).
+    Tokens after the end of the first ``\boxed{…}`` do not count, since they are not trained on (``until_box``).
 
     Of ``n`` kept responses, :math:`\lfloor \mathrm{noise}\; n \rfloor` are failures, ranked in the same way, if there
-    are that many. n is the largest number for which there are enough successes, at most ``most``. ``per_problem``
-    limits the successes, and the failures, of one problem.
+    are enough failures. n is the largest number, up to ``most``, for which there are enough successes. ``per_problem``
+    limits a problem's successes and, separately, its failures.
 
-    The stage requests no rollouts. Degenerate cases: without a success nothing is kept.
+    The stage samples no rollouts. Degenerate cases: without a success nothing is kept.
 
-    Source: rejection fine-tuning, STILL report, arXiv 2508.07534, section 4.4.1. Decided: 5 % of the training data are
-    failures (the report could also mean 5 % of the failures), and both parts are ranked; the nucleus includes the token
-    on its boundary.
+    Source: rejection fine-tuning, STILL report, arXiv 2508.07534, section 4.4.1. Our choices: 5 % of the training data
+    are failures (the report could also mean 5 % of the failures); successes and failures are both ranked; the nucleus
+    includes the token that reaches ``mass``.
     """
 
     most: int | None = Field(None, ge=1, description="maximum responses kept per step; null: no limit")
@@ -55,9 +54,7 @@ class Keep(Stage):
     per_problem: int | None = Field(
         None, ge=1, description="maximum successes, and maximum failures, per problem; null: no limit"
     )
-    mass: float = Field(
-        0.95, gt=0, le=1, description="probability mass whose number of tokens is the branching factor (by: branching)"
-    )
+    mass: float = Field(0.95, gt=0, le=1, description="probability mass that the branching factor covers")
 
     _reasons: dict[str, str] = PrivateAttr(default_factory=dict)
     _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
@@ -70,7 +67,7 @@ class Keep(Stage):
         return before
 
     def plan(self, view: View) -> list[SampleRequest]:
-        """Select the responses here, where the policy is available; ``drop`` returns the result."""
+        """Select the responses, since only ``plan`` has access to the policy; ``drop`` returns the result."""
         left = [r for group in view.groups for r in group.rollouts if trainable(r)]
         verified = [r for r in scorable(left) if r.success or self.noise]
         values = dict(zip((r.id for r in verified), self._values(verified, view), strict=True))
@@ -99,7 +96,7 @@ class Keep(Stage):
         return self._numbers
 
     def _first(self, ranked: Sequence[Rollout]) -> list[Rollout]:
-        """The first ``per_problem`` of each problem, in the same order."""
+        """Return the first ``per_problem`` rollouts of each problem, in the same order."""
         taken: Counter[str] = Counter()
         chosen = []
         for rollout in ranked:
@@ -128,7 +125,7 @@ def _entropies(rollout: Rollout) -> NDArray[np.float32]:
 
 
 def _imitated(rollout: Rollout, engine: Engine) -> int:
-    """Number of sampled tokens up to the first box."""
+    """Number of sampled tokens up to the end of the first box; all if there is no box."""
     if first_box_end(rollout.text) is None:
         return rollout.trainable_tokens
     ids = rollout.token_ids if rollout.trainable_T is None else rollout.token_ids[rollout.trainable_T]

@@ -1,4 +1,4 @@
-"""Allocation by value (Knapsack RL): each rollout goes to the problem where it adds most value to the update."""
+"""Allocation by value (Knapsack RL): each rollout goes to the problem where it adds the most value to the update."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from outrider.record import Group, Problem
 def value(n: int, p: float) -> float:
     """``V(n, p) = (1 - p^n - (1 - p)^n) p (1 - p)^2``, the value of ``n`` rollouts of a problem with pass rate ``p``.
 
-    The probability of a mixed group, which has a gradient, times the first-order increase of ``p``. Concave in ``n``; 0
-    for one rollout, and where ``p`` is 0 or 1.
+    The value is the probability of a mixed group (only mixed groups have a gradient) times the first-order increase of
+    ``p``. It is concave in ``n``, and 0 if ``n`` is 1 or if ``p`` is 0 or 1.
 
     >>> value(2, 0.5), value(1, 0.5), value(8, 0.0)
     (0.0625, 0.0, 0.0)
@@ -28,7 +28,9 @@ def value(n: int, p: float) -> float:
 
 
 def enough(p: float, chance: float, most: int) -> int:
-    """Rollouts for a mixed group with probability near ``chance``: ``log(1 - chance) / log(max(p, 1 - p))``, clipped.
+    """Number of rollouts that give a mixed group with a probability of about ``chance``; at most ``most``.
+
+    ``log(1 - chance) / log(max(p, 1 - p))``, rounded down.
 
     >>> enough(0.5, 0.9, 128), enough(1 / 16, 0.9, 128), enough(1 / 93, 0.9, 128)
     (3, 35, 128)
@@ -37,28 +39,29 @@ def enough(p: float, chance: float, most: int) -> int:
 
 
 class Knapsack(Allocation):
-    """``n`` rollouts per problem on average, allocated to maximise the sum of :func:`value`.
+    """Allocates ``n`` rollouts per problem on average, to maximise the sum of :func:`value`.
 
-    A problem's pass rate ``p`` is that of its last visit, or of its last ``window`` rollouts if the visit had fewer. It
-    is known after ``known`` rollouts. New problems get ``n``, the others ``min_n``. The rest of ``n`` times the number
-    of problems is allocated exactly, with at most ``max_n`` per problem:
+    A problem's pass rate ``p`` is estimated from its last visit, or from its last ``window`` rollouts if the visit had
+    fewer. It counts as known after ``known`` rollouts. Problems with an unknown pass rate get ``n`` rollouts, the
+    others start with ``min_n``. The remaining budget is spent exactly, with at most ``max_n`` rollouts per problem:
 
     1. problems with ``0 < p < 1`` get rollouts by value, up to the sum of their :func:`enough`;
     2. the rest goes evenly to known unsolved problems (``p = 0``), or to solved ones if there are none;
-    3. what ``max_n`` withholds goes to solved problems, then by value again, then evenly to all.
+    3. rollouts left over because problems reached ``max_n`` go to solved problems, then to mixed ones by value, then
+       evenly to all.
 
     Values are concave in ``n``, so this greedy allocation by largest gain is the optimum of the knapsack that the paper
-    solves by dynamic programming. The stage comes first, in place of uniform.
+    solves by dynamic programming. The stage comes first and replaces ``uniform``.
 
     Only scorable rollouts from the plain prompt count as evidence, including those of dropped groups. Degenerate cases:
     an empty batch requests nothing; problems that already have rollouts get no more; the first epoch is uniform; if no
     problem is mixed, everything goes to unsolved problems. The last 100,000 problems are remembered.
 
     Source: Li et al. 2025, "Knapsack RL", arXiv 2509.25849, following its released code (exploration_utils.py and
-    rl_dataset.py); of the paper itself only summaries could be read. Differences: there a mixed problem that gets
-    nothing above ``min_n`` has value 0 instead of ``V(min_n, p)``, which favours one rollout for each. New problems
-    count as unsolved in step 2 there, and steps 1 and 2 have no common maximum. A batch of mixed problems only, with
-    budget left over, fails there (a division by zero, and a sum that is too small).
+    rl_dataset.py). Only summaries of the paper were available. Differences: in the released code, a mixed problem that
+    gets nothing above ``min_n`` has value 0 instead of ``V(min_n, p)``, which favours one rollout for each. New
+    problems count as unsolved in its step 2, and its steps 1 and 2 have no common maximum. It fails on a batch of mixed
+    problems only, if budget is left over (a division by zero, and a sum that is too small).
 
     Raises:
         ValidationError: ``min_n <= n <= max_n`` or ``known <= window`` does not hold.
@@ -99,12 +102,12 @@ class Knapsack(Allocation):
         return self.shares(rates, ties)
 
     def rate(self, problem_id: str) -> float | None:
-        """The pass rate of a problem; None while it is unknown."""
+        """The estimated pass rate of a problem; None while the pass rate is unknown."""
         seen = self._seen.get(problem_id, "")
         return seen.count("1") / len(seen) if len(seen) >= self.known else None
 
     def shares(self, rates: Sequence[float | None], ties: Sequence[int]) -> list[int]:
-        """Rollouts per problem; they sum to ``n`` times the number of problems."""
+        """Return the rollouts per problem, which sum to ``n`` times the number of problems."""
         total = self.n * len(rates)
         mixed = {i: p for i, p in enumerate(rates) if p is not None and 0 < p < 1}
         unsolved = [i for i, p in enumerate(rates) if p == 0]

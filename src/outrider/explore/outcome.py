@@ -12,9 +12,9 @@ GroupOutcome = Literal["mixed", "solved", "unsolved", "unscorable"]
 
 
 def scorable(rollouts: Iterable[Rollout]) -> list[Rollout]:
-    """The rollouts that count in a baseline: those with a reward that is not NaN and at least one trainable token.
+    """Return the rollouts that count in a baseline: those with a finite reward and at least one trainable token.
 
-    The function tests whether there is a reward, never its value, so it agrees with the ``valid_G`` of credit.
+    The function tests only whether there is a reward, never its value, so it agrees with the ``valid_G`` of credit.
     """
     return [r for r in rollouts if r.reward is not None and math.isfinite(r.reward) and r.trainable_tokens]
 
@@ -25,16 +25,17 @@ def trainable(rollout: Rollout) -> bool:
 
 
 def evidence(rollouts: Iterable[Rollout]) -> list[Rollout]:
-    """The scorable rollouts that are samples of the current policy: all except greedy and replayed ones.
+    """Return the scorable rollouts that are samples of the current policy: all except greedy and replayed ones.
 
-    Greedy rollouts start at the plain prompt and are excluded from training (:class:`outrider.explore.greedy.Greedy`).
+    A rollout is greedy if it starts at the plain prompt and is excluded from training
+    (:class:`outrider.explore.greedy.Greedy`).
     """
     drawn = [r for r in scorable(rollouts) if not r.replayed]
     return [r for r in drawn if r.context.kind != "plain" or r.context.trained != "excluded"]
 
 
 def first_pass(group: Group) -> list[Rollout]:
-    """The rollouts that estimate the policy's pass rate: evidence from the plain prompt, in stream ``main``.
+    """Return the rollouts that estimate the policy's pass rate: evidence from the plain prompt, in stream ``main``.
 
     Branches start from another rollout's prefix, and seeded prompts show solutions: neither estimates how often the
     policy solves the problem from its plain prompt.
@@ -49,10 +50,10 @@ def pass_rate(group: Group) -> float | None:
 
 
 def outcome(group: Group) -> GroupOutcome:
-    """Whether the rollouts that are evidence agree on success: all ``solved``, all ``unsolved``, or ``mixed``.
+    """Classify a group by its evidence: all ``solved``, all ``unsolved``, or ``mixed``.
 
     One success and seven verifier errors are ``solved``: errors are in no baseline, so there is no contrast. A group
-    without evidence is ``unscorable``, and so is an empty one.
+    without evidence, such as an empty group, is ``unscorable``.
     """
     verdicts = {r.success for r in evidence(group.rollouts)}
     if len(verdicts) == 2:

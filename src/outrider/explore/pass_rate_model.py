@@ -1,4 +1,4 @@
-"""A model of problems before they are sampled: pass rate, response length and gradient noise, by level and history."""
+"""A model that predicts a problem's pass rate, response length and gradient noise from its level and history."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from outrider.record import Group, Problem, Rollout
 MEMORIES = (0.5, 0.7, 0.85, 0.93, 0.97, 1.0)
 """Candidate discounts of past evidence per step; the one that predicts best is used."""
 SCORE_DISCOUNT = 0.95
-"""Discount per step of the log-likelihood by which the memories are compared."""
+"""Discount per step of the log-likelihoods that compare the memories."""
 MIN_WITHIN_VARIANCE, MAX_WITHIN_VARIANCE = 0.02, 0.98
-"""Bounds on the share of a verdict's variance within problems of a level; the rest lies between problems."""
+"""Bounds on the within-problem share of the verdict variance of a level; the rest is variance between problems."""
 MIN_WEIGHT = 1e-9
-"""Discounted rollouts of a level below which its lengths and noises count as unknown."""
+"""Minimum discounted rollouts of a level; with fewer, the level's response length and noise count as unknown."""
 CLASSES = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)
-"""Upper bounds of the classes of predicted pass rates for calibration."""
+"""Upper bounds of the classes of predicted pass rates that calibration reports."""
 
 
 Own = tuple[int, tuple[tuple[float, float], ...]]
@@ -41,13 +41,13 @@ class Prediction(NamedTuple):
 
 
 class CalibrationStats(NamedTuple):
-    """Predicted and observed successes; sums over problems.
+    """Predicted and observed successes, summed over problems.
 
     Attributes:
         rollouts: number of rollouts.
-        expected: predicted successes.
-        variance: predicted variance of the successes; rollouts of a problem share an unknown pass rate.
-        successes: observed successes.
+        expected: predicted number of successes.
+        variance: predicted variance of that number; rollouts of a problem share an unknown pass rate.
+        successes: observed number of successes.
     """
 
     rollouts: float = 0.0
@@ -57,7 +57,7 @@ class CalibrationStats(NamedTuple):
 
     @staticmethod
     def of(rate: Rate, successes: int, failures: int) -> CalibrationStats:
-        """One problem: the moments of a beta-binomial count.
+        """Return the statistics of one problem, with the moments of a beta-binomial count.
 
         >>> [round(x, 3) for x in CalibrationStats.of(Rate(1.0, 1.0), 2, 0)]  # 0, 1 and 2 successes are equally likely
         [2.0, 1.0, 0.667, 2.0]
@@ -72,12 +72,12 @@ class Visits(NamedTuple):
 
     Attributes:
         visits: number of visits.
-        rates: sum of their pass rates.
+        rates: sum of the visits' pass rates.
         pairs: number of visits with two or more rollouts.
-        spreads: sum of their unbiased estimates of ``p (1 - p)``.
-        rollouts: number of rollouts.
-        tokens: tokens of these rollouts.
-        noises: sum of their gradient noises (:func:`noise`).
+        spreads: sum of the unbiased estimates of ``p (1 - p)`` from these visits.
+        rollouts: number of rollouts in all visits.
+        tokens: tokens of all rollouts.
+        noises: sum of all rollouts' gradient noise (:func:`noise`).
     """
 
     visits: float = 0.0
@@ -101,7 +101,7 @@ class Visits(NamedTuple):
 
     @property
     def prior(self) -> Rate:
-        """The pass rate of a problem without a history, by the method of moments.
+        """The pass-rate distribution of a problem without a history, by the method of moments.
 
         One pseudo-visit with the moments of ``Beta(1, 1)`` is added.
 
@@ -109,14 +109,14 @@ class Visits(NamedTuple):
         [1.0, 1.0]
         """
         mean, spread = (self.rates + 0.5) / (self.visits + 1), (self.spreads + 1 / 6) / (self.pairs + 1)
-        # share of a verdict's variance within problems: m / (m + 1) for Beta with a + b = m
+        # within-problem share of the verdict variance: m / (m + 1) for Beta with a + b = m
         within = min(max(spread / (mean * (1 - mean)), MIN_WITHIN_VARIANCE), MAX_WITHIN_VARIANCE)
         m = within / (1 - within)
         return Rate(mean * m, (1 - mean) * m)
 
 
 class Visit(NamedTuple):
-    """The first pass of one step over a problem; at least one rollout."""
+    """The first-pass rollouts of a problem in one step; there is at least one."""
 
     problem: Problem
     successes: int
@@ -126,7 +126,7 @@ class Visit(NamedTuple):
 
     @staticmethod
     def of(group: Group) -> Visit | None:
-        """None where no rollout from the plain prompt could be verified."""
+        """Return the group's visit; None if no rollout from the plain prompt could be verified."""
         rollouts = first_pass(group)
         successes = sum(r.success for r in rollouts)
         tokens = sum(r.trainable_tokens for r in rollouts)
@@ -136,7 +136,7 @@ class Visit(NamedTuple):
 
     @property
     def level(self) -> Visits:
-        """The sums of this visit alone."""
+        """The sums over this visit alone."""
         n = self.successes + self.failures
         spread = self.successes * self.failures / (n * (n - 1)) if n > 1 else 0.0
         return Visits(1.0, self.successes / n, float(n > 1), spread, float(n), float(self.tokens), self.noise)
@@ -145,9 +145,9 @@ class Visit(NamedTuple):
 def noise(rollout: Rollout) -> float:
     r"""Gradient noise of a rollout: :math:`\sum_t 1 - \pi(y_t)` over its trainable tokens.
 
-    Its expectation equals that of the squared norm of the rollout's score with respect to the logits,
+    Its expectation equals the expected squared norm of the rollout's score with respect to the logits,
     :math:`\sum_t \lVert e_{y_t} - \pi_t \rVert^2`: for one token both are :math:`1 - \sum_v \pi_{tv}^2`, and each token
-    has its own logits. It grows about linearly with the number of tokens.
+    has its own logits. The noise grows about linearly with the number of tokens.
     """
     logprobs_T = rollout.logprobs_T if rollout.trainable_T is None else rollout.logprobs_T[rollout.trainable_T]
     return float(-np.expm1(logprobs_T.astype(np.float64)).sum())
@@ -160,17 +160,17 @@ class PassRateModel:
     A problem's pass rate is a beta distribution: the prior of its level plus the problem's own successes and failures.
     Evidence that is ``t`` steps old has weight ``memory^t``. The policy changes at an unknown speed, so the model picks
     the memory of :data:`MEMORIES` under which the visits so far were most likely, recent ones with more weight. A
-    :class:`~outrider.explore.recalibration.Recalibration` corrects what this misses: progress between visits, and
+    :class:`~outrider.explore.recalibration.Recalibration` corrects the remaining errors: progress between visits, and
     differences between problems of a level.
 
-    All rollouts from the plain prompt count alike. Where a later stage samples more of the problems with few successes
-    (``rebalance``, ``prioritise``), predicted pass rates of levels are a little too high. Levels should be few: the
-    model stores the histories of 100,000 problems, and the sums of every level.
+    All rollouts from the plain prompt have equal weight. If a later stage samples problems with few successes more
+    often (``rebalance``, ``prioritise``), predicted pass rates of levels are slightly too high. A task should have few
+    levels: the model stores the histories of at most 100,000 problems, but the sums of every level.
 
     Attributes:
         memory: the memory in use.
         surprise: mean negative log-likelihood per rollout in the last step, in nats.
-        recalibration: the map applied to predicted pass rates.
+        recalibration: the correction applied to predicted pass rates.
         calibration: predicted and observed successes in the last step, by class of predicted pass rate
             (:data:`CLASSES`).
     """
@@ -194,16 +194,19 @@ class PassRateModel:
         return max(range(len(MEMORIES)), key=lambda i: (self._scores[i], i))
 
     def predict(self, problem: Problem) -> Prediction:
-        """The prediction for a problem now. A level without rollouts has the costs of all levels; before any, 1."""
+        """Return the current prediction for a problem.
+
+        A level without rollouts uses the mean tokens and noise over all levels; without any rollouts both are 1.
+        """
         return Prediction(self.recalibration.of(self._rate(problem, self._best)), *self._costs(problem.level))
 
     def levels(self) -> list[Prediction]:
-        """The prediction for a new problem of each level seen so far."""
+        """Return the prediction for a new problem of each level seen so far."""
         known = {level: sums[self._best].prior for level, sums in self._levels.items()}
         return [Prediction(self.recalibration.of(prior), *self._costs(level)) for level, prior in known.items()]
 
     def _costs(self, level: str) -> tuple[float, float]:
-        """Tokens and noise per rollout of a level, or of all levels where the level's weight is below the minimum."""
+        """Tokens and noise per rollout of a level; over all levels if the level has fewer than ``MIN_WEIGHT``."""
         sums = self._levels[level][self._best] if level in self._levels else Visits()
         if sums.rollouts < MIN_WEIGHT:
             known = [each[self._best] for each in self._levels.values()]
@@ -249,7 +252,7 @@ class PassRateModel:
         self._scores = [SCORE_DISCOUNT * old + new for old, new in zip(self._scores, likelihoods, strict=True)]
 
     def _calibrate(self, visits: Sequence[Visit]) -> None:
-        """Compare predictions with verdicts; problems of levels seen before train the recalibration."""
+        """Compare predictions with verdicts, and fit the recalibration to problems whose level was seen before."""
         self.calibration, surprises, known = [CalibrationStats()] * (len(CLASSES) + 1), [], []
         for visit in visits:
             raw, ends = self._rate(visit.problem, self._best), (visit.successes, visit.failures)
@@ -265,8 +268,11 @@ class PassRateModel:
         self.recalibration.learn(known)
 
     def numbers(self) -> dict[str, float]:
-        """Metrics of a step: ``surprise``, calibration by class, ``memory``, and the ``slope`` and ``shift`` of the
-        recalibration, with the share ``taken`` of its last Newton step."""
+        """Return a step's metrics.
+
+        ``surprise``; calibration by class; ``memory``; the recalibration's ``slope``, ``shift`` and ``taken``, the
+        share of its last Newton step that was taken.
+        """
         by_class = {
             f"calibration_{i}_{name}": value
             for i, each in enumerate(self.calibration)
@@ -277,7 +283,7 @@ class PassRateModel:
         return {"surprise": self.surprise} | now | by_class
 
     def state_dict(self) -> dict[str, Any]:
-        """Steps, scores, recalibration, sums of levels by memory, and histories of problems, the oldest first."""
+        """Steps, scores, recalibration, sums per level and memory, and histories of problems, the oldest first."""
         levels = {level: [list(each) for each in sums] for level, sums in sorted(self._levels.items())}
         own = [[key, seen, [list(past) for past in history]] for key, (seen, history) in self._own.items()]
         recalibration = self.recalibration.state_dict()

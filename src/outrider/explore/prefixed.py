@@ -1,4 +1,4 @@
-"""Prefixes of rare successes (PrefixRL) or given solutions (POPE): rollouts on unsolved problems start from them."""
+"""Prefixed rollouts: unsolved problems start from part of an earlier success (PrefixRL) or given solution (POPE)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from outrider.explore.surroundings import Surroundings
 from outrider.explore.view import Engine, View
 from outrider.record import Group, Ids, Prefix, Problem, Rollout, SampleRequest, identity_seed, uniforms
 
-MOST_SUCCESSES = 2_000  # about six bytes of a checkpoint per token: 50 MB for responses of 4,096 tokens
+MOST_SUCCESSES = 2_000  # about six checkpoint bytes per token: 50 MB for responses of 4,096 tokens
 
 
 class _Success(NamedTuple):
-    """The last success of a rarely solved problem, or its given solution, and the share of it used as prefix."""
+    """The last success of a rarely solved problem, or its given solution, and the share of its tokens in a prefix."""
 
     rollout: str
     ids: tuple[int, ...]
@@ -31,33 +31,34 @@ class _Success(NamedTuple):
 
 
 class Prefixed(Stage):
-    """Rollouts that continue a prefix of an earlier success, for problems without a success in this step.
+    """Samples rollouts that continue a prefix of an earlier success, for problems without a success in this step.
 
     After every step the stage stores the last success, as tokens, of each problem with a plain pass rate below one
-    half; above, the success is removed. When a problem comes up again and all its plain rollouts fail, ``prefixes``
-    prefixes of the success are drawn, each with a share of its tokens that is uniform in ``[low, high]``. ``n``
-    rollouts continue each prefix. They are on-policy except for the prefix, which is context and not trained on. With
-    ``move`` there is one prefix, whose share starts in the middle and moves towards a pass rate of one half. It rises
-    by ``move`` after a visit on which fewer than half of the continuations succeeded and falls if more did, within
-    ``[low, high]``. With ``given``, problems without a stored success use the task's own solution
-    (``metadata["solution"]``) until they have one.
+    half. At one half or above, the stored success is removed. When a problem comes up again and all its plain rollouts
+    fail, ``prefixes`` prefixes of the success are drawn, each with a share of its tokens that is uniform in
+    ``[low, high]``. ``n`` rollouts continue each prefix. They are on-policy except for the prefix, which is context and
+    not trained on. With ``move`` there is one prefix, and its share starts in the middle of ``[low, high]``. Within
+    these bounds the share rises by ``move`` if fewer than half of the last continuations succeeded, and falls if more
+    did. With ``given``, problems without a stored success use the task's own solution (``metadata["solution"]``) until
+    they have one.
 
-    A prefix defines a different problem, so its rollouts should be compared with each other: credit ``siblings_mean``.
-    They do not start from the plain prompt, so they do not estimate the problem's pass rate.
+    A prefix defines a different problem, so compare only its own rollouts with each other: credit ``siblings_mean``.
+    The rollouts do not start from the plain prompt, so they do not estimate the problem's pass rate.
 
-    Degenerate cases: without a stored success, with one of fewer than two tokens, and for groups that earlier stages
-    excluded, nothing is requested. A prefix keeps at least one token and leaves at least one. Unscorable rollouts are
-    not failures, and a problem without a verifiable rollout is not unsolved. Equal prefixes form one sibling set of
-    twice the size. Successes from prefixes are stored too, so later prefixes may come from continuations. Responses
-    with observations are not stored, because the environment's state could not be restored. ``ungiven`` counts problems
-    whose given solution cannot be used: the task has none, or the prompt's tokens do not begin those of prompt and
-    solution (a chat format ends the prompt). The last 2,000 problems with a success are remembered.
+    Degenerate cases: nothing is requested for a problem without a stored success, for a success of fewer than two
+    tokens, or for a group that an earlier stage excluded. A prefix keeps at least one token and leaves at least one.
+    Unscorable rollouts are not failures, and a problem without a verifiable rollout is not unsolved. Two equal prefixes
+    form one sibling set of twice the size. Successes from prefixes are stored too, so later prefixes may come from
+    continuations. Responses with observations are not stored, because the environment's state could not be restored.
+    ``ungiven`` counts problems whose given solution cannot be used. Either the task has none, or the tokens of prompt
+    and solution do not start with the prompt's tokens (a chat format ends the prompt). The last 2,000 problems with a
+    success are remembered.
 
-    Source: Setlur et al. 2026, "PrefixRL", arXiv 2601.18795, of which only a summary could be read: three prefixes
-    between 0.4 and 0.8, groups of 8. Differences: there the successes come from rejection sampling before training, one
-    per hard problem, and prefixed problems are always in the training mix. ``given`` and ``move`` follow POPE (Qu et
-    al. 2026, arXiv 2601.18779, of which only summaries could be read). POPE searches, before training, for the shortest
-    prefix of a solution that leads to any success, and puts it in the prompt with an instruction to continue from it.
+    Source: Setlur et al. 2026, "PrefixRL", arXiv 2601.18795: three prefixes between 0.4 and 0.8, groups of 8. Only a
+    summary of the paper was available. Differences: PrefixRL's successes come from rejection sampling before training,
+    one per hard problem, and prefixed problems are always in its training mix. ``given`` and ``move`` follow POPE (Qu
+    et al. 2026, arXiv 2601.18779; only summaries were available). POPE searches, before training, for the shortest
+    prefix of a solution that leads to any success. It puts the prefix in the prompt with an instruction to continue.
 
     Raises:
         ValidationError: ``low`` is above ``high``, or ``prefixes`` is above 1 with ``move``.
@@ -138,7 +139,7 @@ class Prefixed(Stage):
         return Counter(min(max(1, int(share * length)), length - 1) for share in shares)
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
-        for group in sorted(groups, key=lambda group: group.problem.id):  # so that their order does not matter
+        for group in sorted(groups, key=lambda group: group.problem.id):  # so that batch order does not matter
             self._learn(group)
         return self._numbers | {"kept": float(len(self._kept))}
 
@@ -158,7 +159,7 @@ class Prefixed(Stage):
             self._kept[key] = before._replace(share=share)
 
     def _moved(self, success: _Success, group: Group) -> float:
-        """The share of the next prefix, from the outcomes of the last one."""
+        """Return the share of the next prefix, given the outcomes of the last prefix."""
         continued = [r.success for r in evidence(group.rollouts) if r.parent == success.rollout]
         if not continued:
             return success.share
@@ -166,7 +167,7 @@ class Prefixed(Stage):
         return min(max(success.share - self.move * ((over > 0) - (over < 0)), self.low), self.high)
 
     def state_dict(self) -> dict[str, Any]:
-        """The rollout, tokens and share of each problem, oldest first."""
+        """Rollout id, tokens and share of each problem's success, oldest first."""
         return {"kept": [[key, kept.rollout, list(kept.ids), kept.share] for key, kept in self._kept.items()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -174,7 +175,7 @@ class Prefixed(Stage):
 
 
 def _solution(problem: Problem, engine: Engine) -> Ids:
-    """The tokens of the task's own solution after those of the prompt; empty if there are none."""
+    """Token ids of the task's own solution, following the prompt's; empty if the solution cannot be used."""
     text = problem.metadata.get("solution")
     if not isinstance(text, str):
         return np.zeros(0, np.int32)

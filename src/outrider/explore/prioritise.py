@@ -25,20 +25,22 @@ Counts = NDArray[np.int64]
 
 
 def reduction(successes_P: Counts, n_P: Counts, confidence: float) -> Floats:
-    """The decrease, by one more rollout, of the half-width of each problem's confidence interval of the pass rate.
+    """Predict how much one more rollout narrows each problem's confidence interval of the pass rate (half-width).
 
-    ``Δ(n) = h(n) - h(n + 1)``, ``h(n) = t s / sqrt(n)`` (Eqs. 1 and 2): ``t`` is the quantile ``(1 + confidence) / 2``
-    of Student's distribution with ``n - 1`` degrees of freedom, ``s`` the sample standard deviation (``n - 1``) of the
-    outcomes 0 and 1, assumed not to change. The reduction is 0 where all outcomes are equal.
+    ``Δ(n) = h(n) - h(n + 1)``, ``h(n) = t s / sqrt(n)`` (Eqs. 1 and 2). ``t`` is the ``(1 + confidence) / 2`` quantile
+    of Student's t distribution with ``n - 1`` degrees of freedom. ``s`` is the sample standard deviation (denominator
+    ``n - 1``) of the 0/1 outcomes, assumed not to change. The reduction is 0 if all outcomes are equal.
 
-    With fewer than two rollouts ``s`` is undefined and the interval infinite. They count as two with ``s = 0.5``,
-    capped at the largest reduction of problems with known ``s`` (decided). Recipes sample at least two, but verifier
-    errors may leave fewer, and without the cap these would outweigh every problem with more verified rollouts.
+    With fewer than two rollouts ``s`` is undefined and the interval infinite. Our choice: such a problem counts as
+    having two rollouts with ``s = 0.5``, capped at the largest reduction among problems with known ``s``. Recipes
+    sample at least two, but verifier errors may leave fewer. Without the cap, such problems would outweigh every
+    problem with more verified rollouts.
 
     >>> reduction(np.array([2, 4, 1]), np.array([4, 4, 1]), confidence=0.95).round(3).tolist()
     [0.202, 0.0, 0.202]
     """
-    from scipy.special import stdtrit  # type: ignore[import-untyped]  # not at the top: it takes a quarter of the time that a light layer may take
+    # imported here: the import is slow, and this layer must import fast
+    from scipy.special import stdtrit  # type: ignore[import-untyped]
 
     known_P = n_P > 1
     s_P = np.sqrt(successes_P * (n_P - successes_P) / np.maximum(n_P * (n_P - 1), 1))
@@ -59,31 +61,31 @@ def exploration_bonus(n_P: Counts, pulls: int, weight: float) -> Floats:
 
 
 class Prioritise(Stage):
-    """Spends the rest of ``total`` rollouts per step, in ``rounds``, in proportion to each problem's priority.
+    """Spends the remaining budget of ``total`` rollouts per step in proportion to each problem's priority.
 
-    ``Π_q = Δ_q(n_q) + λ sqrt(log(1 + T) / n_q)`` (Eq. 3): :func:`reduction` plus :func:`exploration_bonus`. The rest of
-    the budget is split evenly over the rounds; a remainder goes to earlier rounds.
-    :func:`outrider.explore.apportion.apportion` divides a round's share; ties go to problems with fewer rollouts, then
+    ``Π_q = Δ_q(n_q) + λ sqrt(log(1 + T) / n_q)`` (Eq. 3): :func:`reduction` plus :func:`exploration_bonus`. The
+    remaining budget is split evenly over ``rounds``; a remainder goes to earlier rounds.
+    :func:`outrider.explore.apportion.apportion` divides a round's budget. Ties go to problems with fewer rollouts, then
     by a random order of the round. Priorities are re-estimated in each round, from all scorable rollouts of a problem
     that start at its prompt (branches do not estimate the pass rate from the prompt). With ``seed``, problems without a
     success so far get in-context examples (:class:`outrider.explore.seed.Seed`); after a success they get plain prompts
     from the next round on. ``total`` counts every rollout of the step, including those of earlier stages, and is spent
     exactly.
 
-    Degenerate cases: where all outcomes of a problem are equal, Δ is 0 and only the bonus counts, so solved and
-    unsolved problems rank equal; ``skip_solved`` excludes solved ones. If all priorities are 0, all problems get the
-    same. Groups that an earlier stage dropped get nothing; if no problem is left, the budget stays unspent (metric
-    ``unspent``). Problems whose rollouts are all unscorable get nothing (counted by ``unscorable``), unless all
-    problems are: then all get the same. Earlier stages whose rollouts depend on outcomes may use up the budget or
-    exceed it (metric ``overdrawn``). An empty batch requests nothing. There is no minimum: a problem may get none
-    (Appendix J reports 0 to 7 each).
+    Degenerate cases: if all outcomes of a problem are equal, Δ is 0 and only the bonus counts, so solved and unsolved
+    problems rank equally; ``skip_solved`` excludes solved ones. If all priorities are 0, all problems get equal shares.
+    Groups that an earlier stage dropped get nothing; if no problem is left, the budget stays unspent (metric
+    ``unspent``). Problems whose rollouts are all unscorable get nothing (counted by ``unscorable``); if this holds for
+    all problems, all get equal shares. Earlier stages whose number of rollouts depends on outcomes may use up the
+    budget or exceed it (metric ``overdrawn``). An empty batch requests nothing. There is no minimum: a problem may get
+    none (Appendix J reports 0 to 7 each).
 
-    Decided where the paper is ambiguous: its alpha = 0.95 is a confidence *level*, since read literally the quantile is
-    0.525 and the bonus dominates Δ. λ, which the paper does not give, is 0.1. T is the round's own budget, or with
-    ``cumulative`` all rollouts of the step after the round. The paper has both "the next rollout" and "in proportion";
-    we use the latter. ``effective_problems`` is ``(Σ n)^2 / Σ n^2``, ``weight_max`` the largest group over the mean.
-    Where every rollout or token has the same weight in the loss, a problem's weight is its share of rollouts, which
-    depends on outcomes.
+    Our choices where the paper is ambiguous: its alpha = 0.95 is a confidence *level*, since taken literally the
+    quantile is 0.525 and the bonus dominates Δ. λ, which the paper does not give, is 0.1. T is the round's own budget,
+    or with ``cumulative`` the step's total rollouts after the round. The paper has both "the next rollout" and "in
+    proportion"; we use the latter. The metric ``effective_problems`` is ``(Σ n)^2 / Σ n^2``; ``weight_max`` is the
+    largest group size divided by the mean. If every rollout or token has the same weight in the loss, a problem's
+    weight is its share of rollouts, which depends on outcomes.
 
     Source: XRPO (arXiv 2510.06672), section 3.2, Algorithm 1.
 
@@ -151,7 +153,10 @@ class Prioritise(Stage):
         return self._requests(eligible, extra_P, view)
 
     def _eligible(self, groups: Sequence[Group]) -> list[Group]:
-        """Groups that may get more: not dropped, not unscorable (unless all are), and not solved if ``skip_solved``."""
+        """Return the groups that may get more rollouts.
+
+        They are not dropped, not unscorable (unless all groups are) and, with ``skip_solved``, not solved.
+        """
         kept = [(g, outcome(g)) for g in groups if not g.dropped]
         unscorable = {g.id for g, found in kept if g.size and found == "unscorable"}
         self._counts["unscorable"] = len(unscorable)
@@ -159,7 +164,7 @@ class Prioritise(Stage):
         return [g for g, found in kept if g.id not in passed_over and not (self.skip_solved and found == "solved")]
 
     def _allocate(self, groups: Sequence[Group], budget: int, view: View) -> list[int]:
-        """Each group's share of a round, in the order of the groups."""
+        """Return each group's number of new rollouts in this round."""
         roots_P = [g.roots for g in groups]
         counted_P = [[r for r in evidence(roots) if self.pool_seeded or r.context.kind == "plain"] for roots in roots_P]
         tried_P = np.array([len(roots) for roots in roots_P])
@@ -189,9 +194,12 @@ class Prioritise(Stage):
             )
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
-        """Extra rollouts: in all, to problems unsolved or solved at that time, maximum per problem, and share of
-        problems without any. Then problems without a verifiable rollout, unspent budget, rollouts of earlier stages
-        beyond the budget, the weights, and the metrics of seeding."""
+        """Return a step's metrics.
+
+        Extra rollouts: total, to problems unsolved or solved at that time, maximum per problem, and share of problems
+        without any. Also: problems without a verifiable rollout, unspent budget, rollouts of earlier stages beyond the
+        budget, the problems' weights, and the metrics of seeding.
+        """
         names = ("extra_unsolved", "extra_solved", "unscorable", "unspent", "overdrawn")
         counts = {"extra": self._extra.total()} | {name: self._counts[name] for name in names}
         n_P = np.array([g.size for g in groups if g.size], np.float64)

@@ -20,32 +20,32 @@ Schedule = Literal["et", "hw"]
 
 
 class Rebalance(Stage):
-    r"""Raises the cumulative advantage of hard problems to that of a problem with pass rate one half.
+    r"""Samples more rollouts of hard problems, to raise their cumulative advantage to that of pass rate one half.
 
-    The advantages of ``N`` rollouts with accuracy ``a`` sum, in absolute value, to ``N S(a)``, where ``S(a) = 2 a (1 -
-    a)`` without and ``2 sqrt(a (1 - a))`` with division by the group's deviation (``std``). A problem with ``a < 1/2``
-    gets further rollouts until its sum is ``N S(1/2)`` (``et``, equal treatment) or ``2 (1 - a) N S(1/2)`` (``hw``,
-    hardness-weighted), up to ``n_max`` in all:
+    The absolute advantages of ``N`` rollouts with accuracy ``a`` sum to ``N S(a)``. ``S(a)`` is ``2 a (1 - a)``, or
+    ``2 sqrt(a (1 - a))`` if advantages are divided by the group's standard deviation (``std``). A problem with
+    ``a < 1/2`` gets more rollouts until its sum is ``N S(1/2)`` (``et``, equal treatment) or ``2 (1 - a) N S(1/2)``
+    (``hw``, hardness-weighted), up to ``n_max`` rollouts in total:
 
         extra = min(ceil((target - N S(a)) / S(a)), n_max - N)
 
-    ``N`` and ``a`` are those of the scorable rollouts from the plain prompt that no stage has excluded; branches and
-    seeded rollouts do not estimate the pass rate. The cap also counts unscorable rollouts, which cost the same. All
-    counts are exact (integer arithmetic).
+    ``N`` and ``a`` count only scorable rollouts from the plain prompt that no stage has excluded; branches and seeded
+    rollouts do not estimate the pass rate. The cap also counts unscorable rollouts, which cost the same. All counts
+    are exact (integer arithmetic).
 
     Over training, the cap can change linearly from ``n_max`` to ``n_max_end``, rounded to the nearest integer:
 
         cap = floor(n_max + (n_max_end - n_max) progress + 1/2)
 
-    With ``n_max_end`` equal to ``N`` a run ends as plain GRPO: from pass@k to pass@1, as the paper's appendix G.2
-    proposes (without a formula; decided: linear in the share of the budget spent).
+    If ``n_max_end`` equals ``N``, a run ends as plain GRPO: it moves from pass@k to pass@1, as the paper's appendix G.2
+    proposes. The paper gives no formula; our choice is linear in the share of the budget spent.
 
-    Degenerate cases: accuracy 0 counts as ``1/(2N)`` (decided, as in the released code), so a single failed rollout has
-    accuracy 1/2 and gets no more. Problems with ``a >= 1/2`` and groups without rollouts get no more, and groups may
-    differ in size. If no problem needs more, the stage requests nothing. Both passes form one group: combine it with a
-    loss without per-group normalisation, which would cancel the re-weighting.
+    Degenerate cases: accuracy 0 counts as ``1/(2N)`` (as in the released code), so a single failed rollout has accuracy
+    1/2 and gets no more. Problems with ``a >= 1/2`` and groups without rollouts get no more, and groups may differ in
+    size. If no problem needs more, the stage requests nothing. Both passes form one group. Use a loss without per-group
+    normalisation, which would cancel the re-weighting.
 
-    Differences: Eq. 7 prints ``2 (1 - x)`` where Eq. 8 and the released code have ``2 x = 2 (1 - a)``; the code's
+    Differences: Eq. 7 prints ``2 (1 - x)``, but Eq. 8 and the released code have ``2 x = 2 (1 - a)``; the code's
     float32 accuracies can overshoot the ceiling by one. The paper has ``n_max`` 32, the scripts 64 for ``hw``.
 
     Raises:
@@ -60,8 +60,8 @@ class Rebalance(Stage):
     schedule: Schedule = Field(
         "hw",
         description=(
-            "target of the cumulative advantage: that at pass rate 1/2 (et), or "
-            "up to twice as much for hard problems (hw)"
+            "target of the cumulative advantage: that at pass rate 1/2 (et), or up to twice as much for "
+            "hard problems (hw)"
         ),
     )
     n_max: int = Field(32, ge=1, description="maximum rollouts per problem, first pass included")
@@ -105,7 +105,7 @@ class Rebalance(Stage):
         return requests
 
     def cap(self, progress: float) -> int:
-        """The maximum rollouts of a problem after the share ``progress`` of the budget."""
+        """The maximum rollouts per problem once the share ``progress`` of the budget is spent."""
         end = self.n_max if self.n_max_end is None else self.n_max_end
         return int(self.n_max + (end - self.n_max) * progress + 0.5)
 
@@ -124,9 +124,10 @@ class Rebalance(Stage):
 
 
 def rollouts_wanted(n: int, successes: int, schedule: Schedule, std: bool = False) -> int:
-    """Total rollouts for a problem with ``successes`` of ``n`` rollouts; ``n`` where no more are needed.
+    """Return the total rollouts for a problem with ``successes`` of ``n`` rollouts; ``n`` if no more are needed.
 
-    With ``a = h / 2n``, where ``h = 2 successes`` (1 for none), the least ``t`` with ``t S(a) >= target`` has
+    Let ``a = h / 2n``, with ``h = 2 successes``, or 1 without a success. The smallest ``t`` with ``t S(a) >= target``
+    follows from
 
         et:  t >= n^3 / (h (2n - h)),    with std  t^2 >= n^4 / (h (2n - h))
         hw:  t >= n^2 / h,               with std  t^2 >= n^2 (2n - h) / h
@@ -145,7 +146,7 @@ def _up(numerator: int, denominator: int) -> int:
 
 
 def _root_up(square: int) -> int:
-    """The least integer whose square is at least ``square``, which is positive."""
+    """The smallest integer whose square is at least ``square``; ``square`` must be positive."""
     return isqrt(square - 1) + 1
 
 

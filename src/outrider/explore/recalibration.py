@@ -17,28 +17,28 @@ DISCOUNT = 0.95
 RIDGE = 20.0
 """Ridge penalty towards the identity map; as strong as 80 rollouts at a pass rate of one half."""
 MAX_MOVE = 1.0
-"""Maximum change of a predicted logit in one step; beyond it the information of a Newton step does not hold."""
+"""Maximum change of a predicted logit per step; a larger Newton step would leave the range where it is accurate."""
 
 _IDENTITY = np.array([1.0, 0.0])
 
 
 @dataclass
 class Recalibration:
-    r"""The map :math:`\mathrm{logit}(p) \to \mathrm{slope} \cdot \mathrm{logit}(p) + \mathrm{shift}` of the mean of a
-    predicted pass rate, learned online.
+    r"""A map :math:`\mathrm{logit}(p) \to \mathrm{slope} \cdot \mathrm{logit}(p) + \mathrm{shift}`, learned online.
 
-    Platt scaling: logistic regression of successes on predicted means, with evidence discounted by ``DISCOUNT`` per
-    step and a ridge penalty ``RIDGE`` towards slope 1 and shift 0. Each training step makes one Newton step, shortened
-    where it would move a prediction by more than ``MAX_MOVE``: near-certain predictions of failure carry almost no
-    information, and when successes appear, a full step would overshoot and reverse their order. The n rollouts of a
-    problem share its pass rate, so they weigh :math:`n / (1 + (n - 1) / (a + b + 1))` independent ones. The
-    concentration a + b stays. The estimate is shrunk towards the identity by :math:`\max(0, 1 - 2 / \chi^2)`, with
-    :math:`\chi^2` the information-weighted squared distance from it, so that noise alone hardly moves predictions.
-    Degenerate cases: without evidence predictions stay; where outcomes contradict the predictions for many steps, the
-    slope may approach 0, and predictions hardly differ between problems until it recovers.
+    The map corrects the mean of a predicted pass rate by Platt scaling: logistic regression of successes on predicted
+    means. Evidence is discounted by ``DISCOUNT`` per step, and a ridge penalty ``RIDGE`` pulls towards slope 1 and
+    shift 0. Each training step makes one Newton step, shortened if it would move a prediction by more than
+    ``MAX_MOVE``. Near-certain predictions of failure carry almost no information; when successes appear, a full step
+    would overshoot and reverse the order of predictions. The n rollouts of a problem share its pass rate, so they count
+    as :math:`n / (1 + (n - 1) / (a + b + 1))` independent rollouts. The concentration a + b does not change. The
+    distance of the map from the identity is multiplied by :math:`\max(0, 1 - 2 / \chi^2)`, where :math:`\chi^2` is the
+    information-weighted squared distance, so that noise alone hardly moves predictions. Degenerate cases: without
+    evidence predictions do not change. If outcomes contradict the predictions for many steps, the slope may approach 0;
+    predictions then hardly differ between problems until the slope recovers.
 
-    On three runs the log-likelihood rises by 0.003 to 0.009 nats per rollout, and classes of predicted pass rates whose
-    successes were seven to ten standard deviations off come within four (docs/log.md, 2026-11-23).
+    On three runs, recalibration raised the log-likelihood by 0.003 to 0.009 nats per rollout. Classes of predicted pass
+    rates that were off by seven to ten standard deviations came within four (docs/log.md, 2026-11-23).
 
     >>> Recalibration().of(Rate(1.0, 3.0))
     Rate(a=1.0, b=3.0)
@@ -58,7 +58,7 @@ class Recalibration:
         return Rate(mean * (rate.a + rate.b), (1 - mean) * (rate.a + rate.b))
 
     def learn(self, evidence: Sequence[tuple[Rate, int, int]]) -> None:
-        """Learn from predictions before recalibration, with observed successes and failures."""
+        """Update the map from predictions before recalibration, each with its observed successes and failures."""
         new, gradient = np.zeros((2, 2)), np.zeros(2)
         places = [np.array([log(rate.a / rate.b), 1.0]) for rate, *_ in evidence]
         for at, (rate, successes, failures) in zip(places, evidence, strict=True):
@@ -67,15 +67,15 @@ class Recalibration:
             new += weight * mean * (1 - mean) * np.outer(at, at)
             gradient += weight * (successes / n - mean) * at
         self._information = DISCOUNT * self._information + new
-        # at the optimum of past evidence its gradient equals the ridge's, of which a share is discounted now; the rest
-        # of a shortened step is made up for by later evidence
+        # at the optimum of past evidence, the evidence's gradient equals the ridge's; discounting the evidence leaves
+        # this share of the ridge's gradient; if a step is shortened, later evidence makes up for the rest
         gradient -= (1 - DISCOUNT) * RIDGE * (self._found - _IDENTITY)
         step = np.linalg.solve(self._information + RIDGE * np.eye(2), gradient)
         farthest = max((abs(float(at @ step)) for at in places), default=0.0)
         self.taken = 1 / max(1.0, farthest / MAX_MOVE)
         self._found = self._found + self.taken * step
         away = self._found - _IDENTITY
-        chi_squared = float(away @ self._information @ away)  # mean 2 for calibrated predictions
+        chi_squared = float(away @ self._information @ away)  # its mean is 2 if predictions are calibrated
         self.slope, self.shift = (_IDENTITY + max(0.0, 1 - 2 / chi_squared if chi_squared else 0.0) * away).tolist()
 
     def state_dict(self) -> dict[str, Any]:

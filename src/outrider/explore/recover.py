@@ -10,22 +10,21 @@ import numpy as np
 
 from outrider.arrays import Floats
 
-_COLD = 10  # maximum outcomes without a fit
+_COLD = 10  # with at most this many outcomes nothing is fitted
 
 
 @dataclass
 class Recoverability:
-    r"""An online logistic estimate of recovery from relative depth.
+    r"""Online logistic regression of recovery on relative depth.
 
     .. math:: R(r) = \sigma(w r + b), \qquad r = t / T \in (0, 1)
 
-    It stores the last ``memory`` outcomes, first in, first out. Every ``learn`` refits scikit-learn's
-    ``LogisticRegression`` with its defaults (lbfgs, L2 with C = 1) to all of them. With at most 10 outcomes, or if all
-    are equal, R = 1.
+    The estimator stores the last ``memory`` outcomes. Every ``learn`` refits scikit-learn's ``LogisticRegression`` with
+    its defaults (lbfgs, L2 with C = 1) to all stored outcomes. With at most 10 outcomes, or if all are equal, R = 1.
 
     Source: DEEP-GRPO (arXiv 2602.14169) Eq. 3 and appendix C.3. The paper says "periodically" and describes no cold
-    start; the released code fits at every selection, separately in each process. Decided: one fit per step, shared by
-    the run.
+    start; the released code fits at every selection, separately in each process. Our choice: one fit per step, shared
+    by all processes.
 
     >>> r = Recoverability(memory=100)
     >>> r.learn([0.1] * 6 + [0.9] * 6, [True] * 6 + [False] * 6)

@@ -19,13 +19,14 @@ from outrider.record import Group, SampleRequest, identity_seed
 class Refill(Stage):
     """Samples new problems until ``target`` groups are mixed, and drops all other groups.
 
-    A group is mixed if some of its scorable rollouts succeed and some fail, by verdict and never by shaped reward. With
-    ``m`` of ``s`` groups mixed so far in the step, a round takes
+    A group is mixed if some of its scorable rollouts succeed and some fail, by the verdict and never by shaped reward.
+    With ``m`` of ``s`` groups mixed so far in the step, a round takes
 
         min(ceil((target - m) / share), oversample * (target - m)),    share = (m + 1) / (s + 2)
 
-    new problems, where ``share`` follows the rule of succession and is never 0; the second term caps the round when it
-    is small. After ``attempts`` rounds the step trains on the mixed groups it has, and ``missing`` counts the rest.
+    new problems. ``share`` follows the rule of succession and is never 0; the second term caps the round if ``share``
+    is small. After ``attempts`` rounds the step trains on the mixed groups it has, and ``missing`` counts the
+    shortfall.
 
     Reasons for dropping: ``refill: solved``, ``refill: unsolved``, ``refill: truncated`` (unsolved, and every rollout
     was truncated), ``refill: unscorable`` (the verifier failed on every rollout), ``refill: surplus`` (mixed, beyond
@@ -33,7 +34,7 @@ class Refill(Stage):
 
     Degenerate cases: verifier errors count as absent, so one success among errors is ``solved``; groups of one are
     never mixed; groups that an earlier stage excluded do not count; an empty batch requests nothing; if no group is
-    mixed, all are dropped and the step has no update; if the task has no further problems, the rounds end early.
+    mixed, all are dropped and the step has no update; if the task has no more problems, the rounds end early.
 
     Differences: the released scripts stop the run after the last round, and sample three times the batch in each round
     without an estimate.
@@ -119,7 +120,9 @@ class Refill(Stage):
 
 
 def expected(missing: int, found: int, sampled: int) -> int:
-    """Problems expected to yield ``missing`` more, if ``found`` of ``sampled`` did, by the rule of succession; never 0.
+    """Return how many new problems should yield ``missing`` hits, if ``found`` of ``sampled`` problems were hits.
+
+    The hit rate is estimated by the rule of succession, so it is never 0.
 
     >>> expected(6, 5, 10), expected(6, 0, 0), expected(0, 3, 4)
     (12, 12, 0)
@@ -133,7 +136,7 @@ def live(groups: Sequence[Group]) -> list[Group]:
 
 
 def first_stage(group: Group) -> int:
-    """Number of rollouts of the first stage."""
+    """Number of the group's rollouts from the first stage."""
     return sum(r.stage == group.rollouts[0].stage for r in group.rollouts) if group.size else 0
 
 

@@ -1,4 +1,4 @@
-"""Success replay: train again on a problem's last success where no rollout of the step solves it."""
+"""Success replay: train again on a problem's last success if no rollout of the step solves it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ from outrider.explore.surroundings import Surroundings
 from outrider.explore.view import View
 from outrider.record import Group, Mode, Outcome, Rollout, SampleRequest, StopReason, Verdict
 
-MOST_TOKENS = (
-    800_000  # at most 70 bytes of a checkpoint each, 56 MB: 195 responses of 4,096 tokens, or about 5,000 of 160
-)
+MOST_TOKENS = 800_000  # 70 checkpoint bytes per token, 56 MB: 195 responses of 4,096 tokens, or about 5,000 of 160
 
 
 class _Success(NamedTuple):
@@ -31,33 +29,33 @@ class _Success(NamedTuple):
 
 
 class Replay(Stage):
-    """Adds a problem's last success to its group where all plain rollouts of the step fail.
+    """Adds a problem's last success to its group if all plain rollouts of the step fail.
 
     After every step the stage stores the last plain success, with tokens and log-probabilities, of each problem with a
-    plain pass rate below one half; above, the success is removed. A group of failures has no gradient; with the success
-    it has one. Nothing is sampled, so a replay costs no generated tokens.
+    plain pass rate below one half. At one half or above, the stored success is removed. A group of failures has no
+    gradient; with the success it has one. Nothing is sampled, so a replay costs no generated tokens.
 
-    A replay is off-policy: its old log-probabilities are those of the policy that sampled it. Under ``clip: [0.2,
-    0.2]`` a token whose probability rose by a fifth has no gradient. A token whose probability fell is weighted by its
-    ratio, so tokens that were unlearned most are restored least. ``objective.correction`` ``truncate`` and ``mask``
-    weight the replay by the ratio of policies instead. ``recompute``, and the surrogate ``likelihood``, treat it as if
-    it were sampled now.
+    A replay is off-policy: its old log-probabilities come from the policy that sampled it. With ``clip: [0.2, 0.2]``, a
+    token whose probability rose by more than a fifth has no gradient. A token whose probability fell is weighted by its
+    ratio, so the tokens that were unlearned most are restored least. ``objective.correction`` ``truncate`` and ``mask``
+    weight the replay by the ratio of policies instead. ``recompute``, and the surrogate ``likelihood``, treat the
+    replay as if it were sampled now.
 
     A replayed rollout is not a sample of the current policy: no pass rate, cost, stage or report counts it. Its context
     in the records is ``replayed``, with its original id. It is trained on, so the learner's metrics (``learn/…``, and
-    those of a correction) include it. The stage comes last.
+    those of a correction) include it. The stage must come last.
 
-    Degenerate cases: without a stored success, or in a group without a verifiable plain rollout, nothing is replayed.
-    The same holds in groups that an earlier stage excluded, so after ``refill``, which drops unsolved groups, the stage
-    has no effect. Only sampled, trainable successes are stored, never replays, so the same success may be replayed
-    repeatedly; ``oldest`` limits its age. A success that was sampled at another temperature or from another prompt than
-    this step's, as after resuming with a changed recipe, is removed (``outdated``). Responses with observations are not
-    stored. The latest successes within 800,000 tokens, prompts included, are stored; ``forgotten`` counts removed ones,
-    including those that are too long.
+    Degenerate cases: nothing is replayed without a stored success, in a group without a verifiable plain rollout, or in
+    a group that an earlier stage excluded. The stage therefore has no effect after ``refill``, which drops unsolved
+    groups. Only sampled, trainable successes are stored, never replays, so the same success may be replayed repeatedly;
+    ``oldest`` limits its age. A success whose temperature or prompt differs from this step's, for example after
+    resuming with a changed recipe, is removed (``outdated``). Responses with observations are not stored. The store
+    holds the latest successes, up to 800,000 tokens with prompts; ``forgotten`` counts successes removed for this
+    limit, including single ones that are too long.
 
-    Source: response reuse of AR3PO (Zhang et al. 2025, arXiv 2509.25808), of which only the abstract could be read:
-    correct responses from a replay buffer where sampling finds none. Decided here: their maximum age, how many are
-    added, and how they are corrected.
+    Source: response reuse of AR3PO (Zhang et al. 2025, arXiv 2509.25808): correct responses from a replay buffer if
+    sampling finds none. Only the abstract was available. Our choices: the maximum age, the number of replays, and their
+    off-policy correction.
 
     >>> Replay().oldest is None
     True
@@ -108,15 +106,15 @@ class Replay(Stage):
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         self._steps += 1
-        for group in sorted(groups, key=lambda group: group.problem.id):  # so that their order does not matter
+        for group in sorted(groups, key=lambda group: group.problem.id):  # so that batch order does not matter
             rate, right = pass_rate(group), [r for r in first_pass(group) if r.success and trainable(r)]
             found = [r for r in right if not r.observations]  # check() does not run for a stage that is used alone
             if rate is not None and rate >= 0.5:
                 self._kept.pop(group.problem.id, None)
             elif found:
-                # a state holds no times; rewards are assigned later
+                # the state holds no timings, and rewards are assigned later
                 kept = replace(found[-1], verdict=replace(_verdict(found[-1]), seconds=0.0), reward=None)
-                remember(self._kept, group.problem.id, _Success(self._steps, kept), MOST_TOKENS)  # each has one or more
+                remember(self._kept, group.problem.id, _Success(self._steps, kept), MOST_TOKENS)  # >= 1 token each
         forgotten = self._make_room()
         replayed, self._ages = self._ages, []
         age = fsum(replayed) / len(replayed) if replayed else nan
@@ -124,7 +122,7 @@ class Replay(Stage):
         return {name: float(number) for name, number in {**numbers, "forgotten": forgotten}.items()}
 
     def _make_room(self) -> int:
-        """Remove the oldest successes beyond ``MOST_TOKENS``; returns how many."""
+        """Remove the oldest successes beyond ``MOST_TOKENS``; return the number removed."""
         tokens, forgotten = sum(map(_tokens, self._kept.values())), 0
         while tokens > MOST_TOKENS:
             tokens -= _tokens(self._kept.pop(next(iter(self._kept))))
@@ -154,12 +152,12 @@ def _alike(old: Rollout, new: Rollout) -> bool:
 
 
 def _verdict(rollout: Rollout) -> Verdict:
-    assert rollout.verdict is not None  # it is a success
+    assert rollout.verdict is not None  # every success has a verdict
     return rollout.verdict
 
 
 def _data(rollout: Rollout) -> dict[str, Any]:
-    """A plain success as JSON data; numbers keep all their bits."""
+    """Return a plain success as JSON data; numbers are stored exactly."""
     verdict = _verdict(rollout)
     return {
         **{name: getattr(rollout, name) for name in _PLAIN},

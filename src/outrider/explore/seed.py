@@ -23,7 +23,7 @@ from outrider.record.normalised import normalised
 
 
 class ExemplarTemplate(Options):
-    r"""Template that joins examples and a question into one prompt; ``{{`` and ``}}`` stand for braces.
+    r"""Template that joins examples and a question into one prompt; write ``{{`` and ``}}`` for literal braces.
 
     The default is XRPO's (appendix C). The result replaces the question within the problem's prompt, so a chat format
     around the question stays; see :func:`outrider.explore.corpus.question_of`.
@@ -62,7 +62,7 @@ class ExemplarTemplate(Options):
         return text
 
     def write(self, question: str, examples: Sequence[Exemplar], longest: int | None = None) -> str:
-        """The prompt text; each solution is truncated to its first ``longest`` characters."""
+        """Return the prompt text; each solution is truncated to its first ``longest`` characters."""
         written = [
             self.example.format(number=number, problem=entry.question, solution=entry.solution[:longest])
             for number, entry in enumerate(examples, 1)
@@ -71,7 +71,7 @@ class ExemplarTemplate(Options):
 
 
 class _Prompt(NamedTuple):
-    """A seeded prompt; without exemplars the plain prompt is used."""
+    """A seeded prompt; ``cut``: whether solutions were truncated. Without exemplars the plain prompt is used."""
 
     ids: Ids
     exemplars: tuple[str, ...] = ()
@@ -81,27 +81,29 @@ class _Prompt(NamedTuple):
 class Seed(Options):
     """Adds the ``k`` nearest solved problems as examples to the prompt of a problem without a success.
 
-    The corpus holds the problems that the run itself has solved. After each step the last success of every problem
-    replaces its entry, including seeded successes (they are flagged). Success is the verdict; ``<think>…</think>`` is
-    removed from solutions. Nearest is by cosine similarity of the questions, highest first; ties go to the latest
-    stored. A problem is never its own example, also not under another id, and there is no minimum similarity.
-    :class:`ExemplarTemplate` formats the prompt. If it has more than ``max_tokens`` tokens, or leaves no room in the
-    model's context for the longest response, all solutions are truncated to the same length. If even one character each
-    is too long, the last example is dropped. The question is never truncated.
+    The corpus holds the problems that the run itself has solved. After each step, every problem's last success replaces
+    its entry; seeded successes count too and are flagged. Success means the verifier's verdict. ``<think>…</think>`` is
+    removed from solutions. Solved problems are ranked by cosine similarity of the questions, highest first; ties go to
+    the latest stored. A problem is never its own example, not even under another id, and there is no minimum
+    similarity. :class:`ExemplarTemplate` formats the prompt. If the prompt has more than ``max_tokens`` tokens, or
+    leaves no room in the model's context for the longest response, all solutions are truncated to the same length. If
+    even one character per solution is too long, the last example is dropped. The question is never truncated.
 
     Degenerate cases: fewer than ``k`` solved problems give fewer examples. Without an example that fits, the plain
     prompt is used (``unseeded``). A full corpus removes its oldest entry (``evicted``).
 
-    Difference: XRPO ranks the whole training set once, and takes the first solved ones among a problem's 64 nearest, or
-    none. A stream cannot be ranked as a whole, so here the nearest solved problems are taken at any distance.
+    Difference: XRPO ranks the whole training set once, and uses the first solved problems among a problem's 64 nearest,
+    if there are any. A stream cannot be ranked as a whole, so here the nearest solved problems are used at any
+    distance.
 
-    Decided where XRPO is ambiguous: the corpus starts empty, or from a file (its "baseline-correct solutions").
-    Thoughts are excluded, as the lengths in its Table 9 suggest. A rollout is trained after the prompt it was sampled
-    from (``trained: as_generated``); the ratio is then 1, but the objective includes the examples. ``original`` trains
-    it after the plain prompt, with the log-probabilities of sampling as the old ones. The ratio then starts at ``pi(y |
-    plain) / pi(y | seeded)``, which the surrogate's clip bounds for positive advantages and ``objective.correction:
-    truncate`` for all. Only untruncated weights of whole responses make the mean gradient that of the plain prompt.
-    ``excluded`` uses the rollout only in the baseline. Evaluation uses no stages, and therefore no seeding.
+    Our choices where XRPO is ambiguous: the corpus starts empty, or from a file (its "baseline-correct solutions").
+    Thoughts are excluded, as the lengths in its Table 9 suggest. By default a rollout is trained with the prompt it was
+    sampled from (``trained: as_generated``). The importance ratio then starts at 1, but the objective includes the
+    examples. ``original`` trains the rollout with the plain prompt and uses the sampling log-probabilities as the old
+    ones. The ratio then starts at ``pi(y | plain) / pi(y | seeded)``. The surrogate's clip bounds it for positive
+    advantages, ``objective.correction: truncate`` for all. Only untruncated weights of whole responses would give the
+    plain prompt's gradient in expectation. ``excluded`` uses the rollout only in the baseline. Evaluation uses no
+    stages, and therefore no seeding.
 
     Source: XRPO (arXiv 2510.06672), section 3.2 and appendix C.
 
@@ -142,7 +144,7 @@ class Seed(Options):
         return self
 
     def seeded(self, requests: Sequence[SampleRequest], view: View) -> dict[str, SampleRequest]:
-        """The requests with seeded prompts, by problem id; requests without examples stay as they are."""
+        """Return the requests with seeded prompts, by problem id; requests without examples are unchanged."""
         new = [r.problem for r in requests if r.problem.id not in self._prompts]
         if new and self._corpus.entries:
             for problem, nearest in zip(new, self._nearest(new), strict=True):
@@ -162,8 +164,8 @@ class Seed(Options):
         return seeded
 
     def _nearest(self, problems: Sequence[Problem]) -> list[list[str]]:
-        """Ids of the ``k`` nearest entries for each problem, best first."""
-        ids = list(self._corpus.entries)[::-1]  # the latest first, so that a stable sort prefers it in ties
+        """Return the ids of each problem's ``k`` nearest entries, best first."""
+        ids = list(self._corpus.entries)[::-1]  # latest first, so that a stable sort prefers the latest in ties
         texts = [entry.question for entry in self._corpus.entries.values()][::-1]
         own = [normalised(text) for text in texts]
         cosines = self.embed.cosines([question_of(p) for p in problems], texts)
@@ -175,7 +177,7 @@ class Seed(Options):
         return found
 
     def _write(self, problem: Problem, nearest: Sequence[str], view: View) -> _Prompt:
-        """The prompt with as many of the nearest examples as fit, and solutions truncated as little as possible."""
+        """Return the prompt with as many nearest examples as fit; solutions are truncated no more than needed."""
         question, room = question_of(problem), min(self.max_tokens, view.prompt_limit)
         for count in range(len(nearest), 0, -1):
             examples = [self._corpus.entries[key] for key in nearest[:count]]
@@ -190,10 +192,10 @@ class Seed(Options):
         return _Prompt(np.zeros(0, np.int32))
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
-        """Store the solved problems of a step.
+        """Store the solved problems of a step and return the metrics.
 
-        Metrics: rollouts with examples, without because there were none, with truncated solutions, with fewer than k;
-        problems solved only with examples; removed entries; entries, and those from seeded rollouts.
+        Metrics: rollouts with examples, without any available, with truncated solutions, and with fewer than ``k``
+        examples; problems solved only with examples; removed entries; all entries; entries from seeded rollouts.
         """
         self._prompts.clear()
         evicted = self._corpus.learn(groups)
@@ -219,7 +221,7 @@ class Seed(Options):
 
 
 def _shorter(lengths: Sequence[int], longest: int, excess: float) -> int:
-    """The largest limit on all lengths that reduces their sum by ``excess``; at least one below ``longest``.
+    """Return the largest limit on all lengths that reduces their sum by ``excess``; at most ``longest - 1``.
 
     The excess is an estimate, so 1 is tried before 0.
 

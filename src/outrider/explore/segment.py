@@ -26,8 +26,8 @@ class SegmentedRollout:
     """A rollout that may be branched. Positions count response tokens: a cut at ``t`` keeps ``response_ids[:t]``.
 
     Attributes:
-        rollout: the rollout; its whole path, prefix included, is cut.
-        bounds: ends of segments, ascending, each in ``0 < t < T``: the ends of a response are not cuts.
+        rollout: the rollout; cuts may lie anywhere on its path, prefix included.
+        bounds: segment ends, ascending, each in ``0 < t < T``: the start and end of a response are not cuts.
         candidates: the bounds at which a branch may start; see :meth:`Segmenter.chain`.
     """
 
@@ -49,36 +49,37 @@ class Segmenter(Options):
     )
 
     def bounds(self, token_texts: Sequence[str], sampled_T: NDArray[np.bool_]) -> list[int]:
-        """Ends of segments, each in ``0 < t < T``, ascending.
+        """Return the segment ends, each in ``0 < t < T``, ascending.
 
         Args:
             token_texts: the text of each response token; empty unless the segmenter ``requires`` texts.
-            sampled_T: False for tokens that were observed.
+            sampled_T: whether the policy sampled each token; False for tokens of observations.
         """
         raise NotImplementedError
 
     def check(self, around: Surroundings) -> None:
-        """Raise ValueError, when a recipe is read, for settings in which the segmenter would never cut."""
+        """Raise ValueError, when a recipe is read, if the segmenter would never cut a response."""
 
     @property
     def requires(self) -> Needs:
-        """``texts`` if the text of the tokens is needed."""
+        """Optional engine features that the segmenter needs: ``texts``, the text of each token."""
         return frozenset({"texts"}) if self.answer_marks else NOTHING
 
     def chain(
         self, rollout: Rollout, relatives: Mapping[str, Rollout], engine: Engine, taken: Container[int] = ()
     ) -> SegmentedRollout:
-        """The rollout with its cuts. A bound ``t`` is a candidate if
+        """Return the rollout with its cuts. A bound ``t`` is a candidate if
 
         - it lies after the rollout's own branch point: earlier tokens belong to the parent;
         - the token at ``t`` was sampled: a branch must not write observations;
         - ``response_ids[:t]`` contains no complete answer mark: a path with two answers rarely succeeds;
         - it is not ``taken``: a pivot is branched in one round only.
 
-        The prefix is proper, so within the sampler's limits at least one more token fits.
+        A prefix is always shorter than its response, so at least one more token fits within the sampler's limits.
 
         Args:
-            relatives: the rollouts of the group by id, for the observations on the path.
+            relatives: the rollouts of the group by id, to find the observations on the path.
+            taken: positions of this rollout at which branches already start.
         """
         sampled_T = sampled(rollout, relatives)
         token_texts = engine.token_texts(rollout.response_ids) if "texts" in self.requires else []
@@ -89,9 +90,9 @@ class Segmenter(Options):
 
 
 class Chunk(Segmenter):
-    """Every ``tokens`` tokens; the last segment may be shorter. ``tokens: 1`` makes every token a candidate.
+    """Cuts every ``tokens`` tokens; the last segment may be shorter. ``tokens: 1`` makes every token a candidate.
 
-    Source: DEEP-GRPO (arXiv 2602.14169) section 4.1; 50 is the released default, the paper states none.
+    Source: DEEP-GRPO (arXiv 2602.14169) section 4.1; 50 is the released code's default, the paper states none.
 
     >>> Chunk(tokens=2).bounds([], np.ones(6, bool))
     [2, 4]
@@ -111,12 +112,12 @@ class Chunk(Segmenter):
 
 
 class Delimiter(Segmenter):
-    """A segment ends with the token that completes one of ``marks``, whatever else the token contains.
+    """Cuts after each token that completes one of ``marks``, whatever else the token contains.
 
-    Marks are searched in the joined text of the tokens, from left to right, the longest first, without overlap. So
-    ``".\\n"`` as one token ends a sentence, which the released code of DEEP-GRPO misses (it compares token ids with
-    that of "."). A blank line of two tokens is found too. A response without a mark is one segment; AttnRL's fallbacks
-    (lines, then tokens) are not implemented. Source: DEEP-GRPO (arXiv 2602.14169) section 4.1.
+    Marks are searched in the joined text of the tokens, from left to right, longest mark first, without overlap. So a
+    single token ``".\\n"`` ends a sentence; DEEP-GRPO's released code misses it, because it compares token ids with the
+    id of ".". A blank line that spans two tokens is found too. A response without a mark is one segment; AttnRL's
+    fallbacks (lines, then tokens) are not implemented. Source: DEEP-GRPO (arXiv 2602.14169) section 4.1.
 
     >>> Delimiter(marks=["."]).bounds(["a", ".\\n", "b", ".", "c"], np.ones(5, bool))
     [2, 4]
@@ -133,7 +134,7 @@ class Delimiter(Segmenter):
 
 
 class Turns(Segmenter):
-    """Segments end where an observation ends and the policy continues: an agent's turns. A single turn is one segment.
+    """Cuts at an agent's turns: where an observation ends and the policy continues. A single turn is one segment.
 
     Source: DEEP-GRPO (arXiv 2602.14169) section 4.1, Think-Action-Observation steps; Tree-GRPO's nodes.
 
@@ -156,7 +157,7 @@ SEGMENTERS: dict[str, type[Segmenter]] = {"chunk": Chunk, "delimiter": Delimiter
 
 
 def _ends(token_texts: Sequence[str], marks: Sequence[str]) -> list[int]:
-    """The number of tokens up to the end of each occurrence of a mark, ascending."""
+    """Return the number of tokens up to the end of each occurrence of a mark, ascending."""
     pattern = "|".join(re.escape(mark) for mark in sorted(marks, key=len, reverse=True))
     characters = np.cumsum([len(text) for text in token_texts])
     ends = [match.end() for match in re.finditer(pattern, "".join(token_texts))]

@@ -1,4 +1,4 @@
-"""Filter of responses for rejection fine-tuning."""
+"""Response filter for rejection fine-tuning."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from outrider.texts import first_box_end, redundancy
 class Sift(Stage):
     """Drops responses that are unfit for imitation, correct or not, with the first reason that applies:
 
-    * ``unscorable``: the verifier failed, or hung;
+    * ``unscorable``: the verifier failed or timed out;
     * ``no answer``: the verifier found no answer;
-    * ``no digit``;
-    * ``repetitive``: the share of its word 3-grams that repeat an earlier one is above ``redundancy``. With fewer than
-      50 3-grams the rule does not apply.
+    * ``no digit``: the response contains no digit (``digit``);
+    * ``repetitive``: the share of the response's word 3-grams that repeat an earlier one is above ``redundancy``. With
+      fewer than 50 3-grams the rule does not apply.
 
-    Text after the first box is ignored, since it is not imitated (``until_box``).
+    Text after the end of the first box is ignored, since it is not trained on (``until_box``).
 
-    The stage requests no rollouts. Dropped responses stay in the records and in baselines, and their tokens count.
+    The stage samples no rollouts. Dropped responses stay in the records and in baselines, and their tokens count as
+    generated.
 
-    Source: the filters of rejection fine-tuning, STILL report, arXiv 2508.07534, section 4.4.1, which does not define
-    its redundancy (:func:`outrider.texts.redundancy`). Its fourth rule, not to imitate text after the first answer, is
-    the shaper ``until_box``.
+    Source: the filters of rejection fine-tuning, STILL report, arXiv 2508.07534, section 4.4.1. The report does not
+    define redundancy; :func:`outrider.texts.redundancy` is our choice. The report's fourth rule, not to imitate text
+    after the first answer, is the shaper ``until_box``.
     """
 
     digit: bool = Field(True, description="whether to keep only responses that contain a digit")

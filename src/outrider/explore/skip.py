@@ -1,4 +1,4 @@
-"""A curriculum across epochs (after GRESO): problems with unanimous recent visits are sampled less often."""
+"""A curriculum across epochs (after GRESO): problems whose recent visits were unanimous are sampled less often."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from outrider.record import Group, Problem, SampleRequest, identity_seed
 
 @dataclass(slots=True)
 class _Streak:
-    """A problem's latest visits: their common outcome, how many in a row, and the inputs of the random draws."""
+    """A problem's latest visits: their common outcome, their number, and the inputs of the random draws."""
 
     solved: bool
     visits: int
@@ -38,14 +38,15 @@ class Skip(PlansAhead, Stage):
 
         max(keep ** z, floor)
 
-    and always if it is new or its last visit was mixed. The stage requests no rollouts. It can stand anywhere among the
-    stages and filters the problems that a step begins with and those that refill takes. With the floor, every problem
-    is expected back within ``1 / floor`` epochs, however often it failed.
+    and always if it is new or its last visit was mixed. The stage samples no rollouts. It can stand anywhere in
+    ``explore`` and filters all problems: those that a step begins with and those that ``refill`` takes. Because of the
+    floor, every problem is expected back within ``1 / floor`` epochs, however often it failed.
 
-    A visit is solved or unsolved if all its scorable rollouts agree, including those from branches and seeded prompts:
-    if these find a solution, the problem has a gradient. Degenerate cases: a visit with fewer than two scorable
-    rollouts changes nothing; a change from unsolved to solved starts a new count. The draw depends on the run's seed,
-    the problem, its last visit and how often it came up since. The last 100,000 problems with a count are remembered.
+    A visit is solved or unsolved if all its scorable rollouts agree. Branches and seeded rollouts count too: if one of
+    them finds a solution, the problem has a gradient. Degenerate cases: a visit with fewer than two scorable rollouts
+    changes nothing; a change from unsolved to solved, or back, starts a new count. The random draw depends on the run's
+    seed, the problem, its last visit and how often it came up since. The last 100,000 problems with a count are
+    remembered.
 
     Differences (GRESO, arXiv 2506.02177): there the base probability adapts, separately for easy and hard problems, to
     a target share of groups without variance, and the batch grows to replace them. Here the probability is a constant
@@ -105,7 +106,7 @@ class Skip(PlansAhead, Stage):
         remember(self._streaks, key, _Streak(solved, visits, seed=group.rollouts[0].seed))
 
     def state_dict(self) -> dict[str, Any]:
-        """Per problem, oldest first: outcome of its visits, how many in a row, the seed, and how often it came up."""
+        """Per problem, oldest first: common outcome, number of visits, seed, and how often it came up since."""
         return {"streaks": [[key, *astuple(streak)] for key, streak in self._streaks.items()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

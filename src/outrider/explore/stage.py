@@ -1,4 +1,4 @@
-"""The contract of a stage, which plans the next rollouts from those of the step so far."""
+"""Interface of a stage, which plans the next rollouts from the step's rollouts so far."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from outrider.record import Group, Problem, SampleRequest
 
 
 class Stage(Options):
-    """A way of spending the rollout budget. Fields are the recipe's options; state is in ``PrivateAttr``.
+    """A rule for spending the rollout budget. Fields are the recipe's options; state is in ``PrivateAttr``.
 
     Only ``plan`` is required. The explorer calls ``plan`` with ``round`` 0, 1, 2, … and has each answer sampled and
     verified, until the answer is empty. Then the stage may ``drop`` groups or rollouts, and the next stage begins.
-    After the last stage, ``observe`` of every stage gets the finished groups. All of this happens in one process of a
+    After the last stage, every stage's ``observe`` gets the finished groups. All of this happens in one process of a
     run.
 
-    A stage may have further methods, each with its own contract: :class:`outrider.explore.bounds.BoundedStage`,
-    :class:`AdmittingStage`, :class:`PreparedStage`, :class:`PredictingStage`; and it may promise that it
-    :class:`PlansAhead`.
+    A stage may also implement these protocols: :class:`outrider.explore.bounds.BoundedStage`, :class:`AdmittingStage`,
+    :class:`PreparedStage`, :class:`PredictingStage`. A subclass of :class:`PlansAhead` plans all rollouts beforehand.
     """
 
     @property
@@ -31,25 +30,27 @@ class Stage(Options):
         return NOTHING
 
     def plan(self, view: View) -> list[SampleRequest]:
-        """The next rollouts; an empty list ends the stage."""
+        """Return the requests for the next rollouts; an empty list ends the stage."""
         raise NotImplementedError
 
     def check(self, around: Surroundings) -> None:
-        """Refuse, when a recipe is read, surroundings in which the stage cannot work.
+        """Check, when a recipe is read, that the stage can work in its surroundings.
 
         Raises:
-            ValueError: what is wrong, in one sentence.
+            ValueError: the stage cannot work; the message says why in one sentence.
         """
 
     def drop(self, groups: Sequence[Group]) -> Mapping[str, str]:
-        """Exclusions from training: a map from the id of a group, or of a rollout, to the reason. Dropped rollouts stay
-        in the records, and their tokens count."""
+        """Return the groups and rollouts to exclude from training, as a map from id to reason.
+
+        Dropped rollouts stay in the records, and their tokens count as generated.
+        """
         return {}
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         """Learn from the finished groups of a step, and return the stage's metrics, with the same names every step.
 
-        Tokens, rollouts and successes of each stage are counted by the trainer.
+        The trainer itself counts each stage's tokens, rollouts and successes.
         """
         return {}
 
@@ -89,9 +90,9 @@ class PredictingStage(Protocol):
     """A stage that predicts a pass rate for each problem."""
 
     def predicted(self, problem: Problem) -> float | None:
-        """The predicted pass rate from earlier steps, from 0 to 1; None without a prediction.
+        """Return the pass rate predicted from earlier steps, from 0 to 1; None without a prediction.
 
-        Called for every problem of a step before ``observe``, and stored with the problem's rollouts.
+        The method is called for every problem of a step before ``observe``; the result is stored with the rollouts.
         """
         ...
 
@@ -99,6 +100,6 @@ class PredictingStage(Protocol):
 class PlansAhead:
     """Marks a stage that plans the whole step before sampling any of its rollouts, and only from plain prompts.
 
-    Credit with a stated goal requires this property: if the number of rollouts depends on outcomes, or failures are
-    dropped, the credit estimates the gradient of another goal. Loss streams are not distinguished.
+    Credit with a stated goal requires this property of every stage, whatever its loss stream: if the number of rollouts
+    depends on outcomes, or failures are dropped, the credit estimates the gradient of another goal.
     """

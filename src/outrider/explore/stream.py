@@ -9,7 +9,7 @@ from outrider.record import Problem
 
 
 class ProblemStream:
-    """Takes problems from a task's endless, reproducible sequence, in order; the whole state is one integer.
+    """Takes problems in order from a task's endless, reproducible sequence; the whole state is one integer.
 
     >>> stream = ProblemStream(lambda index: Problem(f"p{index}", ""))
     >>> [p.id for p in stream.take(2)], stream.position
@@ -23,8 +23,9 @@ class ProblemStream:
     def take(
         self, n: int, present: Container[str] = (), admits: Callable[[Problem], bool] = lambda problem: True
     ) -> list[Problem]:
-        """The next ``n`` admitted problems, without repeated ids and without those ``present`` in the step. Fewer, once
-        ``1000 n + 1000`` problems were present or refused, since there may be no others.
+        """Take the next ``n`` admitted problems, without repeated ids and without those ``present`` in the step.
+
+        The result is shorter if more than ``1000 n + 1000`` problems were passed over, since there may be no others.
         """
         found: dict[str, Problem] = {}
         passed_over = 0

@@ -13,13 +13,13 @@ class Surroundings(NamedTuple):
     """The parts of the recipe that a stage has to be consistent with.
 
     Attributes:
-        before: the stages before it, in order.
+        before: the stages before this one, in order.
         problems: number of problems that a step begins with.
         max_tokens: maximum tokens of a response.
         streams: the loss streams that have a credit chain.
         task: name of the task.
         turns: whether the task's rollouts have several turns.
-        after: the stages after it, in order.
+        after: the stages after this one, in order.
         goal: k of the pass@k objective, if the credit of stream ``main`` has one.
     """
 
@@ -45,7 +45,7 @@ class Surroundings(NamedTuple):
             )
 
     def refuse_drawn(self) -> None:
-        """Raise ValueError if a stage that samples for problems without rollouts would find none."""
+        """Raise ValueError if earlier stages have sampled, so that no problem without rollouts is left for this one."""
         if fewest := self.bounds.first[0]:
             raise ValueError(
                 f"samples only for problems without rollouts, but each already has at least {fewest}: it comes in "
@@ -53,7 +53,7 @@ class Surroundings(NamedTuple):
             )
 
     def refuse_stream(self, stream: str) -> None:
-        """Raise ValueError if the stage's rollouts would get no credit."""
+        """Raise ValueError if no credit chain serves the stage's loss stream."""
         if stream not in self.streams:
             hint = nearest(stream, self.streams)
             raise ValueError(f"samples for the loss stream {stream!r}, which has no chain in credit ({hint})")

@@ -11,10 +11,10 @@ from outrider.record import SampleRequest
 
 
 class Uniform(PlansAhead, Stage):
-    """``n`` rollouts per problem, from its plain prompt, in one round.
+    """Samples ``n`` rollouts per problem from its plain prompt, in one round.
 
-    The allocation of GRPO (Shao et al. 2024, arXiv 2402.03300) and the first stage of most methods. Degenerate cases:
-    an empty batch requests nothing; a problem that already has rollouts gets no more.
+    This is GRPO's allocation (Shao et al. 2024, arXiv 2402.03300) and the first stage of most methods. Degenerate
+    cases: an empty batch requests nothing; a problem that already has rollouts gets no more.
 
     >>> Uniform(n=4)
     Uniform(n=4)

@@ -1,4 +1,4 @@
-"""The view of a stage when it plans: the step so far, and access to the policy and the problems."""
+"""What a stage's ``plan`` receives: the step so far, and access to the policy and to new problems."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Engine(Protocol):
     """The parts of the policy and its tokenizer that stages may use. A stage calls only what it needs."""
 
     def encode(self, problem: Problem) -> Ids:
-        """The token ids of a problem's prompt; a seeded prompt is a problem with another ``prompt``."""
+        """The token ids of a problem's prompt; for a seeded prompt, replace the problem's ``prompt``."""
         ...
 
     def token_texts(self, ids: Ids) -> list[str]:
@@ -26,13 +26,17 @@ class Engine(Protocol):
     def attention(self, rollout: Rollout, starts: Sequence[int]) -> NDArray[np.float64]:
         """Mean attention between the steps of a response, ``[layers * heads, steps, steps]``; rows attend to columns.
 
-        ``starts``: first response token of each step, ascending, the first 0. One forward pass of the policy.
+        ``starts``: first response token of each step, ascending, beginning with 0. Takes one forward pass of the
+        policy.
         """
         ...
 
     def branching(self, rollouts: Sequence[Rollout], mass: float) -> list[NDArray[np.int32]]:
-        """The branching factor at each sampled token of each rollout: the smallest number of tokens with a total
-        probability of at least ``mass``, at temperature 1. One forward pass of the policy."""
+        """The branching factor at each sampled token of each rollout.
+
+        It is the smallest number of tokens with a total probability of at least ``mass``, at temperature 1. Takes one
+        forward pass of the policy.
+        """
         ...
 
 
@@ -41,15 +45,15 @@ class View:
     """The argument of :meth:`outrider.explore.Stage.plan`.
 
     Attributes:
-        groups: all groups of the step so far, including those of new problems, in order of joining.
+        groups: all groups of the step so far, including those of problems taken later, in the order they joined.
         step: the step, from 1.
-        round: number of earlier calls of ``plan`` of this stage in this step.
+        round: number of earlier calls of this stage's ``plan`` in this step.
         progress: share of the run's budget spent before the step, in [0, 1).
         take: ``take(n)`` returns the next ``n`` training problems without a group in the step, or fewer if there are no
             others.
         engine: see :class:`Engine`.
         seed: the run's master seed; a stage draws with ``identity_seed(view.seed, "name", view.step, …)``.
-        prompt_limit: maximum prompt tokens that leave room for the longest response in the model's context.
+        prompt_limit: maximum prompt tokens with which the longest response still fits into the model's context.
     """
 
     groups: Sequence[Group]

@@ -20,18 +20,18 @@ from outrider.record import Group, Problem
 
 Estimator = Literal["rloo", "dr_grpo"]
 MOST_TEXTS = 10_000
-RESOLVED = 1e-4  # share of the largest eigenvalue; smaller ones separate similar questions by rounding errors
+RESOLVED = 1e-4  # relative to the largest eigenvalue; smaller ones would separate similar questions by rounding errors
 LEAST: dict[Estimator, int] = {
     "rloo": 2,
     "dr_grpo": 3,
-}  # from here on each further rollout reduces the variance less than the last one
+}  # from this number on, each additional rollout reduces the variance less than the one before
 
 
 def variance(n: int, p: float, estimator: Estimator) -> float:
     """Variance of a problem's gradient from ``n`` rollouts, up to a common factor: ``p (1 - p) f(n)``.
 
-    ``f`` is ``1 / (n - 1)`` if the baseline is the mean of the others, and ``(n - 1) / n^2`` if it is the group mean
-    (theorems 5.2 and 5.1, which assume that scores are independent of rewards).
+    ``f`` is ``1 / (n - 1)`` if the baseline is the mean of the other rollouts, and ``(n - 1) / n^2`` if the baseline is
+    the group mean (theorems 5.2 and 5.1, which assume that scores are independent of rewards).
 
     >>> variance(3, 0.5, "rloo"), variance(4, 0.5, "dr_grpo")
     (0.125, 0.046875)
@@ -40,31 +40,31 @@ def variance(n: int, p: float, estimator: Estimator) -> float:
 
 
 class Vip(Allocation):
-    """``n`` rollouts per problem on average, allocated to minimise the sum of gradient variances.
+    """Allocates ``n`` rollouts per problem on average, to minimise the sum of gradient variances.
 
     The pass rate of a problem is predicted from its question before sampling: ``p(x) = sigmoid(g(x))``, where ``g`` is
-    a Gaussian process with mean 0 and kernel ``K(x, y) = exp(-(1 - cos(x, y)) / bandwidth^2)``, the RBF of vectors of
-    length 1. After a step with questions ``B`` and pass rates ``r``, clipped to ``[epsilon, 1 - epsilon]``,
+    a Gaussian process with mean 0 and kernel ``K(x, y) = exp(-(1 - cos(x, y)) / bandwidth^2)``, the RBF kernel of unit
+    vectors. After a step with questions ``B`` and pass rates ``r``, clipped to ``[epsilon, 1 - epsilon]``,
 
         g <- g + K(., B) K(B, B)^-1 (logit r - g(B)),
 
-    with ``K`` unchanged, so that predictions can follow the policy. ``n`` times the number of problems are then
-    allocated exactly. Each rollout goes to the largest ``variance(n, p) - variance(n + 1, p)``, from ``min_n`` up to
-    ``max_n``. Gains decrease with ``n``, so no allocation has less variance. The stage comes first, in place of
-    uniform.
+    and ``K`` is not updated, so that predictions can follow the policy. The budget, ``n`` times the number of problems,
+    is then spent exactly. Each rollout goes to the problem with the largest ``variance(n, p) - variance(n + 1, p)``,
+    from ``min_n`` up to ``max_n``. Gains decrease with ``n``, so no allocation has less variance. The stage comes first
+    and replaces ``uniform``.
 
     Only scorable rollouts from the plain prompt count as evidence, including those of dropped groups. Degenerate cases:
-    in the first step, and for questions unlike any earlier one, ``p`` is 1/2; equal predictions share evenly;
-    predictions are clipped like pass rates; nearly equal questions share the mean of their logits; an empty batch
-    requests nothing; problems that already have rollouts get no more. The last 10,000 questions are remembered; older
-    ones have no effect. ``tfidf`` weights its terms by the remembered questions, so ``K`` changes slightly with them;
-    with ``transformer`` it does not.
+    in the first step, and for questions unlike any earlier one, ``p`` is 1/2; problems with equal predictions get equal
+    shares; predictions are clipped like pass rates; nearly equal questions share the mean of their logits; an empty
+    batch requests nothing; problems that already have rollouts get no more. The last 10,000 questions are remembered;
+    older ones have no effect. ``tfidf`` weights its terms by the remembered questions, so ``K`` changes slightly as
+    they change; with ``transformer`` it does not.
 
-    Source: Nguyen et al. 2026, "VIP", arXiv 2602.01601, of which only summaries could be read, and earlier versions of
-    its code. Differences: that code solves the relaxed problem by SLSQP with a bonus for problems that look hard. It
-    adds 1e-4 to the diagonal of ``K``, so for two equal questions ``g`` comes within 1e-4 of their mean, not to it. It
-    rounds allocations below 4 to no rollouts, and ``g`` starts at -5. The default of its script is 16 rollouts per
-    problem. Its bandwidth is fixed at 0.4; the paper uses the median distance, which is undefined for a stream of
+    Source: Nguyen et al. 2026, "VIP", arXiv 2602.01601 (only summaries were available), and earlier versions of its
+    code. Differences: that code solves the relaxed problem by SLSQP with a bonus for problems that look hard. It adds
+    1e-4 to the diagonal of ``K``, so for two equal questions ``g`` comes within 1e-4 of their mean, but does not reach
+    it. It rounds allocations below 4 to no rollouts, and ``g`` starts at -5. Its script has 16 rollouts per problem by
+    default. Its bandwidth is fixed at 0.4; the paper uses the median distance, which is undefined for a stream of
     problems.
 
     Raises:
@@ -123,7 +123,7 @@ class Vip(Allocation):
         return raised([self.min_n] * len(problems), room, self.max_n, taken_off, ties)
 
     def predict(self, questions: Sequence[str]) -> list[float]:
-        """The predicted pass rates, each independent of the other questions."""
+        """Return each question's predicted pass rate, which does not depend on the other questions."""
         latents = np.zeros(len(questions)) if not self._seen or not questions else self._rows(questions)[1]
         return [float(p) for p in np.clip(1 / (1 + np.exp(-latents)), self.epsilon, 1 - self.epsilon)]
 
@@ -137,10 +137,12 @@ class Vip(Allocation):
         return self._predicted.get(problem.id)
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
-        """Learn; metrics ``off``, the mean absolute error of predicted pass rates, and ``remembered``, the number of
-        questions."""
+        """Learn from a step and return its metrics.
+
+        ``off`` is the mean absolute error of predicted pass rates, ``remembered`` the number of questions.
+        """
         rates = {}
-        for group in sorted(groups, key=lambda group: group.problem.id):  # so that their order does not matter
+        for group in sorted(groups, key=lambda group: group.problem.id):  # so that batch order does not matter
             if (rate := pass_rate(group)) is not None:
                 rates[group.problem.id] = rate
                 _, share = self._seen.get(group.problem.id, ("", 0.0))

@@ -1,1 +1,1 @@
-"""Rollouts for the tools where people read them: Inspect logs, trackio traces, and the plain table as Parquet."""
+"""Export rollouts as Inspect logs, as trackio traces, or as the plain table in Parquet."""

@@ -28,7 +28,7 @@ PROJECT = "outrider"
 
 
 class Exported(NamedTuple):
-    """What an export has written: ``paths`` (of trackio its folder), and sentences on what was skipped."""
+    """The result of an export: the written ``paths`` (for trackio its folder), and sentences on what was skipped."""
 
     paths: list[Path]
     notices: list[str]
@@ -43,10 +43,10 @@ def export_command(
     columns: Mapping[str, str] | None = None,
     project: str | None = None,
 ) -> int:
-    """Export, print what was written and how it is opened, and return 0.
+    """Export, print what was written and how to open it, and return 0.
 
     Raises:
-        UserError: as :func:`exported`.
+        UserError: as raised by :func:`exported`.
     """
     found = exported(path, to, locate, out, wanted, columns, project)
     for notice in found.notices:
@@ -64,19 +64,19 @@ def exported(
     columns: Mapping[str, str] | None = None,
     project: str | None = None,
 ) -> Exported:
-    """Write the rollouts at ``path`` for another tool. Nothing is written over.
+    """Export the rollouts at ``path`` for another tool. No existing file is overwritten.
 
     Args:
         path: a run folder, plain rollouts, or the dump of another framework.
-        locate: the tokenizer of a model by its name, which decodes prompts.
+        locate: returns the tokenizer of a model, given its name; it decodes prompts.
         out: the folder to write to; None: ``export/TARGET`` in a run folder, trackio's own folder for trackio.
-        wanted: None: all rollouts.
-        columns: which field of a dump's records is which column.
-        project: of trackio; None: ``PROJECT``.
+        wanted: splits and steps to export; None: all rollouts.
+        columns: the field of a dump's records for each column, by column name.
+        project: trackio project; None: ``PROJECT``.
 
     Raises:
-        UserError: nothing can be read, what is wanted is not there, a file or a trackio run exists already, the disk
-            refuses, or trackio is not installed.
+        UserError: nothing can be read, a wanted split or step does not exist, a file or a trackio run already exists,
+            the disk refuses, or trackio is not installed.
     """
     if project is not None and to != "trackio":
         raise UserError(f"--project is trackio's, and {to} has none")
@@ -107,7 +107,7 @@ def _write(
 
 
 def _beside(path: Path, to: Target) -> Path:
-    """Where the export of a run goes; a dump's folder is another framework's, in which nothing is written."""
+    """The default export folder of a run. A dump has none: its folder belongs to another framework."""
     if (path / "config.yaml").is_file():
         return path / "export" / to
     raise UserError(f"{path} is no run folder of Outrider: name a folder for the export by --out")
@@ -123,7 +123,7 @@ def _tokenizer(path: Path, run: RunData, locate: Locate) -> Tokenizer | None:
 
 
 def _opened_by(paths: list[Path], to: Target, project: str | None) -> str:
-    """The last line: what was written, and the command that opens it."""
+    """The last line of output: what was written, and the command that opens it."""
     place = paths[0].parent
     if to == "trackio":
         return f"traces are in {paths[0]}: TRACKIO_DIR={paths[0]} trackio show --project {project or PROJECT}"

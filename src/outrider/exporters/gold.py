@@ -1,4 +1,4 @@
-"""Gold answers of held-out problems, which a run folder does not hold: its task has them."""
+"""Gold answers of held-out problems, which come from the run's task: a run folder does not store them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from outrider.tasks.heldout import heldout_problems
 
 
 def gold_answers(config: Mapping[str, Any], notes: Notes) -> dict[str, str]:
-    """Answers of the held-out problems of a run by problem, as text; none where they cannot be had, which is noted.
+    """Gold answers of a run's held-out problems as text, by problem id; empty, with a note, if they are unavailable.
 
-    A run that names code of its own is left alone, since an export runs no code of a run.
+    A run that names its own code gets no gold answers, since an export does not execute a run's code.
     """
     if not config:
         return {}
@@ -35,7 +35,7 @@ def gold_answers(config: Mapping[str, Any], notes: Notes) -> dict[str, str]:
 
 
 def import_paths(data: Any) -> Iterator[str]:
-    """Every key and value of plain data that is written as an import path.
+    """Yield every key and value of plain data that is written as an import path.
 
     >>> list(import_paths({"explore": [{"my.py:Stage": {"n": 2}}], "task": {"verifier": "mine:score", "prompt": "a:"}}))
     ['my.py:Stage', 'mine:score']
@@ -50,7 +50,7 @@ def import_paths(data: Any) -> Iterator[str]:
 
 
 def _text(answer: Any) -> str:
-    """An answer as text; a mapping of a single value is that value.
+    """An answer as text; a mapping with a single value becomes that value.
 
     >>> _text("7"), _text({"answer": "7"}), _text({"numbers": [1, 2], "target": 3})
     ('7', '7', '{"numbers": [1, 2], "target": 3}')

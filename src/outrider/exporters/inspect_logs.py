@@ -1,7 +1,7 @@
-"""Inspect logs: an ``.eval`` file for each split and step, which ``inspect view`` and ``read_eval_log`` open.
+"""Write Inspect logs: one ``.eval`` file per split and step, which ``inspect view`` and ``read_eval_log`` open.
 
-Log version 2, as inspect_ai 0.3.285 writes it: a ZIP with ``_journal/start.json``, a file for each sample,
-``summaries.json`` and ``header.json``. inspect_ai is not needed.
+The format is log version 2, as inspect_ai 0.3.285 writes it: a ZIP with ``_journal/start.json``, one file per sample,
+``summaries.json`` and ``header.json``. The package inspect_ai is not needed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VERSION = 2
 
 
 class LogNames(NamedTuple):
-    """What the logs of a run have in common."""
+    """The names that all logs of a run share."""
 
     run: str
     task: str
@@ -33,13 +33,13 @@ class LogNames(NamedTuple):
 
 
 def write_inspect(parts: Sequence[ExportPart], folder: Path, names: LogNames, notes: Notes) -> list[Path]:
-    """Write the log of each part: a sample for each rollout, which is an epoch of its problem.
+    """Write one log per part. Each rollout is a sample, and each sample is an epoch of its problem.
 
-    A rollout without a text is skipped and counted; one that is never verified has no score; one without a prompt has
-    an empty input.
+    A rollout without a text is skipped and counted. A rollout without a verdict has no score, and a rollout without a
+    prompt has an empty input.
 
     Raises:
-        UserError: one of the files is there already, or the disk refuses.
+        UserError: one of the files already exists, or the disk refuses.
     """
     paths = [folder / f"{part.split}-{part.step:08d}.eval" for part in parts]
     refuse_existing(paths)
@@ -112,14 +112,14 @@ def _spec(part: ExportPart, names: LogNames, epochs: Mapping[str, int]) -> dict[
 
 
 def results_of(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Accuracy: the mean over problems of the share of correct among the scored samples, as pass@1 is.
+    """The accuracy: the share of a problem's scored samples that are correct, averaged over problems as in pass@1.
 
-    A sample without a verdict, and one whose verifier failed, is not scored. Without scored samples there is no score.
+    A sample without a verdict, or whose verifier failed, is not scored. Without scored samples there is no accuracy.
     """
     by_problem: defaultdict[str, list[bool]] = defaultdict(list)
     for summary in summaries:
         value = summary["scores"].get(SCORER, {}).get("value")
-        if isinstance(value, str):  # NaN is a number
+        if isinstance(value, str):  # an unscored sample has NaN, a number
             by_problem[summary["id"]].append(value == "C")
     found: dict[str, Any] = {"total_samples": len(summaries), "completed_samples": len(summaries), "scores": []}
     if by_problem:

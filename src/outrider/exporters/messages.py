@@ -1,4 +1,4 @@
-"""A rollout as chat messages."""
+"""Convert a rollout to chat messages."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Said(NamedTuple):
 
 
 def messages_of(rollout: ExportedRollout) -> list[Said]:
-    """Prompt and response; a response of several turns as one message for each turn and each observation.
+    """Return prompt and response as messages; in a multi-turn response, each turn and each observation is a message.
 
-    A prefix is the beginning of the first turn, with what was observed in it. An empty prompt or response stays a
-    message; empty turns between observations are excluded.
+    A branch's prefix begins the first turn, including the prefix's observations. An empty prompt or response still
+    gives a message; empty turns between observations do not.
     """
     first, *rest = text_parts(rollout.row["text"] or "", rollout.observed)
     parts = [first._replace(text=(rollout.prefix or "") + first.text), *rest]

@@ -1,4 +1,4 @@
-"""The plain table of rollouts as one Parquet file, which ``outrider report`` and any Parquet reader open."""
+"""The plain table of rollouts as one Parquet file, which ``outrider report`` and any Parquet reader can open."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from outrider.record.disk import new_file
 
 
 def write_plain(parts: Sequence[ExportPart], folder: Path, notes: Notes) -> list[Path]:
-    """Write ``rollouts.parquet`` with the columns of :data:`outrider.importers.plain.PLAIN`, every rollout of it.
+    """Write all rollouts to ``rollouts.parquet``, with the columns of :data:`outrider.importers.plain.PLAIN`.
 
     Raises:
-        UserError: the file is there already, or the disk refuses.
+        UserError: the file already exists, or the disk refuses.
     """
     path = folder / "rollouts.parquet"
     refuse_existing([path])

@@ -1,4 +1,4 @@
-"""Exports are never written over a file that is there."""
+"""Exports never overwrite an existing file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from outrider.errors import UserError
 
 
 def refuse_existing(paths: Sequence[Path]) -> None:
-    """Raise UserError where one of the files is there already; nothing has been written then."""
+    """Raise UserError if one of the files already exists. It is called before anything is written."""
     there = [path for path in paths if path.exists()]
     if there:
         more = f" and {len(there) - 1} more exist" if len(there) > 1 else " exists"

@@ -1,4 +1,4 @@
-"""The rollouts of a run or a dump, split by split and step by step, with their texts."""
+"""Read the rollouts of a run or a dump with their texts, by split and step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outrider.importers.plain import PLAIN
 from outrider.report.data import RunData
 from outrider.report.run import gather, rows_of_files
 
-BATCH = 512  # rollouts that are Python objects at a time
+BATCH = 512  # rollouts that are held as Python objects at a time
 _OF_A_RUN = ("prompt_ids", "prefix_text", "observations")
 
 
@@ -24,9 +24,9 @@ class ExportedRollout(NamedTuple):
     """One rollout.
 
     Attributes:
-        row: the columns of :data:`outrider.importers.plain.PLAIN`; ``prompt`` is None where it cannot be had.
-        prefix: the text that its own text continues: "" for a root, None where a branch's is not on record.
-        observed: begin and end of what an environment said in its own text.
+        row: the columns of :data:`outrider.importers.plain.PLAIN`; ``prompt`` is None if it is unavailable.
+        prefix: the text that the rollout continues: "" for a root, None if a branch's prefix is not recorded.
+        observed: start and end of each environment observation in the rollout's own text.
     """
 
     row: Mapping[str, Any]
@@ -35,7 +35,7 @@ class ExportedRollout(NamedTuple):
 
 
 class ExportPart(NamedTuple):
-    """The rollouts of one split at one step; ``rollouts`` can be gone through once."""
+    """The rollouts of one split at one step; ``rollouts`` can be iterated only once."""
 
     split: str
     step: int
@@ -43,20 +43,20 @@ class ExportPart(NamedTuple):
 
 
 class ExportChoice(NamedTuple):
-    """Which rollouts: those of these splits and steps; empty: of all."""
+    """The splits and steps to export; empty: all of them."""
 
     splits: Sequence[str] = ()
     steps: Sequence[int] = ()
 
 
 def parts_of(run: RunData, wanted: ExportChoice, tokenizer: Tokenizer | None = None) -> list[ExportPart]:
-    """The parts of a run that are wanted, by split and step. Damaged files are excluded and named in ``run.notices``.
+    """Return the wanted parts of a run, by split and step. Damaged files are excluded and named in ``run.notices``.
 
     Args:
-        tokenizer: decodes the prompts of a run, special tokens included; without it they are None.
+        tokenizer: decodes the prompts of a run, special tokens included; without a tokenizer, prompts are None.
 
     Raises:
-        UserError: there are no rollouts, or none of a split or step that is wanted.
+        UserError: there are no rollouts, or none of a wanted split or step.
     """
     gather(run)
     found = _places(run)
@@ -102,7 +102,7 @@ def _rollouts(
     for file in files:
         beside = _Beside(Path(file), tokenizer)
         for row in _rows(run, f"({rows_of_files(run, [file], PLAIN.names)})", split, step):
-            if row["context"] != "replayed":  # an earlier step has drawn it, and its file holds it
+            if row["context"] != "replayed":  # sampled at an earlier step, whose file has the rollout
                 yield beside.joined(row)
 
 
@@ -114,7 +114,7 @@ def _rows(run: RunData, source: str, split: str, step: int) -> Iterator[dict[str
 
 
 class _Beside:
-    """What a run's file holds of its rollouts beside the plain columns."""
+    """The columns of a run's file that the plain table lacks: prompt ids, prefixes and observations."""
 
     def __init__(self, file: Path, tokenizer: Tokenizer | None) -> None:
         there = pq.read_schema(file).names
@@ -143,5 +143,5 @@ class _Beside:
 
 
 def as_table(rollouts: Sequence[ExportedRollout]) -> pa.Table:
-    """Rollouts as the plain table."""
+    """Convert rollouts to the plain table."""
     return pa.Table.from_pylist([dict(rollout.row) for rollout in rollouts], schema=PLAIN)

@@ -1,4 +1,4 @@
-"""Trackio traces: each rollout as a conversation with its numbers, in a run of a trackio project."""
+"""Write trackio traces: each rollout is a conversation with its numbers, in a run of a trackio project."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from outrider.importers.notes import Notes
 from outrider.importers.plain import PLAIN
 
 TOGETHER = 200  # traces in one entry of trackio's log
-_TEXTS = ("prompt", "text")  # they are the messages
+_TEXTS = ("prompt", "text")  # they are the messages of a trace
 
 
 def write_traces(parts: Sequence[ExportPart], folder: Path | None, project: str, name: str, notes: Notes) -> list[Path]:
-    """Write the rollouts as traces of a new run ``name``: the key is the split, the step that of the rollout.
+    """Write the rollouts as traces of a new run ``name``, with the split as key and the rollout's step as step.
 
     A rollout without a text is skipped and counted.
 
     Args:
-        folder: trackio's folder; None: where trackio keeps its projects (``TRACKIO_DIR``).
+        folder: trackio's folder; None: trackio's default folder (``TRACKIO_DIR``).
 
     Raises:
-        UserError: trackio is not installed, uses another folder already, refuses the project, or has such a run.
+        UserError: trackio is not installed, already uses another folder, refuses the project, or has a run ``name``.
     """
     trackio = _trackio(folder)
     _refuse_existing(trackio, project, name)
@@ -46,7 +46,7 @@ def write_traces(parts: Sequence[ExportPart], folder: Path | None, project: str,
 
 
 def _trackio(folder: Path | None) -> Any:
-    """The package, which reads its folder when it is imported."""
+    """Import trackio, and set its folder before: trackio reads ``TRACKIO_DIR`` at import."""
     if folder is not None and "trackio" not in sys.modules:
         os.environ["TRACKIO_DIR"] = str(folder.absolute())
     try:
@@ -62,7 +62,7 @@ def _trackio(folder: Path | None) -> Any:
 def _refuse_existing(trackio: Any, project: str, name: str) -> None:
     try:
         names = [run.name for run in trackio.Api().runs(project)]
-    except ValueError:  # there is no such project yet
+    except ValueError:  # the project does not exist yet
         return
     if name in names:
         raise UserError(f"trackio's project {project!r} has a run {name!r} already: name another --project or --out")

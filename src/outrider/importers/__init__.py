@@ -1,4 +1,4 @@
-"""Rollouts that other frameworks wrote, as one plain table."""
+"""Reads rollouts that other frameworks wrote into one plain table."""
 
 from outrider.importers.read import FORMATS, Imported, detect, read
 

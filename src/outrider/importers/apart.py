@@ -1,4 +1,4 @@
-"""Files of several runs in one folder: kept apart by a label, or refused where they would share steps."""
+"""Files of several runs in one folder: kept separate by a label, or rejected if two runs have the same step."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from outrider.importers.notes import Notes
 
 
 class EvaluationSource(NamedTuple):
-    """The origin of a file of an evaluation: a run (a model, or the folder that a run writes to), and a task or
-    environment.
+    """The origin of an evaluation file: a run (a model, or a run's output folder), and a task or environment.
 
     Attributes:
-        run, task: empty where not known.
-        file: distinguishes several files of one run and task, such as a date.
+        run, task: empty if unknown.
+        file: distinguishes several files of one run and task, by date for example.
     """
 
     run: str
@@ -28,9 +27,9 @@ class EvaluationSource(NamedTuple):
 
 
 class EvaluationLabel(NamedTuple):
-    """What distinguishes the responses of a file from those of others: model and test set, "" where nothing does.
+    """What distinguishes a file's responses from those of other files: model and test set, "" if equal for all files.
 
-    ``model`` is the run of the file, and where a run and task have several files, the file too.
+    ``model`` is the file's run; if a run and task have several files, the file is appended.
     """
 
     model: str
@@ -38,10 +37,10 @@ class EvaluationLabel(NamedTuple):
 
 
 def labels(sources: Mapping[Path, EvaluationSource], notes: Notes) -> dict[Path, EvaluationLabel]:
-    """A label for every file: those of run, task and file that differ between files.
+    """Return a label for every file, from the fields (run, task, file) that differ between files.
 
-    They become the columns ``model`` and ``test_set`` and a part of the problem's id, so that no pass@k is taken over
-    two models.
+    The labels become the columns ``model`` and ``test_set`` and a part of problem ids, so that no pass@k mixes two
+    models.
     """
     several_runs = len({source.run for source in sources.values()}) > 1
     several_tasks = len({source.task for source in sources.values()}) > 1
@@ -61,12 +60,12 @@ def labels(sources: Mapping[Path, EvaluationSource], notes: Notes) -> dict[Path,
 
 
 def kept_apart(values: dict[str, Any], label: EvaluationLabel) -> dict[str, Any]:
-    """A row's values with the model and the test set of its file."""
+    """Add the model and the test set of its file to a row's values."""
     return values | {name: value for name, value in label._asdict().items() if value}
 
 
 def folder_below(paths: Sequence[Path], without: str = "") -> dict[Path, str]:
-    """Each file's folder, relative to the folder that holds them all; parts that match ``without`` are skipped.
+    """Return each file's folder, relative to the folder that contains all files, without parts that match ``without``.
 
     >>> list(folder_below([Path("x/a/all/1"), Path("x/b/all/1")], without="all").values())
     ['a', 'b']
@@ -78,16 +77,16 @@ def folder_below(paths: Sequence[Path], without: str = "") -> dict[Path, str]:
 
 
 class OneRun:
-    """Checks that a step of training comes from one run."""
+    """Checks that each training step comes from a single run."""
 
     def __init__(self) -> None:
         self._from: dict[tuple[str, str], tuple[str, Path]] = {}
 
     def check(self, split: str, step: Any, run: str, path: Path) -> None:
-        """Record where a step was read.
+        """Record the run from which a step was read.
 
         Raises:
-            UserError: it was read from another run before.
+            UserError: the step was already read from another run.
         """
         known, first = self._from.setdefault((split, str(step)), (run, path))
         if known != run:

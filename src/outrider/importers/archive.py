@@ -1,4 +1,4 @@
-"""Files in a ZIP, those compressed with Zstandard included, which Python's own module reads from 3.14 on."""
+"""Reads files in a ZIP, including those compressed with Zstandard, which Python's zipfile reads from 3.14 on."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ import pyarrow as pa
 
 from outrider.errors import UserError
 
-ZSTANDARD = 93  # the method's number in a ZIP
-_LOCAL_HEADER = 30  # bytes before the name
+ZSTANDARD = 93  # compression method in a ZIP
+_LOCAL_HEADER = 30  # bytes before the file name
 
 
 def entries(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, Callable[[], bytes]]]:
-    """Names and readers of the wanted files, in order; a repeated name comes once, with its last content.
+    """Yield name and reader of each wanted file, in order; a repeated name is yielded once, with its last content.
 
     Raises:
-        UserError: the archive, or when it is read a file in it, is damaged.
+        UserError: the archive is damaged, or a file in it (when it is read).
     """
     try:
         with ZipFile(path) as archive:
-            # getinfo gives the last of several files of one name
+            # getinfo returns the last of several files with one name
             infos = {name: archive.getinfo(name) for name in archive.namelist() if wanted(name)}
     except (BadZipFile, OSError) as error:
         raise UserError(f"{path} cannot be read ({error}).") from error
@@ -35,11 +35,11 @@ def entries(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, Ca
 
 def _content(path: Path, info: ZipInfo) -> bytes:
     try:
-        # not by ZipFile, which reads the whole directory when it is opened: minutes for the samples of an evaluation
+        # ZipFile reads the whole directory each time it is opened, which takes minutes for an evaluation's samples
         with path.open("rb") as file:
             file.seek(info.header_offset)
             header = file.read(_LOCAL_HEADER)
-            # the lengths in the local header: those of the central directory may differ
+            # lengths from the local header, since those in the central directory may differ
             name_length, extra_length = struct.unpack("<HH", header[26:30])
             file.seek(name_length + extra_length, 1)
             packed = file.read(info.compress_size)

@@ -1,4 +1,4 @@
-"""The user's choice of fields: which field of a dump's records is which column of the plain table."""
+"""The user's column mapping: which field of a dump's records fills which column of the plain table."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _ABSENT = object()
 
 
 class ColumnMapping:
-    """A mapping from names of columns to fields of a dump's records, checked.
+    """A checked mapping from column names to fields of a dump's records.
 
-    The names are ``COLUMNS``: those of the plain table, and ``problem`` (what tells problems apart), ``group`` and
-    ``success``, which is a field that states it or a rule such as ``reward >= 1``. A field inside another is written
-    with dots, ``doc.level``. ``split`` may also be the name of a split itself.
+    Valid column names are ``COLUMNS``: columns of the plain table, ``problem`` (identifies the problem), ``group``, and
+    ``success``, which is a field that states success or a rule such as ``reward >= 1``. A nested field is written with
+    dots, as in ``doc.level``. ``split`` may also be the name of a split itself.
 
     Raises:
-        UserError: an unknown column, or a rule that cannot be read.
+        UserError: an unknown column, or an invalid rule.
     """
 
     def __init__(self, columns: Mapping[str, str] | None) -> None:
@@ -39,12 +39,12 @@ class ColumnMapping:
         self.fields = columns
 
     def applied(self, rows: Iterable[ImportedRow], notes: Notes) -> Iterator[ImportedRow]:
-        """The rows with the user's columns in place of the format's.
+        """Yield the rows with the user's columns in place of the format's.
 
-        A rule for success does not change errors and timeouts: whether these would have succeeded is not known.
+        A success rule does not change errors and timeouts, since it is unknown whether they would have succeeded.
 
         Raises:
-            UserError: a field that no record has, or a value that the rule for success cannot read.
+            UserError: no record has a field, or the success rule cannot read a value.
         """
         if not self.fields and self.success is None:
             yield from rows
@@ -84,7 +84,7 @@ class ColumnMapping:
 
 
 def look_up(row: ImportedRow, field: str) -> Any:
-    """A field of a record: by its own name, as a column that the format gives, or with dots inside another."""
+    """Return a field of a record: by its own name, as a column that the format sets, or with dots if nested."""
     if field in row.raw:
         return row.raw[field]
     if field in row.values:

@@ -1,6 +1,6 @@
-"""Any other dump: JSON lines, Parquet or CSV, whose fields for problem and success the user names.
+"""Any other dump (JSON lines, Parquet or CSV); the user names its fields for problem and success.
 
-``{"problem": "prompt", "success": "is_correct"}`` is enough; the other names are in
+``{"problem": "prompt", "success": "is_correct"}`` is enough; all valid names are in
 :data:`outrider.importers.column_mapping.COLUMNS`.
 """
 
@@ -19,17 +19,17 @@ from outrider.record.table_file import csv_rows, parquet_rows
 
 
 def recognises(head: Head) -> bool:
-    """Never: such a file has no mark of its format."""
+    """Return False: such a file cannot be recognised by its content."""
     return False
 
 
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
-    """Records as they are; the user's mapping gives their meaning.
+    """Yield the records unchanged; the user's mapping gives their meaning.
 
-    With a field for the step they are taken as training, without one as an evaluation.
+    If the mapping has a field for the step, all rollouts count as training, otherwise as an evaluation.
 
     Raises:
-        UserError: no field was named for the problem, or a file is of none of the three kinds.
+        UserError: no field was named for the problem, or a file is not JSON lines, Parquet or CSV.
     """
     if "problem" not in mapping.fields and "prompt" not in mapping.fields:
         raise UserError(

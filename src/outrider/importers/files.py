@@ -1,4 +1,4 @@
-"""The kind of a file, from its first bytes and its first record; and the files of a folder, in order."""
+"""Detects the kind of a file from its first bytes and first record; lists the files of a folder in order."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from outrider.errors import UserError
 from outrider.importers.jsonobject import elements, members
 from outrider.importers.lines import opened
 
-LOOK = 1 << 26  # characters of a first record that are read at most to learn its keys
+LOOK = 1 << 26  # maximum characters of the first record that are read for its keys
 MANY_KEYS = 200
 
 
 class Head(NamedTuple):
-    """The information at the beginning of a file.
+    """What the beginning of a file says about its content.
 
     Attributes:
-        kind: ``json`` is an object, lines or a list of them; ``text`` may be CSV; ``other`` is unknown or damaged.
-        names: columns of a Parquet file, of a first line of CSV, keys of the first JSON object, or names in a ZIP.
+        kind: ``json`` is an object, JSON lines or a list of objects; ``text`` may be CSV; ``other`` is unknown or
+            damaged.
+        names: columns of a Parquet or CSV file, keys of the first JSON object, or file names in a ZIP.
         first: the first JSON object, as far as it could be read.
     """
 
@@ -36,7 +37,7 @@ class Head(NamedTuple):
 
 
 def head_of(path: Path) -> Head:
-    """The head of a file.
+    """Read the head of a file.
 
     Raises:
         UserError: the file cannot be opened, or is compressed and damaged.
@@ -58,10 +59,10 @@ def head_of(path: Path) -> Head:
 
 
 def files_of(path: Path) -> list[Path]:
-    """The file itself, or all files below a folder except hidden ones; numbers in names are sorted as numbers.
+    """Return the file itself, or all files below a folder except hidden ones; numbers in names sort as numbers.
 
     Raises:
-        UserError: there is nothing at ``path``.
+        UserError: ``path`` does not exist.
     """
     if path.is_file():
         return [path]
@@ -72,7 +73,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def natural(name: str) -> list[tuple[int, int | str]]:
-    """A key that sorts step_2 before step_10.
+    """Return a sort key that puts step_2 before step_10.
 
     >>> sorted(["10.jsonl", "2.jsonl"], key=natural)
     ['2.jsonl', '10.jsonl']
@@ -106,9 +107,9 @@ def _zip(path: Path) -> Head:
 def _json(path: Path) -> Head:
     first: dict[str, Any] = {}
     try:
-        # the error for bytes that are not UTF-8 comes when the records are read
+        # bytes that are not UTF-8 raise an error later, when the records are read
         with opened(path) as file, TextIOWrapper(file, encoding="utf-8-sig", errors="replace") as text:
-            # member by member: a log of Inspect is one object of any size, and its header stands before its samples
+            # member by member: an Inspect log is one object of any size, with its header before its samples
             for key, value in members(text, each="samples", limit=LOOK):
                 first[key] = value
                 if key == "samples" or len(first) == MANY_KEYS:

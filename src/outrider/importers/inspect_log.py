@@ -1,8 +1,8 @@
 """Inspect's logs: ``.eval`` (a ZIP with a file per sample) and ``.json`` (one object).
 
-As inspect_ai 0.3.285 writes them, log version 2: a header with ``eval`` (``task``, ``model``) and, per sample and
-epoch, ``id``, ``epoch``, ``input``, ``target``, ``messages``, ``output``, ``scores``, ``model_usage``, ``error``,
-``limit``, ``attachments``. Samples in the ZIP are compressed with deflate or, of late, with Zstandard.
+Format of inspect_ai 0.3.285, log version 2: a header with ``eval`` (``task``, ``model``) and, per sample and epoch,
+``id``, ``epoch``, ``input``, ``target``, ``messages``, ``output``, ``scores``, ``model_usage``, ``error``, ``limit``,
+``attachments``. Samples in the ZIP are compressed with deflate or, more recently, with Zstandard.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from outrider.importers.table import ImportedRow
 from outrider.record.verdict import Outcome
 
 STOPS = {"stop": "stop", "max_tokens": "length", "model_length": "context"}
-OF_THE_MODEL = ("invalid_response_format", "refusal", "no_response")  # reasons of an unscored sample; others: scorer's
+OF_THE_MODEL = ("invalid_response_format", "refusal", "no_response")  # unscored because of the model, not the scorer
 _SAMPLE = re.compile(r"samples/.*_epoch_\d+\.json", re.DOTALL)
 _HEADERS = ("header.json", "_journal/start.json")
 
 
 def recognises(head: Head) -> bool:
-    """A ZIP with the header of a log, or an object with a version, a status and an evaluation."""
+    """Whether a file is a ZIP with a log's header, or an object with ``version``, ``status`` and ``eval``."""
     if head.kind == "zip":
         return not head.names.isdisjoint(_HEADERS)
     return head.kind == "json" and {"version", "status", "eval"} <= head.names
 
 
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
-    """Samples of Inspect; the epochs of a sample are its group. A problem is identified by task, which
-    is its test set, and id.
+    """Yield Inspect's samples; the epochs of a sample form a group. A problem is identified by its task (the test
+    set) and id.
 
-    Success is the score, where there is one scorer: C or 1 is correct, I or 0 incorrect, N unparseable. Partial credit
-    and other numbers give no outcome. A sample that its scorer could not score (NaN) is unparseable if the model is the
-    reason, else an error. Logs of several models, and several of one task, are kept apart.
+    If there is one scorer, its score is the outcome: C or 1 is correct, I or 0 incorrect, N unparseable. Partial credit
+    and other numbers give no outcome. A sample that the scorer could not score (NaN) is unparseable if the model is the
+    reason, else an error. Logs of several models, and several logs of one task, are kept separate.
     """
     apart = labels({path: _source(path) for path in paths}, notes)
     for path in paths:
@@ -60,22 +60,22 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
 
 
 def _members(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:
-    """The header, then the samples, each with its place."""
+    """Return the header, then the samples, each with its location for messages."""
     with opened(path) as file:
         start = file.read(2)
     return (_archive if start == b"PK" else _object)(path, notes)
 
 
 def _source(path: Path) -> EvaluationSource:
-    """Model and task of a log, from its header; errors are reported when the log is read."""
-    # notes of its own, thrown away: rows() reads the log again and counts what is truncated
+    """Return model and task of a log from its header; errors are reported when the log is read."""
+    # separate notes, which are discarded: rows() reads the log again and counts truncated logs
     header = next((value for key, value, _ in _members(path, Notes()) if key == "eval"), None)
     known = header if isinstance(header, Mapping) else {}
     return EvaluationSource(str(known.get("model") or ""), str(known.get("task") or ""), path.stem)
 
 
 def _archive(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:
-    """The header, then the samples; of a sample that was logged twice, the last record."""
+    """Yield the header, then the samples; if a sample was logged twice, only its last record."""
     names = dict.fromkeys(name for name in _HEADERS)
     samples = []
     for name, data in entries(path, lambda name: name in names or name.startswith("samples/")):
@@ -83,7 +83,7 @@ def _archive(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:
             names[name] = data
         else:
             samples.append((name, data))
-    # header.json is written when a log is finished; one that was interrupted has only the other
+    # header.json is written when a log is finished; an interrupted log has only _journal/start.json
     start = next((read for read in names.values() if read is not None), None)
     if start is not None:
         yield "eval", json.loads(start())["eval"], str(path)
@@ -91,7 +91,7 @@ def _archive(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:
     if chunked:
         notes.count("sample was skipped, as it is chunked", "samples were skipped, as they are chunked", len(chunked))
     for name, read in samples:
-        if _SAMPLE.fullmatch(name):  # the id of a sample may have slashes
+        if _SAMPLE.fullmatch(name):  # a sample's id may contain slashes
             with in_form(f"{path}, {name}", "Inspect"):
                 sample = json.loads(read())
             yield "samples", sample, f"{path}, {name}"
@@ -134,7 +134,7 @@ def _row(sample: Mapping[str, Any], header: Mapping[str, Any], where: str, notes
 
 
 def _parts(sample: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
-    """The messages before the first that the model wrote, and the rest."""
+    """Return the messages before the model's first message, and the rest."""
     messages = sample.get("messages") or []
     own = (i for i, m in enumerate(messages) if m.get("role") == "assistant" and m.get("source") != "input")
     first = next(own, len(messages))
@@ -161,7 +161,7 @@ def _verified(scores: Mapping[str, Mapping[str, Any]], notes: Notes) -> dict[str
 
 
 def _tokens(response: Sequence[Any], output: Mapping[str, Any], sample: Mapping[str, Any], header: Any) -> int | None:
-    """Output tokens of the only answer, or else of all calls of this model, also as a judge."""
+    """Return the output tokens of the only answer; with several answers, of all the model's calls, also as a judge."""
     if sum(message.get("role") == "assistant" for message in response) > 1:
         usage = (sample.get("model_usage") or {}).get(header.get("model")) or {}
     else:
@@ -171,7 +171,7 @@ def _tokens(response: Sequence[Any], output: Mapping[str, Any], sample: Mapping[
 
 
 def _resolved(sample: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The sample's texts, with attachments put back in their places."""
+    """Return the sample's texts with attachments inserted."""
     attachments = sample.get("attachments") or {}
     if not attachments:
         return sample

@@ -1,4 +1,4 @@
-"""One big JSON object, read member by member: a log of gigabytes with one sample in memory at a time."""
+"""Reads a big JSON object member by member: of a log of gigabytes, one sample is in memory at a time."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ class CutOffError(ValueError):
 
 
 def members(file: TextIO, each: str, limit: int | None = None) -> Iterator[tuple[str, Any]]:
-    """Members of the object at the beginning of a file, in order; nothing behind it is read.
+    """Yield the members of the object at the beginning of a file, in order; the rest of the file is ignored.
 
-    Where the value of the key ``each`` is a list, its elements come one by one, each with the key; of an empty list,
-    and of null, nothing comes.
+    If the value of the key ``each`` is a list, its elements are yielded separately, each with the key. For an empty
+    list, or null, nothing is yielded.
 
     Args:
-        file: of text.
+        file: a text file.
         each: the key whose list is read element by element.
-        limit: characters to read at most; a longer object counts as truncated.
+        limit: maximum characters to read; a longer object counts as truncated.
 
     Raises:
-        CutOffError: the file, or the limit, ends in the middle.
-        ValueError: not JSON, or not an object.
+        CutOffError: the file, or the limit, ends in the middle of the object.
+        ValueError: the text is not JSON, or not an object.
 
     >>> import io
     >>> list(members(io.StringIO('{"a": {"b": 1}, "c": [2, 3]}'), each="c"))
@@ -39,7 +39,7 @@ def members(file: TextIO, each: str, limit: int | None = None) -> Iterator[tuple
     while True:
         key = text.value()
         if not isinstance(key, str):
-            raise ValueError("a key is no text")
+            raise ValueError("a key is not a string")
         text.expect(":")
         if key == each and text.peek() == "[":
             for element in _elements(text):
@@ -53,11 +53,11 @@ def members(file: TextIO, each: str, limit: int | None = None) -> Iterator[tuple
 
 
 def elements(file: TextIO, limit: int | None = None) -> Iterator[Any]:
-    """The elements of the list at the beginning of a file, in order; nothing behind it is read.
+    """Yield the elements of the list at the beginning of a file, in order; the rest of the file is ignored.
 
     Raises:
-        CutOffError: the file, or the limit, ends in the middle.
-        ValueError: not JSON, or not a list.
+        CutOffError: the file, or the limit, ends in the middle of the list.
+        ValueError: the text is not JSON, or not a list.
 
     >>> import io
     >>> list(elements(io.StringIO('[{"a": 1}, 2]')))
@@ -78,7 +78,7 @@ def _elements(text: _Text) -> Iterator[Any]:
 
 
 class _Text:
-    """A file's text behind a window that grows until it holds the next value."""
+    """A window on a file's text that grows until it contains the next value."""
 
     def __init__(self, file: TextIO, limit: int | None) -> None:
         self._file, self._limit = file, limit
@@ -86,7 +86,7 @@ class _Text:
         self._decode = json.JSONDecoder().raw_decode
 
     def peek(self) -> str:
-        """The next character that is not white space."""
+        """Return the next character that is not white space."""
         while True:
             while self._at < len(self._window):
                 if not self._window[self._at].isspace():
@@ -104,7 +104,7 @@ class _Text:
         return result
 
     def value(self) -> Any:
-        """Read the next value, however long."""
+        """Read the next value, of any length."""
         self.peek()
         while True:
             try:
@@ -119,8 +119,8 @@ class _Text:
             return value
 
     def _broken(self, error: json.JSONDecodeError) -> ValueError:
-        """Truncated, where the value is broken at the very end; else the decoder's error."""
-        # 16 characters hold any literal or escape, so an error before them is not one of the end
+        """Return CutOffError if the value is broken at the very end of the text; else the decoder's error."""
+        # any literal or escape fits in 16 characters, so an error before the last 16 is not a truncation
         cut = error.pos >= len(error.doc.rstrip()) - 16 or error.msg.startswith("Unterminated string")
         return CutOffError("the text ends in the middle of a value") if cut else ValueError(error.msg)
 

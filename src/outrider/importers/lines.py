@@ -1,4 +1,4 @@
-"""Records of JSON lines, one at a time, each with its place."""
+"""Reads records of JSON lines one at a time, each with its location."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from outrider.record.disk import open_bytes
 
 
 class Record(NamedTuple):
-    """One record of a file, and its place for messages."""
+    """One record of a file, and its location (file and line) for messages."""
 
     data: Mapping[str, Any]
     where: str
 
 
 def json_lines(path: Path, notes: Notes) -> Iterator[Record]:
-    """The objects of a file of JSON lines, in order; one line is in memory at a time. Empty lines are skipped.
+    """Yield the objects of a JSON lines file in order, with one line in memory at a time. Empty lines are skipped.
 
-    Only a line feed ends a line: the separators U+2028 and U+0085 may stand unescaped in a text. NaN and infinities are
-    read, as Python writes them.
+    Only a line feed ends a line: the separators U+2028 and U+0085 may occur unescaped in a string. NaN and infinities
+    are accepted, since Python writes them.
 
-    A last line that cannot be read was truncated by a kill, or is being written: it is skipped and counted. A file
-    that begins with a bracket is one list of such objects.
+    An unreadable last line was truncated when its writer was killed, or is still being written: it is skipped and
+    counted. A file that begins with a bracket is read as one list of objects.
 
     Raises:
-        UserError: a line before the last, or an element of a list, cannot be read or is no object, or there is no such
-            file.
+        UserError: a line before the last, or an element of a list, cannot be read or is not an object, or the file does
+            not exist.
     """
     if is_list(path):
         yield from _elements(path)
         return
-    # only a last line may be broken: a writer that was stopped leaves half a line
+    # only the last line may be broken: an interrupted writer leaves half a line
     broken = ""
     with opened(path) as file:
         for number, line in enumerate(file, 1):
@@ -83,10 +83,10 @@ def _elements(path: Path) -> Iterator[Record]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """A file to read bytes from, uncompressed where its name ends in ``.gz`` or ``.zst``.
+    """Context manager that opens a file to read bytes, decompressed if its name ends in ``.gz`` or ``.zst``.
 
     Raises:
-        UserError: the system refuses, or what is compressed is damaged or truncated.
+        UserError: the file cannot be opened, or its compressed data is damaged or truncated.
     """
     try:
         with open_bytes(path) as file:
@@ -94,17 +94,17 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise UserError(f"{path} cannot be read completely: its compression is damaged or truncated.") from error
     except OSError as error:
-        if error.strerror is None:  # of pyarrow, for what is compressed
+        if error.strerror is None:  # raised by pyarrow for compressed data
             raise UserError(f"{path} cannot be read completely: its compression is damaged or truncated.") from error
         raise UserError(f"{path} cannot be read: {error.strerror}.") from error
 
 
 @contextmanager
 def in_form(where: str, framework: str) -> Iterator[None]:
-    """Turn the errors of a record of an unexpected form into one sentence.
+    """Context manager that turns errors from a record in an unexpected format into one sentence.
 
     Raises:
-        UserError: a part of the record is missing or of another type.
+        UserError: a part of the record is missing or has another type.
     """
     try:
         yield

@@ -1,8 +1,8 @@
-"""The samples of EleutherAI's evaluation harness: ``samples_<task>_<date>.jsonl``, of ``--log_samples``.
+"""Samples of EleutherAI's evaluation harness: ``samples_<task>_<date>.jsonl``, written with ``--log_samples``.
 
-As lm-eval 0.4.13 writes them: one line per document and filter, with ``doc_id``, ``doc``, ``target``, ``arguments``
-(prompt and generation settings), ``resps`` (all responses), ``filtered_resps``, ``filter``, ``metrics`` (names; each is
-a key of its own), ``doc_hash``, ``prompt_hash``, ``target_hash``.
+Format of lm-eval 0.4.13: one line per document and filter, with ``doc_id``, ``doc``, ``target``, ``arguments`` (prompt
+and generation settings), ``resps`` (all responses), ``filtered_resps``, ``filter``, ``metrics`` (names; each is also a
+key of the line), ``doc_hash``, ``prompt_hash``, ``target_hash``.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from outrider.importers.success import outcome_of
 from outrider.importers.table import ImportedRow
 
 _NAME = re.compile(r"samples_(.+?)_(\d{4}-\d\d-\d\dT.*)")
-SUCCESS = ("exact_match", "acc")  # metrics that state success, the first that a task has
+SUCCESS = ("exact_match", "acc")  # metrics that state success, by preference
 
 
 def recognises(head: Head) -> bool:
-    """JSON lines with a document, responses and filtered responses."""
+    """Whether a file is JSON lines with a document, responses and filtered responses."""
     return head.kind == "json" and {"doc_id", "doc", "resps", "filtered_resps"} <= head.names
 
 
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
-    """Responses of a task's documents; a problem is identified by its document's hash.
+    """Yield the responses to a task's documents; a problem is identified by its document's hash.
 
-    A file has every response once per filter. The first filter of a file is read, or the one that success names as
-    lm-eval does: ``exact_match,flexible-extract``.
+    A file has every response once per filter. Only the first filter of a file is read, or the filter that the success
+    rule names in lm-eval's notation: ``exact_match,flexible-extract``.
 
-    A metric scores *all* responses to a document together. It is the verdict of a single response; with ``repeats`` it
-    belongs to none of them, and they have no verdict.
+    A metric scores *all* responses to a document together. It is the verdict of a single response; with ``repeats`` the
+    responses have no verdict.
 
     Lines with likelihoods of given answers are excluded, since they are not rollouts.
 
-    Files of several models, tasks or dates are kept apart, by their names and folders.
+    Files of several models, tasks or dates are kept separate, by file and folder names.
     """
     apart = labels(_sources(paths), notes)
     named = mapping.success.field.rpartition(",")[2] if mapping.success and "," in mapping.success.field else None
@@ -61,7 +61,7 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
 
 
 def _sources(paths: Sequence[Path]) -> dict[Path, EvaluationSource]:
-    """The source of each file: the model is a folder's name, task and date are in the file's."""
+    """Return the source of each file: the model from the folder's name, task and date from the file's name."""
     folders, one = folder_below(paths), {}
     for path in paths:
         named = _NAME.fullmatch(path.stem)
@@ -112,7 +112,7 @@ def _verdict(data: Mapping[str, Any], metrics: Sequence[str], notes: Notes) -> d
 
 
 def _generated(data: Mapping[str, Any]) -> list[str] | None:
-    """The texts of a document's only request; None for likelihoods, whose requests have no settings."""
+    """Return the texts of a document's only request; None for likelihoods, whose requests have no settings."""
     resps = data.get("resps")
     if not isinstance(resps, list) or len(resps) != 1 or not isinstance(resps[0], list):
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Notes:
-    """Sentences, each once, and counts of records that were skipped, in the order of their first occurrence.
+    """Distinct sentences, and counts of skipped records, in the order of their first occurrence.
 
     >>> notes = Notes()
     >>> notes.say("success is acc.")
@@ -20,22 +20,22 @@ class Notes:
         self._counts: dict[tuple[str, str], int] = {}
 
     def say(self, sentence: str) -> None:
-        """Add a sentence; a repeated one is kept once."""
+        """Add a sentence; a repeated sentence is kept once."""
         self._sentences[sentence] = None
 
     def warn(self, sentence: str) -> None:
-        """Add a sentence before all others: that the dump is not read whole."""
+        """Add a sentence that says that a part of the dump was not read; warnings come before all other sentences."""
         self._warnings[sentence] = None
 
     def count(self, one: str, many: str, times: int = 1) -> None:
-        """Count under a sentence for one and one for many, both without the full stop."""
+        """Count occurrences; ``one`` and ``many`` are the singular and plural sentence, both without the full stop."""
         self._counts[one, many] = self._counts.get((one, many), 0) + times
 
     def warnings(self) -> list[str]:
-        """Those that say that the dump is not read whole."""
+        """Return the sentences that say that a part of the dump was not read."""
         return list(self._warnings)
 
     def sentences(self) -> list[str]:
-        """All sentences, warnings first and counts last."""
+        """Return all sentences, warnings first and counts last."""
         counts = [f"1 {one}." if n == 1 else f"{n:,} {many}." for (one, many), n in self._counts.items() if n]
         return [*self._warnings, *self._sentences, *counts]

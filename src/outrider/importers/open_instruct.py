@@ -1,8 +1,8 @@
-"""open-instruct's traces of GRPO: ``<rollouts_save_path>/<run>_rollouts_<shard>.jsonl``, of ``--save_traces``.
+"""open-instruct's GRPO traces: ``<rollouts_save_path>/<run>_rollouts_<shard>.jsonl``, written with ``--save_traces``.
 
-As commit e6c3044a (August 2026) writes them: ``step``, ``sample_idx``, ``prompt_idx``, ``prompt_tokens``,
+Format of commit e6c3044a (August 2026): ``step``, ``sample_idx``, ``prompt_idx``, ``prompt_tokens``,
 ``response_tokens``, ``reward``, ``advantage``, ``finish_reason``, ``dataset``, ``ground_truth``, ``request_info``,
-``logprobs``. There are no texts.
+``logprobs``. The files contain no texts.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ STOPS = {"stop": "stop", "length": "length"}
 
 
 def recognises(head: Head) -> bool:
-    """JSON lines with the tokens of a prompt and of a response."""
+    """Whether a file is JSON lines with the tokens of a prompt and of a response."""
     return head.kind == "json" and {"prompt_tokens", "response_tokens", "reward"} <= head.names
 
 
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
-    """Rollouts of open-instruct; a group is one prompt of one step's batch.
+    """Yield open-instruct's rollouts; a group is one prompt of one step's batch.
 
-    Texts are token ids in decimal, which are equal where the tokens are, so duplicates and problems can be found.
+    Texts are token ids in decimal. Equal tokens give equal texts, so duplicates and problems can be identified.
     """
     run = OneRun()
     for path in paths:

@@ -1,4 +1,4 @@
-"""The format of a dump, and the dump as a plain table."""
+"""Detects the format of a dump, and reads the dump as a plain table."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from outrider.importers.table import ImportedRow, note_counts, table
 
 
 class Format(Protocol):
-    """What each file of a framework's dump is: whether a file that begins like this is one, and the rollouts of some.
+    """The format of a framework's dump: ``recognises`` checks the head of a file, ``rows`` yields rollouts from files.
 
-    What is taken as what and what is excluded goes into the notes. What the user asked for is applied to the rows
-    afterwards, so most formats need not look at it.
+    The notes say how fields were read and what was excluded. The user's mapping is applied to the rows afterwards, so
+    most formats can ignore it.
     """
 
     def recognises(self, head: Head) -> bool: ...
@@ -42,13 +42,13 @@ _READABLE = {"columns": ("parquet", "json", "text")}
 
 
 class Imported(NamedTuple):
-    """A dump that was read.
+    """An imported dump.
 
     Attributes:
         rollouts: a table with the schema :data:`outrider.importers.plain.PLAIN`.
-        format: its name.
-        notes: sentences: what was taken as what, what was skipped and how many.
-        warnings: the first of these: in what part the dump was not read.
+        format: name of the format.
+        notes: sentences that say how fields were read, and what was skipped and how often.
+        warnings: the first of the notes: which parts of the dump were not read.
     """
 
     rollouts: pa.Table
@@ -58,31 +58,31 @@ class Imported(NamedTuple):
 
 
 def detect(path: str | Path) -> str | None:
-    """The format of a file, or of the first file in a folder that has one; None if it is not known.
+    """Return the format of a file, or of the first file in a folder with a known format; None if none is known.
 
-    By content: the columns of a Parquet file, the keys of the first record, what lies in a ZIP. The plain form is no
-    dump, and so None.
+    The content decides: the columns of a Parquet file, the keys of the first record, or the files in a ZIP. A plain
+    table is not a dump, so its format is None.
 
     Raises:
-        UserError: there is nothing at ``path``, or it cannot be opened.
+        UserError: ``path`` does not exist or cannot be opened.
     """
     names = (_format_of(head_of(file)) for file in files_of(Path(path)))
     return next((name for name in names if name is not None), None)
 
 
 def read(path: str | Path, format: str | None = None, columns: Mapping[str, str] | None = None) -> Imported:
-    """The rollouts of a dump: of one file, or of all files of its format in a folder and its folders, in order.
+    """Read the rollouts of a dump: of one file, or of all files of its format below a folder, in order.
 
     Args:
         path: file or folder.
-        format: a name of ``FORMATS``; None detects it, and takes ``columns`` where nothing is detected.
-        columns: the field of a record for each column, see
-            :class:`outrider.importers.column_mapping.ColumnMapping`. Needed by the format ``columns``; another format's
-            own fields are overridden, as by ``{"success": "reward >= 1"}``.
+        format: a name in ``FORMATS``; None: detect the format, or use ``columns`` if none is detected.
+        columns: the record's field for each column, see :class:`outrider.importers.column_mapping.ColumnMapping`.
+            Required by the format ``columns``; with another format, it overrides the format's own fields, as in
+            ``{"success": "reward >= 1"}``.
 
     Raises:
-        UserError: an unknown format, files of several formats, a field that no record has, or a record that cannot be
-            read, with its file and line.
+        UserError: an unknown format, files of several formats, a field that no record has, or an unreadable record
+            (the message names file and line).
     """
     mapping, notes = ColumnMapping(columns), Notes()
     path = Path(path)
@@ -101,10 +101,10 @@ def _format_of(head: Head) -> str | None:
 
 
 def _only_format(path: Path, files: Iterable[tuple[Path, Head]], named: bool) -> str:
-    """The one format that occurs.
+    """Return the only format that occurs.
 
     Raises:
-        UserError: several occur, or none and there is no mapping.
+        UserError: several formats occur, or none and there is no mapping.
     """
     result = dict.fromkeys(name for _, head in files if (name := _format_of(head)) is not None)
     if len(result) > 1:
@@ -126,7 +126,7 @@ def _only_format(path: Path, files: Iterable[tuple[Path, Head]], named: bool) ->
 
 
 def _chosen(path: Path, files: list[tuple[Path, Head]], name: str, notes: Notes) -> list[Path]:
-    """The files of a format: a single file in any case; in a folder others are skipped and counted."""
+    """Return the files of a format: always a single file; in a folder, other files are skipped and counted."""
     if path.is_file():
         return [path]
     kinds = _READABLE.get(name)

@@ -1,4 +1,4 @@
-"""When a rollout counts as a success: by a field of the dump, or by the user's rule."""
+"""Decides whether a rollout is a success, by a field of the dump or by the user's rule."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _WORDS: dict[str, Outcome] = {
     **dict.fromkeys(("true", "1", "1.0"), Outcome.CORRECT),
     **dict.fromkeys(("false", "0", "0.0"), Outcome.INCORRECT),
 }
-_LETTERS = {"C": Outcome.CORRECT, "I": Outcome.INCORRECT, "N": Outcome.UNPARSEABLE}  # of Inspect
+_LETTERS = {"C": Outcome.CORRECT, "I": Outcome.INCORRECT, "N": Outcome.UNPARSEABLE}  # Inspect's scores
 
 
 def outcome_of(value: Any) -> str | None:
-    """The outcome that a value means by itself; None where it means none.
+    """Return the outcome that a value states by itself; None if it states none.
 
-    True and 1 are correct, False and 0 incorrect, also as text; so are the names of outcomes in any case, and Inspect's
-    letters C, I and N (no answer). Other numbers, missing values and NaN give None.
+    True and 1 are correct, False and 0 incorrect, also as text. Names of outcomes, in any case, and Inspect's letters
+    C, I and N (no answer) are recognised too. Other numbers, missing values and NaN give None.
 
     >>> outcome_of(True), outcome_of(0.0), outcome_of("True"), outcome_of("Timeout"), outcome_of("C")
     ('correct', 'incorrect', 'correct', 'timeout', 'correct')
@@ -64,9 +64,9 @@ def missing(value: Any) -> bool:
 
 
 class SuccessRule(NamedTuple):
-    """A field that states success, or a field that is compared.
+    """A success rule: a field that states success, or a comparison of a field with a limit.
 
-    ``symbol`` is empty where the field states it.
+    ``symbol`` is empty if the field itself states success.
     """
 
     field: str
@@ -75,7 +75,7 @@ class SuccessRule(NamedTuple):
 
     @staticmethod
     def parse(text: str) -> SuccessRule:
-        """A rule as a user writes it: ``is_correct``, ``reward >= 1`` or ``verdict == pass``.
+        """Parse a rule as a user writes it: ``is_correct``, ``reward >= 1`` or ``verdict == pass``.
 
         Raises:
             UserError: a field is compared by size with something that is not a number.
@@ -97,7 +97,7 @@ class SuccessRule(NamedTuple):
         return SuccessRule(field, symbol, right)
 
     def outcome(self, value: Any, where: str) -> str | None:
-        """The outcome of a value of the rule's field; None, never verified, where there is no value.
+        """Return the outcome for a value of the rule's field; None (never verified) if the value is missing.
 
         Raises:
             UserError: the value is neither success nor failure.
@@ -106,7 +106,7 @@ class SuccessRule(NamedTuple):
             return None
         if not self.symbol:
             known = outcome_of(value)
-            if known is None and value != "P":  # Inspect's partial credit: no success, and no failure either
+            if known is None and value != "P":  # Inspect's partial credit is neither success nor failure
                 raise UserError(
                     f"{where}: {self.field} is {short(value)}, which means neither success nor failure; give a rule, "
                     f"such as success: '{self.field} >= 1'."
@@ -119,7 +119,7 @@ class SuccessRule(NamedTuple):
 
 
 def _number(value: Any) -> float | None:
-    """A finite or infinite number; None for everything else, NaN included."""
+    """Return a value as a finite or infinite number; None for everything else, including NaN."""
     if isinstance(value, str):
         try:
             value = float(value)

@@ -1,4 +1,4 @@
-"""The plain table, built from the rows of any format, some hundreds at a time."""
+"""Builds the plain table from the rows of any format, a few hundred rows at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from outrider.importers.text import as_text, response_text, short, stable_id, tu
 from outrider.record.rollout import StopReason
 from outrider.record.verdict import Outcome
 
-BATCH = 256  # rows that are Python objects at a time: of long responses, some ten megabytes
+BATCH = 256  # rows held as Python objects at a time; about ten megabytes if responses are long
 SPLITS = ("train", "evaluate", "greedy")
 _FIXED: dict[str, Any] = {
     "step": 0,
@@ -36,16 +36,16 @@ _COUNTS = {"step", "tokens", "turns", "observed", "turn_errors", "branch_at"}  #
 
 
 class ImportedRow(NamedTuple):
-    """One rollout as a format gives it.
+    """One rollout as read by a format.
 
     Attributes:
-        values: columns of the plain table by name, as far as they are known and as the dump holds them: messages for a
-            text, text for a number. Two more are understood: ``problem`` identifies the problem, instead of the prompt,
-            and ``group`` the group within a step, instead of the problem; both may be of any type. ``group_id``,
-            ``problem_id`` and ``member`` are made here.
+        values: known columns of the plain table, by name, with the dump's own types (messages for a text, text for a
+            number). There are two more keys, of any type: ``problem`` identifies the problem instead of the prompt, and
+            ``group`` identifies the group within a step instead of the problem. ``group_id``, ``problem_id`` and
+            ``member`` are added by :func:`table`.
         raw: the fields of the record, which a user may name.
         where: file and line, for messages.
-        named: fields by the column that the user assigned them to, for messages.
+        named: the field that the user assigned to each column, for messages.
     """
 
     values: dict[str, Any]
@@ -55,19 +55,19 @@ class ImportedRow(NamedTuple):
 
 
 def table(rows: Iterable[ImportedRow], notes: Notes) -> pa.Table:
-    """The plain table of some rows, in their order.
+    """Build the plain table from rows, in order.
 
-    A problem is identified by ``problem``, else by a hash of its prompt, after the name of its ``test_set`` if it has
-    one; a row with neither is skipped and counted. A group is one problem in one step of one split; members are
-    numbered in the order of the rows. Where there are several models, ids begin with the ``model``, so that no number
-    is taken over two of them.
+    A problem is identified by ``problem``, else by a hash of its prompt, with the ``test_set`` in front if there is
+    one. A row with neither problem nor prompt is skipped and counted. A group is one problem in one step of one split;
+    members are numbered in the order of the rows. If there are several models, ids begin with the ``model``, so that no
+    statistic mixes two models.
 
-    Values of another type in a column of texts are written as text, except responses, which are texts, messages or
-    null; nulls are counted. Lone surrogates become their escapes, as UTF-8 has none.
+    Values of other types in a text column are converted to text. A response must be text, messages or null; nulls are
+    counted. Lone surrogates are escaped, since UTF-8 cannot encode them.
 
     Raises:
-        UserError: a value in a column of numbers is not a number or out of range; a response is a number or a list;
-            a split that does not exist.
+        UserError: a value in a numeric column is not a number or is out of range; a response is a number or a list;
+            a split does not exist.
     """
     members: defaultdict[tuple[str | None, str], int] = defaultdict(int)
     rows = iter(rows)
@@ -80,7 +80,7 @@ def table(rows: Iterable[ImportedRow], notes: Notes) -> pa.Table:
 
 
 def _apart_by_model(done: pa.Table) -> pa.Table:
-    """The same table; with several models ids begin with the model, "(none)" where a row names none."""
+    """Put the model in front of ids if there are several models; "(none)" for a row without a model."""
     if len(done["model"].unique()) < 2:
         return done
     models = pc.fill_null(done["model"], "(none)")
@@ -126,7 +126,7 @@ def _identified(
 
 
 def _response(row: ImportedRow, notes: Notes) -> str | None:
-    """The text of a response; a null is counted under the name of its field."""
+    """Return the text of a response; a null is counted under the name of its field."""
     if "text" not in row.values:
         return None
     name = row.named.get("text", "the response")
@@ -143,9 +143,9 @@ def _response(row: ImportedRow, notes: Notes) -> str | None:
 
 
 def problem_id(values: Mapping[str, Any]) -> str | None:
-    """The id of a row's problem; None if it is not known.
+    """Return the id of a row's problem; None if unknown.
 
-    A short ``problem`` without spaces is an id already; a longer one, or messages, is a prompt and is hashed.
+    A short ``problem`` without spaces is already an id; a longer text, or messages, is a prompt and is hashed.
 
     >>> problem_id({"problem": 17, "prompt": "2 + 2?"}), problem_id({"prompt": "2 + 2?"})
     ('17', 'p-485a0cd90586969e')
@@ -161,19 +161,19 @@ def problem_id(values: Mapping[str, Any]) -> str | None:
 
 
 def _label(value: Any) -> str:
-    """A short label: whole numbers in one form, whatever the column's type, long texts as a hash."""
+    """Return a short label: whole numbers have the same form for any column type, long texts become a hash."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return str(value) if _is_label(value) else stable_id(as_text(value))
 
 
 def _is_label(value: Any) -> bool:
-    """Whether a value is an id already: a number, or a short text without spaces."""
+    """Whether a value is already an id: a number, or a short text without spaces."""
     return isinstance(value, (int, float)) or (isinstance(value, str) and len(value) <= 64 and value.split() == [value])
 
 
 def _column(field: pa.Field, rows: list[tuple[dict[str, Any], str]]) -> pa.Array:
-    """Of values, each with its place."""
+    """Return one column of the plain table from rows, each with its location for messages."""
     if field.type == pa.string():
         return pa.array([_text(values.get(field.name)) for values, _ in rows], field.type)
     return pa.array([_number(field, values.get(field.name), where) for values, where in rows], field.type)
@@ -187,7 +187,7 @@ def _text(value: Any) -> str | None:
 
 
 def _number(field: pa.Field, value: Any, where: str) -> Any:
-    """An int or float for a column, None for a missing value; numbers may be written as text, as CSV does."""
+    """Return an int or float for a column, None for a missing value; numbers may be text, as in CSV."""
     if value is None or value == "":
         return None
     try:
@@ -203,7 +203,7 @@ def _number(field: pa.Field, value: Any, where: str) -> Any:
     # not from the float, which rounds whole numbers above 2**53
     whole = int(value) if isinstance(value, int) else number
     least = 0 if field.name in _COUNTS else -(2 ** _INTS[field.type])
-    # the range first: int() of an infinity fails
+    # the range is checked first, since int() of an infinity fails
     if not least <= whole < 2 ** _INTS[field.type] or whole != int(whole):
         raise UserError(f"{where}: {field.name} is {short(value)}, which is not an integer in range.")
     return int(whole)

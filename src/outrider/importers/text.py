@@ -1,4 +1,4 @@
-"""Messages as one text, for reports and to identify a prompt."""
+"""Converts messages to one text, for reports and to identify prompts."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 
 def as_text(value: Any) -> str:
-    r"""A prompt or a response as text.
+    r"""Return a prompt or a response as text.
 
-    A text stays as it is. One message gives its content; several are written each under its role in brackets. Thoughts
-    in a field of their own are put in ``<think>``, a tool call in brackets, and other content (an image) is named. None
-    gives the empty text; anything else is written as JSON.
+    A string does not change. One message gives its content; several messages follow each other, each below its role in
+    brackets. Reasoning in a separate field is put in ``<think>``, a tool call in brackets, and other content (an image)
+    is named. None gives the empty string; anything else becomes JSON.
 
     >>> as_text([{"role": "user", "content": "2 + 2?"}])
     '2 + 2?'
@@ -35,12 +35,12 @@ def as_text(value: Any) -> str:
 
 
 def response_text(value: Any) -> str | None:
-    """A response as text: a text or messages as :func:`as_text` has them; None where there is none (null, no message).
+    """Return a response (text or messages) as text, like :func:`as_text`; None for null or an empty list of messages.
 
-    A number or a list of responses is refused: written as text, it would be verified wrongly.
+    A number or a list of responses is rejected: converted to text, it would be verified wrongly.
 
     Raises:
-        ValueError: the value is of another kind, named in the message.
+        ValueError: the value has another type, which the message names.
 
     >>> response_text("4"), response_text([{"role": "assistant", "content": "4"}]), response_text(math.nan)
     ('4', '4', None)
@@ -65,7 +65,7 @@ def response_text(value: Any) -> str | None:
 
 
 def short(value: Any) -> str:
-    """A value, shortened to be quoted in a message.
+    """Shorten a value so that a message can quote it.
 
     >>> short(0.5), len(short("long" * 99))
     ('0.5', 38)
@@ -75,13 +75,13 @@ def short(value: Any) -> str:
 
 
 def is_messages(value: Any) -> bool:
-    """Whether this is a list of chat messages, which may be empty."""
+    """Whether a value is a list of chat messages, which may be empty."""
     listed = isinstance(value, Sequence) and not isinstance(value, (str, bytes))
     return listed and all(isinstance(message, Mapping) and "role" in message for message in value)
 
 
 def turns_of(value: Any) -> int | None:
-    """How many messages of a response the policy wrote; None where it is no messages.
+    """Return the number of assistant messages in a response; None if the response is not a list of messages.
 
     >>> turns_of([{"role": "assistant"}, {"role": "tool"}, {"role": "assistant"}]), turns_of("4"), turns_of(None)
     (2, None, None)
@@ -90,9 +90,9 @@ def turns_of(value: Any) -> int | None:
 
 
 def stable_id(text: str) -> str:
-    """The id of a problem that has none: a hash of its prompt, the same on every machine and in every run.
+    """Return an id for a problem without one: a hash of its prompt, the same on every machine and in every run.
 
-    64 bits: among a million prompts two are confused with a chance of 3e-8.
+    The hash has 64 bits: among a million prompts the probability of a collision is 3e-8.
 
     >>> stable_id("2 + 2?")
     'p-485a0cd90586969e'
@@ -112,7 +112,7 @@ def _body(message: Mapping[str, Any]) -> str:
 
 
 def _part(part: Any) -> str:
-    """One part of a content: a text, or a mapping with its type."""
+    """Return one part of a message's content as text; the part is a string, or a mapping with its type."""
     if part is None or isinstance(part, str):
         return part or ""
     if not isinstance(part, Mapping):
@@ -125,7 +125,7 @@ def _part(part: Any) -> str:
 
 
 def _call(call: Any) -> str:
-    """A tool call, in the form of any of the frameworks: flat, nested as OpenAI's, or as JSON text."""
+    """Return a tool call as text, from any framework's form: flat, nested like OpenAI's, or JSON text."""
     if isinstance(call, str):
         return f"[call {call}]"
     if not isinstance(call, Mapping):

@@ -1,14 +1,14 @@
-"""prime-rl's trace stream, since version 0.9.1.dev29 (September 2026): episodes, and what was learned of them later.
+"""prime-rl's trace stream, since version 0.9.1.dev29 (September 2026): episodes, and later updates about them.
 
 ::
 
-    traces/stream/00000.jsonl.zst              sealed chunks of episodes, in the order of their arrival
-    traces/stream/00001.jsonl                  the live one
-    traces/stream.index.jsonl                  a row for each episode
-    traces/annotations/<producer>/00000.jsonl  updates, each of a trace: whether and when it was trained on, …
+    traces/stream/00000.jsonl.zst              sealed chunks of episodes, in order of arrival
+    traces/stream/00001.jsonl                  the chunk that is being written
+    traces/stream.index.jsonl                  one row per episode
+    traces/annotations/<producer>/00000.jsonl  updates of traces: whether and when a trace was trained on, …
 
-An update has an ``info``, which is merged into the trace's own, the newest winning, and for branches one number per
-token, null where it is unknown. Of these the means are kept here, which is all that the plain table holds.
+An update has an ``info``, which is merged into the trace's ``info`` (newer values win). Its branches have one number
+per token, null if unknown; only the means are kept, since the plain table has no other column for them.
 
 Source: the pull requests prime-rl#3444 and #3465, and ``monitors/file/traces/update.py``.
 """
@@ -25,17 +25,17 @@ from outrider.importers.lines import in_form, json_lines, opened
 from outrider.importers.notes import Notes
 
 STREAMS = ("advantages", "entropies")
-"""Of the numbers per token, those that a rollout's row has a mean of."""
+"""The per-token numbers whose mean is a column of the plain table."""
 _CHUNK = re.compile(r"(\d+)\.jsonl(\.zst)?")
 
 
 @dataclass(slots=True)
 class TraceUpdate:
-    """What all producers have learned of one trace.
+    """The merged updates of one trace, from all producers.
 
     Attributes:
-        info: merged over all updates.
-        means: by name of a stream, over the known numbers of all branches.
+        info: ``info`` merged over all updates.
+        means: mean of the known numbers of all branches, by name in ``STREAMS``.
     """
 
     info: dict[str, Any] = field(default_factory=dict)
@@ -43,12 +43,12 @@ class TraceUpdate:
 
     @property
     def trained(self) -> bool:
-        """Whether a batch was trained on it."""
+        """Whether the trace was trained on in a batch."""
         return bool(self.info.get("effective"))
 
     @property
     def step(self) -> int | None:
-        """The step of training that took it."""
+        """The training step that used the trace; None if unknown."""
         ship = self.info.get("ship")
         return ship.get("step") if isinstance(ship, Mapping) else None
 
@@ -69,7 +69,7 @@ def is_annotation(path: Path) -> bool:
 
 
 def read_updates(paths: Sequence[Path], notes: Notes) -> dict[str, TraceUpdate]:
-    """The updates of every trace, by its id; files of one producer have to be in their order."""
+    """Return the merged updates of every trace, by trace id; the files of one producer must be in order."""
     updates: dict[str, TraceUpdate] = {}
     for path in paths:
         for record, where in json_lines(path, notes):
@@ -86,7 +86,7 @@ def read_updates(paths: Sequence[Path], notes: Notes) -> dict[str, TraceUpdate]:
 
 
 def missing_parts(chunks: Sequence[Path], annotations: Sequence[Path], run: str) -> list[str]:
-    """Missing chunks and annotations of a dump, as sentences."""
+    """Return sentences about the missing chunks and annotations of a dump."""
     numbers = sorted({int(match[1]) for path in chunks if (match := _CHUNK.fullmatch(path.name))})
     of = f" of {run}" if run else ""
     gaps = [n for n in range(numbers[-1] if numbers else 0) if n not in numbers]
@@ -103,7 +103,7 @@ def missing_parts(chunks: Sequence[Path], annotations: Sequence[Path], run: str)
 
 
 def indexed_episodes(chunks: Sequence[Path]) -> int | None:
-    """How many episodes the index beside a stream lists; None where there is none."""
+    """Return the number of episodes in the index next to a stream; None if there is no index."""
     index = chunks[0].parent.parent / "stream.index.jsonl"
     if not index.is_file():
         return None

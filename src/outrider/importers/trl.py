@@ -1,8 +1,8 @@
-"""TRL's completions: ``<output_dir>/completions/completions_<step>.parquet``, of ``log_completions=True``.
+"""TRL's completions: ``<output_dir>/completions/completions_<step>.parquet``, written with ``log_completions=True``.
 
-As TRL 1.16.0 writes them (GRPOTrainer; DistillationTrainer without rewards and advantages): ``step``, ``prompt`` and
-``completion`` (texts, or messages), one column per reward function under its name, columns that a reward function
-logged through ``log_extra``, ``advantage``. A file holds the latest generation batch at the time of logging.
+Format of TRL 1.16.0 (GRPOTrainer; DistillationTrainer without rewards and advantages): ``step``, ``prompt`` and
+``completion`` (texts or messages), one column per reward function under its name, columns that a reward function logged
+through ``log_extra``, and ``advantage``. A file has the latest generation batch at the time of logging.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from outrider.record.table_file import BATCH, parquet_rows
 
 
 def recognises(head: Head) -> bool:
-    """A Parquet file with a step, a prompt and a completion."""
+    """Whether a file is Parquet with a step, a prompt and a completion."""
     return head.kind == "parquet" and {"step", "prompt", "completion"} <= head.names
 
 
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
-    """Rollouts of TRL, a file a step.
+    """Yield TRL's rollouts, one file per step.
 
-    The reward is the sum of the columns of the reward functions, as TRL adds them where no ``reward_weights`` are set;
-    :mod:`outrider.importers.trl_rewards` finds them. NaN is null in these files: a reward function whose column is null
-    did not apply, and where all are null TRL found the completion unscorable.
+    The reward is the sum of the reward functions' columns, as in TRL without ``reward_weights``;
+    :mod:`outrider.importers.trl_rewards` finds the columns. TRL writes NaN as null: a reward function with a null did
+    not apply to the completion, and if all are null the completion is unscorable.
 
-    A file with the same rollouts as the file before is the same generation batch, logged again: it is excluded.
+    A file with the same rollouts as the previous file is the same generation batch, logged again: it is excluded.
     """
     notes.say(
         "TRL's files do not separate training from evaluation: all rollouts get the split train. The file of a step "

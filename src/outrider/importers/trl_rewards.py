@@ -1,7 +1,7 @@
-"""Reward columns of TRL's completions; columns that a reward function logged (``log_extra``) look the same.
+"""Finds the reward columns in TRL's completions; columns that a reward function logged (``log_extra``) look the same.
 
-Two things distinguish them: the trainer's state beside the completions, which names each reward function, and the
-advantages, which depend on nothing but the rewards.
+Two things distinguish reward columns: the trainer state next to the completions, which names each reward function, and
+the advantages, which depend only on the rewards.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from outrider.importers.files import natural
 from outrider.importers.text import as_text
 
 OWN = ("step", "prompt", "completion", "advantage")
-EPSILON = 1e-4  # that TRL adds to the standard deviation
-MOST = 8  # columns whose sums are all tried
-LOOK = 20  # files whose advantages are compared
+EPSILON = 1e-4  # TRL's constant added to the standard deviation
+MOST = 8  # maximum number of columns to try all sums of
+LOOK = 20  # number of files whose advantages are compared
 
 
 class Rewards(NamedTuple):
-    """The columns whose sum is the reward, none where it is not known, and a sentence with the reason."""
+    """The columns whose sum is the reward (empty if unknown), and a sentence with the reason."""
 
     columns: tuple[str, ...]
     why: str
 
 
 def rewards_of(paths: Sequence[Path]) -> Rewards:
-    """The reward columns of the files of one run.
+    """Return the reward columns of the files of one run.
 
-    1. Those that ``checkpoint-*/trainer_state.json`` beside the folder names.
-    2. Else, of several columns of floats, the largest set whose sum gives the advantages of all groups in the first
-       files: rewards less their mean, over the standard deviation of the group, of the batch, or as they are. All
-       of them, if that is such a set. If there are advantages and no sum gives them, nothing is known.
-    3. Else, without advantages, all columns of floats.
+    1. The columns named by ``checkpoint-*/trainer_state.json`` next to the folder.
+    2. Else, with several float columns, the largest set whose sum gives the advantages of all groups in the first
+       files: rewards minus the group mean, undivided or divided by the standard deviation of the group or batch. If
+       there are advantages, but no sum gives them, the reward is unknown.
+    3. Else, without advantages, all float columns.
     """
     floats = _floats(paths[0]) if paths else ()
     if not floats:
@@ -83,7 +83,7 @@ def _floats(path: Path) -> tuple[str, ...]:
 
 
 def _functions(output: Path) -> set[str]:
-    """Names of the reward functions, from the last state that the trainer saved; none where it saved none."""
+    """Return the names of the reward functions from the last trainer state that has them; empty if none has."""
     states = [*output.glob("checkpoint-*/trainer_state.json"), *output.glob("trainer_state.json")]
     for path in sorted(states, key=lambda path: natural(path.as_posix()), reverse=True):
         try:
@@ -102,11 +102,11 @@ def _functions(output: Path) -> set[str]:
 
 
 def _that_give_the_advantages(paths: Sequence[Path], floats: Sequence[str]) -> tuple[str, ...] | None:
-    """The largest set of columns whose sum gives all advantages; empty if none does; None if it stays open."""
+    """Return the largest set of columns whose sum gives all advantages; empty if none does, None if undecided."""
     batches = [batch for path in paths for batch in _batches(path, floats)]
     if not any(np.isfinite(batch.advantages).any() for batch in batches) or len(floats) > MOST:
         return None
-    # the largest first: without a reward that is constant in every group a smaller set would fit just as well
+    # largest set first: a set without a reward that is constant in every group would fit just as well
     for size in range(len(floats), 0, -1):
         for chosen in combinations(range(len(floats)), size):
             if all(batch.given_by(list(chosen)) for batch in batches):
@@ -115,7 +115,7 @@ def _that_give_the_advantages(paths: Sequence[Path], floats: Sequence[str]) -> t
 
 
 class _Batch(NamedTuple):
-    """One file: values of the columns ``[rows, columns]``, advantages, and where its groups begin and end."""
+    """One file: values of the columns ``[rows, columns]``, advantages, and a slice per group."""
 
     values: Floats
     advantages: Floats
@@ -149,7 +149,7 @@ def _batches(path: Path, floats: Sequence[str]) -> Iterator[_Batch]:
 
 
 def _groups(prompts: Sequence[str]) -> list[slice]:
-    """Start and end of TRL's groups. Rows of a group are consecutive; two groups of one prompt may follow each other.
+    """Return the slices of TRL's groups. A group's rows are consecutive; two groups of one prompt may be adjacent.
 
     >>> [(g.start, g.stop) for g in _groups(["a", "a", "b", "b", "b", "b"])]
     [(0, 2), (2, 4), (4, 6)]
@@ -166,6 +166,6 @@ def _groups(prompts: Sequence[str]) -> list[slice]:
 
 
 def reward(data: Mapping[str, Any], columns: Sequence[str]) -> float | None:
-    """The sum of the columns that apply to a rollout; NaN where none does, None without columns."""
+    """Return the sum of the columns that apply to a rollout; NaN if none applies, None without columns."""
     scores = [float(score) for name in columns if isinstance(score := data.get(name), (int, float))]
     return (sum(scores) if scores else math.nan) if columns else None

@@ -1,11 +1,12 @@
 """Rollouts of verifiers and of prime-rl, which saves verifiers' own records.
 
-- ``traces.jsonl``, as verifiers 0.4.0 (``eval``) and prime-rl of August 2026 (``rollouts/step_N/{train,eval}/
-  {all,effective}/``) write it: an episode a line, with the ``traces`` of its agents. Each trace is a graph of messages
-  with tokens, log-probabilities and, from prime-rl, advantages. verifiers 0.2 wrote a trace a line.
+- ``traces.jsonl`` of verifiers 0.4.0 (``eval``) and prime-rl of August 2026 (``rollouts/step_N/{train,eval}/
+  {all,effective}/``): one episode per line, with the ``traces`` of its agents. Each trace is a graph of messages with
+  tokens, log-probabilities and, from prime-rl, advantages. verifiers 0.2 wrote one trace per line.
 - prime-rl's trace stream, since September 2026: :mod:`outrider.importers.trace_stream`.
-- ``results.jsonl`` of ``vf-eval`` up to 0.3.1, and ``step_N/{train,eval}_rollouts.jsonl`` of prime-rl until mid 2026: a
-  rollout a line, with ``prompt``, ``completion``, ``reward``, ``example_id``. :mod:`outrider.importers.vf_eval` has it.
+- ``results.jsonl`` of ``vf-eval`` up to 0.3.1, and ``step_N/{train,eval}_rollouts.jsonl`` of prime-rl until mid 2026:
+  one rollout per line, with ``prompt``, ``completion``, ``reward``, ``example_id``. See
+  :mod:`outrider.importers.vf_eval`.
 """
 
 from __future__ import annotations
@@ -35,29 +36,29 @@ from outrider.importers.vf_eval import is_result, result_row
 from outrider.record.verdict import Outcome
 
 LIMITS = ("max_turns", "max_input_tokens", "max_output_tokens", "max_total_tokens")
-_OF_A_RUN = r"step_\d+|train|eval|all|effective|monitors|file|traces|stream"  # folders of prime-rl below that of a run
+_OF_A_RUN = r"step_\d+|train|eval|all|effective|monitors|file|traces|stream"  # folders in a prime-rl run
 NOT_TRAINED = "not in an effective batch"
 
 
 def recognises(head: Head) -> bool:
-    """JSON lines of episodes, of traces or of results."""
+    """Whether a file is JSON lines of episodes, traces, updates or results."""
     episode, trace = {"traces", "task"} <= head.names, {"nodes", "rewards"} <= head.names
     return head.kind == "json" and (episode or trace or is_update(head.names) or is_result(head.first))
 
 
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
-    """Rollouts of verifiers or prime-rl; each trace of an agent that is trained, or each result, is one.
+    """Yield rollouts of verifiers or prime-rl: one per trace of a trained agent, or one per result.
 
-    Only ``pass_threshold`` beside a ``results.jsonl`` says which reward is a success. A rollout that ended in
-    an error or a timeout of its environment has that outcome.
+    Only ``pass_threshold`` next to a ``results.jsonl`` says which reward is a success. A rollout that ended in an error
+    or a timeout of its environment has that outcome.
 
-    prime-rl writes a rollout into ``all`` when it is done and into ``effective`` when it is trained on, then with its
-    advantages. It is read once, from ``effective`` if it is there; the rest of ``all`` is marked as not trained on.
+    prime-rl writes a rollout into ``all`` when it is finished, and into ``effective``, with advantages, when it is
+    trained on. A rollout is read once, from ``effective`` if it is there; other rollouts are marked as not trained on.
 
-    In its trace stream every rollout stands once, and annotations say which were trained on, at which step. A note
-    comes first where a part of the stream is missing.
+    The trace stream has every rollout once, and annotations say which rollouts were trained on, at which step. If a
+    part of the stream is missing, a warning says so.
 
-    Evaluations of several folders (an environment and a model each) are kept apart.
+    Evaluations in several folders (each with one environment and model) are kept separate.
     """
     annotations = [path for path in paths if is_annotation(path)]
     paths = [path for path in paths if not is_annotation(path)]
@@ -102,7 +103,7 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
 
 
 def _source(folder: str) -> EvaluationSource:
-    """Environment and model of a folder as ``vf-eval`` names it, ``<environment>--<model>/<id>``; else it is the run.
+    """Return environment and model from ``vf-eval``'s folder name ``<environment>--<model>/<id>``; else folder as run.
 
     >>> _source("gsm8k--org--model/5f3a"), _source("first")
     (EvaluationSource(run='org--model', task='gsm8k', file='5f3a'), EvaluationSource(run='first', task='', file=''))
@@ -113,7 +114,7 @@ def _source(folder: str) -> EvaluationSource:
 
 
 def _by_run(chunks: Sequence[Path]) -> dict[Path, list[Path]]:
-    """Chunks by the folder ``traces`` that they are in."""
+    """Group chunks by their ``traces`` folder."""
     found: dict[Path, list[Path]] = {}
     for path in chunks:
         found.setdefault(path.parent.parent, []).append(path)
@@ -121,7 +122,7 @@ def _by_run(chunks: Sequence[Path]) -> dict[Path, list[Path]]:
 
 
 def _learned(values: Mapping[str, Any], update: TraceUpdate) -> dict[str, Any]:
-    """What annotations say of a rollout; one that no batch was trained on is marked."""
+    """Return what annotations say about a rollout; a rollout that was in no trained batch is marked."""
     trains = values["split"] == "train"
     learned: dict[str, Any] = {"unused": "" if update.trained or not trains else NOT_TRAINED}
     if update.step is not None:
@@ -162,7 +163,7 @@ def _episode(data: Mapping[str, Any], where: str, notes: Notes) -> list[Imported
 
 
 def _trace(trace: Mapping[str, Any], episode: Mapping[str, Any], where: str) -> ImportedRow:
-    """One agent's trace: its last branch as text, and the tokens of all."""
+    """Return one agent's trace as a row: its last branch as text, and the tokens of all branches."""
     nodes = trace.get("nodes") or []
     path = _last_branch(nodes, where)
     first = next((i for i, node in enumerate(path) if node.get("sampled")), len(path))
@@ -201,13 +202,13 @@ def _problem(task: Mapping[str, Any], agent: str) -> str | None:
 
 
 def _last_branch(nodes: Sequence[Mapping[str, Any]], where: str) -> list[Mapping[str, Any]]:
-    """The messages from the root to the last message."""
+    """Return the messages from the root to the last message."""
     path = []
     at: Any = len(nodes) - 1 if nodes else None
     while at is not None:
         path.append(nodes[at])
         parent = nodes[at].get("parent")
-        # a parent comes before its children, so this also rules out circles
+        # a parent comes before its children, so this also rules out cycles
         if parent is not None and not (isinstance(parent, int) and 0 <= parent < at):
             raise UserError(f"{where}: message {at} has the parent {parent!r}.")
         at = parent
@@ -215,7 +216,7 @@ def _last_branch(nodes: Sequence[Mapping[str, Any]], where: str) -> list[Mapping
 
 
 def _tokens(nodes: Sequence[Mapping[str, Any]], trace: Mapping[str, Any]) -> int | None:
-    """Sampled tokens of all branches, each once: counted from their ids, or else as the provider billed them."""
+    """Count the sampled tokens of all branches, each once: by the masks, or else as the provider billed them."""
     masks = [node.get("mask") for node in nodes if node.get("sampled")]
     if masks and all(masks):
         return sum(sum(mask or ()) for mask in masks)
@@ -225,7 +226,7 @@ def _tokens(nodes: Sequence[Mapping[str, Any]], trace: Mapping[str, Any]) -> int
 
 
 def _observed(path: Sequence[Mapping[str, Any]]) -> int | None:
-    """Tokens of a branch that were not sampled, behind the first that was; None where they are not on record."""
+    """Count the tokens of a branch after its first sampled token that were not sampled; None if not recorded."""
     masks = [node.get("mask") for node in path]
     flags = [bool(sampled) for mask in masks for sampled in mask or ()]
     return flags[flags.index(True) :].count(False) if all(masks) and any(flags) else None
@@ -240,7 +241,7 @@ def _mean(nodes: Sequence[Mapping[str, Any]], name: str) -> float | None:
 
 
 def _reward(rewards: Mapping[str, Any]) -> float | None:
-    """The weighted sum; rewards were plain numbers in verifiers 0.2. None: nothing was scored."""
+    """Return the weighted sum of rewards (plain numbers in verifiers 0.2); None if nothing was scored."""
     scores = [
         reward["score"] * reward.get("weight", 1.0) if isinstance(reward, Mapping) else reward
         for reward in rewards.values()
@@ -257,7 +258,7 @@ def _stop(trace: Mapping[str, Any]) -> str | None:
 
 
 def _failure(trace: Mapping[str, Any]) -> dict[str, Any]:
-    """The outcome of a trace that did not end well; nothing for one that did."""
+    """Return the outcome of a trace that failed or timed out; empty for other traces."""
     errors = trace.get("errors") or []
     detail = f"{errors[-1].get('type')}: {errors[-1].get('message')}" if errors else None
     if trace.get("is_timeout"):

@@ -1,8 +1,8 @@
-"""verl's rollouts: ``<trainer.rollout_data_dir>/<step>.jsonl``, and those of ``trainer.validation_data_dir``.
+"""verl's rollouts: ``<trainer.rollout_data_dir>/<step>.jsonl``, and the files in ``trainer.validation_data_dir``.
 
-As verl 0.9.1 writes them, by either of its trainers: ``input``, ``output`` (decoded texts without special tokens),
-``gts``, ``score``, ``step``, and what else the reward function returned, such as ``acc`` and ``pred``. The validation
-adds ``reward``. The newer trainer adds ``uid``, ``<prompt>_<rollout>_<output>``.
+Format of verl 0.9.1, of both its trainers: ``input``, ``output`` (decoded texts without special tokens), ``gts``,
+``score``, ``step``, and all else that the reward function returned, such as ``acc`` and ``pred``. Validation adds
+``reward``. The newer trainer adds ``uid``, ``<prompt>_<rollout>_<output>``.
 """
 
 from __future__ import annotations
@@ -26,20 +26,21 @@ _UID = re.compile(r"(.+)_(\d+)_(\d+)")
 
 
 def recognises(head: Head) -> bool:
-    """JSON lines with an input, an output and a score."""
+    """Whether a file is JSON lines with an input, an output and a score."""
     return head.kind == "json" and {"input", "output", "score"} <= head.names
 
 
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
-    """Rollouts of verl, a file a step.
+    """Yield verl's rollouts, one file per step.
 
-    Success is ``acc``, where it is 0 or 1; reward managers fill it with a shaped score where the reward function has
-    no accuracy of its own, and such a number states no success. Lines with ``reward`` come from the validation.
+    Success is ``acc`` if it is 0 or 1. If the reward function has no accuracy, reward managers fill ``acc`` with a
+    shaped score, which states no success. Lines with ``reward`` come from validation.
 
-    Where an agent's rollout has several outputs, the last one stands for it, as verl validates.
+    If an agent's rollout has several outputs, only the last one is read, as in verl's validation.
 
-    Without ``uid`` the responses to one prompt in a step are its group. A prompt that occurs twice in a step has twice
-    as many as most; they are divided into two groups, in the order of the file, and counted (see :func:`_repeated`).
+    Without ``uid``, the responses to one prompt in a step form a group. A prompt that occurs twice in a step has twice
+    as many responses as most; they are split into two groups, in the order of the file, and counted (see
+    :func:`_repeated`).
     """
     run = OneRun()
     for path in paths:
@@ -55,7 +56,7 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
             yield ImportedRow(values, data, where)
 
 
-PromptKey = tuple[Any, bool, str]  # step, of the validation, prompt
+PromptKey = tuple[Any, bool, str]  # step, whether it is validation, prompt
 
 
 def _key(data: Mapping[str, Any]) -> PromptKey:
@@ -63,13 +64,14 @@ def _key(data: Mapping[str, Any]) -> PromptKey:
 
 
 def _repeated(path: Path, notes: Notes) -> dict[PromptKey, int]:
-    """For the prompts without ``uid`` that occur several times in a step, the number of responses at each time.
+    """Return the group size of each prompt without ``uid`` that occurs several times in a step.
 
-    This is the most frequent number in the step (the smaller of two equally frequent ones), where a prompt has a whole
-    multiple of it. A number of one counts only where more than half of the prompts have one response. Prompts with more
-    responses that are no whole multiple are counted in the notes and stay as they are.
+    The group size is the most frequent number of responses per prompt in the step (the smaller of two equally frequent
+    ones). A prompt is repeated if its number of responses is a larger multiple of the group size. A group size of 1
+    counts only if more than half of the prompts have one response. Prompts with another, larger number are counted in
+    the notes and not split.
     """
-    # notes of its own, thrown away: rows() reads these lines again and counts what is excluded
+    # separate notes, which are discarded: rows() reads these lines again and counts what is excluded
     sizes = Counter(_key(data) for data, _ in json_lines(path, Notes()) if not isinstance(data.get("uid"), str))
     results: dict[PromptKey, int] = {}
     for step in dict.fromkeys((at, validated) for at, validated, _ in sizes):
@@ -117,7 +119,7 @@ def _values(data: Any, notes: Notes) -> dict[str, Any]:
 
 
 def _final(records: Iterator[Record], notes: Notes) -> Iterator[Record]:
-    """The last output of each rollout; those of one rollout follow each other in the file."""
+    """Yield the last output of each rollout; the outputs of one rollout are adjacent in the file."""
     last: Record | None = None
     for record in records:
         if last is not None:

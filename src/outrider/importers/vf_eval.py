@@ -1,7 +1,7 @@
 """``results.jsonl`` of verifiers' ``vf-eval`` (0.1 to 0.3.1), and prime-rl's ``step_N/{train,eval}_rollouts.jsonl``.
 
-As verifiers 0.1.14 and 0.3.1 write a line: ``example_id``, ``prompt``, ``completion`` (messages, or texts), ``answer``,
-``info``, ``reward``, ``metrics`` (each also a key of its own), ``error``, ``is_truncated``, ``stop_condition``,
+A line in verifiers 0.1.14 and 0.3.1 has: ``example_id``, ``prompt``, ``completion`` (messages or text), ``answer``,
+``info``, ``reward``, ``metrics`` (each is also a key of the line), ``error``, ``is_truncated``, ``stop_condition``,
 ``token_usage``, ``timing``. Before 0.1.9: ``prompt``, ``completion``, ``answer``, ``task``, ``reward``.
 """
 
@@ -28,10 +28,11 @@ def is_result(data: Mapping[str, Any]) -> bool:
 
 
 def result_row(path: Path, data: Mapping[str, Any], where: str, notes: Notes) -> ImportedRow:
-    """One rollout of ``vf-eval``.
+    """Return one rollout of ``vf-eval`` as a row.
 
-    Success is ``reward >= pass_threshold`` where a ``metadata.json`` beside the file says so, as ``vf-eval`` counts its
-    pass@k; else there is none. Step and split come from prime-rl's names of folder and file, which alone tell them.
+    Success is ``reward >= pass_threshold``, with the threshold from ``metadata.json`` next to the file, as in
+    ``vf-eval``'s pass@k; without a threshold there is no outcome. Step and split come from prime-rl's folder and file
+    names, since the records do not have them.
     """
     error = data.get("error")
     detail = error.get("error_chain_str") or error.get("error") if isinstance(error, dict) else error

@@ -1,8 +1,8 @@
-"""Runs a recipe's credit, and its allocation as far as TRL has one, inside TRL's ``GRPOTrainer``.
+"""Runs a recipe's credit, and as much of its allocation as TRL supports, inside TRL's ``GRPOTrainer``.
 
 TRL's loss takes one advantage for each token. So the trainer replaces TRL's advantages over the rows of all processes,
 right after TRL has generated and scored them. The module is written against TRL 1.16.0 and tested on a CPU, with one
-process and with two. Never run: a GPU, vLLM, images, DeepSpeed, FSDP.
+process and with two. It was never run with a GPU, vLLM, images, DeepSpeed or FSDP.
 """
 
 from __future__ import annotations
@@ -34,30 +34,31 @@ __all__ = ["CreditGRPOTrainer", "grpo_config"]
 
 
 class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
-    """TRL's ``GRPOTrainer`` with the advantages of a credit chain: float32 ``[B, T]``, one for each completion token.
+    """TRL's ``GRPOTrainer`` with the advantages of a credit chain: float32 ``[B, T]``, one per completion token.
 
-    ``B`` are the rows of a generation batch in this process, ``T`` is their longest completion. A group is
-    ``num_generations`` consecutive rows over all processes, and a baseline over batches takes all rows of all
-    processes. A row's reward is TRL's weighted sum. Tokens that TRL masks (padding, tool output, ``env_mask``) get 0
-    and count in no length. Log-probabilities (nats, at the sampling temperature) and entropies (nats) are those of the
-    trained model before its update. A chain that reads them costs one more forward pass for each generation batch. The
-    step that a component sees counts generation batches from 1.
+    ``B`` is the number of rows of a generation batch in this process, ``T`` the length of their longest completion. A
+    group is ``num_generations`` consecutive rows over all processes, and a batch baseline uses all rows of all
+    processes. A row's reward is TRL's weighted sum. Tokens that TRL masks (padding, tool output, ``env_mask``) get
+    advantage 0 and do not count in lengths. Log-probabilities (nats, at the sampling temperature) and entropies (nats)
+    are those of the trained model before its update. A chain that reads them costs one more forward pass per generation
+    batch. The step that a component sees counts generation batches from 1.
 
-    Degenerate cases: a completion for which every reward function returned None gets 0 and changes no sibling. So does
-    a completion without a trained token, such as a truncated one with ``mask_truncated_completions``, whose reward TRL
-    itself counts in the group's mean. Equal rewards give exactly 0. ``scale_rewards`` decides only TRL's metric
-    ``frac_reward_zero_std``, since the chain scales.
+    Degenerate cases: a completion for which every reward function returned None gets 0 and does not affect siblings.
+    The same holds for a completion without a trained token, such as a truncated one with
+    ``mask_truncated_completions``; TRL itself counts the reward of such a completion in the group mean. Equal rewards
+    give exactly 0. ``scale_rewards`` affects only TRL's metric ``frac_reward_zero_std``, since the chain does the
+    scaling.
 
-    Logged besides TRL's own: ``credit/unscorable``, ``credit/masked`` and ``credit/zero_advantage``, shares of all
-    rows. TRL's table of completions has a row's mean advantage over its trained tokens.
+    Metrics in addition to TRL's: ``credit/unscorable``, ``credit/masked`` and ``credit/zero_advantage``, as shares of
+    all rows. TRL's table of completions has each row's mean advantage over its trained tokens.
 
     Args:
-        model, reward_funcs, args, *others, **options: those of ``GRPOTrainer``; ``args`` is required.
-        recipe: a name or a YAML file, read by ``load_recipe`` in its default setting, or a ``Recipe``. Its method has
-            to be that of ``args``: ``GRPOConfig(..., **grpo_config(recipe))``.
+        model, reward_funcs, args, *others, **options: arguments of ``GRPOTrainer``; ``args`` is required.
+        recipe: a name or a YAML file, read by ``load_recipe`` in its default setting, or a ``Recipe``. Its method must
+            match ``args``: ``GRPOConfig(..., **grpo_config(recipe))``.
         chain: a credit chain instead of a recipe; ``args`` decides everything else.
-        success_at: lowest reward of a success. None: every reward is that of a verdict, that is a value of the recipe's
-            ``reward``, or for a chain 0 and 1, or -1 and 1.
+        success_at: minimum reward of a success. None: every reward must be the reward of a verdict, which is a value of
+            the recipe's ``reward``, or for a chain 0 and 1, or -1 and 1.
 
     Raises:
         UserError: TRL is missing or has another version, or does not support the recipe or chain with these ``args``.
@@ -93,7 +94,7 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
 
     def _calculate_rewards(self, *given: Any, **named: Any) -> Tensor:
         rewards_BF: Tensor = super()._calculate_rewards(*given, **named)
-        self._rewards_BF = rewards_BF  # rewards of all processes; the advantages are computed from them a moment later
+        self._rewards_BF = rewards_BF  # rewards of all processes, from which the advantages are computed next
         return rewards_BF
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -128,7 +129,7 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
         return rewards_BF.new_tensor(advantages_BT)
 
     def _policy_numbers(self, output: dict[str, Any]) -> dict[str, Tensor]:
-        """The log-probabilities and entropies that the chain reads, for this process's completions, ``[B, T]``."""
+        """Return the log-probabilities and entropies that the chain reads, for this process's rows: ``[B, T]``."""
         import torch
 
         found = {"logprobs": output["old_per_token_logps"]} if "old_per_token_logps" in output else {}
@@ -144,7 +145,7 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
         return {name: found[name] for name in self._credit.reads}
 
     def _gathered(self, values_BT: Tensor) -> Floats:
-        """The rows of all processes in order, padded with zeros to the longest row."""
+        """Gather the rows of all processes in order, padded with zeros to the longest row."""
         padded = self.accelerator.pad_across_processes(values_BT.float(), dim=1)
         gathered: Floats = self.accelerator.gather(padded.contiguous()).cpu().numpy()
         return gathered
@@ -156,7 +157,9 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
         for name, share_B in shares.items():
             self._metrics[mode][f"credit/{name}"].append(float(share_B.mean()))
         logged = self._logs["advantages"]
-        for _ in range(min(len(tokens_B), len(logged))):  # TRL's own numbers; TRL keeps only the last ones
+        for _ in range(
+            min(len(tokens_B), len(logged))
+        ):  # removes TRL's own advantages, of which TRL keeps only the latest
             logged.pop()
         logged.extend((advantages_BT.sum(axis=1) / np.maximum(tokens_B, 1)).tolist())
 

@@ -1,4 +1,4 @@
-"""The credit chain of a TRL trainer: its inputs, the rows that succeed, and the TRL options that it refuses."""
+"""The credit chain of a TRL trainer: what it reads, which rows succeed, and which TRL options are rejected."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class CarriedChain(NamedTuple):
 
     Attributes:
         links: the components of the chain.
-        reads: those of ``logprobs`` and ``entropies`` that the components read.
-        verdicts: possible sets of rewards of verdicts, which tell the rows that succeed.
+        reads: which of ``logprobs`` and ``entropies`` the components read.
+        verdicts: possible sets of verdict rewards, which determine the rows that succeed.
         success: the reward of a success in these sets.
-        success_at: lowest reward of a success, regardless of verdicts; None: the verdicts decide.
+        success_at: minimum reward of a success, regardless of verdicts; None: the verdict rewards decide.
     """
 
     links: list[Link]
@@ -40,10 +40,10 @@ class CarriedChain(NamedTuple):
     def of(
         recipe: str | Path | Recipe | None, chain: Sequence[Described] | None, success_at: float | None, args: Any
     ) -> CarriedChain:
-        """The chain of a recipe, or the given chain. A recipe's method has to be that of ``args`` (a ``GRPOConfig``).
+        """Return the chain of a recipe, or the given chain. A recipe's method must match ``args`` (a ``GRPOConfig``).
 
         Raises:
-            UserError: neither or both are given, or TRL does not support the chain.
+            UserError: neither or both of ``recipe`` and ``chain`` are given, or TRL does not support the chain.
         """
         if recipe is None and chain is not None:
             links = chain_of(chain)
@@ -60,7 +60,7 @@ class CarriedChain(NamedTuple):
         return carried
 
     def succeeds(self, rewards_B: NDArray[np.float32]) -> Flags:
-        """Which rows succeed.
+        """Return which rows succeed.
 
         Raises:
             UserError: a reward is not the reward of a verdict, and ``success_at`` is None.
@@ -80,7 +80,7 @@ class CarriedChain(NamedTuple):
 
 
 def _reads(links: Sequence[Link]) -> tuple[str, ...]:
-    """The numbers of the policy that the chain needs, found by running it on a group of successes and failures.
+    """Return which of the policy's numbers the chain reads, by running it on a group of successes and failures.
 
     Raises:
         UserError: the chain needs more than log-probabilities and entropies.

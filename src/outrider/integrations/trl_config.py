@@ -1,6 +1,7 @@
-"""Translates a recipe into arguments of TRL's ``GRPOConfig``, and refuses by name what TRL does not support.
+"""Translates a recipe into arguments of TRL's ``GRPOConfig``, and rejects by name what TRL does not support.
 
-docs/use-outside.md has the facts of TRL 1.16.0 behind the table. This module imports neither TRL nor PyTorch.
+docs/use-outside.md documents the behaviour of TRL 1.16.0 on which the translation relies. This module imports neither
+TRL nor PyTorch.
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ _OFF = {  # options that TRL could add to a recipe, at the values that switch th
 
 
 def grpo_config(recipe: Recipe) -> dict[str, Any]:
-    """The arguments of TRL's ``GRPOConfig`` for a recipe's method: ``GRPOConfig(output_dir, **grpo_config(r))``.
+    """Return the arguments of TRL's ``GRPOConfig`` for a recipe's method: ``GRPOConfig(output_dir, **grpo_config(r))``.
 
-    The arguments hold the allocation (``num_generations``), the sampling distribution and its limit, the policy loss
-    with its denominators, the KL, and the passes over a batch. Other terms that TRL could add are off. With one
-    optimizer step for each generation batch the loss equals the recipe's up to rounding.
+    The arguments include the allocation (``num_generations``), the sampling distribution and response limit, the policy
+    loss with its denominators, the KL, and the passes over a batch. Other terms that TRL could add are off. With one
+    optimizer step per generation batch the loss equals the recipe's up to rounding.
 
-    The sections that say where a method is tried are not included, since TRL has its own arguments for them: ``model``,
+    The sections that are not part of the method are not included, since TRL has its own arguments for them: ``model``,
     ``policy``, ``task``, ``reward``, ``engine``, ``train``, ``evaluate``, ``seed``, and all of ``learn`` except
     ``epochs`` and ``minibatches``.
 
@@ -101,11 +102,11 @@ def _refuse_uncarried(recipe: Recipe) -> None:
     for found, sentence in (
         (
             other is not None,
-            f"explore.{other} is {_name(recipe.explore[other or 0])}, and TRL draws equally many completions of every "
-            "prompt at once; one uniform alone is carried, and chain=recipe.credit['main'] takes the credit alone",
+            f"explore.{other} is {_name(recipe.explore[other or 0])}, but TRL samples the same number of completions "
+            "for every prompt; supported is one uniform stage, and chain=recipe.credit['main'] uses only the credit",
         ),
-        (stream, f"credit.{stream} is a loss stream of its own, and TRL has one; main alone is carried"),
-        (objective.streams.get("main") != 1.0, "objective.streams.main weighs the whole loss; main: 1.0 is carried"),
+        (stream, f"credit.{stream} is a separate loss stream, but TRL has one; only main is supported"),
+        (objective.streams.get("main") != 1.0, "objective.streams.main scales the whole loss; supported is main: 1.0"),
         (objective.select, "objective.select chooses tokens over a whole optimizer batch; objective.select=null"),
         (objective.correction, "objective.correction: TRL has its own, for vLLM alone; objective.correction=null"),
         (
@@ -116,10 +117,10 @@ def _refuse_uncarried(recipe: Recipe) -> None:
             objective.kl.coef and type(objective.kl.estimator) is not K3,
             f"objective.kl.estimator is {_in(KL_ESTIMATORS, objective.kl.estimator)}, and TRL's is k3",
         ),
-        (objective.kl.mask_without_signal, "objective.kl.mask_without_signal: TRL's KL pulls on every row"),
+        (objective.kl.mask_without_signal, "objective.kl.mask_without_signal: TRL's KL applies to every row"),
         (objective.kl.reset_every, "objective.kl.reset_every: TRL keeps its reference; objective.kl.reset_every=null"),
         (recipe.sample.stop, "sample.stop holds texts that end a response, and TRL ends it by tokens; sample.stop=[]"),
-        (learn.minibatches > 1, "learn.minibatches: TRL cuts a step by rows, through groups; learn.minibatches=1"),
+        (learn.minibatches > 1, "learn.minibatches: TRL splits a step by rows, not by groups; learn.minibatches=1"),
     ):
         if found:
             raise UserError(f"TRL does not support recipe {recipe.name!r}: {sentence}")
@@ -133,7 +134,7 @@ def _loss(recipe: Recipe) -> dict[str, Any]:
         raise _refused(recipe, "aggregate", f"constant: {{length: {aggregate.length}}}, which is not sample.max_tokens")
     plain = {"loss_type": _LOSS_TYPES[type(aggregate)], "importance_sampling_level": "token", "delta": None}
     if type(surrogate) is Clip and surrogate.ratio != "sequence_token":
-        # TRL's bound acts on both signs, so a bound below the clip's would cut positive advantages too
+        # TRL's bound applies to both signs, so a bound below the clip's would clip positive advantages too
         if surrogate.dual is not None and surrogate.dual < 1 + surrogate.high:
             raise _refused(recipe, "surrogate", f"clip: {{dual: {surrogate.dual}}}, below 1 + high")
         bounds = {"epsilon": surrogate.low, "epsilon_high": surrogate.high, "delta": surrogate.dual}
@@ -142,7 +143,7 @@ def _loss(recipe: Recipe) -> dict[str, Any]:
         bounds = {"epsilon": 1.0, "epsilon_high": math.inf}
         return plain | bounds | {"importance_sampling_level": surrogate.ratio}
     if type(surrogate) is Cispo and surrogate.low is None and isinstance(aggregate, TokenMean):
-        # in TRL, epsilon_high of cispo is the bound of the weight
+        # with cispo, TRL's epsilon_high is the upper bound of the weight
         return plain | {"loss_type": "cispo", "epsilon_high": 1 + surrogate.high}
     if type(surrogate) is Sapo and isinstance(aggregate, SequenceMean):
         taus = {"sapo_temperature_pos": surrogate.tau_positive, "sapo_temperature_neg": surrogate.tau_negative}
@@ -163,5 +164,5 @@ def _name(stage: Stage) -> str:
 
 
 def _in(table: dict[str, Any], component: Options) -> str:
-    """The name of a component in a recipe; for a third-party component, the name of the class."""
+    """Return the name of a component in a recipe; for a third-party component, the name of the class."""
     return next((name for name, kind in table.items() if type(component) is kind), type(component).__name__)

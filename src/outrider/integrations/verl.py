@@ -1,7 +1,7 @@
 """Registers credit chains and surrogates as advantage estimators and policy losses of verl.
 
 Verl passes rewards, masks and the ``uid`` of each row's prompt to an estimator: no log-probabilities, no entropies, no
-branches, no step. A chain that needs more is refused at registration. Verl passes a micro-batch to a loss. So
+branches, no step. A chain that needs more is rejected at registration. Verl passes a micro-batch to a loss. So
 surrogates can be registered, but token selections cannot, because they select over a whole optimizer batch. Verl's own
 configuration decides the aggregation, the KL and the entropy bonus.
 
@@ -43,11 +43,11 @@ def register_chain(name: str, chain: Sequence[Described], success_above: float |
 
     Args:
         chain: components, or their names and options as in a recipe.
-        success_above: a row succeeds if its reward is larger; None: rewards are 0 and 1, or -1 and 1.
+        success_above: a row succeeds if its reward exceeds this value; None: rewards are 0 and 1, or -1 and 1.
 
     Raises:
         UserError: the chain is invalid, or needs data that verl does not provide. Later, from the estimator: a batch
-            without ``uid``, or rewards that do not tell which rows succeed.
+            without ``uid``, or rewards that do not determine which rows succeed.
         ModuleNotFoundError: verl is not installed.
         ValueError: verl has another estimator of this name.
     """
@@ -62,7 +62,7 @@ def register_loss(name: str, surrogate: Surrogate | str | Mapping[str, Any]) -> 
     with ``ratio: sequence``, and for ``gmpo``, the papers' aggregation is ``seq-mean-token-mean``.
 
     Raises:
-        UserError: there is no such surrogate, or an option of it is wrong.
+        UserError: the surrogate does not exist, or one of its options is invalid.
         ModuleNotFoundError: verl is not installed.
     """
     registered: Callable[..., Any] = _core().register_policy_loss(name)(policy_loss(surrogate))
@@ -83,7 +83,7 @@ def register_defaults() -> list[str]:
 
 
 def estimator(chain: Sequence[Described], success_above: float | None = None) -> Callable[..., Any]:
-    """The function behind :func:`register_chain`, which verl calls with keywords."""
+    """Return the function behind :func:`register_chain`, which verl calls with keywords."""
     links = chain_of(chain)
     _refuse_if_verl_has_too_little(links)
 
@@ -104,7 +104,7 @@ def estimator(chain: Sequence[Described], success_above: float | None = None) ->
 
 
 def policy_loss(surrogate: Surrogate | str | Mapping[str, Any]) -> Callable[..., Any]:
-    """The function behind :func:`register_loss`, which verl calls with keywords."""
+    """Return the function behind :func:`register_loss`, which verl calls with keywords."""
     try:
         options = _SURROGATE.validate_python(surrogate)
     except ValidationError as error:
@@ -158,4 +158,4 @@ def _refuse_if_verl_has_too_little(links: Sequence[Link]) -> None:
     try:
         advantages_from_arrays(links, [0] * members.size, members.rewards_G, mask, success=members.success_G)
     except UserError as error:
-        raise UserError(f"verl does not hand enough over for this chain: {error}") from None
+        raise UserError(f"verl does not provide enough for this chain: {error}") from None

@@ -47,14 +47,14 @@ class RecipeAdvantages:
         self._rows: dict[str, AdvantageRow] = {}
 
     def put(self, uids: Sequence[str], rows: Sequence[WeightedRow], advantages: Sequence[Floats]) -> None:
-        """Store the rows of a step, and drop the rows of the step before."""
+        """Store the rows of a step, and drop the rows of the previous step."""
         given = (AdvantageRow(a, reward_of(row)) for row, a in zip(rows, advantages, strict=True))
         self._rows = dict(zip(uids, given, strict=True))
 
     def estimator(
         self, token_level_rewards: Tensor, response_mask: Tensor, index: Any = None, **unused: Any
     ) -> tuple[Tensor, Tensor]:
-        """Verl's ``algorithm.adv_estimator``: the advantages of the rows, and again as returns.
+        """Verl's ``algorithm.adv_estimator``: return the advantages of the rows, and again as verl's returns.
 
         Raises:
             UserError: the rows are not exactly the rows of the step, each once.
@@ -89,14 +89,14 @@ class RecipeAdvantages:
 
 
 def reward_of(row: WeightedRow) -> float:
-    """The reward of a row for verl."""
+    """Return the reward of a row for verl; 0 if unscorable."""
     return 0.0 if np.isnan(row.reward) else row.reward
 
 
 def advantages_for(
     rows: Sequence[WeightedRow], objective: ObjectiveOptions, denominators: Denominators, max_tokens: int
 ) -> list[Floats]:
-    """The advantages of each row's trainable tokens for verl, multiplied by the loss weights if verl only sums."""
+    """Return the advantages of each row's trainable tokens for verl, times the loss weights if verl only sums."""
     advantages = [row.advantages_N[row.trainable_N] for row in rows]
     if not denominators.weighted:
         return advantages

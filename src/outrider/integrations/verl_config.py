@@ -1,9 +1,10 @@
-"""Translates a recipe into a configuration of verl's V1 trainer, and refuses what verl does not support. Experimental.
+"""Translates a recipe into a configuration of verl's V1 trainer, and rejects what verl does not support. Experimental.
 
-The method's keys decide numbers: the rollout manager (:mod:`outrider.integrations.verl_manager`) refuses a run in
-which one of these keys has another value. The other keys say how long and on what verl runs, and may be changed.
+The method's keys determine the training: the rollout manager (:mod:`outrider.integrations.verl_manager`) rejects a run
+in which one of these keys has another value. The other keys set the length of the run and its devices, and may be
+changed.
 
-docs/verl.md has the facts of verl 0.9.1 behind the keys.
+docs/verl.md documents the behaviour of verl 0.9.1 on which these keys rely.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class VerlSettings(NamedTuple):
     """Values by dotted keys of verl's configuration.
 
     Attributes:
-        method: the values that decide numbers.
+        method: the values that determine the training, and must not be changed.
         running: the values that may be changed.
         notes: the differences between the recipe and verl, one sentence each.
     """
@@ -41,7 +42,7 @@ class VerlSettings(NamedTuple):
 
 
 def verl_settings(recipe: Recipe) -> VerlSettings:
-    """The configuration with which verl trains a recipe.
+    """Return the configuration with which verl trains a recipe.
 
     Raises:
         UserError: verl does not support the recipe; one sentence names the key and what is supported.
@@ -52,19 +53,19 @@ def verl_settings(recipe: Recipe) -> VerlSettings:
 
 
 def recipe_text(recipe: Recipe) -> str:
-    """The whole recipe as JSON, escaped so that OmegaConf interpolates nothing."""
+    """Return the whole recipe as JSON, escaped so that OmegaConf interpolates nothing."""
     return json.dumps(recipe.resolved()).replace("${", "\\u0024{")
 
 
 def recipe_of(text: str) -> Recipe:
-    """The recipe of :func:`recipe_text`.
+    """Parse the recipe from the text of :func:`recipe_text`.
 
     Raises:
-        UserError: the text is no recipe, or is a recipe of another version of Outrider.
+        UserError: the text is not a recipe, or is a recipe of another version of Outrider.
     """
     try:
         return Recipe.model_validate(json.loads(text))
-    except (ValueError, TypeError) as error:  # pydantic and JSON raise ValueError, JSON of no text TypeError
+    except (ValueError, TypeError) as error:  # pydantic and JSON raise ValueError, or TypeError if it is not text
         reason = str(error).partition("\n")[0]
         raise UserError(
             f"data.outrider holds no recipe ({reason}); write the file with this version's outrider verl-config"
@@ -88,14 +89,14 @@ def _refuse_uncarried(recipe: Recipe) -> None:
             objective.surrogate.reads_top,
             "objective.surrogate reads the likeliest tokens, and verl returns only the sampled one",
         ),
-        (objective.entropy.target, "objective.entropy.target steers a bonus, and verl's stays as it is"),
+        (objective.entropy.target, "objective.entropy.target adapts the bonus, but verl's is constant"),
         (recipe.reads_entropies, "it reads the entropy of every sampled token, and verl's servers return none"),
         (
             isinstance(recipe.task, TurnTask),
             f"rollouts of task {recipe.task.name!r} have turns, and the manager for verl samples single responses",
         ),
         (recipe.policy.lora, "policy.lora is an adapter, for which no keys of verl were tried; policy.lora=null"),
-        (objective.kl.mask_without_signal, "objective.kl.mask_without_signal: verl's KL pulls on every row"),
+        (objective.kl.mask_without_signal, "objective.kl.mask_without_signal: verl's KL applies to every row"),
         (objective.kl.reset_every, "objective.kl.reset_every: verl keeps its reference"),
         (learn.minibatches > 1, "learn.minibatches: verl splits a step by rows, not by groups; learn.minibatches=1"),
         (learn.schedule != "constant", "learn.schedule: only a constant one is the same in verl"),
@@ -108,7 +109,7 @@ def _refuse_uncarried(recipe: Recipe) -> None:
         (train.steps is None, "train.steps is null, but verl needs it; set it, as in train.steps=200"),
         (train.tokens, "train.tokens is a limit that verl does not count; train.tokens=null"),
         (train.seconds, "train.seconds is a limit that verl does not count; train.seconds=null"),
-        (train.evaluate_at, "train.evaluate_at: verl validates every so many steps; train.evaluate_at=[]"),
+        (train.evaluate_at, "train.evaluate_at: verl validates at a fixed interval of steps; train.evaluate_at=[]"),
     ):
         if found:
             raise UserError(f"verl does not support this recipe: {sentence}")
@@ -163,7 +164,7 @@ def _rollouts(recipe: Recipe) -> dict[str, Any]:
 
 
 def _correction(correction: Correction | None) -> dict[str, Any]:
-    """Verl's rollout correction: the source of the old log-probabilities, and the weights of their difference."""
+    """Return verl's rollout correction: the source of old log-probabilities, and the weights for the mismatch."""
     level, threshold = None, 2.0  # verl's default, unused without a level
     if isinstance(correction, Truncate):
         level, threshold = correction.level, correction.cap
@@ -255,24 +256,24 @@ def _running(recipe: Recipe) -> dict[str, Any]:
 
 
 def _room(recipe: Recipe) -> float:
-    """The tokens that the model's context leaves for a prompt; infinite if the context length is not known here."""
+    """Return the tokens that the model's context leaves for a prompt; infinite if the context length is unknown."""
     return float((local_config(recipe.model) or {}).get("max_position_embeddings", math.inf)) - recipe.sample.max_tokens
 
 
 def _notes(recipe: Recipe) -> list[str]:
-    """Differences between the recipe and verl that do not change the training."""
+    """Return the differences between the recipe and verl that do not change the training."""
     notes = [
         "engine, sample.rows, sample.path and train.ranks are Outrider's own engines': verl has its keys for these"
     ]
     if _room(recipe) > _LONGEST_PROMPT:
         notes.append(
-            f"prompts have {_LONGEST_PROMPT} tokens at most, also where a stage seeds them; "
-            "data.max_prompt_length and ppo_max_token_len_per_gpu may say more"
+            f"prompts have at most {_LONGEST_PROMPT} tokens, even if a stage seeds them; "
+            "data.max_prompt_length and ppo_max_token_len_per_gpu may be raised"
         )
     if recipe.evaluate.greedy:
-        notes.append("evaluate.greedy: verl validates with samples alone")
+        notes.append("evaluate.greedy: verl validates only with samples")
     if recipe.objective.kl.coef and isinstance(recipe.objective.kl.estimator, K3):
-        notes.append("objective.kl: verl cuts a token's k3 at 10 nats, Outrider does not")
+        notes.append("objective.kl: verl clips a token's k3 at 10 nats, Outrider does not")
     if denominators_of(recipe).weighted:
         notes.append("the advantages that verl logs are divided by the recipe's denominators, its loss is a plain sum")
     return notes

@@ -22,7 +22,7 @@ def verl_config_command(name: str, overrides: Sequence[str], setting: str | None
     """Run ``outrider verl-config``: print the file, or write it if ``out`` does not exist yet.
 
     Raises:
-        UserError: there is no such recipe, verl does not support the recipe, or the file exists.
+        UserError: the recipe does not exist, verl does not support it, or the file exists.
     """
     text = verl_yaml(load_for_verl(name, overrides, setting))
     if out is None:
@@ -38,7 +38,7 @@ def load_for_verl(name: str, overrides: Sequence[str], setting: str | None) -> R
     """Load a recipe for verl. Sampler and learner are different engines, so the off-policy correction is on by default.
 
     Raises:
-        UserError: there is no such recipe, or an override sets the engine, which is verl here.
+        UserError: the recipe does not exist, or an override sets the engine, although verl is the engine.
     """
     for override in overrides:
         if override.split("=")[0].split(".")[0] == "engine":
@@ -49,7 +49,7 @@ def load_for_verl(name: str, overrides: Sequence[str], setting: str | None) -> R
 
 
 def verl_yaml(recipe: Recipe) -> str:
-    """The text of the file.
+    """Return the text of the file.
 
     Raises:
         UserError: verl does not support the recipe.
@@ -66,7 +66,7 @@ def verl_yaml(recipe: Recipe) -> str:
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Dotted keys as mappings within mappings.
+    """Convert dotted keys to nested mappings.
 
     >>> nested({"a.b": 1, "a.c.d": 2, "e": 3})
     {'a': {'b': 1, 'c': {'d': 2}}, 'e': 3}

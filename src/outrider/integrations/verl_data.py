@@ -12,7 +12,7 @@ from outrider.tasks.heldout import heldout_problems
 
 
 class TaskProblems(Dataset[dict[str, Any]]):
-    """Verl's ``data.custom_cls``. Verl iterates over the data set by batches, and counts steps and validations by them.
+    """Verl's ``data.custom_cls``. Verl reads the data set in batches, and counts steps and validations by batch.
 
     A training item is a placeholder in a step: the plan decides its problem, since stages may skip and refill. A
     validation item is the held-out problem of the same index.

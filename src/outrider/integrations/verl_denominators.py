@@ -7,7 +7,7 @@ optimizer batch. So the advantages are multiplied by these weights, and verl sum
 
 .. math:: \sum_t -g_t(w_t A_t) = \sum_t -w_t\, g_t(A_t)
 
-With a KL or an entropy bonus, verl's own aggregation has to be that of the recipe; otherwise the recipe is refused.
+With a KL or an entropy bonus, verl's own aggregation must match the recipe's; otherwise the recipe is rejected.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Denominators(NamedTuple):
         mode: verl's ``loss_agg_mode``.
         length: verl's ``loss_scale_factor``.
         weighted: whether the advantages are multiplied by the weights of the loss.
-        full: whether every step has to have the same number of rows, since verl divides by that number.
+        full: whether every step must have the same number of rows, since verl divides by that number.
     """
 
     mode: str
@@ -37,7 +37,7 @@ class Denominators(NamedTuple):
 
 
 def most_rows(recipe: Recipe) -> int:
-    """The maximum number of rows in a step of the recipe.
+    """Return the maximum number of rows in a step of the recipe.
 
     Raises:
         UserError: the number of rows has no bound.
@@ -52,7 +52,7 @@ def most_rows(recipe: Recipe) -> int:
 
 
 def denominators_of(recipe: Recipe) -> Denominators:
-    """The denominators with which verl's loss is that of the recipe.
+    """Return the denominators with which verl's loss equals the recipe's.
 
     Raises:
         UserError: the recipe has a KL or an entropy bonus, for which verl would use another denominator.
@@ -71,7 +71,7 @@ def denominators_of(recipe: Recipe) -> Denominators:
 
 
 def _own(recipe: Recipe) -> Denominators | None:
-    """Verl's own denominators, if they are those of the recipe in every step; else None."""
+    """Return verl's own denominators if they equal the recipe's in every step; else None."""
     aggregate, bounds = recipe.objective.aggregate, bounds_after(recipe.explore, recipe.train.problems)
     if list(recipe.objective.streams.values()) != [1.0] or aggregate.denominator != "all":
         return None

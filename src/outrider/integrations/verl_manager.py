@@ -32,7 +32,7 @@ _STATE = "outrider.json"
 class ExploreManager:
     """Verl's ``actor_rollout_ref.rollout.agent.agent_loop_manager_class``.
 
-    Verl passes a batch of prompts and waits for their rows. Here a training batch only tells the number of the step.
+    Verl passes a batch of prompts and waits for their rows. This manager uses only the step number of a training batch.
     The recipe's stages take the problems from the recipe's task, plan, sample, verify and plan again.
 
     Args:
@@ -50,7 +50,7 @@ class ExploreManager:
         context = rollout.max_model_len or rollout.prompt_length + rollout.response_length
         self.step = StepMaker(self.recipe, policy, VerlSampler(client, policy, self.recipe.sample, int(context)))
         self.records = Records(Path(config.trainer.default_local_dir) / "outrider", self.recipe)
-        self._done: int | None = None  # finished steps; None until the first batch, which tells where the run continues
+        self._done: int | None = None  # finished steps; None until the first batch, which shows where the run continues
 
     @classmethod
     def create(
@@ -59,7 +59,7 @@ class ExploreManager:
         """Verl's constructor. It also registers the estimator in the process of verl's trainer.
 
         Raises:
-            UserError: the configuration is not that of the recipe, or verl has another version.
+            UserError: the configuration does not match the recipe, or verl has another version.
         """
         import verl
         from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY
@@ -75,7 +75,7 @@ class ExploreManager:
         """Sample and verify the rollouts for a batch of verl, and put their rows into the TransferQueue.
 
         Raises:
-            UserError: as :meth:`StepMaker.make`; also if the batch is not the next one.
+            UserError: see :meth:`StepMaker.make`; or the batch is not the next one.
         """
         uids, step = [str(uid) for uid in prompts["uid"]], int(prompts["global_steps"])
         validating = bool(prompts["validate"]) if "validate" in prompts else False
@@ -130,10 +130,12 @@ class ExploreManager:
             path = Path(trainer.resume_from_path)
         file = path / _STATE
         if not file.is_file():
-            raise UserError(f"verl goes on after step {step}, but {file} is not there, so it is not known with what")
+            raise UserError(
+                f"verl continues after step {step}, but {file} is missing, so the state of exploration is unknown"
+            )
         state = json.loads(file.read_bytes())
         if state["step"] != step or state["recipe"] != self.recipe.fingerprint():
-            raise UserError(f"{file} is of another recipe, or of another step than {step}")
+            raise UserError(f"{file} belongs to another recipe, or to another step than {step}")
         self.step.load_state_dict(state["state"])
         self._done = step
 

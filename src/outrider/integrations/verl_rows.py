@@ -25,7 +25,7 @@ class QueuedRow(NamedTuple):
 
 
 def session_keys(uids: Sequence[str], groups: Sequence[str]) -> list[str]:
-    """A key for each row, from its group: a group's rows are sessions of one prompt; groups go to prompts in turn.
+    """Return a key for each row: a group's rows are sessions of one prompt, and groups are assigned to prompts in turn.
 
     >>> session_keys(["u", "v"], ["a", "a", "b", "c", "b"])
     ['u_0_0', 'u_1_0', 'v_0_0', 'u_2_0', 'v_1_0']
@@ -41,7 +41,7 @@ def session_keys(uids: Sequence[str], groups: Sequence[str]) -> list[str]:
 
 
 def queued(row: WeightedRow, key: str, uid: str, step: int, version: int, also: Mapping[str, Any]) -> QueuedRow:
-    """A row in the format of verl's own workers.
+    """Return a row in the format of verl's own workers.
 
     Args:
         key: the row's key in the queue.

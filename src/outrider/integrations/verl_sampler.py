@@ -94,7 +94,7 @@ class VerlSampler:
         return SampledTokens(np.array(ids, np.int32), np.array(logprobs, np.float32), None, self._stop(job, ids))
 
     def _stop(self, job: Job, ids: list[int]) -> StopReason:
-        """The stop reason of a response; verl keeps only the fact that the response ended."""
+        """Return the stop reason of a response; verl itself reports only that the response ended."""
         if ids[-1] in job.asked["stop_token_ids"]:
             return StopReason.STOP
         text = self._tokenizer.decode(ids, skip_special_tokens=True) if job.asked["stop"] else ""
@@ -104,7 +104,7 @@ class VerlSampler:
 
 
 def run_apart(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine and return its result, also from code that runs within an event loop."""
+    """Run a coroutine and return its result, even from code within an event loop."""
     found: list[T] = []
     failed: list[BaseException] = []
 

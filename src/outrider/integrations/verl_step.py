@@ -25,11 +25,11 @@ from outrider.train.metrics import step_metrics
 
 
 class MadeStep(NamedTuple):
-    """The rows of a step in the order of their groups, and the groups for the record.
+    """The rows of a step in group order, and the groups for the records.
 
     Attributes:
         uids: the ``uid`` of each row.
-        metrics: the metrics of the stages and those of every step.
+        metrics: the stages' metrics, and the metrics that every step has.
     """
 
     rows: list[WeightedRow]
@@ -118,6 +118,6 @@ class StepMaker:
             )
         if any(row.mode != mode for row in rows):
             raise UserError(
-                f"step {step}: rollouts of another temperature than sample.temperature are to be trained, and verl "
+                f"step {step}: rows have another temperature than sample.temperature, and verl "
                 "computes all log-probabilities under one"
             )

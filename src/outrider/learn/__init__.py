@@ -1,1 +1,1 @@
-"""Learning: packed forward and backward passes, one optimizer, and gradients independent of micro-batching."""
+"""Learning: packed forward and backward passes, one optimizer, and gradients that do not depend on micro-batching."""

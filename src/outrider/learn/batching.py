@@ -1,4 +1,4 @@
-"""The division of rows into optimizer batches, over ranks, and into micro-batches."""
+"""Divides rows into optimizer batches, over ranks, and into micro-batches."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from outrider.model.packing import Packable, context_of
 from outrider.record.row import WeightedRow
 
 _REPEATED = 4
-"""The share of a token's activations in queries, keys and values, which attention repeats per row for a shared context.
-An upper bound: a quarter with SmolLM2-135M's widths, a seventh with Qwen2.5-1.5B's."""
+"""One part in 4 of a token's activations is queries, keys and values, which attention repeats per row for a shared
+context. This is an upper bound: a quarter with SmolLM2-135M's widths, a seventh with Qwen2.5-1.5B's."""
 
 _MIN_GAIN = 0.1
-"""Minimum share of tokens that sharing contexts has to save before rows are sorted by context."""
+"""Minimum share of tokens that sharing contexts must save for rows to be sorted by context."""
 
 Sized = TypeVar("Sized", bound=Packable)
 
 
 def cut_by_group(rows: Sequence[WeightedRow], parts: int) -> list[list[WeightedRow]]:
-    """Optimizer batches of whole groups, in order, as equal as possible, without empty parts.
+    """Cut rows into at most ``parts`` optimizer batches of whole groups, in order, with nearly equal numbers of groups.
 
     >>> from outrider.record.row import imitation_row
     >>> a, b = (imitation_row(np.zeros(1, np.int32), np.zeros(1, np.int32)) for _ in "ab")
     >>> [len(part) for part in cut_by_group([a, b], parts=3)]
     [2]
     """
-    # in order of arrival, which determines the order of updates
+    # in order of first appearance, which determines the order of updates
     groups: dict[str, list[WeightedRow]] = {}
     for row in rows:
         groups.setdefault(row.group, []).append(row)
@@ -41,18 +41,18 @@ def micro_batches(rows: Sequence[Sized], tokens: int, shares: bool = True) -> li
     """Pack rows into micro-batches of at most ``tokens`` tokens; a longer row gets its own micro-batch.
 
     Args:
-        shares: whether a micro-batch computes a context once for all rows with this context, as in packed rows
-            (:mod:`outrider.model.packing`). Each further row then counts a quarter of its context, for attention.
+        shares: whether a micro-batch computes a context once for all rows that have the same context, as in packed rows
+            (:mod:`outrider.model.packing`). Each additional row then counts a quarter of its context, for attention.
     """
     return _filled(_ordered(rows, shares), tokens, shares)
 
 
 def split_by_tokens(rows: Sequence[Sized], parts: int, shares: bool = True) -> list[list[Sized]]:
-    """Split rows over ranks to minimise the maximum tokens per rank. Every rank computes the same split.
+    """Split rows over ranks to minimise the maximum number of tokens per rank. Every rank computes the same split.
 
-    The better of two splits is used. The first assigns the longest row first, each to the rank with the fewest tokens
-    so far (ties go to the lowest rank); it computes a context on nearly every rank. The second sorts rows by context
-    and cuts them into one run per rank; it computes nearly all contexts once.
+    The better of two splits is used. The first assigns rows from longest to shortest, each to the rank with the fewest
+    tokens so far (ties go to the lowest rank); a shared context is then computed on nearly every rank. The second sorts
+    rows by context and cuts them into one run per rank; nearly all contexts are then computed once.
     """
     loads = [0] * parts
     longest_first: list[list[Sized]] = [[] for _ in range(parts)]
@@ -74,7 +74,7 @@ def _ordered(rows: Sequence[Sized], shares: bool) -> list[Sized]:
 
 
 def _by_context(rows: Sequence[Sized]) -> list[Sized]:
-    """Rows grouped by context, shortest first; contexts by their longest row."""
+    """Group rows by context, shortest row first; contexts are in order of their longest row."""
     contexts: dict[bytes, list[Sized]] = {}
     for row in sorted(rows, key=lambda r: r.length):
         contexts.setdefault(context_of(row), []).append(row)
@@ -82,7 +82,7 @@ def _by_context(rows: Sequence[Sized]) -> list[Sized]:
 
 
 def _runs(rows: Sequence[Sized], parts: int) -> list[list[Sized]]:
-    """Cut rows, in order, into at most ``parts`` runs with the smallest maximum; the rest are empty."""
+    """Cut rows, in order, into ``parts`` runs with the smallest possible maximum load; runs at the end may be empty."""
     low, high = max(row.length for row in rows), sum(row.length for row in rows)
     while low < high:
         middle = (low + high) // 2
@@ -92,7 +92,7 @@ def _runs(rows: Sequence[Sized], parts: int) -> list[list[Sized]]:
 
 
 def _filled(rows: Sequence[Sized], tokens: int, shares: bool) -> list[list[Sized]]:
-    """Cut rows, in order, before the row that would exceed ``tokens`` computed tokens."""
+    """Cut rows, in order, into batches of at most ``tokens`` computed tokens; a longer row gets its own batch."""
     batches: list[list[Sized]] = []
     room, contexts = 0, set[bytes]()
     for row in rows:
@@ -108,11 +108,11 @@ def _filled(rows: Sequence[Sized], tokens: int, shares: bool) -> list[list[Sized
 
 
 def _load(rows: Sequence[Sized]) -> int:
-    """The cost of rows in one pass, in tokens, with each context computed once."""
+    """Return the cost of rows in one pass, in tokens, with each context computed once."""
     firsts = {context_of(row): row for row in rows}
     return sum(_again(row) for row in rows) + sum(row.length - _again(row) for row in firsts.values())
 
 
 def _again(row: Packable) -> int:
-    """The cost, in tokens, of a row whose context is already in the pass."""
+    """Return the cost, in tokens, of a row whose context is already in the pass."""
     return len(row.token_ids) + len(row.context_ids) // _REPEATED

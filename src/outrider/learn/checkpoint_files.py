@@ -17,7 +17,7 @@ from outrider.errors import UserError
 from outrider.model.tensors_file import pending, write_tensors
 from outrider.record.disk import disk_refused
 
-TRAINED, OPTIMIZER = "weights.safetensors", "optimizer.pt"  # of a replicated model, as in 0.1
+TRAINED, OPTIMIZER = "weights.safetensors", "optimizer.pt"  # for a replicated model, named as in 0.1
 
 
 class Training(NamedTuple):
@@ -26,8 +26,8 @@ class Training(NamedTuple):
     Attributes:
         weights: trained weights, by name.
         optimizer: the optimizer whose state is saved or loaded.
-        counts: plain data to save: steps, the state of the objective.
-        reference: the reference's values of these weights, if it is no longer the initial model; else empty.
+        counts: plain data to save: step counts and the state of the objective.
+        reference: the reference policy's values of the trained weights, if they may differ from the initial ones.
     """
 
     weights: Mapping[str, Parameter]
@@ -37,10 +37,10 @@ class Training(NamedTuple):
 
 
 class CheckpointFiles(Protocol):
-    """Checkpoints for one way to distribute a model."""
+    """Reader and writer of checkpoints for one way to distribute a model."""
 
     def save(self, folder: Path, training: Training) -> None:
-        """Write trained weights and training state, without a copy in memory; every rank has to call.
+        """Write trained weights and training state, without a copy in memory. Every rank must call it.
 
         Raises:
             UserError: the write fails.
@@ -48,7 +48,7 @@ class CheckpointFiles(Protocol):
         ...
 
     def load(self, folder: Path, training: Training) -> dict[str, Any]:
-        """Load the files of :meth:`save` on any number of ranks, and return the counts; every rank has to call.
+        """Load the files of :meth:`save` on any number of ranks, and return the counts. Every rank must call it.
 
         Raises:
             UserError: the checkpoint is from another model.
@@ -57,7 +57,7 @@ class CheckpointFiles(Protocol):
 
 
 class WholeFiles:
-    """Checkpoints of a replicated model: one file with its weights, and one with the rest."""
+    """Checkpoints of a replicated model: one file with the trained weights, and one with everything else."""
 
     def save(self, folder: Path, training: Training) -> None:
         state = {"optimizer": training.optimizer.state_dict(), **training.counts}
@@ -86,12 +86,12 @@ class WholeFiles:
 
 
 def trained_in(model: PreTrainedModel) -> dict[str, Parameter]:
-    """The trained parameters of a model, by name."""
+    """Return the trained parameters of a model, by name."""
     return {name: p for name, p in model.named_parameters() if p.requires_grad}
 
 
 def refuse_other_weights(mine: Mapping[str, torch.Size], theirs: Mapping[str, torch.Size]) -> None:
-    """Raise UserError if the checkpoint's tensors have other names or shapes."""
+    """Raise UserError if names or shapes of the checkpoint's tensors differ from the model's."""
     if mine != theirs:
         raise UserError("the checkpoint holds the weights of another model")
 

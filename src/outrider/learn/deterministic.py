@@ -1,4 +1,4 @@
-"""Bit-exact gradients, also on a GPU."""
+"""Bit-exact gradients, even on a GPU."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _NONE = " does not have a deterministic implementation"
 
 @contextmanager
 def deterministic_algorithms(wanted: bool = True) -> Iterator[None]:
-    """A context that uses PyTorch's deterministic algorithms if ``wanted``.
+    """Context manager that enables PyTorch's deterministic algorithms if ``wanted``.
 
-    A GPU sums in the order in which its threads arrive, for instance attention's gradients, so the last bits of a
-    gradient differ between runs. A CPU with the same number of threads always sums in the same order.
+    A GPU adds terms (of attention gradients, for example) in the order in which its threads arrive, so the last bits of
+    a gradient differ between runs. A CPU with the same number of threads always sums in the same order.
 
     >>> with deterministic_algorithms():
     ...     torch.zeros(2).put_(torch.tensor([0, 0]), torch.ones(2))
@@ -26,7 +26,7 @@ def deterministic_algorithms(wanted: bool = True) -> Iterator[None]:
     outrider.errors.UserError: learn.deterministic=true: PyTorch has no deterministic algorithm for put_; leave it false
 
     Raises:
-        UserError: PyTorch has none for an operation in the block, or an older PyTorch requires an environment variable.
+        UserError: PyTorch has no deterministic algorithm for an operation, or needs an environment variable for it.
     """
     if not wanted:
         yield
@@ -34,11 +34,11 @@ def deterministic_algorithms(wanted: bool = True) -> Iterator[None]:
     memory: Any = torch.utils.deterministic  # the switch is an untyped property of the module's class
     fills, mode = memory.fill_uninitialized_memory, torch.get_deterministic_debug_mode()
     torch.set_deterministic_debug_mode("error")  # with warnings only, attention would stay non-deterministic
-    memory.fill_uninitialized_memory = False  # a debugging aid that writes all memory once more
+    memory.fill_uninitialized_memory = False  # a debugging aid that also fills all new memory
     try:
         yield
     except RuntimeError as error:
-        if "CUBLAS_WORKSPACE_CONFIG" in str(error):  # it may be read only once, at the first matmul
+        if "CUBLAS_WORKSPACE_CONFIG" in str(error):  # cuBLAS may read it only once, at the first matmul
             raise UserError(
                 "learn.deterministic=true: this PyTorch requires the environment variable "
                 "CUBLAS_WORKSPACE_CONFIG=:4096:8: set it before the run starts"

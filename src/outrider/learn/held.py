@@ -32,13 +32,13 @@ class HeldModel(Protocol):
     files: CheckpointFiles
 
     def statistics(self, rows: Sequence[Packable], temperature: float, top: int = 0) -> TokenStatistics:
-        """Statistics of all own tokens of this rank's rows, concatenated, and of the ``top`` likeliest at each
-        position."""
+        """Return statistics of all own tokens of this rank's rows, concatenated, and of the ``top`` likeliest tokens
+        at each position."""
         ...
 
     def idle(self, mine: int) -> Iterator[Tensor]:
-        """The empty passes that this rank has to run before its ``mine`` passes, if other ranks need more. Each has a
-        loss of 0 that depends on all trained parameters."""
+        """Yield the loss of each empty pass that this rank must run before its ``mine`` passes, if another rank has
+        more passes. The losses are 0 and depend on all trained parameters."""
         ...
 
     def finish_gradients(self, norm: float) -> float:
@@ -47,12 +47,12 @@ class HeldModel(Protocol):
         ...
 
     def exchange(self, others: Sequence[Tensor]) -> None:
-        """Swap the values of the trained parameters with ``others``, which are copies of them."""
+        """Swap the values of the trained parameters with ``others``, one tensor per parameter."""
         ...
 
     def assembled(self, adapter: bool = False) -> PreTrainedModel | None:
-        """The whole model, or one in which only the adapter has weights, on one rank, and None on the others; every
-        rank has to call."""
+        """Return the whole model on rank 0 (with ``adapter``, a model in which only the adapter has weights), and None
+        on other ranks. Every rank must call it."""
         ...
 
 
@@ -61,7 +61,7 @@ class WholeModel:
 
     Args:
         model: the model, prepared for ``path``.
-        ranks: this process among all.
+        ranks: the processes of the run.
         dtype: dtype of matmuls.
     """
 
@@ -78,7 +78,7 @@ class WholeModel:
         return own_statistics(self.model, self.path, rows, self.dtype, temperature, top)
 
     def idle(self, mine: int) -> Iterator[Tensor]:
-        return iter(())  # no rank waits for another
+        return iter(())  # ranks of a replicated model do not wait for each other in a pass
 
     def finish_gradients(self, norm: float) -> float:
         if self.ranks.size > 1:

@@ -1,4 +1,4 @@
-"""The contract of a learner, which trains the policy, and the update loop that all learners share."""
+"""Interface of a learner, which trains the policy, and the update loop that all learners share."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Loss(Protocol):
     def needs(self) -> LossNeeds: ...
 
     def begin(self, rows: Sequence[WeightedRow], logprobs: Logprobs) -> tuple[Sequence[WeightedRow], dict[str, float]]:
-        """The rows of a step for training, and metrics of the step."""
+        """Return the rows of a step for training, and metrics of the step."""
         ...
 
     def prepare(self, rows: Sequence[WeightedRow]) -> list[WeightedRow]:
-        """Decisions that need the whole optimizer batch, the same on every rank."""
+        """Set the row weights and flags that depend on the whole optimizer batch, equal on every rank."""
         ...
 
     def __call__(
@@ -44,7 +44,7 @@ class Loss(Protocol):
         ref_logprobs_N: Tensor | None,
         top_NK: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss of a micro-batch, and diagnostics as sums over tokens; ``entropies_N`` may be None.
+        """Return the loss of a micro-batch, and diagnostics as sums over tokens; ``entropies_N`` may be None.
 
         ``top_NK``: log-probabilities of the likeliest tokens, for losses that read them.
         """
@@ -60,11 +60,11 @@ class Updated(NamedTuple):
 
     Attributes:
         metrics: see :func:`updates`.
-        lost_groups: groups for which no optimizer batch was finite.
+        lost_groups: ids of groups whose optimizer batches were all skipped as non-finite.
         notices: messages for the user.
-        logprobs: for each row of the step the log-probability of each own token in the forward pass of its last update,
-            float32, under the weights before that update; None for a row without a pass. Empty if the engine does not
-            return them.
+        logprobs: for each row of the step, the float32 log-probabilities of its own tokens in the forward pass of the
+            row's last update, under the weights before that update; None for a row without a pass. Empty if the engine
+            does not return log-probabilities.
     """
 
     metrics: dict[str, float]
@@ -84,15 +84,15 @@ class Learner(Protocol):
     def whole(self) -> bool: ...
 
     def update(self, rows: Sequence[WeightedRow], progress: float = 0.0) -> Updated:
-        """Train on the rows of one step; ``progress`` in [0, 1] sets the learning-rate schedule.
+        """Train on the rows of one step; ``progress`` in [0, 1] is the position in the learning-rate schedule.
 
         Raises:
-            ValueError: log-probabilities have several modes, or a truncated one.
+            ValueError: rows have several log-probability modes, or a truncated one (top-p, top-k).
         """
         ...
 
     def logprobs(self, rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
-        """Log-probability of each own token under the current weights, in the mode of the rows, on every rank."""
+        """Return the log-probability of each own token under the current weights, in the rows' mode, on every rank."""
         ...
 
     def export(self, folder: Path, adapter: bool = False) -> None:
@@ -100,19 +100,19 @@ class Learner(Protocol):
         ...
 
     def writer(self, policy: Policy) -> PolicyWriter | None:
-        """The writer of the trained policy for a run folder; None on all ranks but one."""
+        """Return a function that writes the trained policy into a run folder; None on all ranks but one."""
         ...
 
     def save(self, folder: Path) -> None:
-        """Write a checkpoint into a folder; with ``whole`` one rank may call alone.
+        """Write a checkpoint into a folder; if ``whole``, one rank may call it alone.
 
         Raises:
-            UserError: the disk refuses.
+            UserError: writing to the disk fails.
         """
         ...
 
     def load(self, folder: Path) -> None:
-        """Load a checkpoint of :meth:`save`.
+        """Load a checkpoint written by :meth:`save`.
 
         Raises:
             UserError: the checkpoint is from another model.
@@ -125,7 +125,7 @@ class EntropyLearner(Protocol):
     """A learner with access to the full distribution of every token."""
 
     def entropies(self, rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
-        """The entropy of the distribution at each own token, like ``logprobs``; nats."""
+        """Return the entropy in nats of the distribution at each own token, on every rank, like ``logprobs``."""
         ...
 
 
@@ -143,16 +143,17 @@ def updates(
 ) -> Updated:
     """Run the updates of one step: epochs of optimizer batches, each of whole groups.
 
-    Metrics: means over trained tokens; their number ``tokens`` (counted once per use); the mean ``loss`` of the
-    updates; the last gradient norm and learning rate; counts ``updates``, ``skipped_no_signal``, ``skipped_nonfinite``
-    and ``rows_skipped``; with a service ``trained_tokens``, including prompts; and the metrics of the objective.
+    Metrics: diagnostics as means over trained tokens; the number of trained ``tokens`` (counted once per use); the mean
+    ``loss`` of the updates; the last gradient norm and learning rate; counts ``updates``, ``skipped_no_signal``,
+    ``skipped_nonfinite`` and ``rows_skipped``; with a service, ``trained_tokens`` including prompts; and the metrics of
+    the objective.
 
     Args:
         logprobs: computes the learner's log-probabilities on demand.
-        optimizer_step: trains on one batch; returns sums over its tokens, their number as ``tokens``, and counts.
+        optimizer_step: trains on one batch; returns sums over the batch's tokens, their number ``tokens``, and counts.
 
     Raises:
-        ValueError: log-probabilities have several modes, or a truncated one.
+        ValueError: rows have several log-probability modes, or a truncated one (top-p, top-k).
     """
     refuse_modes(rows)
     rows = [replace(row, place=place) for place, row in enumerate(rows)]
@@ -174,7 +175,7 @@ def updates(
 
 
 def refuse_modes(rows: Sequence[WeightedRow]) -> None:
-    """Raise ValueError if log-probabilities have several modes, or a truncated one, so that ratios would be wrong."""
+    """Raise ValueError if rows have several log-probability modes, or a truncated one: ratios would be wrong."""
     modes = {row.mode for row in rows}
     if len(modes) > 1 or any(mode.top_p != 1.0 or mode.top_k != 0 for mode in modes):
         raise ValueError(f"rows of different or truncated log-probability modes in one batch: {sorted(modes)}")

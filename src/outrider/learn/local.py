@@ -42,16 +42,16 @@ class LocalLearner:
 
     ``update`` gets all rows on every rank; each rank computes its share and gradients are summed. Rows that cannot
     change the gradient are skipped, but stay in every denominator. An optimizer batch with a non-finite loss or
-    gradient, or without any advantage, is skipped and counted. All log-probabilities of a step must have one mode,
+    gradient, or without any advantage, is skipped and counted. All log-probabilities of a step must have the same mode,
     since ratios between modes are meaningless.
 
     Args:
         model: the model, prepared for ``path`` (:func:`outrider.sample.ready.ready`).
         loss: the objective.
-        ranks: this process among all.
+        ranks: the processes of the run.
         dtype: dtype of matmuls. Trained weights, gradients and optimizer state stay float32.
         path: implementation that computes log-probabilities.
-        hold: replicates or shards the model.
+        hold: function that replicates or shards the model.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class LocalLearner:
             recompute_layers(model)
         self.held = hold(model, path, self.ranks, dtype)
         self.parameters = self.held.parameters
-        # A copy of the trained weights only (of an adapter its initial state), swapped in to compute the reference.
+        # A copy of only the trained weights (for an adapter, its initial state), swapped in to compute the reference.
         self.reference = [p.detach().clone() for p in self.parameters] if loss.needs.reference else []
         self.optimizer = self._new_optimizer()
         self.steps = self.optimizer_steps = 0
@@ -96,15 +96,15 @@ class LocalLearner:
         return self.held.whole
 
     def logprobs(self, rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
-        """Log-probability of each own token under the current weights, in the mode of the rows, on every rank.
+        """Return the log-probability of each own token under the current weights, in the rows' mode, on every rank.
 
-        Each rank computes its share.
+        Each rank computes its share of the rows.
         """
         with self.ranks.linked():
             return self._statistics(rows, 0)
 
     def entropies(self, rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
-        """The entropy of the distribution that each own token was drawn from, as ``logprobs``; nats."""
+        """Return the entropy in nats of the distribution at each own token, on every rank, like ``logprobs``."""
         with self.ranks.linked():
             return self._statistics(rows, 1)
 
@@ -113,7 +113,7 @@ class LocalLearner:
         refuse_modes(rows)
         ends = np.cumsum([len(row.token_ids) for row in rows])
         slots = [Slot(row, int(end) - len(row.token_ids)) for row, end in zip(rows, ends, strict=True)]
-        # zeros where another rank computes, so that the sum over ranks is complete
+        # zeros for rows that other ranks compute; the sum over ranks fills them in
         values_N = torch.zeros(int(ends[-1]) if len(ends) else 0, dtype=_wide(self.model))
         micros = self._micro_batches(slots)
         computed = self._passes([[slot.row for slot in micro] for micro in micros], which)
@@ -125,8 +125,8 @@ class LocalLearner:
 
     @torch.no_grad()
     def _passes(self, micros: Sequence[Sequence[WeightedRow]], which: int) -> list[Tensor]:
-        """Log-probabilities (0) or entropies (1) of each micro-batch; reads results after all passes, since a read
-        synchronises."""
+        """Return log-probabilities (``which`` 0) or entropies (1) of each micro-batch. Results stay on the device until
+        all passes are done, since each read synchronises."""
         for _ in self.held.idle(len(micros)):
             pass
         return [self._forward(rows)[which] for rows in micros]
@@ -165,13 +165,13 @@ class LocalLearner:
         return None if model is None else partial(save_policy, policy._replace(model=model))
 
     def save(self, folder: Path) -> None:
-        """Write a checkpoint into a folder; every rank has to call, unless ``held.whole``.
+        """Write a checkpoint into a folder; every rank must call it, unless ``held.whole``.
 
-        It has the trained weights, the optimizer state, the counts, and the reference if it is ever reset (otherwise it
-        is the initial model).
+        The checkpoint has the trained weights, the optimizer state, the counts, and the reference if the recipe resets
+        it (otherwise the reference is the initial model).
 
         Raises:
-            UserError: the disk refuses.
+            UserError: writing to the disk fails.
         """
         counts = {"optimizer_steps": self.optimizer_steps, "steps": self.steps, "loss": self.loss.state_dict()}
         if self.passes != self._asked:
@@ -179,14 +179,16 @@ class LocalLearner:
         self.held.files.save(folder, self._training(counts))
 
     def load(self, folder: Path) -> None:
-        """Load a checkpoint of :meth:`save`; every rank has to call.
+        """Load a checkpoint written by :meth:`save`; every rank must call it.
 
         Raises:
-            UserError: it is of another model.
+            UserError: the checkpoint is from another model.
         """
         decays = [group["weight_decay"] for group in self.optimizer.param_groups]
         counts = self.held.files.load(folder, self._training({}))
-        for group, decay in zip(self.optimizer.param_groups, decays, strict=True):  # the options win, also with --force
+        for group, decay in zip(
+            self.optimizer.param_groups, decays, strict=True
+        ):  # current options win over saved ones
             group.update(weight_decay=decay, betas=self.options.betas)
         self.optimizer_steps, self.steps = counts["optimizer_steps"], counts["steps"]
         self.loss.load_state_dict(counts["loss"])
@@ -202,7 +204,7 @@ class LocalLearner:
 
     def _new_optimizer(self) -> torch.optim.AdamW:
         options = self.options
-        # biases and norm weights are vectors; weight decay on these is an option
+        # biases and norm weights are vectors; whether they have weight decay is an option
         matrices = [p for p in self.parameters if p.ndim >= 2]
         others = [p for p in self.parameters if p.ndim < 2]
         decay = options.weight_decay
@@ -235,17 +237,17 @@ class LocalLearner:
         return result | {"grad_norm": norm, "learning_rate": rate, "updates": 1.0}
 
     def _micro_batches(self, rows: Sequence[Sized]) -> list[list[Sized]]:
-        """This rank's share of the rows."""
+        """Return the micro-batches of this rank's share of the rows."""
         shares = self.path.name != "plain"
         share = split_by_tokens(rows, self.ranks.size, shares)[self.ranks.rank]
         return micro_batches(share, self.passes.tokens, shares)
 
     def _gradients(self, rows: Sequence[WeightedRow]) -> dict[str, float]:
-        """Gradients of this rank's share, and the sums of diagnostics over all ranks; if a rank runs out of memory, all
-        retry with smaller passes.
+        """Compute the gradients of this rank's share, and return the sums of diagnostics over all ranks. If a rank runs
+        out of memory, all ranks retry with smaller passes.
 
         Raises:
-            UserError: the longest row does not fit in memory by itself.
+            UserError: even the longest row alone does not fit in memory.
         """
         while True:
             self.optimizer.zero_grad(set_to_none=False)
@@ -259,17 +261,18 @@ class LocalLearner:
             self._take(self.passes.smaller(min(self.passes.tokens, sum(lengths)), max(lengths)))
 
     def _free(self) -> int | None:
-        """The memory limit of this rank in bytes, from the memory available before any rank starts; None without a
-        limit.
+        """Return this rank's memory limit in bytes: its share of the memory that is available before any rank starts;
+        None for no limit.
 
-        Ranks of a sharded model wait for each other within a pass, so a rank that ran out could not retry.
+        A sharded model has no limit: its ranks wait for each other within a pass, so a rank that ran out of memory
+        could not retry.
         """
         if self.parameters[0].device.type != "cpu" or not self.whole:
             return None
         free = available()
         if self.ranks.size == 1 or free is None:
             return free
-        # the mean over ranks, a collective, so all have read it before any continues
+        # the mean over ranks, shared by them; a collective, so all ranks have read it before any continues
         return int(self.ranks.sum_(torch.tensor([free], dtype=torch.float64))) // self.ranks.size**2
 
     def _take(self, passes: Passes) -> None:
@@ -278,15 +281,15 @@ class LocalLearner:
         self.passes = passes
 
     def _accumulate(self, micros: Sequence[Sequence[WeightedRow]], free: int | None = None) -> dict[str, float]:
-        """Gradients of this rank's rows, and the sums of diagnostics over all ranks; ``ran_out`` counts ranks that ran
-        out of memory."""
+        """Accumulate the gradients of this rank's rows, and return the sums of diagnostics over all ranks; ``ran_out``
+        is the number of ranks that ran out of memory."""
         sums: dict[str, Tensor] = {}
         out = 0.0
         try:
             with memory_limit(free):
                 self._backward(micros, sums)
         except (RuntimeError, MemoryError) as error:
-            # ranks of a sharded model wait for each other within a pass, so this ends the run
+            # ranks of a sharded model wait for each other within a pass, so the error ends the run
             if not (self.whole and ran_out(error)):
                 raise
             out = 1.0
@@ -319,7 +322,7 @@ class LocalLearner:
 
 
 class Slot(NamedTuple):
-    """A row, and the index of its first own token among those of all rows."""
+    """A row, and the index of its first own token among the own tokens of all rows."""
 
     row: WeightedRow
     start: int
@@ -338,5 +341,5 @@ class Slot(NamedTuple):
 
 
 def _wide(model: PreTrainedModel) -> torch.dtype:
-    """The dtype of log-probabilities: float32 or wider."""
+    """Return the dtype of log-probabilities: float32 or wider."""
     return torch.promote_types(next(model.parameters()).dtype, torch.float32)

@@ -1,8 +1,8 @@
 """Turns running out of memory in a pass into an error that can be caught, also on a CPU.
 
-CUDA's allocator raises. On a CPU the kernel overcommits memory, and kills a process that uses too much. So during a
-pass the process has a limit on its data (``RLIMIT_DATA``): its current data plus its share of the available memory.
-Above the limit PyTorch's allocator raises, and the process continues.
+CUDA's allocator raises an error. On a CPU the kernel overcommits memory, and kills a process that uses too much. So
+during a pass the process has a limit on its data (``RLIMIT_DATA``): its current data plus its share of the available
+memory. Above the limit PyTorch's allocator raises an error, and the process continues.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Passes(NamedTuple):
         return f"learn.micro_tokens={self.tokens} learn.gradient_checkpointing={str(self.recomputed).lower()}"
 
     def smaller(self, tokens: int, longest: int) -> Passes:
-        """The next smaller passes after ``tokens`` tokens did not fit.
+        """Return the next smaller pass size, after a pass of ``tokens`` tokens did not fit.
 
         Raises:
             UserError: the pass was already the longest row alone, with recomputed activations.
@@ -57,7 +57,7 @@ class Passes(NamedTuple):
 
 
 def ran_out(error: BaseException) -> bool:
-    """Whether an error is an out-of-memory error, of a GPU or CPU."""
+    """Whether an error is an out-of-memory error of a GPU or CPU."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     return isinstance(error, RuntimeError) and any(words in str(error) for words in _WORDS)
@@ -65,7 +65,7 @@ def ran_out(error: BaseException) -> bool:
 
 @contextmanager
 def memory_limit(free: int | None) -> Iterator[None]:
-    """A context in which this process may allocate at most ``free`` further bytes; None: no limit.
+    """Context manager that limits this process to ``free`` more bytes; None: no limit.
 
     There is no limit on systems without ``RLIMIT_DATA``.
     """
@@ -92,12 +92,12 @@ def memory_limit(free: int | None) -> Iterator[None]:
 
 
 def available(root: Path = Path("/")) -> int | None:
-    """Available memory in bytes, swap included, or that of the container if it is less.
+    """Return the available memory in bytes, including swap; the container's free memory if that is less.
 
-    None if unknown, as outside Linux.
+    None if unknown, for example outside Linux.
 
     Args:
-        root: folder of ``proc`` and ``sys``.
+        root: folder that contains ``proc`` and ``sys``.
     """
     try:
         lines = (root / "proc/meminfo").read_text().splitlines()
@@ -109,7 +109,7 @@ def available(root: Path = Path("/")) -> int | None:
 
 
 def _container(root: Path) -> list[int]:
-    """The free memory of the container's top control group, without caches."""
+    """Return the container's free memory (top control group, caches count as free); empty if there is no limit."""
     group = root / "sys/fs/cgroup"
     try:
         limit, taken = int((group / "memory.max").read_text()), int((group / "memory.current").read_text())
@@ -120,7 +120,7 @@ def _container(root: Path) -> list[int]:
 
 
 def _held() -> int:
-    """Bytes of data of this process, as counted by ``RLIMIT_DATA``."""
+    """Return the bytes of data of this process, as counted by ``RLIMIT_DATA``."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmData:"):
             return int(line.split()[1]) * 1024

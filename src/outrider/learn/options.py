@@ -18,8 +18,8 @@ MICRO_TOKENS = 16_384
 class LearnOptions(Options):
     """Options of AdamW, its schedule, and the division of a step into optimizer batches and micro-batches.
 
-    The warm-up is linear, from ``lr / n`` at the first to ``lr`` at the ``n``-th training step (as in verl) or
-    optimizer update, of which a step has ``minibatches * epochs``.
+    The warm-up is linear, from ``lr / n`` at the first training step to ``lr`` at the ``n``-th (as in verl). It may
+    count optimizer updates instead, of which a training step has ``minibatches * epochs``.
 
     >>> LearnOptions(warmup="20 steps").warm(steps=4, updates=70), LearnOptions(warmup="320 updates").warm(4, 79)
     (0.25, 0.25)
@@ -83,13 +83,13 @@ class LearnOptions(Options):
         return self.gradient_checkpointing is True
 
     def warm(self, steps: int, updates: int) -> float:
-        """The warm-up factor of the learning rate after ``steps`` training steps and ``updates`` updates."""
+        """Return the warm-up factor of the learning rate after ``steps`` training steps and ``updates`` updates."""
         n, unit = self.warmup.split()
         done = steps if unit == "steps" else updates
         return min(1.0, (done + 1) / int(n)) if int(n) else 1.0
 
     def rate(self, progress: float, steps: int, updates: int) -> float:
-        """The learning rate: warm-up times schedule, by ``progress`` in [0, 1]; both end points are exact.
+        """Return the learning rate: warm-up times schedule at ``progress`` in [0, 1]; both end points are exact.
 
         >>> options = LearnOptions(lr=0.5, schedule="cosine")
         >>> options.rate(0.0, 0, 0), options.rate(1.0, 9, 9)
@@ -101,7 +101,7 @@ class LearnOptions(Options):
 
 
 class SftOptions(Options):
-    """Options of supervised fine-tuning, with new problems every step and a number of steps as the only limit."""
+    """Options of supervised fine-tuning. Every step uses new problems; training ends after ``steps`` steps."""
 
     steps: int = Field(6339, ge=1)
     problems: int = Field(24, ge=1, description="problems per step")
@@ -145,7 +145,7 @@ class Prices(Options):
 class Tinker(LearnerEngine, ServiceOptions):
     """A service with the Tinker protocol, hosted or self-hosted, which holds the policy and trains an adapter.
 
-    The API key comes from the environment variable ``TINKER_API_KEY``, and is never written.
+    The API key comes from the environment variable ``TINKER_API_KEY``, and is never written to disk.
     """
 
     prices: Prices | None = Field(None, description="prices per million tokens, for the cost estimate of `--dry-run`")

@@ -15,11 +15,11 @@ class Processes(Protocol):
     size: int
 
     def sum_(self, tensor: Tensor) -> Tensor:
-        """Add a tensor over ranks, in place."""
+        """Sum a tensor over ranks, in place."""
         ...
 
     def linked(self) -> AbstractContextManager[None]:
-        """A context in which the devices of all ranks synchronise with each other."""
+        """Context manager in which the devices of all ranks synchronise with each other."""
         ...
 
 

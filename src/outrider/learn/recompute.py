@@ -23,17 +23,17 @@ def recompute_layers(model: PreTrainedModel) -> None:
         UserError: the architecture has no layers that support this.
     """
     layers = layers_of(model, "learn.gradient_checkpointing")
-    # The switch of transformers works in training mode only. There, layers with a dropout of their own (OPT, BioGPT,
-    # XGLM) would use it, and every layer would ignore the cache that the plain sampler hands it.
+    # The switch in transformers works only in training mode. In that mode, layers with their own dropout (OPT, BioGPT,
+    # XGLM) would use it, and every layer would ignore the KV cache that the plain sampler passes.
     for layer in layers:
         layer.forward = partial(_recomputed, layer.forward)
 
 
 def layers_of(model: PreTrainedModel, wanted_by: str) -> list[GradientCheckpointingLayer]:
-    """The layers of a model.
+    """Return the layers of a model. ``wanted_by`` is the option that needs them.
 
     Raises:
-        UserError: transformers marks none in this architecture; ``wanted_by`` is the option that needs them.
+        UserError: transformers marks no layers in this architecture.
     """
     layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
     if not layers:

@@ -16,7 +16,7 @@ from outrider.record.row import WeightedRow
 class SeenLogprobs:
     """The log-probabilities of each row in its last optimizer batch.
 
-    They need no extra pass: the values stay on the device until all updates of the step are done, and are then copied
+    No extra pass is needed: the values stay on the device until all updates of the step are done, and are then copied
     at once.
     """
 
@@ -26,24 +26,24 @@ class SeenLogprobs:
         self._parts: list[tuple[int, list[int], Tensor]] = []
 
     def begin(self, rows: Sequence[WeightedRow]) -> None:
-        """Start an optimizer batch of these rows, which is the same on every rank."""
+        """Start an optimizer batch of the given rows, which are the same on every rank."""
         self._batch += 1
         self._last.update((row.place, self._batch) for row in rows)
 
     def add(self, rows: Sequence[WeightedRow], logprobs_N: Tensor) -> None:
-        """Store the log-probabilities of a micro-batch of this rank; ``N`` counts the own tokens of its rows."""
+        """Store the log-probabilities of a micro-batch of this rank; ``N`` is the number of own tokens in its rows."""
         self._parts.append((self._batch, [row.place for row in rows], logprobs_N.detach()))
 
     def forget(self) -> None:
-        """Discard the batch, which is retried after running out of memory."""
+        """Discard the current batch, which is retried after running out of memory."""
         self._parts = [part for part in self._parts if part[0] != self._batch]
 
     def of(self, sizes: Sequence[int], ranks: Processes) -> list[NDArray[np.float32] | None]:
-        """The log-probabilities of each row of the step, on every rank; None for rows in no batch.
+        """Return the log-probabilities of each row of the step, on every rank; None for rows that were in no batch.
 
         Args:
-            sizes: own tokens of each row.
-            ranks: the ranks, each of which has computed its share.
+            sizes: number of own tokens in each row.
+            ranks: the processes, each of which has computed its share.
         """
         ends = np.cumsum([0, *sizes])
         values_N = torch.zeros(int(ends[-1]), dtype=torch.float32)
@@ -56,6 +56,6 @@ class SeenLogprobs:
                     if self._last[place] == batch:
                         values_N[ends[place] : ends[place + 1]] = seen[start : start + sizes[place]]
                     start += sizes[place]
-        # zeros where another rank has computed, so that the sum over ranks is complete
+        # zeros for rows of other ranks; the sum over ranks fills them in
         split = np.split(ranks.sum_(values_N).numpy(), ends[1:-1])
         return [split[place] if place in self._last else None for place in range(len(sizes))]

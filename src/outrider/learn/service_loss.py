@@ -16,10 +16,10 @@ class NamedLoss(NamedTuple):
 
 
 def named_loss(options: ObjectiveOptions) -> NamedLoss | None:
-    """The built-in loss of the protocol with the same gradient as an objective, if there is one.
+    """Return the protocol's built-in loss with the same gradient as an objective; None if there is none.
 
-    Selections that exclude tokens, corrections and streams become factors of the advantage. An objective bounds log
-    ratios to ±20; services do not.
+    Selections that exclude tokens, corrections and streams become factors on the advantage. Outrider's objective bounds
+    log ratios to ±20; services do not.
 
     >>> named_loss(ObjectiveOptions(surrogate={"clip": [0.2, 0.28]}))
     NamedLoss(name='ppo', config={'clip_low_threshold': 0.8, 'clip_high_threshold': 1.28})

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning on a task's own solutions, which makes the embedded base models."""
+"""Supervised fine-tuning on a task's own solutions, used to make the embedded base models."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from outrider.tasks.turn_task import TurnTask
 
 
 def solution_row(policy: Policy, problem: Problem, prompts: bool = False) -> WeightedRow:
-    """A row with the prompt as context, and solution and end token as own tokens; with ``prompts`` all but the first
-    token are own.
+    """Return a row with the prompt as context, and the solution and end token as own tokens. With ``prompts``, all
+    tokens but the first are own tokens.
 
     Raises:
         UserError: the problem has no solution.
@@ -35,8 +35,8 @@ def solution_row(policy: Policy, problem: Problem, prompts: bool = False) -> Wei
 
 
 def demonstration_row(policy: Policy, task: TurnTask, problem: Problem) -> WeightedRow:
-    """A row with the prompt as context, a demonstration as own tokens, and the environment's replies as observed
-    tokens."""
+    """Return a row with the prompt as context, a demonstration as own tokens, and the environment's replies as
+    observed tokens."""
 
     def encode(text: str) -> list[int]:
         return list(policy.tokenizer(text, add_special_tokens=False)["input_ids"])
@@ -52,7 +52,7 @@ def demonstration_row(policy: Policy, task: TurnTask, problem: Problem) -> Weigh
 
 
 def imitating(policy: Policy, options: SftOptions) -> LocalLearner:
-    """The learner that trains ``policy`` in place, on its path, by the likelihood of the target tokens."""
+    """Return a learner that trains ``policy`` in place, with its compute path, on the target tokens' likelihood."""
     if policy.path.name != "plain":
         use_plans(policy.model)
     return LocalLearner(policy.model, options.learn, ImitationLoss(), path=policy.path)
@@ -66,13 +66,14 @@ def fine_tune(
     learner: LocalLearner | None = None,
     done: int = 0,
 ) -> None:
-    """Train ``policy`` in place; ``report(step, metrics)`` after every step. Loss: mean over the target tokens.
+    """Train ``policy`` in place on the mean loss over target tokens; call ``report(step, metrics)`` after each step.
 
-    Problems depend only on the step, so a ``learner`` that has done some steps continues as if never interrupted. A
-    problem that is, with its solution, longer than the model's context is skipped and counted (``too_long``).
+    A step's problems depend only on its number, so a ``learner`` with ``done`` steps continues as if never interrupted.
+    If a problem with its solution is longer than the model's context, it is skipped and counted (``too_long``).
 
     Raises:
-        UserError: all problems of a step are too long; a problem has no solution; ``prompts`` of a task with turns.
+        UserError: all problems of a step are too long; a problem has no solution; ``prompts`` is set for a task with
+            turns.
     """
     if options.prompts and isinstance(task, TurnTask):
         raise UserError(f"prompts=true is not supported for task {task.name!r}, whose demonstrations have turns")

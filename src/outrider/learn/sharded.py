@@ -40,12 +40,12 @@ class ShardedModel:
     replicated model. Gradients are reduce-scattered in float32 after each layer's backward pass. All ranks run the same
     number of passes, since each takes part in all gathers.
 
-    The class takes ownership of ``model``, which may be in host memory, and shards it onto this rank's device.
-    Arguments are those of :class:`outrider.learn.held.WholeModel`, and
+    The class takes ownership of ``model``, which may be in host memory, and shards it onto this rank's device. The
+    other arguments are those of :class:`outrider.learn.held.WholeModel`.
 
     Args:
-        offload: shards, gradients and optimizer state stay in host memory; layers are on the device only while they
-            compute.
+        offload: whether shards, gradients and optimizer state stay in host memory; layers are then on the device only
+            while they compute.
 
     Raises:
         UserError: the architecture has no layers that can be gathered one at a time.
@@ -88,7 +88,7 @@ class ShardedModel:
     def statistics(self, rows: Sequence[Packable], temperature: float, top: int = 0) -> TokenStatistics:
         statistics: TokenStatistics = self._root(rows, temperature, top)
         if not torch.is_grad_enabled():
-            # FSDP leaves the outermost part gathered for the backward pass; code that reads or writes a parameter then
+            # FSDP leaves the outermost part gathered for the backward pass; code that then reads or writes a parameter
             # would get a temporary buffer instead of this rank's shard
             cast(FSDPModule, self._root).reshard()
         return statistics
@@ -142,7 +142,7 @@ class _Statistics(torch.nn.Module):
 
 
 def _without_weights(model: PreTrainedModel) -> PreTrainedModel:
-    """The model without weights, in which it is assembled; nothing is copied."""
+    """Return a copy of the model without weights, to load assembled weights into; no weight is copied."""
     memo: dict[int, Tensor] = {}  # marks tensors as already copied for deepcopy
     for tensor in [*model.parameters(), *model.buffers()]:
         empty = torch.empty_like(tensor, device="meta")
@@ -151,6 +151,6 @@ def _without_weights(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def _whole(tensor: Any) -> Tensor:
-    """The full tensor of a sharded one; every rank has to call."""
+    """Return the full tensor of a sharded tensor; every rank must call it."""
     full: Tensor = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
     return full

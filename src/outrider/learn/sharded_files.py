@@ -28,15 +28,15 @@ _FILES = 32  # files per rank; each is assembled in memory before the write
 
 
 class ShardedFiles:
-    """Files of shards in safetensors (which runs no code on reading), named by rank, with the position of each shard.
+    """Shards in safetensors files (reading them runs no code), named by rank, with the position of each shard.
 
-    They can be read on any number of ranks. A rank needs extra memory for a 32nd of its shards, or for its largest
-    shard.
+    The files can be read on any number of ranks. Each rank needs extra memory for a 32nd of its shards, or for its
+    largest shard if that is more.
     """
 
     def save(self, folder: Path, training: Training) -> None:
         tensors = _tensors(training)
-        # AdamW stores a step count per parameter, equal for all
+        # AdamW stores a step count per parameter; all are equal
         steps = next((int(moments["step"]) for moments in training.optimizer.state.values()), 0)
         writer = HuggingFaceStorageWriter(str(folder), _files(tensors), save_distributed=True)
         try:
@@ -71,7 +71,7 @@ class ShardedFiles:
 
 
 def _tensors(training: Training) -> dict[str, Tensor]:
-    """All tensors of a checkpoint, by name, without copies."""
+    """Return all tensors of a checkpoint, by name, without copies."""
     trained, moments = training.weights, training.optimizer.state
     tensors = {f"weights.{name}": p.detach() for name, p in trained.items()}
     for kind in _MOMENTS if moments else ():
@@ -80,6 +80,6 @@ def _tensors(training: Training) -> dict[str, Tensor]:
 
 
 def _files(tensors: Mapping[str, Tensor]) -> dict[str, int]:
-    """The file of each tensor, from 1, with files of about equal size."""
+    """Assign each tensor to a file, numbered from 1, so that files have about equal size."""
     sizes = np.cumsum([tensor.nbytes for tensor in tensors.values()])
     return {name: int(end * _FILES // (sizes[-1] + 1)) + 1 for name, end in zip(tensors, sizes, strict=True)}

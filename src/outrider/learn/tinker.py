@@ -1,13 +1,14 @@
-r"""Training by a Tinker service: credit, selections and denominators are computed here, gradients by the service.
+r"""Training by a Tinker service: Outrider computes credit, selections and denominators, the service gradients.
 
-A service has a few built-in losses, over rows with one advantage per token. If the objective is one of them, the
-product of all factors is the advantage. Any other objective is linear in the gradient of log-probabilities,
+A service has a few built-in losses, over rows with one advantage per token. If the objective is one of them, all its
+factors are multiplied into the advantage. The gradient of any other objective is linear in the gradients of
+log-probabilities,
 
 .. math:: \nabla L = \sum_t \frac{\partial L}{\partial \log\pi_t} \nabla \log\pi_t,
 
-so the service returns log-probabilities, the factors are computed here in float64, and the service gets the loss
+so the service returns log-probabilities, Outrider computes the factors in float64, and the service gets the loss
 :math:`-\sum_t \rho_t a_t` with :math:`a_t = -\partial L / \partial \log\pi_t` and old log-probabilities equal to the
-current ones: then :math:`\rho = 1`, and the gradient is the sum above. This costs one more forward pass. The protocol's
+current ones. Then :math:`\rho = 1`, and the gradient is the sum above. This costs one more forward pass. The protocol's
 weighted cross-entropy is not used: a service that averages a row's losses divides by the sum of the weights, which may
 be any number.
 """
@@ -103,7 +104,7 @@ class TinkerLearner:
             raise disk_refused(folder, error) from error
 
     def save(self, folder: Path) -> None:
-        """Save the path of weights and optimizer state on the service, and the counts."""
+        """Save weights and optimizer state on the service; write their path on the service, and the counts, to disk."""
         place = self.service.save(_new_name())
         counts = {"optimizer_steps": self.optimizer_steps, "steps": self.steps, "loss": self.loss.state_dict()}
         text = json.dumps({"service": self.service.address, "state": place, **counts}, indent=1)
@@ -137,8 +138,8 @@ class TinkerLearner:
         return result | sums | norms | sent | {"learning_rate": rate, "updates": 1.0}
 
     def _exactly(self, rows: Sequence[WeightedRow], named: NamedLoss) -> dict[str, float] | None:
-        """The gradient of a built-in loss, and the sums of the diagnostics; None, without a request, if its inputs are
-        not finite."""
+        """Accumulate the gradient of a built-in loss on the service, and return the sums of diagnostics; None, without
+        a request, if inputs are not finite."""
         factors = [_factors(row) for row in rows]
         if not all(np.isfinite(factors_N).all() for factors_N in factors):
             return None
@@ -153,7 +154,7 @@ class TinkerLearner:
         return _sums(loss, diagnostics)
 
     def _linearly(self, rows: Sequence[WeightedRow]) -> dict[str, float] | None:
-        """The gradient of any objective, and the sums of the diagnostics; None if it is not finite."""
+        """Accumulate the gradient of any objective, and return the sums of diagnostics; None if it is not finite."""
         now = self.logprobs(rows)
         logprobs_N = torch.from_numpy(np.concatenate(now)).requires_grad_()
         loss, diagnostics = self._loss(rows, logprobs_N)
@@ -174,7 +175,7 @@ class TinkerLearner:
         old_logprobs: Sequence[NDArray[np.floating]],
         advantages: Sequence[NDArray[np.floating]],
     ) -> list[ServiceRow]:
-        """The rows in the service's format, padded to a number for which it has compiled."""
+        """Return the rows in the service's format, padded to a number of rows that the service has compiled for."""
         total = self._filled(len(rows))
         sent = [
             _service_row(row, old, advantage, self.abilities, total)
@@ -185,13 +186,13 @@ class TinkerLearner:
         return sent + [idle] * (total - len(rows))
 
     def _filled(self, rows: int) -> int:
-        """``rows`` rounded up to a multiple of ``engine.learner.tinker.rows``."""
+        """Return ``rows`` rounded up to a multiple of ``engine.learner.tinker.rows``."""
         each = self.service.options.rows
         return -(-rows // each) * each
 
 
 def _factors(row: WeightedRow) -> NDArray[np.float64]:
-    """The advantage of each own token times all factors of the policy term."""
+    """Return the advantage of each own token times all factors of the policy term."""
     factors_N = row.weight * row.trainable_N * row.advantages_N
     for given in (row.importance_N, row.keeps_N):
         if given is not None:
@@ -218,7 +219,7 @@ def _service_row(
 
 
 def _own(logprobs: Sequence[NDArray[np.float64]], rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
-    """The log-probabilities of own tokens, without padding rows."""
+    """Return the log-probabilities of own tokens, without padding rows."""
     return [found[-len(row.token_ids) :] for found, row in zip(logprobs, rows, strict=False)]
 
 
@@ -239,5 +240,5 @@ def _complete(folder: Path, base: str) -> None:
 
 
 def _new_name() -> str:
-    """A unique name, so that no two runs save to the same path."""
+    """Return a unique name, so that no two runs save to the same path."""
     return f"outrider-{uuid.uuid4().hex[:16]}"

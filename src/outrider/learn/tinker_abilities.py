@@ -1,12 +1,12 @@
 r"""Probes how a Tinker service normalises gradients and which AdamW parameters it applies.
 
 Services differ without documenting it: one sums the losses of tokens and rows, another averages over each row's tokens
-and over rows; one ignores gradient clipping, another everything but the learning rate. So a few steps are made on a
-temporary adapter, and the log-probability of one token is measured. Weight decay is not probed: SkyRL's JAX backend
-decays the adapters of all its users when one requests it.
+and over rows; one ignores gradient clipping, another everything but the learning rate. So the probe takes a few steps
+on a temporary adapter, and measures the log-probability of one token. Weight decay is not probed: SkyRL's JAX backend
+decays the adapters of all its users when one of them requests it.
 
-With an :math:`\epsilon` far above every gradient, AdamW makes a step of size :math:`\eta / \epsilon` along the
-gradient, so the token's change is proportional to the gradient that the service computed.
+With an :math:`\epsilon` far above every gradient, AdamW's update is the gradient times :math:`\eta / \epsilon`, so the
+change of the token's log-probability is proportional to the gradient that the service computed.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from outrider.model.tinker_service import Adam, ServiceRow, TinkerService
 
 _LENGTH, _EPSILON = 8, 1e9
 _IDS = np.arange(3, 3 + _LENGTH, dtype=np.int32)  # token ids that every vocabulary has
-_LEAST, _MOST = 1e-2, 0.3  # bounds of a change: far above rounding, and small enough to be linear
+_LEAST, _MOST = 1e-2, 0.3  # bounds of a log-probability change: far above rounding, and small enough to be linear
 
 
 @dataclass(frozen=True)
 class Abilities:
-    """The behaviour of a service; all but the first two state whether an option is applied.
+    """The behaviour of a service.
 
     Attributes:
-        row_mean: whether the loss of a row is divided by its length, the prompt included.
+        row_mean: whether the loss of a row is divided by its length, including the prompt.
         batch_mean: whether losses are divided by the number of rows.
-        epsilon: AdamW's epsilon. If it is ignored, the betas may be too.
-        clipping: clipping of the gradient norm.
+        epsilon: whether the service applies AdamW's epsilon. If it does not, it may ignore the betas too.
+        clipping: whether the service clips the gradient norm.
     """
 
     row_mean: bool
@@ -40,7 +40,7 @@ class Abilities:
     clipping: bool = True
 
     def factor(self, length: int, rows: int) -> float:
-        """The factor of advantages that makes the gradient that of a sum over tokens and rows.
+        """Return the factor on advantages that turns the service's gradient into that of a sum over tokens and rows.
 
         >>> Abilities(row_mean=True, batch_mean=True).factor(length=8, rows=3)
         24.0
@@ -49,10 +49,10 @@ class Abilities:
 
 
 def abilities_of(service: TinkerService) -> Abilities:
-    """Probe a service.
+    """Probe how a service normalises gradients and which AdamW parameters it applies.
 
     Raises:
-        UserError: its gradients match none of the known conventions.
+        UserError: the service's gradients match none of the known conventions.
         EngineLostError: the service fails.
     """
     probe = _Probe(service)
@@ -66,8 +66,8 @@ def abilities_of(service: TinkerService) -> Abilities:
     if not abs(together / twice - 1) < 0.3:
         raise UserError(
             f"the Tinker service moves a token {twice:.2g} times as far for two rows in two requests, and "
-            f"{together:.2g} times for two in one: what it divides by depends on how an update is cut, so nothing here "
-            "can train there"
+            f"{together:.2g} times for two rows in one: its normalisation depends on how an update is split into "
+            "requests, which Outrider does not support"
         )
     longer = probe.moved(rate, length=2 * _LENGTH) / one
     clipped = probe.moved(rate, clip=1e-6) / one
@@ -84,28 +84,28 @@ def _nearest(what: str, found: float, meaning: dict[float, bool]) -> bool:
             return means
     raise UserError(
         f"the Tinker service moves a token {found:.2g} times as far for {what}, which is neither a sum nor a mean of "
-        "losses: nothing here knows how to train there"
+        "losses: Outrider does not support this"
     )
 
 
 class _Probe:
-    """One token on a temporary adapter."""
+    """Measures the log-probability of one token on a temporary adapter."""
 
     def __init__(self, service: TinkerService) -> None:
         self._service, self._trainer = service, service.new_adapter()
         seen = [self._logprob() for _ in range(4)]
-        # if kernels depend on the batch, no two answers are equal
+        # answers differ if the service's kernels depend on the batch
         self.jitter = max(seen) - min(seen)
         self._least = max(_LEAST, 20 * self.jitter)
         if self._least > _MOST / 2:
             raise UserError(
                 f"the Tinker service gives one token log-probabilities {self.jitter:.2g} apart in two calls: "
-                "what it does with gradients cannot be seen in them"
+                "too much noise to measure how the service scales gradients"
             )
         self._last = seen[-1]
 
     def moved(self, rate: float, calls: int = 1, rows: int = 1, length: int = _LENGTH, clip: float = 0.0) -> float:
-        """The change of the token's log-probability in a step, from ``calls`` calls with ``rows`` equal rows."""
+        """Return the change of the token's log-probability in a step, from ``calls`` calls with ``rows`` equal rows."""
         for _ in range(calls):
             self._service.backward([_row(length, 1.0)] * rows, "importance_sampling", trainer=self._trainer)
         self._service.step(Adam(rate, beta1=0.0, beta2=0.0, eps=_EPSILON, grad_clip_norm=clip), self._trainer)
@@ -113,7 +113,7 @@ class _Probe:
         return self._last - before
 
     def fitting_rate(self) -> float:
-        """A learning rate that changes the token measurably."""
+        """Return a learning rate that changes the token's log-probability measurably."""
         rate = 1e-5 * _EPSILON
         for _ in range(9):
             if abs(moved := self.moved(rate)) >= self._least:
@@ -127,7 +127,7 @@ class _Probe:
 
 
 def _row(length: int, advantage: float) -> ServiceRow:
-    """A row of the given length; the measured token has the same position for every length."""
+    """Return a row of the given length; the measured token has the same position for every length."""
     ids = np.resize(_IDS, length)
     advantages = np.zeros(length - 1)
     advantages[_LENGTH - 2] = advantage

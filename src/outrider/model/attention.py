@@ -1,6 +1,6 @@
 """One attention function for all Hugging Face models, controlled by a *plan* passed to the forward call.
 
-The learner packs sequences and the sampler has its own KV cache. Both only replace a model's attention, so both are a
+The learner packs sequences and the sampler has its own KV cache. Each replaces only a model's attention, so each is a
 plan: an object with one method, passed as ``model(..., plan=plan)`` and forwarded by transformers to the registered
 function. Modules, LoRA adapters, gradient checkpointing and sharding remain those of the model.
 """
@@ -23,7 +23,7 @@ NAME = "outrider"
 
 
 class AttentionPlan(Protocol):
-    """Attention of one forward pass: ``q [B, H, Q, D]``, ``k`` and ``v`` ``[B, KV, Q, D]`` to ``[B, Q, H, D]``."""
+    """Attention of one forward pass: maps ``q [B, H, Q, D]``, ``k`` and ``v [B, KV, Q, D]`` to ``[B, Q, H, D]``."""
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor: ...
 
@@ -84,7 +84,7 @@ def _attend(
 ) -> tuple[Tensor, None]:
     if plan is None:
         raise RuntimeError("its layers do not pass the plan to their attention")
-    # both change the softmax; ignoring them would silently give other results than the model
+    # both change the softmax; if they were ignored, results would silently differ from the model's
     for name in ("softcap", "s_aux"):
         if extras.get(name) is not None:
             raise UserError(f"{type(module).__name__} uses {name} in its attention, which is not supported")
@@ -92,15 +92,15 @@ def _attend(
     # Under autocast the rotary embedding returns float32, while values are bfloat16; kernels need one type.
     query, key = query.to(value.dtype), key.to(value.dtype)
     mixed = plan.attend(module.layer_idx, query, key, value, scale, sliding_window)  # type: ignore[arg-type]
-    return mixed.contiguous(), None  # as transformers' own: some models take a view of it
+    return mixed.contiguous(), None  # contiguous, as some models take a view of it
 
 
 AttentionInterface.register(NAME, _attend)
 
 
 class Packed:
-    """Causal attention over packed sequences, ``[1, H, T, D]``; only here are they padded and shared contexts
-    repeated."""
+    """Causal attention over packed sequences, ``[1, H, T, D]``. Only within this class are sequences padded and shared
+    contexts repeated."""
 
     def __init__(self, packing: Packing, device: torch.device) -> None:
         lengths = np.array(packing.lengths)
@@ -111,12 +111,12 @@ class Packed:
         cells_E = at_E + np.repeat(np.arange(self.rows) * self.width - (ends_B - lengths), lengths)
         # index of each token of each sequence in the padded ``[B * L]``
         self._cells_E = self._cells_T = torch.from_numpy(cells_E).to(device)
-        # None where nothing is shared, so that every token is in one sequence and E = T
+        # None if no context is shared; every token is then in one sequence, and E = T
         self._places_E: Tensor | None = None
         self._firsts_T: Tensor | None = None
         if packing.shares:
             self._places_E = torch.from_numpy(packing.places_E).to(device)
-            # a shared token is taken from its first sequence; all give the same result
+            # a shared token's output is taken from its first sequence; all sequences give the same result
             self._firsts_T = torch.from_numpy(np.unique(packing.places_E, return_index=True)[1]).to(device)
             self._cells_T = self._cells_E[self._firsts_T]
 
@@ -139,7 +139,7 @@ class Packed:
         return out_BL.index_select(0, self._cells_T)[None]
 
     def _attend_unpadded(self, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
-        from flash_attn import flash_attn_varlen_func  # type: ignore[import-not-found]  # only where there is a GPU
+        from flash_attn import flash_attn_varlen_func  # type: ignore[import-not-found]  # only with a GPU
 
         bounds = F.pad(self._ends_B, (1, 0)).int()  # starts of sequences, and the end of the last one
         out_EHD: Tensor = flash_attn_varlen_func(
@@ -155,11 +155,11 @@ class Packed:
         return (out_EHD if self._firsts_T is None else out_EHD.index_select(0, self._firsts_T))[None]
 
     def _repeated(self, x: Tensor) -> Tensor:
-        """``[1, H, T, D]`` to ``[E, H, D]``: repeats a shared context for each of its sequences."""
+        """Convert ``[1, H, T, D]`` to ``[E, H, D]``, with a shared context repeated for each of its sequences."""
         x_THD = x[0].transpose(0, 1)
         return x_THD if self._places_E is None else x_THD.index_select(0, self._places_E)
 
     def _pad(self, x_EHD: Tensor) -> Tensor:
-        """``[E, H, D]`` to ``[B, H, L, D]``, with zeros after the end of a sequence."""
+        """Convert ``[E, H, D]`` to ``[B, H, L, D]``, with zeros after the end of a sequence."""
         padded = x_EHD.new_zeros(self.rows * self.width, *x_EHD.shape[1:]).index_copy(0, self._cells_E, x_EHD)
         return padded.view(self.rows, self.width, *x_EHD.shape[1:]).transpose(1, 2)

@@ -1,4 +1,4 @@
-"""The cache folder of models that are built on this machine, each by one process while others wait."""
+"""The cache folder for models built on this machine. One process builds a model while others wait."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from outrider.record.disk import disk_refused
 
 
 def cache_folder() -> Path:
-    """``$OUTRIDER_CACHE``, else ``outrider`` in ``$XDG_CACHE_HOME`` or ``~/.cache``."""
+    """Return ``$OUTRIDER_CACHE``, else ``outrider`` in ``$XDG_CACHE_HOME`` or ``~/.cache``."""
     own, shared = os.environ.get("OUTRIDER_CACHE"), os.environ.get("XDG_CACHE_HOME")
     place = Path(own) if own else (Path(shared) if shared else Path.home() / ".cache") / "outrider"
     return place.expanduser()
@@ -20,7 +20,7 @@ def cache_folder() -> Path:
 
 @contextmanager
 def making(place: Path) -> Iterator[None]:
-    """A context for building a folder of the cache, exclusive to one process.
+    """Context manager for building a folder of the cache, exclusive to one process.
 
     Raises:
         UserError: the folder cannot be written.

@@ -26,9 +26,9 @@ _GIVEN = ("messages", "raise_exception", "strftime_now")  # variables that trans
 
 
 class _Generation(Extension):
-    """The Jinja tag of transformers by which templates mark assistant tokens."""
+    """The Jinja tag ``generation`` of transformers, with which templates mark assistant tokens."""
 
-    tags = {"generation"}  # noqa: RUF012 - as its base declares it
+    tags = {"generation"}  # noqa: RUF012 - as the base class declares it
 
     def parse(self, parser: Parser) -> list[Node]:
         next(parser.stream)
@@ -59,7 +59,7 @@ def refuse_unread(tokenizer: PreTrainedTokenizerBase, arguments: Arguments) -> N
 
 
 def observation_text(tokenizer: PreTrainedTokenizerBase, text: str, last: str, arguments: Arguments = _NONE) -> str:
-    """The chat template's text between two turns of the policy, with ``text`` as a user message.
+    """Return the chat template's text between two turns of the policy, with ``text`` as a user message.
 
     Only the new part is used: a template may render earlier turns differently (Qwen3's drops thinking), but sampled
     tokens never change.
@@ -80,9 +80,9 @@ def observation_text(tokenizer: PreTrainedTokenizerBase, text: str, last: str, a
 
 
 def prompt_end(tokenizer: PreTrainedTokenizerBase, options: PolicyOptions) -> str:
-    """The chat template's text after the last user message, where the policy's turn starts.
+    """Return the chat template's text after the last user message, where the policy's turn starts.
 
-    Templates of reasoning models may open a block of thinking there, which the response has to close.
+    The templates of reasoning models may open a thinking block in this text, which the response must close.
     """
     before = [] if options.system is None else [{"role": "system", "content": options.system}]
     asked = [*before, {"role": "user", "content": _ANSWER}]
@@ -94,7 +94,7 @@ def prompt_end(tokenizer: PreTrainedTokenizerBase, options: PolicyOptions) -> st
 def refuse_other_calls(
     tokenizer: PreTrainedTokenizerBase, tools: list[dict[str, Any]], arguments: Arguments = _NONE
 ) -> None:
-    """Raise UserError if a chat template does not show tools, or writes calls and answers in another form than
+    """Raise UserError if a chat template does not show tools, or writes calls and answers in another format than
     :mod:`outrider.environments.tool_calls`, which reads the calls and writes the answers."""
 
     def written(*messages: dict[str, Any], shown: bool = False) -> str:
@@ -116,19 +116,19 @@ def refuse_other_calls(
         )
     if hidden := [mark for mark in ("<tool_call>", "</tool_call>") if mark in tokenizer.all_special_tokens]:
         raise UserError(
-            f"{' and '.join(hidden)} is a special token of this tokenizer, which the text of a turn is without, so no "
-            "call would be found; take it out of the tokenizer's special tokens"
+            f"{' and '.join(hidden)} is a special token of this tokenizer; the text of a turn has no special tokens, "
+            "so no call would be found: remove it from the tokenizer's special tokens"
         )
 
 
 def chat_of(problem: Problem, options: PolicyOptions) -> list[dict[str, Any]] | None:
-    """The messages of a problem, the last one from the user; None without ``options.chat``.
+    """Return the messages of a problem, the last one from the user; None without ``options.chat``.
 
-    Messages of a problem stay as they are. A text becomes a user message without surrounding white space, which in a
-    plain prompt separates prompt and response; here the template separates them.
+    A problem's messages do not change. A text becomes a user message without its surrounding white space: white space
+    separates prompt and response in a plain prompt, but a template has its own separators.
 
     Raises:
-        UserError: the prompt is messages and there is no template to render them, or there is a second system message.
+        UserError: the prompt is messages, but ``options.chat`` is off, or there is a second system message.
     """
     before = problem.messages_before
     if not options.chat:

@@ -14,15 +14,15 @@ class ComputePath(NamedTuple):
     name      sampler                                 learner
     ========  ======================================  ===========================================================
     fused     our decoder on fused weights            rows packed end to end, our attention, our head
-    packed    the model's layers, our attention       the same
-              over our key-value store
+    packed    the model's layers, our attention       as in fused
+              over our KV cache
     plain     the model's own forward and cache       rows padded to one length, the model's own forward and head
     ========  ======================================  ===========================================================
 
     Attributes:
-        name: which of the three.
+        name: fused, packed or plain.
         left_pads: on the plain path, whether contexts of different lengths are decoded together, left-padded as in
-            ``generate``. False decodes contexts of equal length, without a mask, for models that ignore theirs.
+            ``generate``. If False, only contexts of equal length are, without a mask, for models that ignore masks.
         keeps: whether the sampler reuses its KV cache between turns; False prefills every turn.
     """
 

@@ -16,11 +16,11 @@ class Placement(NamedTuple):
     """The placement of a policy.
 
     Attributes:
-        device: ``cuda:0``, or ``cpu`` where there is no CUDA; under torchrun the device of the local rank.
+        device: ``cuda:0``, or ``cpu`` without CUDA; under torchrun the device of the local rank.
         dtype: dtype of matmuls.
         attention: the learner's attention kernel. ``flash_attention_2`` is used if the package flash-attn is installed
-            and matmuls are in bfloat16 on a GPU; it takes packed sequences. ``sdpa`` is PyTorch's own and needs
-            padding; all supported versions of PyTorch have it.
+            and matmuls are in bfloat16 on a GPU; it reads packed sequences directly. ``sdpa`` is part of every
+            supported PyTorch version and needs padding.
     """
 
     device: torch.device
@@ -33,7 +33,7 @@ class Placement(NamedTuple):
 
 
 def placement(dtype: str = "float32") -> Placement:
-    """The placement on this machine for a ``policy.dtype``.
+    """Return the placement on this machine for a ``policy.dtype``.
 
     >>> str(placement()) if not torch.cuda.is_available() else "cpu, float32, attention by sdpa"
     'cpu, float32, attention by sdpa'
@@ -44,11 +44,11 @@ def placement(dtype: str = "float32") -> Placement:
 
 
 def attention_on(device: torch.device, dtype: torch.dtype) -> Literal["flash_attention_2", "sdpa"]:
-    """The attention kernel for packed sequences of this dtype."""
+    """Return the attention kernel for packed sequences of a dtype on a device."""
     fits = device.type == "cuda" and dtype in (torch.bfloat16, torch.float16)
     return "flash_attention_2" if fits and importlib.util.find_spec("flash_attn") else "sdpa"
 
 
 def products_in(dtype: torch.dtype, device: torch.device) -> AbstractContextManager[None]:
-    """A context with matmuls in ``dtype``, independent of the weights' dtype; no effect for float32."""
+    """Context manager with matmuls in ``dtype``, whatever the weights' dtype; no effect for float32."""
     return torch.autocast(device.type, dtype, enabled=dtype is not torch.float32)

@@ -1,4 +1,4 @@
-"""Log-probabilities and entropies of own tokens, by one forward pass over several sequences."""
+"""Log-probabilities and entropies of own tokens, from one forward pass over several sequences."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def own_statistics(
     temperature: float = 1.0,
     top: int = 0,
 ) -> TokenStatistics:
-    """Differentiable statistics of all own tokens of the rows, concatenated.
+    """Return differentiable statistics of all own tokens of the rows, concatenated.
 
     Args:
         path: compute path of the policy.
-        dtype: of matrix products.
+        dtype: dtype of matmuls.
         top: number of likeliest tokens per position to return.
     """
     device = next(model.parameters()).device
@@ -64,8 +64,8 @@ def own_statistics(
 def _plain_statistics(
     model: PreTrainedModel, rows: Sequence[Packable], temperature: float, top: int
 ) -> TokenStatistics:
-    """Statistics from the model's own forward pass and head. Rows are split into parts of at most ``MOST_LOGITS``
-    logits, or one row; with several parts, the backward pass recomputes each."""
+    """Return statistics from the model's own forward pass and head. Rows are split into parts of at most
+    ``MOST_LOGITS`` logits, or one row; with several parts, the backward pass recomputes each part."""
 
     def statistics(part: Sequence[Packable]) -> TokenStatistics:
         return logit_statistics(*_own_logits(model, part), temperature, top)
@@ -83,13 +83,12 @@ def _plain_statistics(
 
 
 def _own_logits(model: PreTrainedModel, rows: Sequence[Packable]) -> tuple[Tensor, Tensor]:
-    """Logits before own tokens, ``[N, V]``, and these tokens, ``[N]``, by the model's own forward pass.
-
-    Padded on the right.
+    """Return the logits that predict own tokens, ``[N, V]``, and the own tokens, ``[N]``, from the model's own forward
+    pass. Rows are padded on the right.
     """
     device = next(model.parameters()).device
     width = max(row.length for row in rows)
-    first = min(len(row.context_ids) for row in rows) - 1  # nothing before it predicts an own token
+    first = min(len(row.context_ids) for row in rows) - 1  # no earlier position predicts an own token
     # No mask: a causal model ignores padding on the right, and models treat masks differently.
     ids_BL = torch.zeros(len(rows), width, dtype=torch.int64)
     for row, ids_L in zip(rows, ids_BL, strict=True):
@@ -105,8 +104,7 @@ def _own_logits(model: PreTrainedModel, rows: Sequence[Packable]) -> tuple[Tenso
 
 
 def own_hidden(model: PreTrainedModel, rows: Sequence[Packable]) -> tuple[Tensor, Tensor]:
-    """The hidden states that predict the own tokens of packed rows, concatenated, ``[N, H]``, and these tokens,
-    ``[N]``.
+    """Return the hidden states that predict the own tokens of packed rows, ``[N, H]``, and the own tokens, ``[N]``.
 
     The model's attention must be routed through plans. A row needs at least one token of context.
     """

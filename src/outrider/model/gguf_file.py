@@ -35,12 +35,12 @@ def is_gguf(name: str) -> bool:
 
 
 def gguf_file(name: str) -> Path:
-    """The GGUF file for a name: the path itself, or the only GGUF file of an installed distribution.
+    """Return the GGUF file for a name: the path itself, or the only GGUF file of an installed distribution.
 
     The distribution is not imported.
 
     Raises:
-        UserError: the file or distribution does not exist, or the distribution has none or several.
+        UserError: the file or distribution does not exist, or the distribution has no GGUF file or several.
     """
     if not name.startswith(PACKAGE):
         file = Path(name).expanduser()
@@ -65,14 +65,14 @@ def _models_of(distribution: metadata.Distribution) -> list[Path]:
 
 
 def folder_of_gguf(name: str) -> str:
-    """The Hugging Face folder of a GGUF model, converted at first use and cached by the file's content.
+    """Return the Hugging Face folder of a GGUF model, converted at first use and cached by the file's content.
 
     Weights are float32, as the package gguf dequantises them. The cache is ``$OUTRIDER_CACHE``, else
     ``outrider`` in ``$XDG_CACHE_HOME`` or ``~/.cache``. If several processes need the folder, one converts the file and
     the others wait.
 
     Raises:
-        UserError: no such file; a package to read the file is missing; the file is damaged, lacks weights, has an
+        UserError: the file does not exist; a package to read it is missing; the file is damaged, lacks weights, has an
             unknown architecture, or is one of several parts; the folder cannot be written.
     """
     file = gguf_file(name)
@@ -88,23 +88,23 @@ def folder_of_gguf(name: str) -> str:
 
 
 def converted_folder(name: str) -> Path | None:
-    """The folder of a GGUF model if it was converted earlier, else None.
+    """Return the folder of a GGUF model if it was converted earlier, else None.
 
     Raises:
-        UserError: no such file.
+        UserError: the file does not exist.
     """
     place = _place(gguf_file(name))
     return place if (place / SOURCE).is_file() else None
 
 
 def _place(file: Path) -> Path:
-    """The path of a GGUF file's folder in the cache."""
+    """Return the path of a GGUF file's folder in the cache."""
     status = file.stat()
     return cache_folder() / f"{file.stem}-{_digest(file.absolute(), status.st_size, status.st_mtime_ns)}"
 
 
 def precision_of(folder: str) -> str:
-    """The precision of a converted folder's weights in their GGUF file; empty for other folders."""
+    """Describe the precision of a converted folder's weights in their GGUF file; empty for other folders."""
     try:
         source = json.loads((Path(folder) / SOURCE).read_text("utf-8"))
     except (OSError, ValueError):
@@ -115,7 +115,7 @@ def precision_of(folder: str) -> str:
 
 @lru_cache
 def _digest(file: Path, size: int, changed: int) -> str:
-    """The digest of the content, cached per process and state of the file."""
+    """Return the digest of the file's content, cached per process for each size and modification time."""
     digest = hashlib.blake2b(digest_size=8)
     with file.open("rb") as content:
         while block := content.read(1 << 24):
@@ -141,9 +141,9 @@ def _convert(name: str, file: Path, place: Path) -> None:
 
 
 def _read(name: str, file: Path) -> tuple[Any, Any]:
-    """Tokenizer and model of the file, read by transformers."""
+    """Read tokenizer and model from the file with transformers."""
     try:
-        import accelerate  # noqa: F401 - for a missing package, the error of transformers has several lines
+        import accelerate  # noqa: F401 - transformers' error for a missing package has several lines
         import gguf  # noqa: F401
         from transformers import AutoModelForCausalLM, AutoTokenizer
     except ModuleNotFoundError as error:
@@ -172,7 +172,7 @@ def _read(name: str, file: Path) -> tuple[Any, Any]:
 
 
 def _refuse_unreadable(name: str, folder: Path) -> None:
-    """Test the tokenizer as a run loads it, since some files need certain versions of transformers."""
+    """Raise UserError if a run could not load the tokenizer; some files need certain versions of transformers."""
     from transformers import AutoTokenizer, __version__
 
     try:
@@ -184,7 +184,7 @@ def _refuse_unreadable(name: str, folder: Path) -> None:
 
 
 def _about(file: Path) -> dict[str, Any]:
-    """The most common type of the weights in the file, and the mean number of bits per weight."""
+    """Return the most common type of the weights in the file, and the mean number of bits per weight."""
     import gguf
 
     tensors = gguf.GGUFReader(file).tensors

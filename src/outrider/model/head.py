@@ -12,16 +12,16 @@ import torch
 from torch import Tensor
 
 CHUNK = 8 * 1024 * 1024
-"""Maximum logits in memory (32 MB in float32) for any vocabulary; on a GPU ``GPU_CHUNKS`` times as many."""
+"""Maximum number of logits in memory (32 MB in float32) for any vocabulary; ``GPU_CHUNKS`` times as many on a GPU."""
 
 GPU_CHUNKS = 8
-"""Factor on a GPU. Each chunk reads the head's weights and accumulates their gradient, both larger than the chunk's
-logits. With 1 this took more than a third of an optimizer step of Qwen2.5 0.5B on an H100 (``docs/log.md``,
-2026-11-26)."""
+"""Factor on the chunk size on a GPU. Each chunk reads the head's weights and accumulates their gradient, both larger
+than the chunk's logits. With a factor of 1 this took more than a third of an optimizer step of Qwen2.5 0.5B on an H100
+(``docs/log.md``, 2026-11-26)."""
 
 
 def most_logits(device: torch.device) -> int:
-    """Maximum logits in memory on this device.
+    """Return the maximum number of logits in memory on this device.
 
     >>> most_logits(torch.device("cuda")) // most_logits(torch.device("cpu"))
     8
@@ -51,7 +51,7 @@ def token_statistics(
     temperature: float = 1.0,
     top: int = 0,
 ) -> TokenStatistics:
-    r"""Log-probability of each target, entropy of each distribution, and its ``top`` likeliest tokens.
+    r"""Return the log-probability of each target, the entropy of its distribution, and the ``top`` likeliest tokens.
 
     With :math:`z = (W h + b) / \tau` in at least float32: :math:`\log p_y = z_y - \log\sum_v e^{z_v}` and
     :math:`H = \log\sum_v e^{z_v} - \sum_v p_v z_v`. All are differentiable in hidden states, weight and bias. For zero
@@ -69,7 +69,7 @@ def token_statistics(
 
 
 def logit_statistics(logits_NV: Tensor, targets_N: Tensor, temperature: float = 1.0, top: int = 0) -> TokenStatistics:
-    """Like :func:`token_statistics`, from logits of the model itself (scaled, capped, ...).
+    """Return the same as :func:`token_statistics`, from the model's own logits (which it may scale or cap).
 
     >>> logps, entropies, top = logit_statistics(torch.zeros(1, 4), torch.tensor([2]), top=2)
     >>> round(float(logps.exp()), 6), round(float(entropies.exp()), 6), top.exp().tolist()
@@ -113,7 +113,7 @@ class _TokenStatistics(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        r"""``d log p_y / dz = 1[y] - p`` and ``dH / dz_v = -p_v (log p_v + H)``, chunk by chunk."""
+        r"""Compute gradients per chunk: ``d log p_y / dz = 1[y] - p`` and ``dH / dz_v = -p_v (log p_v + H)``."""
         hidden_TH, weight_VH, bias_V, targets_T, entropies_T, likeliest_TK = ctx.saved_tensors
         grad_logprobs_T, grad_entropies_T, grad_top_TK = grads
         # None for an output that the loss does not use: most losses use no entropy, and testing for 0 would synchronise
@@ -132,7 +132,7 @@ class _TokenStatistics(torch.autograd.Function):
                 grad_tV -= grad_top_TK[part].sum(1, keepdim=True) * probs_tV
                 grad_tV.scatter_add_(1, likeliest_TK[part], grad_top_TK[part])
             if grad_entropies_T is not None:
-                surprise_tV = logps_tV.clamp_min_(torch.finfo(logps_tV.dtype).min)  # -inf * 0 is 0 here
+                surprise_tV = logps_tV.clamp_min_(torch.finfo(logps_tV.dtype).min)  # so that -inf * 0 gives 0
                 grad_tV -= grad_entropies_T[part, None] * probs_tV * (surprise_tV + entropies_T[part, None])
             if ctx.temperature != 1.0:
                 grad_tV /= ctx.temperature
@@ -169,6 +169,6 @@ def _logprobs(hidden: Tensor, weight: Tensor, bias: Tensor | None, temperature: 
 
 
 def _expectation(logps_tV: Tensor) -> Tensor:
-    """Sum of p log p over the vocabulary, 0 where p is 0."""
+    """Return the sum of p log p over the vocabulary, with 0 for p = 0."""
     # a masked logit has log p = -inf and p = 0, whose product would be NaN
     return (logps_tV.exp() * logps_tV.clamp_min(torch.finfo(logps_tV.dtype).min)).sum(-1)

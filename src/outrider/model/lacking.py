@@ -1,4 +1,4 @@
-"""Weights missing in a model's files, which transformers initialises at random."""
+"""Finds weights that are missing in a model's files, which transformers initialises at random."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def lacking_weights(info: Mapping[str, Any]) -> str:
-    """The weights that transformers initialised at random, from its loading info; empty if none."""
+    """Describe the weights that transformers initialised at random, from its loading info; empty if there are none."""
     lacking = [f"no {key}" for key in sorted(info["missing_keys"])]
     lacking += [
         f"{key} of shape {list(there)} instead of {list(needed)}"

@@ -1,4 +1,4 @@
-"""Loading and saving policies: a shipped base, a folder, or a hub name."""
+"""Loads and saves policies; a model is named by a shipped base, a folder, or a hub name."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Policy(NamedTuple):
     path: ComputePath = PACKED
 
     def encode(self, problem: Problem) -> Ids:
-        """The prompt of a problem as token ids, int32, with the special tokens that the tokenizer adds.
+        """Return the prompt of a problem as token ids, int32, with the special tokens that the tokenizer adds.
 
         With ``options.chat`` the prompt is a user message (:func:`outrider.model.chat.chat_of`), followed by the start
         of the policy's turn.
@@ -77,11 +77,11 @@ class Policy(NamedTuple):
         return np.array(ids["input_ids"], np.int32)
 
     def observation(self, text: str, last: int | None = None) -> Ids:
-        """The token ids of an observation, int32; with ``options.chat`` as a user message, followed by the start of the
-        next turn.
+        """Return the token ids of an observation, int32; with ``options.chat`` as a user message, followed by the start
+        of the next turn.
 
         Args:
-            last: the last token of the turn; None before the first one.
+            last: the last token of the policy's previous turn; None before the first turn.
 
         Raises:
             UserError: see :func:`outrider.model.chat.observation_text`.
@@ -97,11 +97,11 @@ class Policy(NamedTuple):
         return prompt_end(self.tokenizer, self.options) if self.options.chat else None
 
     def token_texts(self, ids: Ids) -> list[str]:
-        """The text of each token; a part of a character becomes the replacement character."""
+        """Return the text of each token; a part of a character becomes the replacement character."""
         return list(self.tokenizer.batch_decode([[int(i)] for i in ids], clean_up_tokenization_spaces=False))
 
     def attention(self, rollout: Rollout, starts: Sequence[int]) -> NDArray[np.float64]:
-        """Mean attention between the steps of a response; see :class:`outrider.explore.view.Engine`.
+        """Return the mean attention between the steps of a response; see :class:`outrider.explore.view.Engine`.
 
         Raises:
             UserError: the policy is on the plain path, which does not expose attention.
@@ -114,7 +114,7 @@ class Policy(NamedTuple):
         return step_attention(self.model, rollout, starts)
 
     def branching(self, rollouts: Sequence[Rollout], mass: float) -> list[NDArray[np.int32]]:
-        """Nucleus sizes at the sampled tokens of rollouts; see :class:`outrider.explore.view.Engine`.
+        """Return the nucleus sizes at the sampled tokens of rollouts; see :class:`outrider.explore.view.Engine`.
 
         Raises:
             UserError: the policy is on the plain path, which has logits but no hidden states.
@@ -132,14 +132,14 @@ class Policy(NamedTuple):
             refuse_other_calls(self.tokenizer, tools, self.options.chat_template_kwargs)
         given: dict[str, Any] = {"tools": tools or None, **self.options.chat_template_kwargs}
         encoded = self.tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_dict=True, **given)
-        return encoded  # type: ignore[return-value]  # the stub knows every kind of answer
+        return encoded  # type: ignore[return-value]  # the stub lists every return type
 
 
 def lost_characters(tokenizer: PreTrainedTokenizerBase, text: str) -> list[str]:
-    """Letters, digits, signs and symbols of a text that are missing in its tokens, as with tokenizers of few
+    """Return the letters, digits, punctuation and symbols of a text that its tokens lack, as with tokenizers of few
     characters.
 
-    Marks, spaces and control characters are ignored, since normalisation may remove these. Without token offsets the
+    Marks, spaces and control characters are ignored, since normalisation may remove them. Without token offsets the
     result is empty.
     """
     if not tokenizer.is_fast:
@@ -153,18 +153,18 @@ def lost_characters(tokenizer: PreTrainedTokenizerBase, text: str) -> list[str]:
 
 
 def load_policy(name: str, options: PolicyOptions = PLAIN, seed: int = 0, device: torch.device | None = None) -> Policy:
-    """Load a policy for sampler and learner, in evaluation mode (without dropout, so that the sampled policy is
-    trained).
+    """Load a policy for sampler and learner, in evaluation mode (without dropout, so that the trained policy is the
+    sampled one).
 
     A folder with a LoRA adapter is loaded as its base model with the adapter merged.
 
     Args:
         seed: seed of the random half of a new adapter, if ``options`` have one.
-        device: device of the weights; None: that of :func:`outrider.model.device.placement`; ``meta``: only the shapes,
-            without weights or adapter.
+        device: device of the weights; None: the device of :func:`outrider.model.device.placement`; ``meta``: only
+            shapes, without weights or adapter.
 
     Raises:
-        UserError: the folder is missing, is no model, or has no tokenizer; weights are missing; a hub name cannot be
+        UserError: the folder is missing, is not a model, or has no tokenizer; weights are missing; a hub name cannot be
             reached; the options need a chat template or layers that the model does not have.
     """
     tokenizer, place, adapter = open_tokenizer(name, options)
@@ -188,7 +188,7 @@ def load_policy(name: str, options: PolicyOptions = PLAIN, seed: int = 0, device
 
 
 def _weights(name: str, folder: str, dtype: torch.dtype) -> PreTrainedModel:
-    """Load weights, and refuse missing ones, which transformers would initialise at random."""
+    """Load weights. Raise UserError if weights are missing, since transformers would initialise them at random."""
     model: PreTrainedModel
     info: dict[str, Any]
     try:
@@ -205,7 +205,7 @@ def _weights(name: str, folder: str, dtype: torch.dtype) -> PreTrainedModel:
 
 
 def _shape_of(place: str, device: torch.device) -> PreTrainedModel:
-    """A model without weights, but with its generation config, which may have more end tokens than config.json."""
+    """Return a model without weights, but with its generation config, which may add end tokens to config.json's."""
     with device:
         model: PreTrainedModel = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(place)).eval()
     with suppress(OSError):  # without the file, config.json applies, as for a model with weights
@@ -214,7 +214,7 @@ def _shape_of(place: str, device: torch.device) -> PreTrainedModel:
 
 
 def tokens_of(model: PreTrainedModel) -> int:
-    """Number of tokens with an embedding."""
+    """Return the number of tokens with an embedding."""
     return int(model.get_input_embeddings().weight.shape[0])  # type: ignore[index]  # a module's stub
 
 
@@ -255,7 +255,7 @@ def _write_weights(policy: Policy, folder: Path) -> None:
 
 
 def prompt_policy(name: str, options: PolicyOptions = PLAIN) -> tuple[Policy, int]:
-    """A policy that can only encode prompts, and the model's context length; reads no weights.
+    """Return a policy that can only encode prompts, and the model's context length; no weights are read.
 
     Raises:
         UserError: see :func:`load_policy`.
@@ -269,16 +269,16 @@ def prompt_policy(name: str, options: PolicyOptions = PLAIN) -> tuple[Policy, in
 
 
 def context_length(model: PreTrainedModel) -> int:
-    """The maximum tokens of prompt and response together.
+    """Return the maximum number of tokens of prompt and response together.
 
-    A model whose rotary embedding changes beyond its pre-training length (longrope) is used up to that length: the
-    embedding would change in the middle of a response, and between sampler and learner.
+    A model whose rotary embedding changes beyond its pre-training length (longrope) is used only up to that length:
+    otherwise the embedding would change in the middle of a response, and between sampler and learner.
     """
     return min(_lengths(model.config))
 
 
 def unused_context(model: PreTrainedModel) -> str:
-    """A message on the unused part of a model's context; empty if all is used."""
+    """Return a message on the unused part of a model's context; empty if the whole context is used."""
     stated, *shorter = _lengths(model.config)
     if min([stated, *shorter]) == stated:
         return ""
@@ -286,7 +286,7 @@ def unused_context(model: PreTrainedModel) -> str:
 
 
 def _lengths(whole: PretrainedConfig) -> list[int]:
-    """The stated context length, and the lengths at which the rotary embeddings of some layers change."""
+    """Return the stated context length, and the lengths at which the rotary embeddings of some layers change."""
     config = whole.get_text_config()
     stated = getattr(config, "max_position_embeddings", None) or getattr(config, "max_seq_len", None) or 1 << 30
     ropes = getattr(config, "rope_parameters", None) or {}

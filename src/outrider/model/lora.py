@@ -31,7 +31,7 @@ def add_adapter(model: PreTrainedModel, options: LoraOptions, seed: int) -> None
     The adapter is float32 for any model dtype. Its random half depends only on ``seed``.
 
     Raises:
-        UserError: peft is not installed or fails, or the model has no such layers.
+        UserError: peft is not installed or fails, or the model does not have the layers.
     """
     peft = _peft("policy.lora")
     known = _adaptable(model)
@@ -53,7 +53,7 @@ def add_adapter(model: PreTrainedModel, options: LoraOptions, seed: int) -> None
                 peft.inject_adapter_in_model(config, model, _NAME)
         except ValueError as error:
             reason = str(error).removeprefix("[PEFT:PeftType.LORA] ").partition(". ")[0]
-            raise UserError(f"policy.lora: peft cannot adapt {type(model).__name__} so ({reason})") from error
+            raise UserError(f"policy.lora: peft cannot adapt {type(model).__name__} ({reason})") from error
     model._hf_peft_config_loaded = True  # the flag by which transformers recognises a model with an adapter
     for parameter in model.parameters():
         if parameter.requires_grad:  # only the adapter: in bfloat16 most steps of AdamW would be rounded away
@@ -62,7 +62,7 @@ def add_adapter(model: PreTrainedModel, options: LoraOptions, seed: int) -> None
 
 
 def _adaptable(model: PreTrainedModel) -> list[str]:
-    """Names of all linear layers except the head: the last part if it is unambiguous, else the full name."""
+    """Return the names of all linear layers except the head: the last part if unambiguous, else the full name."""
     head = model.get_output_embeddings()
     whole = {name: _is_product(m) and m is not head for name, m in model.named_modules() if name}
     mixed = {name.rpartition(".")[2] for name, linear in whole.items() if not linear}
@@ -92,7 +92,7 @@ def _checked_targets(model: PreTrainedModel, targets: Sequence[str], known: Sequ
 
 @torch.no_grad()
 def merged(model: PreTrainedModel) -> PreTrainedModel:
-    """A plain model with the adapter of ``model`` merged; unchanged weights are shared with it."""
+    """Return a plain model with the adapter of ``model`` merged; unchanged weights are shared with ``model``."""
     plain = without_adapter(model)
     for name, layer in adapted_layers(model).items():
         plain.get_submodule(name).weight = torch.nn.Parameter(folded(layer), requires_grad=False)
@@ -100,7 +100,7 @@ def merged(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def without_adapter(model: PreTrainedModel) -> PreTrainedModel:
-    """A plain model with the base weights of ``model``, which are shared with it."""
+    """Return a plain model with the base weights of ``model``; the weights are shared, not copied."""
     shared = {id(p): p for p in model.parameters()}
     # deepcopy does not copy objects in its memo, so modules are new and parameters are shared
     plain: PreTrainedModel = copy.deepcopy(model, shared)
@@ -111,7 +111,7 @@ def without_adapter(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def adapted_layers(model: PreTrainedModel) -> dict[str, Any]:
-    """The layers with an adapter, by name."""
+    """Return the layers with an adapter, by name."""
     return {name: module for name, module in model.named_modules() if hasattr(module, "get_delta_weight")}
 
 
@@ -128,7 +128,7 @@ def write_adapter(model: PreTrainedModel, folder: Path) -> None:
 
 
 def save_adapter(model: PreTrainedModel, folder: Path) -> None:
-    """Like :func:`write_adapter`, but raises the original errors of the disk."""
+    """Write an adapter like :func:`write_adapter`, but raise disk errors unchanged."""
     kept = {name: p.detach().contiguous() for name, p in model.named_parameters() if ".lora_" in name}
     cast(Any, model).peft_config[_NAME].save_pretrained(str(folder))
     save_file(
@@ -139,7 +139,7 @@ def save_adapter(model: PreTrainedModel, folder: Path) -> None:
 
 
 def adapter_outputs(model: PreTrainedModel) -> dict[str, torch.nn.Parameter]:
-    """The matrices of an adapter that are zero before training, by name; empty without an adapter."""
+    """Return the matrices of an adapter that are zero before training, by name; empty without an adapter."""
     return {name: p for name, p in model.named_parameters() if ".lora_B." in name}
 
 
@@ -150,7 +150,7 @@ def foldable(layer: torch.nn.Module) -> bool:
 
 
 def folded(layer: Any) -> Tensor:
-    """The weight of a :func:`foldable` layer with its adapter added; the plain weight if there is no adapter."""
+    """Return the weight of a :func:`foldable` layer with its adapter added; the plain weight if there is no adapter."""
     if not hasattr(layer, "base_layer"):
         return cast(Tensor, layer.weight)
     base: Tensor = layer.base_layer.weight
@@ -160,7 +160,7 @@ def folded(layer: Any) -> Tensor:
 
 
 def base_of(folder: Path) -> str:
-    """The base model of the adapter in a folder.
+    """Return the name of the base model of the adapter in a folder.
 
     Raises:
         UserError: the adapter does not name its base model.
@@ -173,11 +173,11 @@ def base_of(folder: Path) -> str:
 
 
 def with_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
-    """A plain model: ``model`` with the adapter of a folder merged into the weights.
+    """Return a plain model: ``model`` with the adapter of a folder merged into the weights.
 
     Raises:
         UserError: peft is not installed; the adapter does not fit the model; or the adapter cannot be merged, because
-            it has another kind, or is on one of two layers that share a weight.
+            its kind does not change weights, or because it is on one of two layers that share a weight.
     """
     peft = _peft(f"model {str(folder)!r} is an adapter, which")
     try:
@@ -199,14 +199,14 @@ def with_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
     if (apart.max() > 1e-3) if plain.dtype is torch.float32 else (apart.mean() > 0.3):
         raise UserError(
             f"model {str(folder)!r}: added to the weights of its base, the adapter gives log-probabilities that are "
-            f"{float(apart.max()):.1e} apart from its own; one on a head or an embedding that share their weights would"
+            f"{float(apart.max()):.1e} apart from its own, as if head and embedding share the weight that it changes"
         )
     return plain
 
 
 @torch.no_grad()
 def _logprobs(model: Any) -> Tensor:
-    """The log-probabilities of the whole vocabulary after a few tokens."""
+    """Return the log-probabilities of the whole vocabulary after a few tokens."""
     tokens = model.get_input_embeddings().weight.shape[0]
     logits: Tensor = model(input_ids=torch.arange(3, 19, device=model.device)[None] % tokens, use_cache=False).logits
     return logits.float().log_softmax(-1)

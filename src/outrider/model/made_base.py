@@ -37,7 +37,7 @@ class MadeBase(NamedTuple):
 
 
 def made_base(model: str) -> MadeBase | None:
-    """The base for a model's name, if the base is trained on first use; else None.
+    """Return the base for a model's name if the base is trained on first use, else None.
 
     >>> made_base("base:countdown"), made_base("base:smollm2").folder.name[:13]
     (None, 'base-smollm2-')

@@ -15,15 +15,15 @@ from outrider.model.head import most_logits
 from outrider.record import Rollout
 
 ROUNDING = 1e-6
-"""A mass this close below the requested one counts as reached, since float32 is not more precise."""
+"""A mass that is missed by less than this counts as reached, since float32 is not more precise."""
 
 
 def nucleus_sizes(probs_TV: Tensor, masses: Sequence[float]) -> Tensor:
-    """The minimum number of tokens that hold at least each mass, including the token on the boundary: ``[T, M]``.
+    """Return the size of the smallest set of tokens with at least each probability mass: ``[T, M]``.
 
-    A mass missed by less than ``ROUNDING`` counts as reached. Source: rollout branching factor, STILL report, arXiv
-    2508.07534, section 2.2, with mass 0.95. Decided: the report does not say whether the token on the boundary counts
-    (here it does), nor at which temperature (here 1).
+    The set includes the token that reaches the mass. A mass missed by less than ``ROUNDING`` counts as reached. Source:
+    rollout branching factor, STILL report, arXiv 2508.07534, section 2.2, with mass 0.95. Decided: the report does not
+    say whether the token on the boundary counts (we count it), nor at which temperature (we use 1).
 
     >>> nucleus_sizes(torch.tensor([[0.5, 0.25, 0.125, 0.125], [0.0, 1.0, 0.0, 0.0]]), [0.5, 0.75, 0.8]).tolist()
     [[1, 2, 3], [1, 1, 1]]
@@ -31,14 +31,14 @@ def nucleus_sizes(probs_TV: Tensor, masses: Sequence[float]) -> Tensor:
     if not masses:
         return torch.zeros(len(probs_TV), 0, dtype=torch.int32, device=probs_TV.device)
     ordered_TV = probs_TV.sort(dim=-1, descending=True).values
-    # the mass before a token: a nucleus includes the token that reaches it
+    # the mass before each token, since a nucleus includes the token that reaches the mass
     before_TV = ordered_TV.cumsum(-1, dtype=torch.float64) - ordered_TV
     return torch.stack([(before_TV < mass - ROUNDING).sum(-1) for mass in masses], 1).int()
 
 
 @torch.inference_mode()
 def branching_of(model: PreTrainedModel, rollout: Rollout, mass: float) -> NDArray[np.int32]:
-    """The nucleus size at each sampled token of a rollout, given its prompt and prefix, at temperature 1.
+    """Return the nucleus size at each sampled token of a rollout, given its prompt and prefix, at temperature 1.
 
     The model's attention must be routed through plans. Logits are computed in chunks, as in :mod:`outrider.model.head`.
     """

@@ -14,11 +14,11 @@ class PolicyOptions(Options):
     """The prompt format of a model, and its dtype.
 
     With ``chat`` a problem's prompt is the user message of the tokenizer's chat template, and the response is the
-    assistant message. Without ``chat`` the prompt is the unchanged text before the response.
+    assistant message. Without ``chat`` the prompt is the problem's text, unchanged.
 
     ``bfloat16`` is the dtype of matmuls (autocast) and of the sampler's copy of the weights. Trained weights stay
-    float32, since bfloat16 has 8 significant bits. A step of AdamW moves a weight by about the learning rate. In
-    bfloat16 a step below a 256th of the weight would be rounded away; at 1e-6 that is nearly every weight.
+    float32, since bfloat16 has 8 significant bits. An AdamW update moves a weight by about the learning rate. In
+    bfloat16 an update below a 256th of the weight would be rounded away: at 1e-6, nearly every update.
     """
 
     chat: bool = Field(False, description="whether to format prompts with the tokenizer's chat template")
@@ -106,13 +106,13 @@ class ServiceOptions(Options):
         1,
         ge=1,
         description=(
-            "multiple to which an update's rows are padded with untrained rows, for services that "
-            "compile once per number of rows, such as SkyRL's JAX"
+            "multiple to which an update's rows are padded with untrained rows, for services that compile "
+            "once per number of rows, such as SkyRL's JAX"
         ),
     )
 
     def address(self) -> str:
-        """The address of the service, as text.
+        """Return the address of the service, as text.
 
         >>> ServiceOptions(url="http://127.0.0.1:8000").address()
         'http://127.0.0.1:8000'

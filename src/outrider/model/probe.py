@@ -13,17 +13,18 @@ from transformers import PreTrainedModel
 
 from outrider.record import Rollout
 
-_ROWS = 256  # queries at a time: 8,000 tokens and 16 heads make 130 MB of weights
+_ROWS = 256  # queries per block; with 8,000 tokens and 16 heads, 130 MB of attention weights
 
 
 @torch.no_grad()
 def step_attention(model: PreTrainedModel, rollout: Rollout, starts: Sequence[int]) -> NDArray[np.float64]:
-    r"""Mean attention between steps: ``[layers * heads, S, S]``, row a query step, column a key step.
+    r"""Return the mean attention between steps: ``[layers * heads, S, S]``, query steps by key steps.
 
     .. math:: M_{h,ij} = \frac{1}{|i|\,|j|} \sum_{q \in i} \sum_{k \in j} a_{h,qk}
 
-    over the causal softmax weights of the model. The softmax includes the prompt; no step does. Queries are processed
-    in blocks, so memory is that of ``_ROWS`` rows of weights. The model's attention must be routed through plans.
+    with the model's causal softmax weights :math:`a`. The softmax includes the prompt, but no step does. Queries are
+    processed in blocks, so memory is needed for ``_ROWS`` rows of weights. The model's attention must be routed through
+    plans.
     """
     prompt, response = len(rollout.prompt_ids), len(rollout.response_ids)
     bounds = [int(start) for start in starts] + [response]

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from outrider.record.disk import disk_refused
 
-# of https://github.com/huggingface/safetensors, "Format"
+# from https://github.com/huggingface/safetensors, "Format"
 _NAMES = {
     torch.float64: "F64",
     torch.float32: "F32",
@@ -39,7 +39,7 @@ class Pending(NamedTuple):
 
 
 def pending(tensor: Tensor) -> Pending:
-    """A pending tensor that exists already."""
+    """Wrap an existing tensor as a pending tensor."""
     return Pending(tensor.shape, tensor.dtype, tensor.detach)
 
 

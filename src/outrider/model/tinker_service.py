@@ -30,7 +30,7 @@ T = TypeVar("T")
 _KEY = "TINKER_API_KEY"
 _HEALTH_SECONDS = 20.0
 _SKYRL = "0.24.1"
-_INTRODUCTIONS = 4  # answers before the first likelihood
+_INTRODUCTIONS = 4  # answers before the first log-probabilities
 
 
 class ServiceRow(NamedTuple):
@@ -84,7 +84,7 @@ class TinkerService:
         self._key = os.environ.get(_KEY, "").strip() or ("tml-none" if url else "")
         if not self._key:
             raise UserError(f"the hosted Tinker service needs a key in the environment variable {_KEY}")
-        self._client = self.ask("to be let in", lambda: self._sdk.ServiceClient(base_url=url, api_key=self._key))
+        self._client = self.ask("for a session", lambda: self._sdk.ServiceClient(base_url=url, api_key=self._key))
         self._refuse_other_model()
         self._rank, self._seed = lora.rank, seed
         self._trainer = self.new_adapter()
@@ -103,7 +103,7 @@ class TinkerService:
             )
 
     def new_adapter(self) -> Any:
-        """A training client for a new adapter, which does not change the model's outputs yet."""
+        """Return a training client for a new adapter, which does not change the model's outputs yet."""
         return self.ask(
             "for an adapter",
             lambda: _settled(
@@ -114,12 +114,12 @@ class TinkerService:
         )
 
     def ask(self, what: str, call: Callable[[], T]) -> T:
-        """The result of a call to the package within ``seconds``; the package may retry on its own.
+        """Return the result of a call to the package within ``seconds``; the package may retry on its own.
 
         Raises:
             EngineLostError: the call failed, or there was no answer.
         """
-        if self._silent:  # else a run that ends would wait again, in order to save
+        if self._silent:  # otherwise a run that ends would wait again in order to save
             raise EngineLostError(self._silent)
         answer: Future[T] = Future()
 
@@ -143,8 +143,8 @@ class TinkerService:
                 f"(engine.learner.tinker.seconds){self._hint()}"
             )
             raise EngineLostError(self._silent) from error
-        except Exception as error:  # any error of the package
-            # some services repeat a refused key in the error
+        except Exception as error:  # any error from the package
+            # some services repeat a rejected key in the error
             reason = " ".join(str(error).replace(self._key, "***").split())[:300] or type(error).__name__
             raise EngineLostError(
                 f"the Tinker service {self.address} was asked {what} and failed ({reason}){self._hint()}"
@@ -153,15 +153,15 @@ class TinkerService:
         return given
 
     def _hint(self) -> str:
-        """A hint on versions: a package of another version than the service may wait forever for the first answers."""
+        """Return a hint on versions: if package and service versions differ, the first answers may never come."""
         if self._answers > _INTRODUCTIONS or self._sdk.__version__ == _SKYRL:
             return ""
-        return f"; the package tinker here is {self._sdk.__version__}, and SkyRL 0.3 speaks {_SKYRL} (outrider[skyrl])"
+        return f"; the package tinker here is {self._sdk.__version__}, and SkyRL 0.3 needs {_SKYRL} (outrider[skyrl])"
 
     # ------------------------------------------------------------------------------------------------- training
 
     def logprobs(self, rows: Sequence[ServiceRow], trainer: Any = None) -> list[NDArray[np.float64]]:
-        """The log-probability of every token except the first, for each row."""
+        """Return the log-probability of every token except the first, for each row."""
         data = [self._datum(row) for row in rows]
         given = self.ask(
             "for likelihoods", lambda: (trainer or self._trainer).forward(data, "importance_sampling").result()
@@ -173,7 +173,7 @@ class TinkerService:
     ) -> list[NDArray[np.float64]]:
         """Add the gradient of a loss, by its protocol name, to the gradient for the next :meth:`step`.
 
-        Returns the log-probabilities before that step, as :meth:`logprobs`.
+        Returns the log-probabilities before that step, like :meth:`logprobs`.
         """
         data = [self._datum(row) for row in rows]
         given = self.ask(
@@ -200,7 +200,7 @@ class TinkerService:
     # ------------------------------------------------------------------------------------------------- sampling
 
     def sync_weights(self) -> None:
-        """Sync the present weights to the sampler."""
+        """Sync the current weights to the sampler."""
         config = self._sdk.lib.retry_handler.RetryConfig(progress_timeout=self.options.seconds)
         self._sampler = self.ask(
             "to sample with new weights",
@@ -232,10 +232,10 @@ class TinkerService:
         return str(self.ask("to save", lambda: self._trainer.save_state(name).result()).path)
 
     def load(self, place: str) -> None:
-        """Load weights and optimizer state that :meth:`save` has saved."""
-        # not with the package's client "from state": if a service does not tell which layers were trained, that client
-        # assumes all layers, those of the vocabulary included
-        self.ask(f"to go on from {place}", lambda: self._trainer.load_state_with_optimizer(place).result())
+        """Load weights and optimizer state saved by :meth:`save`."""
+        # not with the package's client "from state": if a service does not say which layers were trained, that client
+        # assumes all layers, including embedding and head
+        self.ask(f"to resume from {place}", lambda: self._trainer.load_state_with_optimizer(place).result())
 
     def download(self, name: str, folder: Path) -> None:
         """Write the adapter into a folder, in the format of the service."""
@@ -253,19 +253,19 @@ class TinkerService:
                 files.extractall(folder, filter="data")
         except tarfile.TarError as error:
             raise EngineLostError(
-                f"the adapter that the Tinker service {self.address} gave is no archive ({error})"
+                f"the adapter that the Tinker service {self.address} sent is not an archive ({error})"
             ) from error
 
 
 def _logprobs_of(given: Any, rows: Sequence[ServiceRow]) -> list[NDArray[np.float64]]:
     found = [np.array(one["logprobs"].data, np.float64) for one in given.loss_fn_outputs]
     if [len(one) for one in found] != [len(row.ids) - 1 for row in rows]:
-        raise EngineLostError("the Tinker service gave likelihoods of other tokens than it was asked for")
+        raise EngineLostError("the Tinker service returned likelihoods of other tokens than requested")
     return found
 
 
 def _settled(given: Any) -> Any:
-    """A client, also from versions of the package that return a future of the client."""
+    """Return a client, also for versions of the package that return a future of the client."""
     return given.result() if hasattr(given, "result") else given
 
 
@@ -292,7 +292,7 @@ def _package() -> ModuleType:
         import tinker
     except ImportError as error:
         raise UserError(
-            "engine=tinker needs the package tinker in the version that the service speaks: pip install "
+            "engine=tinker needs the package tinker in the version that the service needs: pip install "
             "'outrider[tinker]' for the hosted one, 'outrider[skyrl]' for SkyRL"
         ) from error
     return tinker

@@ -16,11 +16,11 @@ PAD, BOS, EOS = "<pad>", "<s>", "</s>"
 
 
 def character_tokenizer(characters: str = CHARACTERS) -> Qwen2Tokenizer:
-    """A tokenizer with one token per character, and ``<s>`` in front.
+    """Return a tokenizer with one token per character, and ``<s>`` in front.
 
     The tokenizer is a byte-level BPE without merges, not a plain word table. For a model of the Qwen2 family,
-    transformers builds a Qwen2Tokenizer whatever class the folder names. So only such a tokenizer loads as it was
-    saved. Characters outside ``characters`` have no token and are excluded by the tokenizer.
+    transformers builds a Qwen2Tokenizer whatever class the folder names. So only a Qwen2Tokenizer loads as it was
+    saved. Characters outside ``characters`` have no token, and the tokenizer drops them.
 
     >>> tokenizer = character_tokenizer()
     >>> ids = tokenizer("7 5>12:")["input_ids"]
@@ -45,7 +45,7 @@ def character_tokenizer(characters: str = CHARACTERS) -> Qwen2Tokenizer:
 
 
 def subword_tokenizer(texts: Iterable[str], vocabulary: int) -> Qwen2Tokenizer:
-    """A byte-level BPE trained on texts, with ``<s>`` in front. It encodes every text; each digit is one token.
+    """Return a byte-level BPE trained on texts, with ``<s>`` in front. It can encode any text; each digit is one token.
 
     >>> tokenizer = subword_tokenizer(["two plums and two plums"] * 9, 300)
     >>> [tokenizer.decode(token) for token in tokenizer("two plums 12")["input_ids"]]
@@ -57,12 +57,12 @@ def subword_tokenizer(texts: Iterable[str], vocabulary: int) -> Qwen2Tokenizer:
 
 
 def tiny_policy(seed: int, context: int = 256, characters: str = CHARACTERS) -> Policy:
-    """An untrained Qwen2 with 448,128 parameters and one token per character."""
+    """Return an untrained Qwen2 with 448,128 parameters and one token per character."""
     return untrained(seed, character_tokenizer(characters), NewModel(context=context))
 
 
 def untrained(seed: int, tokenizer: Qwen2Tokenizer, size: NewModel) -> Policy:
-    """A Qwen2 with random weights and tied embeddings.
+    """Return a Qwen2 with random weights and tied embeddings.
 
     The head dimension is 32, since serving engines have no smaller attention kernel. There are half as many KV heads as
     query heads, and the feed-forward layer has twice the model's width.

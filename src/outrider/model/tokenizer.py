@@ -25,12 +25,12 @@ class OpenedTokenizer(NamedTuple):
 
 
 def open_tokenizer(name: str, options: PolicyOptions) -> OpenedTokenizer:
-    """The tokenizer of a model, by the model's name.
+    """Open the tokenizer of a model by the model's name.
 
     Raises:
-        UserError: the folder is missing, is no model, or has no tokenizer; a hub name cannot be reached; the tokenizer
-            has no end-of-sequence token; or ``options`` need a chat template, and the tokenizer has none, or its
-            template does not read one of their arguments.
+        UserError: the folder is missing, is not a model, or has no tokenizer; a hub name cannot be reached; the
+            tokenizer has no end-of-sequence token; ``options`` need a chat template, but the tokenizer has none; or its
+            template does not read one of ``options.chat_template_kwargs``.
     """
     folder = model_folder(name)
     path = Path(folder)
@@ -67,7 +67,7 @@ def _refuse_no_model(name: str, path: Path, adapter: bool) -> None:
 
 
 def _refuse_unreachable(name: str) -> None:
-    """Raise UserError at once if the hub is unreachable; transformers alone retries for a minute, with forty lines."""
+    """Raise UserError at once if the hub is unreachable; transformers would retry for a minute and print 40 lines."""
     from huggingface_hub import HfApi, try_to_load_from_cache
     from huggingface_hub.errors import HfHubHTTPError
 
@@ -76,8 +76,8 @@ def _refuse_unreachable(name: str) -> None:
     try:
         HfApi().model_info(name, timeout=10)
     except HfHubHTTPError:
-        return  # the hub was reached; any other error shows when the files are requested
-    except Exception as error:  # of the hub's HTTP library, which differs between versions
+        return  # the hub was reached; any other error appears when the files are requested
+    except Exception as error:  # from the hub's HTTP library, which differs between versions
         raise UserError(f"model {name!r}: {_tokenizer_trouble(local=False)} ({first_line(error)})") from error
 
 
@@ -86,5 +86,5 @@ def _tokenizer_trouble(local: bool) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an error's text, without its full stop."""
+    """Return the first line of an error's text, without its full stop."""
     return str(error).strip().split("\n")[0].rstrip(".")

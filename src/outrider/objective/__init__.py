@@ -1,4 +1,4 @@
-"""The objective: a loss from tokens, old log-probabilities and advantages. Imports without torch."""
+"""The objective: a loss from tokens, old log-probabilities and advantages. Can be imported without torch."""
 
 from outrider.objective.aggregate import Aggregate, Constant, SequenceMean, TokenMean
 from outrider.objective.cispo import Cispo

@@ -1,4 +1,4 @@
-"""The contract of aggregation: the denominator of the loss of each stream, over an optimizer batch. NumPy only."""
+"""Interface of aggregation: the denominator of each stream's loss, over an optimizer batch. NumPy only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from outrider.options import Options
 
 
 class Aggregate(Options):
-    """The denominator of each stream, over a whole optimizer batch (:mod:`outrider.objective.weights`)."""
+    """The denominator of each stream's loss, over a whole optimizer batch (:mod:`outrider.objective.weights`)."""
 
     denominator: Literal["all", "with_signal"] = Field(
         "all",
@@ -26,22 +26,22 @@ class Aggregate(Options):
         return False
 
     def divisor(self, tokens_R: Floats, max_tokens: int) -> Floats | float:
-        """The divisor of a token: one number for all rows of a stream, or one per row with tokens, in order.
+        """Return the divisor of token losses: one number for a stream, or one per row with tokens, in order.
 
-        ``tokens_R``: trainable tokens of each row of the stream; at least one is more than 0.
+        ``tokens_R``: number of trainable tokens in each row of the stream; at least one is above 0.
         """
         raise NotImplementedError
 
 
 class TokenMean(Aggregate):
-    r"""The trainable tokens of the stream, :math:`\sum_i n_i`."""
+    r"""The number of trainable tokens in the stream, :math:`\sum_i n_i`."""
 
     def divisor(self, tokens_R: Floats, max_tokens: int) -> float:
         return float(tokens_R[tokens_R > 0].sum())
 
 
 class SequenceMean(Aggregate):
-    r"""The mean over rows of the mean over their tokens: :math:`R\, n_i` with the :math:`R` rows that have a token."""
+    r"""The mean over rows of each row's token mean: :math:`R\, n_i`, with :math:`R` the number of rows with a token."""
 
     def divisor(self, tokens_R: Floats, max_tokens: int) -> Floats:
         with_tokens = tokens_R[tokens_R > 0]
@@ -50,7 +50,7 @@ class SequenceMean(Aggregate):
 
 
 class Constant(Aggregate):
-    """The number of rows times a constant, independent of their lengths."""
+    """The number of rows times a constant, independent of response lengths."""
 
     length: int | None = Field(None, ge=1, description="tokens per row in the denominator; null: sample.max_tokens")
 

@@ -19,9 +19,9 @@ class Cispo(Bounded):
     .. math:: g_t = \mathrm{sg}\big[\mathrm{clip}(\rho_t, 1 - \epsilon_l, 1 + \epsilon_h)\big]\, A_t \log \pi(y_t)
 
     so the gradient is the policy gradient with a bounded weight. Only the gradient is meaningful; the value is not an
-    expected gain. The paper has no lower bound and gives no number for the upper one; 1 + 4 is the cap of 5 of ScaleRL.
+    expected gain. The paper has no lower bound and gives no number for the upper bound; 1 + 4 is ScaleRL's cap of 5.
 
-    Diagnostics: ``clip_low`` and ``clip_high``, where the weight is clipped, for any advantage.
+    Diagnostics: ``clip_low`` and ``clip_high``, the shares of tokens with a clipped weight, whatever their advantage.
 
     Sources: MiniMax-M1, arXiv 2506.13585, Eqs. 4 and 5; ScaleRL, arXiv 2510.13786.
     """
@@ -44,7 +44,7 @@ class Cispo(Bounded):
     def gain(self, tokens: TokenRatios) -> tuple[Tensor, Marks]:
         import torch
 
-        # detached, since the weight is a constant: its gradient would be that of the ratio again
+        # detached, so that the weight is a constant without a gradient of its own
         ratio = tokens.log_ratio.detach().exp()
         low, high = 0.0 if self.low is None else 1 - self.low, 1 + self.high
         # masked before the product, since NaN times 0 is NaN

@@ -17,13 +17,13 @@ class Clip(Bounded):
     r"""PPO's clipped ratio; short form ``clip: [0.2, 0.28]``.
 
     .. math:: g_t = \min\big(\rho_t A_t,\; \mathrm{clip}(\rho_t, 1 - \epsilon_l, 1 + \epsilon_h)\, A_t\big), \qquad
-              g^\mathrm{dual}_t = \max(g_t,\; c\, A_t) \text{ where } A_t < 0
+              g^\mathrm{dual}_t = \max(g_t,\; c\, A_t) \text{ if } A_t < 0
 
     A token outside the bounds has no gradient if the update would move it further out: with a positive advantage above
     the upper bound, or a negative one below the lower bound. With the dual clip, tokens with a negative advantage and a
     ratio above c have no gradient either.
 
-    Diagnostics: ``clip_low``, ``clip_high`` and ``clip_dual``, where a clip removes the gradient.
+    Diagnostics: ``clip_low``, ``clip_high`` and ``clip_dual``, the shares of tokens whose gradient a clip removes.
 
     Sources: PPO, arXiv 1707.06347, Eq. 7; clip-higher, DAPO, arXiv 2503.14476; dual clip, arXiv 1912.09729; at
     sequence level GSPO, arXiv 2507.18071.

@@ -1,4 +1,4 @@
-"""Clip-Cov: removes the gradient of a few tokens whose updates would lower entropy most. NumPy only."""
+"""Clip-Cov: removes the gradient of a few tokens whose updates would lower entropy the most. NumPy only."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from outrider.record.row import WeightedRow
 
 
 class ClipCov(Selection):
-    """Removes the policy gradient of a few random tokens of high covariance.
+    """Removes the policy gradient of a few random tokens with high covariance.
 
-    Of the tokens whose covariance (:func:`outrider.objective.selection.covariances`) is in the range, a number equal to
-    ``share`` of all trainable tokens is drawn at random. The draw is seeded by rollout and position, so it is the same
-    in every epoch. If no token is in the range, none is drawn. The released code draws only among tokens that the
-    ratio's clip does not change; here the two are independent.
+    Tokens are drawn at random among those with a covariance (:func:`outrider.objective.selection.covariances`) from
+    ``low`` to ``high``. Their number is ``share`` times the number of all trainable tokens. The draw is seeded by
+    rollout and position, so it is the same in every epoch. If no token is in the range, none is drawn. The released
+    code draws only among tokens that the ratio's clip does not change; this component ignores the clip.
 
     Source: arXiv 2505.22617, Eqs. 11 and 12 (share 2e-4, covariance in [1, 5]).
     """
@@ -43,8 +43,8 @@ class ClipCov(Selection):
         for row, cov_N in zip(rows, covariances(rows), strict=True):
             # seeded per row: the draw depends neither on the order of rows nor on the split into batches
             drawn_N = uniforms(np.array([identity_seed("clip_cov", row.seed)]), np.arange(len(cov_N)))[0]
-            # -1 outside the range, below every uniform number: never among the highest
+            # tokens outside the range get -1, below every uniform number, so they are never chosen
             draws.append(np.where((cov_N >= self.low) & (cov_N <= self.high), drawn_N, -1.0))
-        # 0 if fewer tokens are in the range than the share: all of them are chosen
+        # the threshold is 0 if the range has fewer tokens than the share: all of them are chosen
         threshold = max(least_of_highest(trainable(rows, draws), self.share), 0.0)
         return [Selected(keeps_N=draws_N < threshold) for draws_N in draws]

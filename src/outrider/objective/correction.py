@@ -1,4 +1,4 @@
-r"""Off-policy correction: importance weights and metrics for the mismatch of sampler and learner.
+r"""Off-policy correction: importance weights and metrics for the mismatch between sampler and learner.
 
 Two engines, or two weight versions, give the same tokens different probabilities. Before the first update of a step the
 learner computes its own old log-probabilities. They replace the sampler's in the ratio, and the policy term of token
@@ -10,14 +10,14 @@ learner computes its own old log-probabilities. They replace the sampler's in th
 The product over a response is unbiased, but vanishes or explodes with length; the geometric mean does neither, but
 corrects little. Denominators, KL and entropy are not weighted: a masked row still counts in them.
 
-Metrics, before truncation or masking, over the trainable tokens of a step: ``sampler_kl_k1`` and ``sampler_kl_k3``
-estimate :math:`KL(\pi_\mathrm{sampler} \| \pi_\mathrm{learner})` per token in nats; over the weights, one for each
-token or row by their level, ``weight_p01``, ``weight_p50``, ``weight_p99``, ``weight_max``, ``weight_ess`` (effective
-sample size :math:`(\sum w)^2 / \sum w^2` as a share of their number) and ``weight_clamped`` (share that is truncated or
-masked; 0 for ``recompute``, whose weights are 1). Logarithms of weights are bounded to ±20. Without tokens there are no
-metrics.
+Metrics cover the trainable tokens of a step, before truncation or masking. ``sampler_kl_k1`` and ``sampler_kl_k3``
+estimate :math:`KL(\pi_\mathrm{sampler} \| \pi_\mathrm{learner})` per token in nats. The other metrics cover the
+weights, one per token or one per row, by level: ``weight_p01``, ``weight_p50``, ``weight_p99``, ``weight_max``,
+``weight_ess`` (effective sample size :math:`(\sum w)^2 / \sum w^2`, divided by the number of weights) and
+``weight_clamped`` (share of weights that are truncated or masked; 0 for ``recompute``, whose weights are 1). Logarithms
+of weights are bounded to ±20. Without tokens there are no metrics.
 
-Both log-probabilities have the row's mode; the learner refuses batches with several modes.
+Both log-probabilities have the row's mode; the learner rejects batches with several modes.
 
 Sources: truncated weights, Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL training"
 (cap 2, token level); masked weights, Liu et al. 2025, "When speed kills stability" (sequence level) and IcePop (token
@@ -46,23 +46,23 @@ class Correction(Options):
 
     @property
     def weight_level(self) -> WeightLevel:
-        """Whether weights are per token or per response."""
+        """The level of importance weights: per token or per response."""
         return "token"
 
     @property
     def leaves_out(self) -> bool:
-        """Whether single tokens lose their policy gradient."""
+        """Whether the correction removes the policy gradient of single tokens."""
         return False
 
     def importance(self, weights: Floats) -> tuple[Floats, Flags]:
-        """The corrected weights, and which are truncated or masked, from weights ``[tokens or rows]``."""
+        """Return the corrected weights, and whether each was truncated or masked, from weights ``[tokens or rows]``."""
         raise NotImplementedError
 
 
 def correct(
     correction: Correction, rows: Sequence[WeightedRow], logprobs_RN: Sequence[NDArray[np.floating]]
 ) -> tuple[list[WeightedRow], dict[str, float]]:
-    """Rows with the learner's log-probabilities and importance weights, and the metrics.
+    """Return rows with the learner's log-probabilities and importance weights, and the metrics.
 
     ``logprobs_RN``: the learner's log-probabilities of each row's own tokens, before the first update of the step.
     """
@@ -73,7 +73,7 @@ def correct(
         (new_N - row.old_logprobs_N)[row.trainable_N].astype(np.float64)
         for row, new_N in zip(rows, logprobs_RN, strict=True)
     ]
-    # the mean over no tokens would be NaN
+    # rows without tokens are skipped, since their mean would be NaN
     of_level = _LEVELS[correction.weight_level]
     parts = [of_level(log_N) if len(log_N) else log_N for log_N in tokens_RN]
     weights = np.exp(np.clip(np.concatenate(parts), -_BOUND, _BOUND))
@@ -83,7 +83,7 @@ def correct(
         rows, logprobs_RN, np.split(importance, np.cumsum([len(part) for part in parts])[:-1]), strict=True
     ):
         importance_N = np.zeros(len(row.token_ids))
-        importance_N[row.trainable_N] = part  # one per token, or one for all
+        importance_N[row.trainable_N] = part  # one weight per token, or one for the whole row
         corrected.append(replace(row, old_logprobs_N=new_N, importance_N=importance_N))
     return corrected, _gauges(np.concatenate(tokens_RN), weights, clamped)
 

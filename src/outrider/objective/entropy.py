@@ -1,15 +1,14 @@
 r"""The coefficient of the entropy bonus: constant, or adapted towards a target entropy.
 
 The loss contains :math:`-\alpha_k \sum_t w_t H_t` with token weights :math:`w_t`, so :math:`\alpha` is in units of the
-policy term. Its gradient is that of each token's entropy given the tokens before it. It is not that of the entropy of
-whole responses, which a token also affects through later tokens. With a target, at step :math:`k` with mean entropy
-:math:`e_k` per trainable token, as sampled:
+policy term. The term's gradient is that of each token's entropy, given the tokens before it. It is not the gradient of
+the entropy of whole responses, which a token also affects through later tokens. With a target, and with mean entropy
+:math:`e_k` per trainable token at sampling in step :math:`k`:
 
 .. math:: \alpha_k = c_k\, [e_k \le \mathrm{target}], \qquad
-          c_{k+1} = \mathrm{clip}(c_k \pm \Delta,\; 0,\; \mathrm{most}), \text{ up where } e_k < \mathrm{target}
+          c_{k+1} = \mathrm{clip}(c_k \pm \Delta,\; 0,\; \mathrm{most}), \text{ up if } e_k < \mathrm{target}
 
-A step whose rollouts have no recorded entropies changes nothing. With a bonus, rows without advantage are trained on
-too.
+A step without trainable tokens changes nothing. With a bonus, rows without advantage are trained on too.
 
 Source: adaptive entropy control of Skywork-OR1, arXiv 2505.22312; the bounds are those of its released code.
 """
@@ -31,7 +30,9 @@ class EntropyOptions(Options):
 
     bonus: float = Field(0.0, ge=0, description="entropy coefficient; with a target, its initial value")
     target: float | None = Field(
-        None, gt=0, description="target entropy in nats per token; below it the coefficient rises"
+        None,
+        gt=0,
+        description="target entropy in nats per token; below the target the coefficient rises; null: constant",
     )
     step: float = Field(1e-4, gt=0, description="change in the coefficient per training step (with a target)")
     most: float = Field(0.005, gt=0, description="maximum coefficient (with a target)")
@@ -66,7 +67,7 @@ class EntropyBonus:
         return self.options.bonus > 0 or self.options.target is not None
 
     def observe(self, entropy: float) -> None:
-        """Set the coefficients of this step and of the next one from the mean entropy of this step's tokens."""
+        """Set the coefficients of this step and the next from the mean entropy of this step's tokens."""
         target = self.options.target
         if target is None or np.isnan(entropy):
             return
@@ -83,10 +84,10 @@ class EntropyBonus:
 
 
 def entropies_of(row: WeightedRow, reader: str) -> np.ndarray:
-    """The entropies of a row's own tokens, which ``reader`` needs.
+    """Return the entropies of a row's own tokens; ``reader`` names the option that needs them.
 
     Raises:
-        UserError: the sampler recorded none.
+        UserError: the sampler recorded no entropies.
     """
     if row.entropies_N is None:
         raise UserError(f"{reader} needs the entropy of every token, but this sampler records none")
@@ -94,6 +95,6 @@ def entropies_of(row: WeightedRow, reader: str) -> np.ndarray:
 
 
 def mean_entropy(rows: Sequence[WeightedRow]) -> float:
-    """Mean entropy per trainable token at sampling, in nats; NaN without tokens."""
+    """Return the mean entropy per trainable token at sampling, in nats; NaN without tokens."""
     tokens = [entropies_of(row, "objective.entropy.target")[row.trainable_N] for row in rows]
     return float(np.concatenate(tokens).mean(dtype=np.float64)) if sum(map(len, tokens)) else float("nan")

@@ -20,11 +20,12 @@ class Gmpo(Bounded):
               c_u = \begin{cases} \min(\log\rho_u,\, \epsilon_h) & A_u > 0 \\
                                   \max(\log\rho_u,\, -\epsilon_l) & A_u < 0 \\ 0 & A_u = 0 \end{cases}
 
-    over the trainable tokens :math:`u` of the row: clipped per token, averaged per response. An outlier affects the
-    mean of logarithms far less than a sum. The paper has one advantage per row; if the signs differ within a row, each
-    token is clipped by its own sign. A clipped token passes no gradient; the other tokens of its row do.
+    over the trainable tokens :math:`u` of the row: log ratios are clipped per token and averaged per response. An
+    outlier affects the mean of logarithms far less than a mean of ratios. The paper has one advantage per row; if the
+    signs differ within a row, each token is clipped by its own sign. A clipped token passes no gradient; the other
+    tokens of its row do.
 
-    Diagnostics: ``clip_low`` and ``clip_high``, the clipped tokens.
+    Diagnostics: ``clip_low`` and ``clip_high``, the shares of clipped tokens.
 
     Source: arXiv 2507.20673 (its range is (e^-0.4, e^0.4)).
     """

@@ -1,21 +1,22 @@
-r"""Estimators of the KL to a reference model, each with the gradient that it has as a loss.
+r"""Estimators of the KL to a reference model, and their gradients as a loss.
 
-With :math:`d = \log\pi_\mathrm{ref}(y_t) - \log\pi(y_t)` of a sampled token:
+With :math:`d = \log\pi_\mathrm{ref}(y_t) - \log\pi(y_t)` for a sampled token:
 
 ========  ===================  ====================================  ====================================
 name      value                mean of the value                     mean of the gradient
 ========  ===================  ====================================  ====================================
 ``k1``    :math:`-d`           :math:`KL(\pi \| \pi_\mathrm{ref})`   0: it only adds noise
-``k2``    :math:`d^2 / 2`      near that KL where both are near      of :math:`KL(\pi \| \pi_\mathrm{ref})`
+``k2``    :math:`d^2 / 2`      close to that KL near the reference   of :math:`KL(\pi \| \pi_\mathrm{ref})`
 ``k3``    :math:`e^d - d - 1`  :math:`KL(\pi \| \pi_\mathrm{ref})`   of :math:`KL(\pi_\mathrm{ref} \| \pi)`
 ========  ===================  ====================================  ====================================
 
-per token, given the tokens before it: the effect of a token on the KL of later ones is not in the gradient, so for
-responses of several tokens none of these gradients is that of the KL between whole responses. The samples are the
-policy's own: no estimator here is weighted by the ratio, so after the first update on a batch all are biased by how far
-the policy has moved. An estimator may be unbiased and its gradient not, because the samples depend on the policy too.
-``k2`` pulls towards a mode of the reference, ``k3`` towards covering it; near the reference they agree. k3 grows
-exponentially where the policy has almost lost a token, so :math:`d` is bounded to ±20, and has no gradient beyond.
+All KLs are per token, given the tokens before it. A token's effect on the KL of later tokens is not in the gradient. So
+for responses of several tokens none of these gradients is that of the KL between whole responses. The estimators assume
+samples from the current policy and are not weighted by the ratio, so after the first update on a batch they are biased,
+more so the further the policy has moved. An unbiased estimator may have a biased gradient, because the samples depend
+on the policy too. ``k2`` pulls towards a mode of the reference, ``k3`` towards covering the reference; near the
+reference both agree. ``k3`` grows exponentially for a token that the policy has almost lost, so :math:`d` is bounded to
+±20, with no gradient beyond.
 
 Sources: Schulman, "Approximating KL divergence", joschu.net/blog/kl-approx.html; k3 in GRPO, arXiv 2402.03300, Eq. 4;
 the gradients, arXiv 2506.09477.
@@ -36,40 +37,40 @@ MAX_LOG_RATIO = 20.0
 
 
 class KlEstimator(Options):
-    """An estimator of the KL to a reference, and the rows on which it acts. Fields are the recipe's options."""
+    """An estimator of the KL to a reference, and the rows that it applies to. Fields are the recipe's options."""
 
     def value(self, difference: Tensor) -> Tensor:
-        """Of each token, from :math:`d`."""
+        """Return the KL estimate of each token from :math:`d`."""
         raise NotImplementedError
 
     def acts_on(self, rows: Sequence[WeightedRow]) -> list[bool]:
-        """For each row of an optimizer batch whether the KL acts on it."""
+        """Return, for each row of an optimizer batch, whether the KL term applies to the row."""
         return [True] * len(rows)
 
 
 class K1(KlEstimator):
-    """:math:`-d`."""
+    """The estimator :math:`-d`."""
 
     def value(self, difference: Tensor) -> Tensor:
         return -difference
 
 
 class K2(KlEstimator):
-    """:math:`d^2 / 2`."""
+    """The estimator :math:`d^2 / 2`."""
 
     def value(self, difference: Tensor) -> Tensor:
         return difference.square() / 2
 
 
 class K3(KlEstimator):
-    """:math:`e^d - d - 1`."""
+    """The estimator :math:`e^d - d - 1`."""
 
     def value(self, difference: Tensor) -> Tensor:
         return difference.exp() - difference - 1
 
 
 def moved(log_ratio_N: Tensor, old_logprobs_N: Tensor) -> Tensor:
-    r""":math:`|\log\pi - \log\pi_\mathrm{old}|`, and 0 without a gradient where that is rounding.
+    r"""Return :math:`|\log\pi - \log\pi_\mathrm{old}|`; differences at rounding level become 0, without a gradient.
 
     >>> import torch
     >>> old = torch.tensor([-2.0, -2.0])
@@ -78,16 +79,16 @@ def moved(log_ratio_N: Tensor, old_logprobs_N: Tensor) -> Tensor:
     """
     import torch
 
-    # Passes of one policy over different batches differ by a few units in the last place. The gradient of an absolute
-    # value is its sign, so this noise would have a whole gradient.
+    # Forward passes of the same policy over different batches differ by a few units in the last place. The gradient of
+    # an absolute value is its sign, so this noise would get a full gradient.
     rounding_N = 64 * torch.finfo(log_ratio_N.dtype).eps * old_logprobs_N.abs().clamp_min(1.0)
     return torch.where(log_ratio_N.abs() > rounding_N, log_ratio_N.abs(), 0.0)
 
 
 def log_ratio_of(above_N: Tensor, below_N: Tensor, live_N: Tensor) -> tuple[Tensor, Tensor]:
-    """``above - below`` of log-probabilities, as it is and bounded to ±20; 0 where not ``live``."""
+    """Return ``above_N - below_N`` twice, unbounded and bounded to ±20; 0 for tokens that are not ``live_N``."""
     import torch
 
-    # masked here and not by a weight of 0: a token that was not sampled may have NaN, and 0 times NaN is NaN
+    # masked instead of weighted by 0: a token that was not sampled may have NaN, and 0 times NaN is NaN
     log_ratio = torch.where(live_N, above_N - below_N, 0.0)
     return log_ratio, log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)

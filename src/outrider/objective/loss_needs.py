@@ -1,4 +1,4 @@
-"""The requirements of a loss on the learner, declared before the first step."""
+"""What a loss needs from the learner, declared before the first step."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class LossNeeds(NamedTuple):
         reference: whether the loss needs the reference policy.
         reset_every: steps between resets of the reference to the policy; None: never.
         all_rows: whether rows without advantage are trained on too.
-        top: number of likeliest tokens per position that it reads.
-        diagnostics: names of all sums that a call returns.
+        top: number of likeliest tokens per position that the loss reads.
+        diagnostics: names of all sums that a call of the loss returns.
     """
 
     reference: bool = False

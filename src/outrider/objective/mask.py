@@ -14,7 +14,7 @@ class Mask(Correction):
     r"""Old log-probabilities are the learner's; tokens or responses with importance weights outside the range are
     masked.
 
-    The weight is :math:`w` where :math:`\mathrm{low} \le w \le \mathrm{high}`, else 0.
+    The weight is :math:`w` if :math:`\mathrm{low} \le w \le \mathrm{high}`, else 0.
 
     Sources: Liu et al. 2025, "When speed kills stability" (sequence level) and IcePop (token level, [0.5, 5]).
     """

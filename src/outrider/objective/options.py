@@ -84,13 +84,15 @@ class ObjectiveOptions(Options):
         default_factory=TokenMean, description="aggregation of token losses: their denominator"
     )
     streams: dict[str, Annotated[float, Field(ge=0)]] = Field(
-        {"main": 1.0}, min_length=1, description="weight λ of each loss stream, also on its KL and entropy terms"
+        {"main": 1.0},
+        min_length=1,
+        description="weight λ of each loss stream, also on its KL and entropy terms",
     )
     prefix: PrefixPolicy = Field(
         "mask",
         description=(
-            "training of prefix tokens that branches share: once, with the parent's advantage (mask) or the mean "
-            "over all branches (count_once), or in every branch (repeat)"
+            "training of prefix tokens that branches share: once, with the parent's advantage (mask) or the "
+            "mean over all branches (count_once), or in every branch (repeat)"
         ),
     )
 

@@ -1,25 +1,25 @@
-"""The whole objective: processing of a step's rows and of an optimizer batch, and the loss of a micro-batch.
+"""The whole objective: prepares a step's rows and an optimizer batch, and computes the loss of a micro-batch.
 
 Diagnostics. Means over the trained tokens of a step's updates, unless stated otherwise:
 
 =======================  ========================  ================================================================
-name                     there with                meaning
+name                     present with              meaning
 =======================  ========================  ================================================================
-``entropy``              always                    of the policy, in nats
-``kl_old``               always                    k3 estimate of the KL from the policy that sampled
+``entropy``              always                    entropy of the policy, in nats
+``kl_old``               always                    k3 estimate of the KL from the sampling policy
 ``log_ratio_bounded``    always                    share of log ratios beyond ±20, which are bounded
-``clip_low, clip_high``  clip, gmpo; cispo         share of tokens clipped, without gradient; cispo: with a cut weight
-``clip_dual``            clip with ``dual``        share of tokens without gradient by the dual clip
+``clip_low, clip_high``  clip, gmpo; cispo         share of tokens whose gradient (cispo: weight) is clipped
+``clip_dual``            clip with ``dual``        share of tokens whose gradient the dual clip removes
 ``gate``                 sapo                      share of the gradient that passes the gate
 ``selected``             forking, clip_cov         share of tokens that keep their policy gradient
-``penalised``            kl_cov                    share of tokens that are held near the policy that sampled
-``forking``              simko                     share of tokens of high entropy in their response
-``penalty``              kl_cov                    the penalty, spread over all tokens
-``importance``           correction                weight of the policy term
-``sampler_kl_*``,        correction                gauges of a step, over all its trainable tokens:
+``penalised``            kl_cov                    share of tokens with a penalty
+``forking``              simko                     share of tokens with high entropy within their response
+``penalty``              kl_cov                    the penalty, averaged over all tokens
+``importance``           correction                importance weight of the policy term
+``sampler_kl_*``,        correction                metrics of a step, over all its trainable tokens:
 ``weight_*``                                       :mod:`outrider.objective.correction`
-``kl_reference``         kl                        k3 estimate of the KL from the reference, pulled or not
-``entropy_coefficient``  an entropy bonus          of this step
+``kl_reference``         kl                        k3 estimate of the KL to the reference, penalised or not
+``entropy_coefficient``  an entropy bonus          coefficient of the bonus in this step
 ``reference_resets``     kl with ``reset_every``   1 in a step after which the reference was reset, else absent
 =======================  ========================  ================================================================
 """
@@ -54,13 +54,13 @@ class PolicyLoss:
 
     The weight :math:`w` includes every denominator (:mod:`outrider.objective.weights`), :math:`g` is the surrogate's
     gain (:mod:`outrider.objective.surrogate`) and :math:`k` the KL to the reference (:mod:`outrider.objective.kl`).
-    Optional are :math:`s` and :math:`p` of a token selection (:mod:`outrider.objective.selection`), :math:`v` of an
-    off-policy correction (:mod:`outrider.objective.correction`), :math:`\alpha` of an entropy bonus
-    (:mod:`outrider.objective.entropy`). :math:`b` is 0 in groups without any advantage if ``kl.mask_without_signal``,
-    separately for each stream.
+    A token selection may set :math:`s` and :math:`p` (:mod:`outrider.objective.selection`), an off-policy correction
+    :math:`v` (:mod:`outrider.objective.correction`) and an entropy bonus :math:`\alpha`
+    (:mod:`outrider.objective.entropy`). With ``kl.mask_without_signal``, :math:`b` is 0 in groups whose advantages in
+    the stream are all zero.
 
     Args:
-        max_tokens: maximum tokens of a response, for the constant denominator.
+        max_tokens: maximum response length in tokens, for the constant denominator.
     """
 
     def __init__(self, options: ObjectiveOptions, max_tokens: int) -> None:
@@ -84,8 +84,8 @@ class PolicyLoss:
         return LossNeeds(reference, kl.reset_every, all_rows, self.options.surrogate.reads_top, diagnostics)
 
     def begin(self, rows: Sequence[WeightedRow], logprobs: Logprobs) -> tuple[Sequence[WeightedRow], dict[str, float]]:
-        """The rows of a step for training, and metrics; ``logprobs`` computes the learner's log-probabilities on
-        demand."""
+        """Return the rows of a step for training, and metrics; ``logprobs`` computes the learner's log-probabilities
+        on demand."""
         gauges: dict[str, float] = {}
         if self.options.correction is not None:
             rows, gauges = correct(self.options.correction, rows, logprobs(rows))
@@ -94,7 +94,7 @@ class PolicyLoss:
         return rows, gauges | ({"entropy_coefficient": self.bonus.coefficient} if self.bonus.active else {})
 
     def prepare(self, rows: Sequence[WeightedRow]) -> list[WeightedRow]:
-        """Decisions that need the whole optimizer batch, before it is split."""
+        """Set the row weights and flags that depend on the whole optimizer batch, before the batch is split."""
         weights = token_weights(rows, self.options, self.max_tokens)
         # rows of weight 0 must not count in the thresholds of a selection
         weighed = [row for row, weight in zip(rows, weights, strict=True) if weight > 0]
@@ -125,10 +125,10 @@ class PolicyLoss:
         ref_logprobs_N: Tensor | None,
         top_NK: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss, and diagnostics as sums over trainable tokens (to be divided by ``tokens``).
+        """Return the loss, and diagnostics as sums over trainable tokens (to be divided by ``tokens``).
 
-        ``entropies_N``: None if the engine has none and the objective reads none. ``top_NK``: log-probabilities of the
-        ``top`` likeliest tokens.
+        ``entropies_N``: None if the engine computes no entropies and the objective reads none. ``top_NK``:
+        log-probabilities of the ``top`` likeliest tokens.
         """
         live = tokens.weights > 0
         # bounded before exp: a token with almost no probability would overflow to infinity

@@ -3,17 +3,17 @@ r"""The importance ratio of a token, or of the response that it belongs to.
 With :math:`\rho_t = \pi(y_t) / \pi_\mathrm{old}(y_t)`, over the own trainable tokens of a row:
 
 * ``token``: :math:`\rho_t`;
-* ``sequence``: :math:`s = (\prod_t \rho_t)^{1/n}`, the same for all tokens of a row. Its gradient goes through all;
+* ``sequence``: :math:`s = (\prod_t \rho_t)^{1/n}`, shared by a row; its gradient flows through all tokens;
 * ``sequence_token``: the value of :math:`s`, the gradient of :math:`\rho_t`: :math:`\mathrm{sg}[s]\,\pi(y_t) /
-  \mathrm{sg}[\pi(y_t)]`. With one advantage for a whole row, both have the same value and the same gradient.
+  \mathrm{sg}[\pi(y_t)]`. With one advantage for a whole row, ``sequence`` has the same value and gradient.
 
 For a branch, the response consists of the tokens of its row: those it sampled itself, or its whole path under the
 prefix policy ``repeat``.
 
 On-policy all ratios are 1 and give the policy gradient, so with a constant denominator and a baseline from the other
-rollouts' rewards the expectation is the true gradient. Off-policy none is exact: a token's ratio ignores those of the
-other tokens, and a geometric mean is not a ratio of probabilities. The product over a response is exact; ``correction``
-offers it (level ``sequence``, without truncation).
+rollouts' rewards the expectation is the true gradient. Off-policy no level is exact: a token's ratio ignores the other
+tokens' ratios, and a geometric mean is not a ratio of probabilities. The product over a response is exact; use
+``correction`` for it (level ``sequence``, without truncation).
 
 Source: GSPO, arXiv 2507.18071, sections 4.1 and 4.3.
 """
@@ -31,15 +31,15 @@ Marks = dict[str, "Tensor"]
 
 
 class TokenRatios(NamedTuple):
-    """The input of a surrogate: every tensor is ``[N]``, the own tokens of a micro-batch's rows, concatenated.
+    """The input of a surrogate. Tensors are ``[N]``, over the concatenated own tokens of a micro-batch's rows.
 
     Attributes:
-        log_ratio: log of the ratio, bounded; 0 where not trained.
+        log_ratio: log of the ratio, bounded; 0 for tokens that are not trained.
         logprobs: log-probabilities of the trained policy.
-        advantages: 0 where a token has no gradient.
-        live: bool, the trainable tokens.
-        lengths: own tokens of each row.
-        entropies: entropies of the distributions, for surrogates that read the likeliest tokens.
+        advantages: advantage of each token; 0 for tokens without gradient.
+        live: bool, whether a token is trainable.
+        lengths: number of own tokens in each row.
+        entropies: entropy of the policy at each token, for surrogates that read the likeliest tokens.
         top: log-probabilities of the likeliest tokens at each position, ``[N, K]``, in descending order.
     """
 
@@ -52,7 +52,7 @@ class TokenRatios(NamedTuple):
     top: Tensor | None = None
 
     def ratio(self, level: RatioLevel) -> Tensor:
-        """The ratio ``[N]`` at the given level."""
+        """Return the ratio ``[N]`` at the given level."""
         if level == "token":
             return self.log_ratio.exp()
         if level == "sequence":
@@ -62,8 +62,8 @@ class TokenRatios(NamedTuple):
         return (own - own.detach() + self.row_mean(own.detach())).exp()
 
     def row_mean(self, values_N: Tensor) -> Tensor:
-        """``[N]``: the mean over the trainable tokens of each token's row, from values that are 0 where not trained;
-        0 in a row without any trainable token."""
+        """Return, for each token, the mean over the trainable tokens of its row: ``[N]``; 0 in a row without trainable
+        tokens. ``values_N`` must be 0 for tokens that are not trained."""
         import torch
 
         lengths = torch.tensor(self.lengths, dtype=torch.long, device=values_N.device)

@@ -1,4 +1,4 @@
-"""The contract of a token selection: tokens of an optimizer batch with a different loss. NumPy only."""
+"""Interface of a token selection, which gives some tokens of an optimizer batch a different loss. NumPy only."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from outrider.record.row import WeightedRow
 
 
 class Selected(NamedTuple):
-    """The decisions of a selection for each token of a row; None if it makes none.
+    """A selection's decisions for each token of a row. A field is None if the selection does not use it.
 
     Attributes:
         keeps_N: bool, whether a token keeps its policy gradient.
-        penalties_N: coefficient of the token's distance from the sampling policy.
+        penalties_N: coefficient of the penalty on each token's distance from the sampling policy.
     """
 
     keeps_N: NDArray[np.bool_] | None = None
@@ -33,9 +33,9 @@ class Selection(Options):
     Tokens are chosen over all rows of the optimizer batch, on all ranks, before the split, so micro-batches, the order
     of rows and the number of processes do not matter. The inputs are known before the forward pass: advantages,
     recorded entropies, and old log-probabilities (the sampler's, or with ``objective.correction`` the learner's). In
-    the first update of a step these are the policy's own; in later updates they are as old as the samples. Ties at the
-    threshold are all chosen. Denominators do not change. A share of the :math:`N` trainable tokens of rows with
-    positive weight means :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)`.
+    the first update of a step the old log-probabilities are the policy's own; in later updates they are as old as the
+    samples. All tokens that tie at the threshold are chosen. Denominators do not change. A share of the :math:`N`
+    trainable tokens of rows with positive weight means :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)` tokens.
     """
 
     leaves_out: ClassVar[bool] = False
@@ -43,31 +43,31 @@ class Selection(Options):
     penalises: ClassVar[bool] = False
     """Whether the selection penalises the distance from the sampling policy at single tokens (``penalties_N``)."""
     requires: ClassVar[Needs] = NOTHING
-    """``entropies`` if it needs the entropy of every token at sampling."""
+    """``entropies`` if the selection needs the entropy of every token at sampling."""
 
     def select(self, rows: Sequence[WeightedRow]) -> list[Selected]:
-        """One result per row; ``rows`` are those of an optimizer batch with positive weight and a trainable token.
+        """Return one result per row. ``rows`` are an optimizer batch's rows with positive weight and a trainable token.
 
         Raises:
-            UserError: it needs values that the sampler does not record.
+            UserError: the selection needs values that the sampler does not record.
         """
         raise NotImplementedError
 
 
 def selected(selection: Selection | None, rows: Sequence[WeightedRow]) -> list[Selected]:
-    """One result per row, also without a selection or without trainable tokens."""
+    """Return one result per row, even without a selection or without trainable tokens."""
     if selection is None or not any(row.trainable_N.any() for row in rows):
         return [Selected()] * len(rows)
     return selection.select(rows)
 
 
 def trainable(rows: Sequence[WeightedRow], values: Sequence[NDArray[np.floating]]) -> Floats:
-    """The values of all trainable tokens, concatenated; ``values`` holds one array over own tokens per row."""
+    """Concatenate the values of all trainable tokens; ``values`` has one array per row, over the row's own tokens."""
     return np.concatenate([v[row.trainable_N] for row, v in zip(rows, values, strict=True)]).astype(np.float64)
 
 
 def least_of_highest(values: Floats, share: float) -> float:
-    """The threshold of the highest ``share`` of values, at least one value.
+    """Return the lowest value among the highest ``share`` of values (at least one value).
 
     >>> least_of_highest(np.array([3.0, 1.0, 2.0, 4.0]), 0.5)
     3.0
@@ -77,11 +77,11 @@ def least_of_highest(values: Floats, share: float) -> float:
 
 
 def covariances(rows: Sequence[WeightedRow]) -> list[Floats]:
-    r"""The covariance of log-probability and advantage of every own token, 0 where not trainable.
+    r"""Return the covariance of log-probability and advantage of every own token; 0 for tokens that are not trainable.
 
     .. math:: \mathrm{cov}_t = (\log\pi_\mathrm{old}(y_t) - \overline{\log\pi_\mathrm{old}}) (A_t - \bar A)
 
-    with means over all trainable tokens. Updates of tokens with high covariance lower the entropy most.
+    with means over all trainable tokens. Updates of tokens with high covariance lower the entropy the most.
 
     Source: arXiv 2505.22617, Eq. 10.
     """
@@ -95,6 +95,6 @@ def covariances(rows: Sequence[WeightedRow]) -> list[Floats]:
 
 
 def _mean(values: Floats) -> float:
-    # Exactly 0 where all are equal: a rounded mean would give tiny covariances, and the highest would be chosen. fsum
-    # is correctly rounded, so the order of rows does not matter.
+    # The mean of equal values is exact, since a rounded mean would give tiny covariances, and the highest would be
+    # chosen. fsum is correctly rounded, so the order of rows does not matter.
     return float(values[0]) if (values == values[0]).all() else math.fsum(values) / len(values)

@@ -1,4 +1,4 @@
-"""SimKO: at forking tokens, successes also reinforce the likeliest tokens, and failures penalise the likeliest more."""
+"""SimKO: at forking tokens, successes also reinforce the likeliest tokens, and failures penalise the top token more."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ class Simko(Bounded):
     tokens, with the K likeliest tokens :math:`v_k` of the current policy and the stop-gradient sg,
 
     .. math:: \tilde\rho_t = (1 - \alpha)\, \rho_t + \frac{\alpha}{K} \sum_k \mathrm{sg}\Big[\frac{\rho_t}
-              {\rho_{t,k}}\Big] \rho_{t,k} \;\text{ where } A_t > 0, \qquad
-              \tilde A_t = \lambda A_t \;\text{ where } A_t < 0 \text{ and } y_t = v_1
+              {\rho_{t,k}}\Big] \rho_{t,k} \;\text{ if } A_t > 0, \qquad
+              \tilde A_t = \lambda A_t \;\text{ if } A_t < 0 \text{ and } y_t = v_1
 
-    replace :math:`\rho_t` and :math:`A_t`. The first has the value of :math:`\rho_t`, but a share :math:`\alpha` of its
-    gradient goes to the likeliest tokens, which may include the sampled one. Neither value nor gradient of
-    :math:`\mathrm{sg}[1 / \rho_{t,k}]\, \rho_{t,k}` depends on the sampling policy, so its likeliest tokens need not be
-    stored.
+    replace :math:`\rho_t` and :math:`A_t`. :math:`\tilde\rho_t` has the value of :math:`\rho_t`, but a share
+    :math:`\alpha` of its gradient goes to the likeliest tokens, which may include the sampled one. Neither value nor
+    gradient of :math:`\mathrm{sg}[1 / \rho_{t,k}]\, \rho_{t,k}` depends on the sampling policy, so the sampling
+    policy's likeliest tokens need not be stored.
 
-    Success is read from the sign of the advantage, which agrees with the verdict under ``group_mean`` and rewards of 0
-    and 1. Tied likeliest tokens all count as the likeliest. Degenerate cases: a response of one token, or of equal
-    entropies, has no forking token; with a vocabulary of fewer than K tokens all are used.
+    Success is inferred from the sign of the advantage, which agrees with the verdict under ``group_mean`` and rewards
+    of 0 and 1. All tokens tied for the highest probability count as the likeliest. Degenerate cases: a response of one
+    token, or of equal entropies, has no forking token; with a vocabulary of fewer than K tokens all are used.
 
-    Diagnostics: ``clip_low`` and ``clip_high``, where a clip removes the gradient; ``forking``.
+    Diagnostics: ``clip_low`` and ``clip_high``, the shares of tokens whose gradient a clip removes; ``forking``, the
+    share of forking tokens.
 
     Source: arXiv 2510.14807 and its released code (compute_policy_loss_simko), which defines two details: entropies are
     those of the trained policy, and the quantile interpolates linearly.
@@ -72,7 +73,7 @@ class Simko(Bounded):
         entropies = tokens.entropies.detach()
         forking = tokens.live & (entropies > row_quantiles(entropies, tokens.live, tokens.lengths, self.quantile))
         spread = forking & (tokens.advantages > 0)
-        # value 0, with the gradient of the mean
+        # `moved` has value 0; it moves gradient from the token itself to the likeliest tokens
         likeliest = torch.where(spread[:, None], tokens.top.clamp_min(_LEAST), 0.0).mean(1)
         own = tokens.log_ratio
         moved = (likeliest - likeliest.detach()) - (own - own.detach())
@@ -91,7 +92,7 @@ class Simko(Bounded):
 
 
 def row_quantiles(values_N: Tensor, live_N: Tensor, lengths: Sequence[int], q: float) -> Tensor:
-    """``[N]``: the quantile of the live values of each token's row, linearly interpolated; NaN in a row without any.
+    """Return the quantile of the live values in each token's row, ``[N]``, interpolated linearly; NaN if none is live.
 
     >>> import torch
     >>> values, live = torch.tensor([1.0, 3.0, 2.0, 5.0]), torch.tensor([True, True, True, False])

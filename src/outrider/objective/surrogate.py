@@ -1,4 +1,4 @@
-"""The contract of a surrogate: the policy loss of a token from its ratio and advantage."""
+"""Interface of a surrogate: a token's policy loss from its ratio and advantage."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Surrogate(Options):
 
     @property
     def reads_top(self) -> int:
-        """The number of likeliest tokens per position that it reads, with the entropies; 0: only the ratios."""
+        """The number of likeliest tokens per position that the surrogate reads; 0: neither tokens nor entropies."""
         return 0
 
     def gain(self, tokens: TokenRatios) -> tuple[Tensor, Marks]:
-        """The gain of each token ``[N]``, and values by name, ``[N]`` each, whose means over tokens are diagnostics.
+        """Return the gain of each token ``[N]``, and named values ``[N]`` whose means over tokens are diagnostics.
 
         Tokens that are not trained have log ratio 0 and advantage 0. Their gain and diagnostics are ignored, but their
         log-probability may be NaN, which must not reach any gradient.

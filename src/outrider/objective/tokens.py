@@ -14,15 +14,15 @@ from outrider.record.row import WeightedRow
 
 
 class TokenBatch(NamedTuple):
-    """The own tokens of a micro-batch, concatenated: every tensor is ``[N]``; None means all 1, or no penalty.
+    """The own tokens of a micro-batch, concatenated. Tensors are ``[N]``; None means 1 everywhere, or no penalty.
 
     Attributes:
         weights: weight of each token's loss; positive only for trainable tokens.
-        lengths: own tokens of each row.
-        keeps: 0 where a selection removes the policy gradient, else 1.
+        lengths: number of own tokens in each row.
+        keeps: 0 for tokens whose policy gradient a selection removes, else 1.
         importance: importance weights of the policy term.
-        penalties: coefficients of the distance from the sampling policy.
-        pulled: 0 where the KL to the reference is off, else 1.
+        penalties: coefficients of the penalty on the distance from the sampling policy.
+        pulled: 0 for tokens without KL to the reference, else 1.
     """
 
     old_logprobs: Tensor
@@ -53,7 +53,7 @@ class TokenBatch(NamedTuple):
 def _optional(
     parts: Sequence[NDArray[Any] | None], rows: Sequence[WeightedRow], missing: float, like: Tensor
 ) -> Tensor | None:
-    """One array per row, filled with ``missing`` for rows without; None if no row has one."""
+    """Concatenate one array per row, ``missing`` for rows that have none; None if no row has an array."""
     if all(part is None for part in parts):
         return None
     given = zip(parts, rows, strict=True)

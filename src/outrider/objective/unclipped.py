@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Unclipped(Surrogate):
     r"""The ratio without clipping: the policy gradient of importance-weighted samples, :math:`g_t = \rho_t A_t`."""
 
-    ratio: RatioLevel = Field("token", description="ratio of each token, or of the response")
+    ratio: RatioLevel = Field("token", description="level of the ratio: token, or response")
 
     @property
     def per_response(self) -> bool:

@@ -1,7 +1,7 @@
 """Aggregation: the weight of a token's loss in the loss of the whole optimizer batch. NumPy only.
 
-Every denominator is computed here, over all rows of an optimizer batch on all ranks, before the batch is split. A
-micro-batch is then a weighted sum, so the gradient does not depend on the split.
+Every denominator is computed in this module, over all rows of an optimizer batch on all ranks, before the batch is
+split. The loss of a micro-batch is then a weighted sum, so the gradient does not depend on the split.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from outrider.record.row import WeightedRow
 
 
 def token_weights(rows: Sequence[WeightedRow], options: ObjectiveOptions, max_tokens: int) -> Floats:
-    r"""The weight of each trainable token, one number per row.
+    r"""Return the loss weight of a row's trainable tokens, one number per row.
 
     With stream weight :math:`\lambda_s`, rows :math:`i` of stream :math:`s` and :math:`n_i` trainable tokens:
 
     * ``token_mean``: :math:`\lambda_s / \sum_{i \in s} n_i`
-    * ``sequence_mean``: :math:`\lambda_s / (R_s\, n_i)`, with :math:`R_s` the rows that have a trainable token
+    * ``sequence_mean``: :math:`\lambda_s / (R_s\, n_i)`, with :math:`R_s` the number of rows with a trainable token
     * ``constant``: :math:`\lambda_s / (|s|\, L)`, with L = ``length`` or ``max_tokens``
 
     Only ``constant`` keeps the direction of the expected gradient. The other two divide by lengths that depend on the
     outcome: a token has less weight in a batch of long responses (``token_mean``), or in a long response
     (``sequence_mean``).
 
-    Denominators count rows without advantage too; with ``denominator: with_signal`` they do not, and such a row has
-    weight 0 in every term of the loss.
+    Denominators count rows without advantage too. With ``denominator: with_signal`` they do not, and rows without
+    advantage have weight 0 in every term of the loss.
 
     Raises:
         UserError: a row's stream has no weight in ``options.streams``.
@@ -48,6 +48,6 @@ def token_weights(rows: Sequence[WeightedRow], options: ObjectiveOptions, max_to
         mine = (streams == stream) & counted
         weighed = mine & (tokens > 0)
         if weighed.any():
-            # the divisor includes rows without tokens: a constant one counts them
+            # rows without tokens are passed too, since a constant divisor counts them
             weights[weighed] = options.streams[stream] / options.aggregate.divisor(tokens[mine], max_tokens)
     return weights

@@ -1,1 +1,1 @@
-"""What table, tokenizer and configuration alone decide about a run, found before any weights are loaded."""
+"""Checks of table, tokenizer and configuration that run before any weights are loaded."""

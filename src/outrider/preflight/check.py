@@ -1,4 +1,4 @@
-"""Whether a task's problems can be trained and evaluated on with a model: the check before any weights are loaded."""
+"""Check, before any weights are loaded, that a model can be trained and evaluated on a task's problems."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 class Wanted(NamedTuple):
-    """Requirements of a command for its task.
+    """What a command needs from its task.
 
     Attributes:
-        per_step: different training problems of a step; None where nothing is trained.
-        evaluate: which held-out problems are measured; None where none are.
-        max_tokens: of a response.
+        per_step: number of different training problems per step; None without training.
+        evaluate: the held-out problems to evaluate; None without evaluation.
+        max_tokens: maximum tokens of a response.
     """
 
     per_step: int | None
@@ -35,20 +35,20 @@ class Wanted(NamedTuple):
 
 
 class Preflight(NamedTuple):
-    """One sentence for each reason that a run would end with an error, and warnings."""
+    """One sentence per reason that a run would end with an error, and warnings."""
 
     refused: list[str]
     notices: list[str]
     skipped: bool = False
-    """Whether something was left unchecked, as it is not on this machine."""
+    """Whether something was not checked because it is not on this machine."""
     long: frozenset[tuple[str, str]] = frozenset()
-    """Sides and places of the rows that the task leaves out, as their prompts are too long."""
+    """Side and place of each row that the task excludes because its prompt is too long."""
 
     def refuse(self) -> Preflight:
-        """Itself.
+        """Return this result itself, if nothing is refused.
 
         Raises:
-            UserError: a run would end with an error; the first reason, and how many others there are.
+            UserError: a run would end with an error; the message has the first reason and the number of others.
         """
         if self.refused:
             first, *others = self.refused
@@ -58,17 +58,18 @@ class Preflight(NamedTuple):
 
 
 def wanted_by(recipe: Recipe) -> Wanted:
-    """Requirements of a training run for its task."""
+    """What a training run needs from its task."""
     return Wanted(recipe.train.problems, recipe.evaluate, recipe.sample.max_tokens)
 
 
 def preflight(task: Task, wanted: Wanted, model: str | None, policy: PolicyOptions) -> Preflight:
-    """Everything that table, tokenizer and configuration decide. Reads the task's files and the model's tokenizer.
+    """Run all checks that need only the table, the tokenizer and the configuration.
 
-    With ``skip: long`` the task leaves rows out from then on; in other processes :func:`leave_out` tells it the same.
+    It reads the task's files and the model's tokenizer. With ``skip: long``, the task excludes long rows from then on;
+    :func:`leave_out` does the same in other processes.
 
     Args:
-        model: whose tokenizer writes the prompts; None leaves them unchecked.
+        model: the model whose tokenizer writes the prompts; None: prompts are not checked.
     """
     refused: list[str] = []
     notices: list[str] = []
@@ -112,7 +113,7 @@ def preflight(task: Task, wanted: Wanted, model: str | None, policy: PolicyOptio
 
 
 def leave_out(task: Task, places: Collection[tuple[str, str]]) -> None:
-    """Have a task leave out what :func:`preflight` has found too long in another process."""
+    """Make a task exclude the rows that :func:`preflight` found too long in another process."""
     table = _table(task)
     if table is not None and table.skips_long:
         table.leave_out(places)
@@ -124,14 +125,14 @@ def _table(task: Task) -> Table | None:
 
 
 def _too_long(table: Table, prompts: Prompts, max_tokens: int) -> frozenset[tuple[str, str]]:
-    """Sides and places of all rows of both sides whose prompts leave less than the longest response."""
+    """Side and place of each row whose prompt leaves less than the maximum response length."""
     table.leave_out([])
     counts = table.counts
     sides = {
         "train": [table.train(index) for index in range(counts["train"])],
         "heldout": table.heldout(counts["heldout"]),
     }
-    # both sides may be of one source, whose splits number their rows alike
+    # both sides may come from one source, whose splits use the same row numbers
     return frozenset(
         (side, prompt.problem.metadata["place"])
         for side, problems in sides.items()
@@ -148,7 +149,7 @@ def _no_room(prompt: LongPrompt, table: Table | None, context: int) -> Fault:
 
 
 def _train_problems(task: Task, per_step: int) -> Sequence[Problem]:
-    """All problems of a finite table, or those of the first step."""
+    """All problems of a finite table, or the problems of the first step."""
     table = counts_of(task).get("train")
     if table is not None:
         return [task.train(index) for index in range(table)]
@@ -156,13 +157,13 @@ def _train_problems(task: Task, per_step: int) -> Sequence[Problem]:
 
 
 def _prompts(model: str, policy: PolicyOptions) -> Prompts:
-    from outrider.preflight.prompts import Prompts  # not at the top: a dry run goes without torch where there is none
+    from outrider.preflight.prompts import Prompts  # not at the top: a dry run must work without torch
 
     return Prompts(model, policy)
 
 
 def _sentences(faults: Sequence[Fault]) -> list[str]:
-    """Each with its place, or where it has none with the problem's id, which some reasons begin with."""
+    """One sentence per fault, which begins with the row's place or, without a place, with the problem's id."""
     return [
         f"{place}: {reason}"
         if (place := problem.metadata.get("place"))

@@ -1,4 +1,4 @@
-"""The check of a dry run, which downloads nothing and starts no environment: what it leaves out is said."""
+"""The check of a dry run, which downloads nothing and starts no environment; skipped checks are reported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from outrider.tasks.verifiers import Verifiers
 
 
 def checked_here(task: Task, wanted: Wanted, model: str, policy: PolicyOptions) -> Preflight:
-    """Errors that local files show, with a notice for each skipped check."""
+    """Return the errors that local files show, with a notice for each skipped check."""
     unread = _not_read(task)
     why = _without_tokenizer(model)
     notices = [f"not checked: prompts, since {why}"] if why else []
@@ -29,7 +29,7 @@ def checked_here(task: Task, wanted: Wanted, model: str, policy: PolicyOptions) 
 
 
 def _without_tokenizer(model: str) -> str:
-    """Why a dry run does not read the tokenizer of a model; empty where it does."""
+    """Why a dry run does not read the tokenizer of a model; empty if it does."""
     if find_spec("torch") is None:
         return "torch is not installed"
     base = made_base(model)
@@ -40,7 +40,7 @@ def _without_tokenizer(model: str) -> str:
 
 
 def _not_read(task: Task) -> str:
-    """Why a dry run does not read the problems of a task; empty where it does."""
+    """Why a dry run does not read the problems of a task; empty if it does."""
     inner = task.table if isinstance(task, TurnTask) else task
     if isinstance(inner, Table):
         remote = [place for place in (inner.train_data, inner.heldout_data) if place and place.startswith("hf:")]

@@ -1,4 +1,4 @@
-"""Prompts that a model cannot take: too long for its context, or not to be written by its tokenizer or template."""
+"""Find prompts that a model cannot take: too long for its context, or unknown to its tokenizer or template."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Fault(NamedTuple):
 
 
 class LongPrompt(NamedTuple):
-    """A problem whose prompt leaves less of the context than the longest response, and the tokens of its prompt."""
+    """A problem whose prompt leaves less context than the maximum response length, and the prompt's token count."""
 
     problem: Problem
     tokens: int
 
 
 class PromptCheck(NamedTuple):
-    """The prompts that cannot be written, and those that leave less than the longest response, or nothing."""
+    """The prompts that cannot be written, and the prompts that leave too little context for the longest response."""
 
     faults: list[Fault]
     long: list[LongPrompt]
@@ -39,7 +39,7 @@ class Prompts:
     """The prompts of a model, as its tokenizer and chat template write them. No weights are read.
 
     Raises:
-        UserError: there is no such model or tokenizer, or it lacks the chat template that ``options`` ask for.
+        UserError: the model or its tokenizer does not exist, or lacks the chat template that ``options`` ask for.
     """
 
     def __init__(self, model: str, options: PolicyOptions) -> None:
@@ -47,17 +47,17 @@ class Prompts:
         self._options = options
 
     def check(self, problems: Sequence[Problem], max_tokens: int) -> PromptCheck:
-        """Find the prompts that leave less than ``max_tokens`` of the context, and those that cannot be written.
+        """Find prompts that leave less than ``max_tokens`` of the context, and prompts that cannot be written.
 
-        Only prompts that may be at fault are encoded, since a large table takes minutes: those that would be too long
-        if each byte were a token, those with a character that the tokenizer does not know, and the first of each
+        Encoding a large table takes minutes, so only prompts that may be at fault are encoded: those that would be too
+        long if each byte were a token, those with a character that the tokenizer does not know, and the first of each
         sequence of roles.
         """
         faults: list[Fault] = []
         long: list[LongPrompt] = []
         characters = set("".join(text for problem in problems for text in _texts(problem)))
         unknown = set(lost_characters(self.policy.tokenizer, "\n".join(sorted(characters))))
-        templates: dict[tuple[str, ...] | None, int] = {}  # by roles, the tokens around the texts
+        templates: dict[tuple[str, ...] | None, int] = {}  # token count of the template alone, by roles
         for problem in problems:
             try:
                 turns = chat_of(problem, self._options)
@@ -84,9 +84,9 @@ def _texts(problem: Problem) -> Iterator[str]:
 
 
 def _emptied(problem: Problem) -> Problem:
-    """The same with one character for each text, which leaves what the template writes.
+    """The problem with each text replaced by one character, to count the tokens of the template alone.
 
-    A character of its own, as a tokenizer of few characters knows no other.
+    The character comes from the prompt, since a tokenizer with few characters may know no other.
     """
     one = problem.prompt.strip()[:1] or problem.prompt[:1]
     before = problem.messages_before
@@ -96,6 +96,6 @@ def _emptied(problem: Problem) -> Problem:
 
 
 def _most_tokens(problem: Problem) -> int:
-    """A bound: no tokenizer makes more tokens of a text than it has bytes once it is normalised."""
+    """An upper bound: no tokenizer makes more tokens of a text than the normalised text has bytes."""
     text = "\n".join(_texts(problem))
     return len(text) if text.isascii() else len(unicodedata.normalize("NFKC", text).encode("utf-8", "surrogatepass"))

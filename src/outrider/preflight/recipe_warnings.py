@@ -1,4 +1,4 @@
-"""Warnings before a run begins: nothing can be learned, or a part costs out of proportion."""
+"""Warnings before a run begins: nothing can be learned, or one part of the run costs too much."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from outrider.explore.bounds import Bounds, bounds_after, bounds_of
 from outrider.processes.cores import usable_cores
 from outrider.verify.verifier import PooledVerifier
 
-MANY = 64  # rollouts of a problem; with more, every component of credit has enough to compare
+MANY = 64  # rollouts per problem; with more, every component of credit has enough to compare
 LATE = 10**9  # a step after the end of every schedule, for runs of unknown length
-OUT_OF_PROPORTION = 10  # times the training's tokens: evaluations that cost more get a warning
+OUT_OF_PROPORTION = 10  # evaluations that generate more than this many times the training tokens get a warning
 
 
 def recipe_warnings(recipe: Recipe, heldout: int | None = None, cores: int | None = None) -> list[str]:
-    """One sentence for each warning.
+    """Return one sentence per warning.
 
-    - No verdict can change an advantage: a problem has one rollout that is compared within it, say; or a wrong answer
-      has a higher reward than a correct one.
-    - Credit states a goal, and a step is cut into several updates, which changes how problems count in it.
-    - The run ends before its warm-up does, or before a component of credit begins to act.
-    - There are more ranks than cores. ``cores`` are those of all ranks, where this process may be pinned to one.
-    - The evaluations may generate more than ``OUT_OF_PROPORTION`` times the tokens of the training. ``heldout`` is the
-      number of problems that there are to evaluate on, where it is known.
-    - A verifier that may hang is called in the run's own process, which cannot end it.
+    - No verdict can change an advantage, for example because each problem has only one rollout. Or a wrong answer has
+      a higher reward than a correct one.
+    - Credit weighs all problems equally, but a step has several updates, which changes the weights.
+    - The run ends before its warm-up does, or before a component of credit becomes active.
+    - There are more ranks than cores. ``cores`` is the number of cores of all ranks; this process may be pinned to one.
+    - The evaluations may generate more than ``OUT_OF_PROPORTION`` times the training tokens. ``heldout`` is the
+      number of held-out problems, if it is known.
+    - A verifier that may hang is called in the run's own process, where it cannot be killed.
     """
     crowded = _crowded(recipe, cores or len(usable_cores()))
     of_learning = [*_no_signal(recipe), *_uneven(recipe), *_too_short(recipe)]
@@ -65,7 +65,7 @@ def _no_signal(recipe: Recipe) -> Iterator[str]:
 
 
 def _rollouts_of_a_problem(recipe: Recipe) -> int | None:
-    """How many rollouts a problem gets in a step, where it is the same number for all; else None."""
+    """The number of rollouts per problem and step, if it is the same for all problems; otherwise None."""
     problems = recipe.train.problems
     bounds = bounds_after([stage for stage in recipe.explore if not isinstance(stage, Refill)], problems)
     fewest, most = bounds.first
@@ -73,8 +73,10 @@ def _rollouts_of_a_problem(recipe: Recipe) -> int | None:
 
 
 def _gives_signal(recipe: Recipe, n: int, step: int = 1) -> bool:
-    """Whether any verdicts on ``n`` rollouts of two problems give one of them an advantage other than 0, from a step
-    on that is late enough for every component to act."""
+    """Whether any verdicts on ``n`` rollouts of two problems give a nonzero advantage.
+
+    The check uses a step that is late enough for every component of credit to be active.
+    """
     values = sorted({r for r in recipe.reward.model_dump().values() if r is not None})
     groups = [
         _members([a] * k + [b] * (n - k), recipe.reward.correct)
@@ -87,7 +89,7 @@ def _gives_signal(recipe: Recipe, n: int, step: int = 1) -> bool:
 
 
 def _members(rewards: list[float], correct: float) -> Members:
-    """Rollouts that differ in length and likelihood too, for components that use these."""
+    """Rollouts that also differ in length and likelihood, for components that use these values."""
     tokens = [2 + k for k in range(len(rewards))]
     return Members(
         rewards_G=np.array(rewards, np.float64),
@@ -142,7 +144,7 @@ def _mostly_evaluation(recipe: Recipe, heldout: int | None) -> Iterator[str]:
     by_steps = None if train.steps is None or most is None else train.steps * most * limit
     budget = min((b for b in (by_steps, train.tokens) if b is not None), default=None)
     if not budget:
-        return  # no budget, or one of seconds, or of steps without a bound: nothing to compare with
+        return  # no token budget to compare with: train.tokens is not set, and steps have no bound on their rollouts
     within = 0
     if train.evaluate_every:
         steps = train.steps if train.steps is not None else budget // max(1, (most or 1) * limit)

@@ -1,4 +1,4 @@
-"""Whether somebody's own verifier works at all: it is called on a few problems before anything is written."""
+"""Check that a user's own verifier works: it is called on a few problems before anything is written."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from outrider.record import Outcome, Problem
 from outrider.tasks import Table
 from outrider.tasks.task import Task, right_response
 
-PROBES = 4  # problems: a reward that does not apply to one of them is no mistake
+PROBES = 4  # number of problems: a reward may not apply to one of them
 _FAILED = (Outcome.ERROR, Outcome.TIMEOUT)
 
 
 def failing_verifier(task: Task, problems: Sequence[Problem]) -> str:
-    """Why no response can be verified, in a sentence; empty where any response to one of ``PROBES`` problems can.
+    """Why a verifier can verify no response, as a sentence; empty if any response to ``PROBES`` problems works.
 
-    A problem is tried with its worked solution, its gold answer and its prompt as the response, as far as it has them.
-    Verifiers that Outrider ships are not called: their tests do that. An environment gives its own verdicts.
+    The responses are each problem's worked solution, its gold answer and its prompt, if available. Verifiers that ship
+    with Outrider are not called, since their own tests cover them. Environments give their own verdicts.
     """
     if not isinstance(task, Table) or not problems or not provenances_in(task.verifier):
         return ""
@@ -33,7 +33,7 @@ def failing_verifier(task: Task, problems: Sequence[Problem]) -> str:
 
 
 def _responses(task: Task, problem: Problem) -> list[str]:
-    """What a response may look like, the likeliest first."""
+    """Possible responses to a problem, the most likely first."""
     answer = problem.answer.get("answer") if isinstance(problem.answer, Mapping) else problem.answer
     gold = str(answer) if isinstance(answer, str | int | float) else ""
     found = [right_response(task, problem), problem.metadata.get("solution"), gold, problem.prompt]

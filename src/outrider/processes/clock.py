@@ -7,15 +7,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 NOT_WORK = frozenset({"evaluate", "record", "save"})
+OVERLAPPED = "overlapped_"
+"""Prefix of the phases of sampling at the same time as an update; their seconds are in the update's already."""
 
 
 def training_seconds(seconds: Mapping[str, float]) -> float:
-    """The seconds of training in a row of ``timing.jsonl``, without evaluation and disk writes.
+    """The seconds of training in a row of ``timing.jsonl``, without evaluation, disk writes and overlapped phases.
 
     >>> training_seconds({"step": 3, "sample": 1.5, "learn": 0.5, "save": 9.0, "tokens_per_second": 800.0})
     2.0
     """
-    return sum(s for phase, s in seconds.items() if phase not in NOT_WORK | {"step", "tokens_per_second"})
+    others = NOT_WORK | {"step", "tokens_per_second"}
+    return sum(s for phase, s in seconds.items() if phase not in others and not phase.startswith(OVERLAPPED))
 
 
 class Clock:
@@ -48,6 +51,11 @@ class Clock:
         self._switch()
         taken, self.seconds = self.seconds, {}
         return taken
+
+    def add(self, seconds: Mapping[str, float]) -> None:
+        """Add seconds that another clock has measured."""
+        for phase, more in seconds.items():
+            self.seconds[phase] = self.seconds.get(phase, 0.0) + more
 
     def _switch(self) -> None:
         now = time.perf_counter()

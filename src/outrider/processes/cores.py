@@ -17,6 +17,15 @@ def usable_cores() -> list[int]:
     return cores[:allowed]
 
 
+def ranks_on_cpu(cores: int, samples_apart: bool) -> int:
+    """Default number of ranks on a CPU: one per core, or one per two cores if each rank has a sampling process.
+
+    >>> ranks_on_cpu(8, False), ranks_on_cpu(8, True), ranks_on_cpu(1, True)
+    (8, 4, 1)
+    """
+    return max(1, cores // 2) if samples_apart else cores
+
+
 def pin(core: int) -> None:
     """Pin this process and its child processes to one core; no effect on systems without such a call."""
     if hasattr(os, "sched_setaffinity"):

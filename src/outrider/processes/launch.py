@@ -23,9 +23,9 @@ from typing import Any
 import torch
 
 from outrider.errors import UserError
-from outrider.interrupts import STOPS, Terminated, ignoring_interrupts
+from outrider.interrupts import STOPS, Terminated, how_it_ended, ignoring_interrupts
 from outrider.processes.cores import usable_cores
-from outrider.processes.ranks import LOST, RankLostError, Ranks, how_it_ended
+from outrider.processes.ranks import LOST, RankLostError, Ranks
 from outrider.processes.warm import warm_processes, without_main
 
 RankMain = Callable[..., int]

@@ -50,6 +50,7 @@ class Ranks:
         self.cores = len(usable_cores())
         self.waits = False
         self._ended = ended
+        self._group: dist.ProcessGroup | None = None  # None: the default group
         # the last error that is not propagated, since all ranks have it or cannot receive it
         self._told: BaseException | None = None
         self._processes: list[Any] = []  # machine and process of each rank, if another launcher has started them
@@ -76,6 +77,18 @@ class Ranks:
             distributed_c10d._world.group_count = 0
         dist.init_process_group(backend, init_method=meeting, rank=rank, world_size=size, timeout=_WAIT)
         return Ranks(rank, size, ended)
+
+    def beside(self) -> Ranks:
+        """The same ranks with connections of their own, for collectives of objects in another thread at the same time.
+
+        Every rank has to call. With one rank nothing is sent, and the result is this object.
+        """
+        if self.size == 1:
+            return self
+        other = Ranks(self.rank, self.size, self._ended)
+        other.cores, other._processes = self.cores, self._processes
+        other._group = dist.new_group(backend="gloo", timeout=_WAIT)
+        return other
 
     def leave(self) -> None:
         if dist.is_initialized():  # by a sharded model in a run of one process
@@ -145,7 +158,7 @@ class Ranks:
             return make()
         box = [self._agreed(make if self.main else lambda: None)]
         with self._sending():
-            dist.broadcast_object_list(box, src=0)
+            dist.broadcast_object_list(box, src=0, group=self._group)
         result: Any = box[0]
         return cast(T, result)
 
@@ -156,7 +169,7 @@ class Ranks:
         mine = self._agreed(lambda: list(make()))
         parts: list[Any] = [None] * self.size
         with self._sending():
-            dist.all_gather_object(parts, mine)
+            dist.all_gather_object(parts, mine, group=self._group)
         return [item for items in parts for item in items]
 
     def together(self, make: Callable[[], T]) -> T:
@@ -182,11 +195,11 @@ class Ranks:
             failure = error
         first = torch.tensor(self.size if failure is None else self.rank)
         with self._sending():
-            dist.all_reduce(first, dist.ReduceOp.MIN)
+            dist.all_reduce(first, dist.ReduceOp.MIN, group=self._group)
             if int(first) == self.size:
                 return made[0]
             box = [_portable(failure) if self.rank == first else None]
-            dist.broadcast_object_list(box, src=int(first))
+            dist.broadcast_object_list(box, src=int(first), group=self._group)
         self._told = failure if self.rank == first and failure is not None else box[0]
         assert self._told is not None
         raise self._told
@@ -211,7 +224,7 @@ class Ranks:
         """Add a tensor over ranks, in place, in rank order on every rank."""
         if self.size > 1:
             with self._sending():
-                dist.all_reduce(tensor)
+                dist.all_reduce(tensor, group=self._group)
         return tensor
 
 
@@ -242,17 +255,6 @@ def _portable(error: Exception | None) -> Exception:
         return RuntimeError(f"{type(error).__name__}: {error}")
     assert error is not None
     return error
-
-
-def how_it_ended(code: int) -> str:
-    """An exit code in words.
-
-    >>> how_it_ended(-9), how_it_ended(1)
-    ('was killed by signal 9, as when memory runs out', 'ended with status 1')
-    """
-    if code >= 0:
-        return f"ended with status {code}"
-    return f"was killed by signal {-code}" + (", as when memory runs out" if code == -9 else "")
 
 
 def _lives(pid: int) -> bool:

@@ -1,4 +1,4 @@
-"""The vocabulary: problems, requests, rollouts, verdicts and groups, and how they are kept on disk."""
+"""Core data types: problems, requests, rollouts, verdicts and groups, and their storage on disk."""
 
 from outrider.record.group import Group, group_id
 from outrider.record.identity import identity_seed, uniforms

@@ -1,7 +1,7 @@
-"""Files that survive a kill, a power cut and a full disk: each is complete, or as it was before.
+"""File writes that survive a kill, a power cut and a full disk: each file is either complete or unchanged.
 
-A rename protects a file from a kill. For a power cut one has to wait for the disk, some milliseconds for each file and
-folder; what every step writes waits once per checkpoint.
+A rename protects against a kill. A power cut also needs an fsync, some milliseconds per file and folder; files that
+every step writes are synced once per checkpoint.
 """
 
 from __future__ import annotations
@@ -18,23 +18,25 @@ from outrider.errors import UserError
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """A file to read, uncompressed where its name ends in ``.gz`` or ``.zst``; reading raises OSError, EOFError or
-    zlib.error."""
+    """Open a file for reading, decompressed if its name ends in ``.gz`` or ``.zst``.
+
+    Reading may raise OSError, EOFError or zlib.error.
+    """
     name = path.name.lower()
     if name.endswith(".zst"):
-        import pyarrow as pa  # not at the top: it is slow to import, and this module is everywhere
+        import pyarrow as pa  # not at the top: pyarrow is slow to import, and this module is used everywhere
 
         return cast(IO[bytes], io.BufferedReader(pa.input_stream(path, compression="zstd")))
     return cast(IO[bytes], gzip.open(path)) if name.endswith(".gz") else path.open("rb")
 
 
 def write_atomically(path: Path, data: Any, wait: bool = True) -> None:
-    """Put bytes into a file so that after a kill or a power cut it is complete, or as it was before.
+    """Write bytes to a file so that after a kill or a power cut the file is either complete or unchanged.
 
-    Without ``wait`` a power cut may cost it, until :func:`sync` of the file and its folder.
+    Without ``wait``, a power cut may lose the file until :func:`sync` is called on the file and its folder.
 
     Raises:
-        UserError: the disk refuses (full, not writable); the file is as it was before.
+        UserError: the write fails (disk full, not writable); the file is unchanged.
     """
     with new_file(path, wait) as temporary, temporary.open("wb") as file:
         file.write(data)
@@ -45,19 +47,19 @@ def write_atomically(path: Path, data: Any, wait: bool = True) -> None:
 
 @contextmanager
 def new_file(path: Path, wait: bool = False) -> Iterator[Path]:
-    """A place to write a file, which has the name ``path`` when the block has ended well; else nothing is left of it.
+    """Context manager that yields a temporary path, renamed to ``path`` if the block succeeds and removed if it fails.
 
-    With ``wait`` its name is on the disk then, as its contents must be before the block ends.
+    With ``wait``, the new name is then on disk; the block must have synced the contents.
 
     Raises:
-        UserError: the disk refuses; a file that had the name is as it was before.
+        UserError: the write fails; an earlier file at ``path`` is unchanged.
     """
     # in the same folder: a rename is atomic within one file system only
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
-        # after the contents are on the disk, or a power cut could leave the name with an empty file
+        # only after the contents are on disk, or a power cut could leave an empty file under the name
         os.replace(temporary, path)
         if wait:
             sync(path.parent)
@@ -69,10 +71,10 @@ def new_file(path: Path, wait: bool = False) -> Iterator[Path]:
 
 
 def sync(*paths: Path) -> None:
-    """Wait until files, and the names in folders, are on the disk: after a rename, the file alone is not enough.
+    """Wait until files, and the names in folders, are on disk; after a rename, the folder must be synced too.
 
     Raises:
-        UserError: the disk refuses.
+        UserError: the sync fails.
     """
     for path in paths:
         try:
@@ -86,7 +88,7 @@ def sync(*paths: Path) -> None:
 
 
 def move(path: Path, into: Path) -> Path:
-    """Move a file into a folder of the same disk, durably; ``.2``, ``.3``, … is added to a name that is taken there."""
+    """Move a file durably into a folder on the same disk; a name that exists there gets ``.2``, ``.3``, …"""
     place, copies = into / path.name, 1
     while place.exists():
         copies += 1
@@ -101,7 +103,7 @@ def move(path: Path, into: Path) -> Path:
 
 
 def sweep(folder: Path) -> list[Path]:
-    """Remove, and return, the temporary files that interrupted calls of :func:`write_atomically` left in a folder."""
+    """Remove and return the temporary files that interrupted writes left in a folder."""
     leftovers = sorted(folder.glob(".*.tmp"))
     for path in leftovers:
         path.unlink(missing_ok=True)
@@ -109,6 +111,6 @@ def sweep(folder: Path) -> list[Path]:
 
 
 def disk_refused(path: Path, error: Exception) -> UserError:
-    """The sentence for a failed write of ``path``; its folder and the reason are named."""
+    """Return the error for a failed write of ``path``; it names the folder and the reason."""
     reason = getattr(error, "strerror", None) or error
     return UserError(f"cannot write {path.name} in {path.parent}: {reason}; everything written before is intact.")

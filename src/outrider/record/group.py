@@ -1,4 +1,4 @@
-"""A group: all rollouts of one problem in one step. A forest, ragged, any size."""
+"""A group: all rollouts of one problem in one step; a forest of any size and shape."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from outrider.record.rollout import Rollout
 
 
 def group_id(step: int, problem: Problem, purpose: str = "train") -> str:
-    """The identity of a group: a problem that returns in a later step is another group, with other draws."""
+    """Return the id of a group; a problem that returns in a later step gets a new group with new samples."""
     return f"{purpose}:{step}:{problem.id}"
 
 
@@ -35,22 +35,22 @@ class Group:
 
     @property
     def mixed(self) -> bool:
-        """At least one success and at least one rollout that is not one."""
+        """Whether the group has at least one success and at least one rollout without success."""
         return 0 < self.successes < self.size
 
     @property
     def dropped(self) -> bool:
-        """Whether a stage has dropped it: it has rollouts, and none is trained on."""
+        """Whether a stage has dropped the group: it has rollouts, but none of them is trained on."""
         return bool(self.rollouts) and all(r.unused for r in self.rollouts)
 
     @property
     def generated_tokens(self) -> int:
-        """Tokens that the members sampled: what the group cost. Observed and replayed tokens are not generated."""
+        """Number of tokens that the members sampled; observed and replayed tokens do not count."""
         return sum(r.trainable_tokens for r in self.drawn.rollouts)
 
     @property
     def drawn(self) -> Group:
-        """The group without rollouts of earlier steps."""
+        """The group without replayed rollouts, which earlier steps sampled."""
         if not any(r.replayed for r in self.rollouts):
             return self
         return replace(self, rollouts=tuple(r for r in self.rollouts if not r.replayed))
@@ -63,20 +63,20 @@ class Group:
         return tuple(r for r in self.rollouts if r.parent == parent.id)
 
     def predicted_as(self, rate: float | None) -> Group:
-        """The same group with the pass rate that was predicted of its problem, on every rollout drawn in this step."""
+        """Return the group with the problem's predicted pass rate on every rollout sampled in this step."""
         if rate is None:
             return self
         return replace(self, rollouts=tuple(r if r.replayed else r.predicted_as(rate) for r in self.rollouts))
 
     def excluded(self, reason: str) -> Group:
-        """The same group with every rollout marked as not trained on; a rollout's first reason stands."""
+        """Return the group with every rollout marked as not trained on; a rollout's first reason is kept."""
         return replace(self, rollouts=tuple(r.excluded(reason) for r in self.rollouts))
 
     def joined(self, rollouts: Iterable[Rollout]) -> Group:
-        """The group with more members, ordered by member index whatever order they arrive in.
+        """Return the group with more members, ordered by member index.
 
         Raises:
-            ValueError: two rollouts claim the same place.
+            ValueError: two rollouts have the same member index.
         """
         # by index, since rollouts come back from several processes in any order
         members = sorted((*self.rollouts, *rollouts), key=lambda r: r.member)

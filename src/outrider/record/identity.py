@@ -1,7 +1,7 @@
-"""Seeds derived from what a random draw is *for*, so that nothing depends on scheduling.
+"""Seeds derived from the identity of a random draw, so that no result depends on scheduling.
 
 A rollout's seed is a hash of (master seed, group, member, parent, branch point). Batch composition, order, group
-size and the number of processes do not enter it.
+size and the number of processes do not affect it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _MIX_2 = np.uint64(0x94D049BB133111EB)
 
 
 def identity_seed(*parts: int | str) -> int:
-    """A 63-bit seed from any sequence of integers and strings, the same on every machine.
+    """Return a 63-bit seed from any sequence of integers and strings, the same on every machine.
 
     ``("a", "bc")`` and ``("ab", "c")`` have different seeds, and so have ``1`` and ``"1"``.
 
     Raises:
-        TypeError: a part is anything else, also a NumPy integer or a bool, which would hash to another seed unnoticed.
+        TypeError: a part has another type, even a NumPy integer or a bool, which would silently give another seed.
 
     >>> identity_seed(0, "a", "bc") == identity_seed(0, "ab", "c")
     False
@@ -33,25 +33,25 @@ def identity_seed(*parts: int | str) -> int:
             raise TypeError(f"{part!r} is {type(part).__name__}; a seed is made of int and str alone")
         # broken JSON can hold lone surrogates, which plain UTF-8 refuses
         text = f"{type(part).__name__}:{part}".encode("utf-8", "surrogatepass")
-        # the length first, or two divisions of one text would be one seed
+        # the length first, or ("a", "bc") and ("ab", "c") would give one seed
         digest.update(len(text).to_bytes(4, "little") + text)
     # 63 bits fit the signed integers of Parquet and torch
     return int.from_bytes(digest.digest(), "little") >> 1
 
 
 def uniforms(seeds_B: NDArray[np.integer], positions_T: NDArray[np.integer]) -> NDArray[np.float64]:
-    """One uniform number in (0, 1) per (seed, token position): float64 of shape ``[B, T]``.
+    """Return one uniform number in (0, 1) per (seed, token position): float64 of shape ``[B, T]``.
 
-    Counter based (SplitMix64's output function over ``seed + position * golden gamma``), so the number of a
-    position does not depend on which positions were drawn before. Values are odd multiples of 2^-53: neither 0
-    nor 1 occurs. Source: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014.
+    Counter-based (SplitMix64's output function over ``seed + position * golden gamma``), so a position's number
+    does not depend on earlier draws. Values are odd multiples of 2^-53, so neither 0 nor 1 occurs. Source: Steele,
+    Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014.
 
     >>> a = uniforms(np.array([7]), np.arange(4))
     >>> b = uniforms(np.array([3, 7]), np.arange(2, 4))
     >>> bool((a[0, 2:] == b[1]).all())
     True
     """
-    # the arithmetic is modulo 2^64, so overflow is wanted
+    # the arithmetic is modulo 2^64, so overflow is intended
     with np.errstate(over="ignore"):
         counters = positions_T.astype(np.uint64) + np.uint64(1)
         x = seeds_B.astype(np.uint64)[:, None] + counters[None, :] * _GAMMA

@@ -1,4 +1,4 @@
-"""Records as JSON."""
+"""Conversion of records to JSON data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def json_data(value: Any) -> Any:
-    """Records (dataclasses and named tuples) as objects; NaN and infinities, which JSON does not have, as null.
+    """Return JSON data: dataclasses and named tuples become objects; NaN and infinities, absent in JSON, become null.
 
     >>> json_data({1: (0.5, math.nan)})
     {'1': [0.5, None]}

@@ -1,4 +1,4 @@
-"""When two writings of a question count as the same one."""
+"""Normalisation of texts, to find questions that are written differently but are the same."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import unicodedata
 
 
 def normalised(text: str) -> str:
-    """What two writings of the same text share: all but case, spacing and Unicode variants.
+    """Remove differences of case, spacing and Unicode variants.
 
-    It is meant for questions that must not meet: those of training and held-out problems, a question and its own
-    solution among the examples of a prompt. Different texts that only spacing, case or a superscript tells apart
-    ("1 23" and "12 3", "2²" and "22") come out equal, which there is the safe side.
+    The function finds duplicates that must be excluded: a training problem among held-out problems, or a question
+    among the examples in its own prompt. Different texts that differ only in spacing, case or a superscript ("1 23" and
+    "12 3", "2²" and "22") become equal, which is the safe side here.
 
     >>> normalised("Find  X!") == normalised("find x\uff01")
     True

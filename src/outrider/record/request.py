@@ -1,4 +1,4 @@
-"""A request: what a stage of the explorer wants to have sampled."""
+"""A request: the rollouts that a stage of the explorer asks the sampler for."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Prefix:
     """The part of an earlier rollout's response that a branch continues.
 
     Attributes:
-        parent: id of that rollout, of this step or of an earlier one.
+        parent: id of the earlier rollout, from this step or an earlier step.
         ids: the kept response tokens, from the first token of the *path* (the parent's own prefix included).
-        observed: begin and end in ``ids`` of what an environment said, in order: before the first turn, and to each
-            turn, also where it said nothing. None: the explorer knows.
+        observed: begin and end in ``ids`` of each observation, in order: the one before the first turn, and the reply
+            to each turn, empty ones included. None: the explorer fills them in.
     """
 
     parent: str
@@ -33,19 +33,19 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SampleRequest:
-    """``n`` rollouts of one problem from one context.
+    """A request for ``n`` rollouts of one problem with one prompt.
 
-    A stage fills the first block; the explorer completes the second before the sampler sees it.
+    A stage sets the first block of fields; the explorer sets the second before the sampler gets the request.
 
     Attributes:
-        problem: what to solve.
-        n: how many rollouts, >= 1.
-        prefix: continue this instead of starting after the prompt; None starts afresh.
-        context: what ``prompt_ids`` hold beside the problem.
+        problem: the problem to solve.
+        n: number of rollouts, >= 1.
+        prefix: response prefix to continue; None: start after the prompt.
+        context: what ``prompt_ids`` contain besides the problem.
         stream: the loss stream that the rollouts belong to (``"main"``, ``"branch"``, ...).
-        prompt_ids: token ids of the context; None asks the explorer for the plain prompt.
-        params: how to draw; None takes the run's own.
-        replay: nothing is drawn, and this rollout of an earlier step joins the group; ``n`` is 1.
+        prompt_ids: token ids of the prompt; None: the explorer encodes the plain prompt.
+        params: sampling options; None: those of the run.
+        replay: rollout of an earlier step that joins the group; nothing is sampled, and ``n`` is 1.
         stage: the stage that made the request.
         group_id: the group that the rollouts join.
         first_member: index of the first of the ``n`` rollouts in its group.
@@ -67,19 +67,19 @@ class SampleRequest:
     seed: int = 0
 
     def rollout_id(self, index: int) -> str:
-        """The id of the ``index``-th rollout, :attr:`outrider.record.Rollout.id`."""
+        """Return the id of the ``index``-th rollout, :attr:`outrider.record.Rollout.id`."""
         return f"{self.group_id}/{self.first_member + index}"
 
     def rollout_seed(self, index: int) -> int:
-        """The seed of the ``index``-th rollout: a function of its identity, not of when or with whom it is drawn."""
+        """Return the seed of the ``index``-th rollout; it does not depend on when or in which batch it is sampled."""
         parent, at = ("", 0) if self.prefix is None else (self.prefix.parent, self.prefix.branch_at)
         return identity_seed(self.seed, self.group_id, self.first_member + index, parent, at)
 
     def replayed(self) -> Rollout:
-        """The rollout of an earlier step as it joins the group of this one.
+        """Return the rollout of an earlier step as a member of this step's group.
 
         Raises:
-            ValueError: this request draws, and replays none.
+            ValueError: the request has no rollout to replay.
         """
         if self.replay is None:
             raise ValueError(f"request for group {self.group_id!r} replays no rollout")

@@ -1,4 +1,4 @@
-"""A rollout: one sampled response. Token ids are the truth, text is a view."""
+"""A rollout: one sampled response. Token ids are authoritative; text is decoded from them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from outrider.record.verdict import Verdict
 
 
 class StopReason(StrEnum):
-    """Why a rollout ended: ``STOP`` by its end-of-sequence token, ``TEXT`` by a stop text in its own tokens,
-    ``LENGTH`` by its token budget, ``CONTEXT`` because the model's context was full; with an environment ``DONE``
-    because that said so, ``TURNS`` at the most turns, ``ENVIRONMENT`` because it failed. ``LENGTH``, ``CONTEXT`` and
-    ``TURNS`` are truncations."""
+    """Why a rollout ended.
+
+    ``STOP``: end-of-sequence token; ``TEXT``: a stop text in its own tokens; ``LENGTH``: token limit; ``CONTEXT``: the
+    model's context was full. With an environment, ``DONE``: the environment ended the episode; ``TURNS``: turn limit;
+    ``ENVIRONMENT``: the environment failed. ``LENGTH``, ``CONTEXT`` and ``TURNS`` are truncations.
+    """
 
     STOP = "stop"
     TEXT = "text"
@@ -29,19 +31,19 @@ class StopReason(StrEnum):
 
     @property
     def truncates(self) -> bool:
-        """Whether a limit ended the rollout, and not the policy."""
+        """Whether a limit ended the rollout, not the policy or the environment."""
         return self in (StopReason.LENGTH, StopReason.CONTEXT, StopReason.TURNS)
 
 
 class Observation(NamedTuple):
-    """What an environment said to a turn.
+    """An environment's reply to a turn.
 
     Attributes:
-        at: own tokens before it.
-        tokens: how many it has; 0 where nothing was shown, as with the last turn.
-        begin, end: its place in the rollout's ``text``, in characters.
-        error: whether the turn asked for what cannot be had.
-        cut: whether it is the beginning of a longer one.
+        at: number of own tokens before the observation.
+        tokens: number of observed tokens; 0 if nothing was shown, as after the last turn.
+        begin, end: the observation's place in the rollout's ``text``, in characters.
+        error: whether the turn made an invalid request.
+        cut: whether the observation was truncated.
     """
 
     at: int
@@ -53,48 +55,48 @@ class Observation(NamedTuple):
 
     @property
     def span(self) -> tuple[int, int]:
-        """Own tokens before it, and those with it."""
+        """Number of own tokens before the observation, and number with it."""
         return self.at, self.at + self.tokens
 
 
 LOG_RATIO_STEP = 2.0**-13
-"""1.2e-4: finer differences are rounding of the forward pass, which no compression would make smaller on disk."""
+"""Resolution of stored log ratios, 1.2e-4. Finer differences are rounding noise, which would not compress on disk."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)  # arrays have no truth value to compare by
+@dataclass(frozen=True, slots=True, eq=False)  # arrays cannot be compared with one truth value
 class Rollout:
     """One response with everything needed to verify it, train on it and explain it.
 
     The sequence that the model saw is ``prompt_ids + prefix_ids + token_ids``. *Own* tokens are ``token_ids``: those
-    that this rollout sampled itself and that were paid for. The prefix belongs to the parent.
+    that this rollout sampled or observed itself. The prefix belongs to the parent.
 
-    None, zero and NaN differ: ``verdict`` and ``reward`` are None until assigned; a reward of NaN is *unscorable*
-    (the verifier failed, not the policy) and is kept out of every baseline.
+    None, zero and NaN differ: ``verdict`` and ``reward`` are None until assigned; a reward of NaN means *unscorable*
+    (the verifier failed, not the policy) and is excluded from every baseline.
 
     Attributes:
         id: ``group_id/member``.
         problem_id, group_id, member: identity; a group is one problem in one step.
         prompt_ids, prefix_ids, token_ids: int32.
         logprobs_T: float32, one per own token, under ``mode``.
-        entropies_T: float32, nats, of the full distribution under ``mode``; None where the engine cannot give it.
-        mode: the distribution of the two above.
-        trainable_T: bool, False for tokens that were observed and not sampled (tool output); None: all True.
-        observations: one for each turn that an environment answered, in order; those of the prefix are the parent's.
-        parent, branch_at: the rollout that ``prefix_ids`` come from; None for a root, then ``branch_at`` is 0.
-        context, stream, stage: those of the request; the context of a replayed one says so.
-        policy_version: version of the weights that drew the tokens.
-        seed: the identity seed of the draw.
+        entropies_T: float32, nats, of the full distribution under ``mode``; None if the engine cannot compute them.
+        mode: the distribution of log-probabilities and entropies.
+        trainable_T: bool, False for observed tokens (tool output), which were not sampled; None: all True.
+        observations: the environment's replies, in order; observations in the prefix belong to the parent.
+        parent, branch_at: id of the rollout that ``prefix_ids`` come from, and their number; None and 0 for a root.
+        context, stream, stage: those of the request; a replayed rollout has a context of kind ``"replayed"``.
+        policy_version: version of the weights that sampled the tokens.
+        seed: the identity seed used for sampling.
         stop: see :class:`StopReason`.
-        text: own tokens decoded; special tokens excluded.
+        text: own tokens decoded, without special tokens.
         prefix_text: ``prefix_ids`` decoded, so that a branch can be verified as a whole.
         verdict, reward: the verdict, and its reward under the run's reward map.
-        advantage: the mean of its trainable tokens; None where credit assigned none.
-        advantages_T: float32, one per own token, 0 for observed ones; None where all trainable tokens have the mean.
-        predicted: the pass rate that a stage predicted of the problem before the step, from 0 to 1; None: none did.
-        log_ratios_T: float32, one per own token: the log of the probability that the policy gave it in the forward pass
-            of the rollout's last update over that with which it was sampled, in steps of :data:`LOG_RATIO_STEP`; 0 for
-            observed tokens. None without such a pass, and where the learner does not tell.
-        unused: the reason for not being trained on; ``""`` if it was.
+        advantage: mean advantage of the trainable tokens; None if credit assigned none.
+        advantages_T: float32, one per own token, 0 for observed tokens; None if all have the same advantage.
+        predicted: the problem's pass rate as a stage predicted it before the step, from 0 to 1; None: no prediction.
+        log_ratios_T: float32, one per own token: log-probability in the forward pass of the rollout's last update minus
+            the log-probability when sampled, in steps of :data:`LOG_RATIO_STEP`; 0 for observed tokens. None without
+            such a pass, or if the learner does not report it.
+        unused: why the rollout was not trained on; ``""`` if it was.
     """
 
     problem_id: str
@@ -131,7 +133,7 @@ class Rollout:
 
     @property
     def replayed(self) -> bool:
-        """Whether an earlier step has drawn it: it is trained on again, and says nothing of the present policy."""
+        """Whether an earlier step sampled the rollout: it is trained on again, but not as a current-policy sample."""
         return self.context.kind == "replayed"
 
     @property
@@ -153,27 +155,27 @@ class Rollout:
 
     @property
     def success(self) -> bool:
-        """Whether the verdict is correct. Never looks at the reward; a rollout without a verdict is no success."""
+        """Whether the verdict is correct, whatever the reward; False without a verdict."""
         return self.verdict is not None and self.verdict.success
 
     @property
     def trainable_tokens(self) -> int:
-        """Own tokens that the policy sampled; the rest were observed."""
+        """Number of own tokens that the policy sampled; the others were observed."""
         return len(self.token_ids) if self.trainable_T is None else int(self.trainable_T.sum())
 
     @property
     def turns(self) -> int:
-        """Its turns, the last one included; those of its prefix are the parent's."""
+        """Number of own turns, the last one included; turns in the prefix belong to the parent."""
         if self.trainable_tokens == 0:
             return 0
-        # the first may be said before any turn, and the last behind the last one
+        # an observation before the first turn, or after the last, starts no further turn
         return 1 + sum(one.at > 0 and one.span[1] < len(self.token_ids) for one in self.observations)
 
     def verified(self, verdict: Verdict, reward: float) -> Rollout:
         return self._with(verdict=verdict, reward=reward)
 
     def again(self, group_id: str, member: int, stage: str, stream: str) -> Rollout:
-        """As a member of a group of a later step, with verdict and log-probabilities as they were; without a reward."""
+        """Return the rollout as a member of a later step's group: same verdict and log-probabilities, no reward."""
         return self._with(
             group_id=group_id,
             member=member,
@@ -189,10 +191,10 @@ class Rollout:
         )
 
     def credited(self, advantages_N: NDArray[np.float64], unused: str) -> Rollout:
-        """With the advantages of its trainable tokens, and the reason if it is not trained on.
+        """Return the rollout with the advantages of its trainable tokens, and the reason if it is not trained on.
 
-        Where a whole path is trained, they are the path's, and the last of them are this rollout's own. Degenerate: no
-        tokens, no advantage.
+        If a whole path is trained, ``advantages_N`` covers the path, and the rollout's own advantages come last.
+        Degenerate cases: without tokens, the advantage is None.
         """
         mean = float(advantages_N.sum()) / len(advantages_N) if len(advantages_N) else None
         advantages_T = None
@@ -203,9 +205,9 @@ class Rollout:
         return self._with(advantage=mean, advantages_T=advantages_T, unused=self.unused or unused)
 
     def trained_with(self, logprobs_N: NDArray[np.float32]) -> Rollout:
-        """With the log-probabilities of its last update.
+        """Return the rollout with the log ratios of its last update, from the update's log-probabilities.
 
-        Where a whole path is trained, they are the path's, and the last of them are this rollout's own.
+        If a whole path is trained, ``logprobs_N`` covers the path, and the rollout's own log-probabilities come last.
         """
         own_T = logprobs_N[len(logprobs_N) - len(self.token_ids) :]
         steps_T = np.round((own_T - self.logprobs_T) / LOG_RATIO_STEP) * LOG_RATIO_STEP
@@ -214,16 +216,16 @@ class Rollout:
         return self._with(log_ratios_T=steps_T.astype(np.float32))
 
     def predicted_as(self, rate: float | None) -> Rollout:
-        """With the pass rate that was predicted of its problem."""
+        """Return the rollout with its problem's predicted pass rate."""
         return self if rate is None else self._with(predicted=rate)
 
     def excluded(self, reason: str) -> Rollout:
-        """The same rollout, marked as not trained on. The first reason stands."""
+        """Return the rollout marked as not trained on; the first reason is kept."""
         return self if self.unused else self._with(unused=reason)
 
     def _with(self, **changes: Any) -> Rollout:
-        """What ``dataclasses.replace`` does."""
-        # without __init__, a fifth of the time: a step changes hundreds of rollouts twice
+        """Like ``dataclasses.replace``, but faster."""
+        # skipping __init__ takes a fifth of the time: a step changes hundreds of rollouts twice
         twin = object.__new__(Rollout)
         for name in self.__slots__:
             object.__setattr__(twin, name, changes[name] if name in changes else getattr(self, name))

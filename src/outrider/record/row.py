@@ -17,29 +17,29 @@ class WeightedRow:
     """One sequence to train on; ``N`` counts its own tokens.
 
     Attributes:
-        context_ids: seen, never trained: the prompt, and a branch's prefix.
-        token_ids: own tokens.
-        old_logprobs_N: float32, of the policy that sampled, under ``mode``.
-        advantages_N: float64; 0 where a token carries no signal.
-        trainable_N: bool; False for tokens that were observed.
-        stream: names the denominator and the weight of the row.
-        group: rows of one group are never split over optimizer batches.
+        context_ids: the prompt and a branch's prefix, which are never trained.
+        token_ids: own tokens: the response after the prefix.
+        old_logprobs_N: float32, log-probabilities of the sampling policy, under ``mode``.
+        advantages_N: float64; 0 for tokens without a signal.
+        trainable_N: bool; False for observed tokens.
+        stream: loss stream, which sets the row's denominator and weight in the loss.
+        group: group id; rows of one group are never split over optimizer batches.
         mode: the distribution of the old log-probabilities.
-        entropies_N: float32, nats, of the policy that sampled; None where the sampler records none.
-        seed: the identity of the rollout's draws.
+        entropies_N: float32, entropies of the sampling policy in nats; None if the sampler records none.
+        seed: the rollout's identity seed.
         success: whether the rollout's verdict is correct.
-        reward: the rollout's; NaN where it is unscorable, or there is none.
+        reward: the rollout's reward; NaN if the rollout is unscorable or has no reward.
         importance_N: float64, weights of the policy term (:mod:`outrider.objective.correction`); None: all 1.
-        place: among the rows of its step; set by the learner.
+        place: index among the rows of its step; set by the learner.
 
-    What follows is decided over a whole optimizer batch (``Loss.prepare``); before, a row has no weight.
+    ``Loss.prepare`` sets the attributes below for a whole optimizer batch; until then, a row has no weight.
 
     Attributes:
-        weight: of each trainable token, in every term of the loss.
-        trained: False where no term of the loss has a gradient, so that the row is not computed.
+        weight: weight of each trainable token in every term of the loss.
+        trained: whether any term of the loss has a gradient; other rows are not computed.
         keeps_N: bool, whether a token keeps its policy gradient; None: all do.
-        penalties_N: float64, coefficient of a token's distance from the policy that sampled; None: all 0.
-        pulled: whether the KL to the reference acts on the row.
+        penalties_N: float64, coefficient of each token's distance from the sampling policy; None: all 0.
+        pulled: whether the KL to the reference applies to the row.
     """
 
     context_ids: Ids
@@ -72,16 +72,17 @@ class WeightedRow:
 
 
 Logprobs = Callable[[Sequence[WeightedRow]], list[NDArray[np.floating]]]
-"""The log-probabilities of own tokens, one array per row, on demand."""
+"""A function that computes the log-probabilities of own tokens, one array per row."""
 
 
 def row_of(rollout: Rollout, advantages: NDArray[np.float64], prompt_ids: Ids) -> WeightedRow:
-    """The row of a rollout after a prompt (its own, or the plain one), from one advantage per trainable token.
+    """Return a rollout's row with a prompt (its own or the plain one) and one advantage per trainable token.
 
-    Its prefix is context here. Whether it is trained, and where, is the prefix policy (:mod:`outrider.credit.paths`).
+    The rollout's prefix becomes context. The prefix policy (:mod:`outrider.credit.paths`) decides whether and in which
+    row the prefix is trained.
 
     Raises:
-        ValueError: there is not one advantage for each trainable token.
+        ValueError: the number of advantages is not the number of trainable tokens.
     """
     if len(advantages) != rollout.trainable_tokens:
         raise ValueError(f"{len(advantages)} advantages for {rollout.trainable_tokens} trainable tokens")
@@ -109,7 +110,7 @@ def row_of(rollout: Rollout, advantages: NDArray[np.float64], prompt_ids: Ids) -
 
 
 def imitation_row(context_ids: Ids, token_ids: Ids, trainable_N: NDArray[np.bool_] | None = None) -> WeightedRow:
-    """A row for supervised training: every own token has advantage 1, but for those that were observed."""
+    """Return a row for supervised training: own tokens have advantage 1, except for observed ones, which have 0."""
     trainable_N = np.ones(len(token_ids), np.bool_) if trainable_N is None else trainable_N
     zeros = np.zeros(len(token_ids), np.float32)
     return WeightedRow(context_ids, token_ids, zeros, trainable_N.astype(np.float64), trainable_N)

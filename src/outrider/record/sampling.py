@@ -1,4 +1,4 @@
-"""How tokens are drawn, and what a drawn token's log-probability and context mean."""
+"""Sampling options, and the meaning of a sampled token's log-probability and context."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ RAW = Mode()
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """How tokens are drawn.
+    """Options for sampling tokens.
 
     Attributes:
-        temperature: 0 means greedy.
+        temperature: softmax temperature; 0 means greedy.
         top_p, top_k: truncation of the sampling distribution; 1.0 and 0 are off.
-        max_tokens: the most response tokens, end-of-sequence token included; a branch's prefix counts, so that
+        max_tokens: maximum response tokens, end-of-sequence token included; a branch's prefix counts, so that
             all paths of a group share one limit.
     """
 
@@ -46,21 +46,22 @@ class SamplingParams:
     def logprob_mode(self) -> Mode:
         """The mode of the reported log-probabilities: the temperature is applied, truncation is not.
 
-        Without truncation this is the distribution that was sampled from. With it, the learner can reproduce the
-        number, which it could not for a renormalised one. Greedy decoding reports the raw distribution.
+        Without truncation this is the sampling distribution. With truncation, tokens come from a renormalised
+        distribution, whose log-probabilities the learner could not reproduce. Greedy decoding reports the raw
+        distribution.
         """
         return Mode(self.temperature) if self.temperature > 0 else RAW
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What stands before the response: the plain prompt, or one seeded with worked examples or a hint.
+    """The prompt before a response: the plain prompt, or one seeded with worked examples or a hint.
 
     Attributes:
-        kind: ``"plain"`` or ``"seeded"``; ``"replayed"`` for the plain prompt of a rollout that an earlier step drew.
-        exemplars: problem ids of the examples, in order; of a replayed rollout, the id that it had; empty for plain.
-        trained: what the rollout is trained with: ``"as_generated"``, after the context it was sampled from;
-            ``"original"``, after the problem's plain prompt; ``"excluded"``, not at all (it still counts in baselines).
+        kind: ``"plain"`` or ``"seeded"``; ``"replayed"`` for the plain prompt of a rollout from an earlier step.
+        exemplars: problem ids of the examples, in order; for a replayed rollout, its original id; empty for plain.
+        trained: prompt of the rollout in training: ``"as_generated"``, the prompt it was sampled from; ``"original"``,
+            the problem's plain prompt; ``"excluded"``, not trained on (the rollout still counts in baselines).
     """
 
     kind: str = "plain"

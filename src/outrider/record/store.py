@@ -1,4 +1,4 @@
-"""Every rollout of a run on disk: one Parquet file per step, written completely or not at all, and never changed."""
+"""All rollouts of a run on disk: one Parquet file per step, written completely or not at all, and never changed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ VERSIONS = {
     "5": _SINCE_6,
     str(SCHEMA_VERSION): set[str](),
 }
-"""Those that are read, and the columns that each of them has not."""
+"""Schema versions that can be read, and the columns that each version lacks."""
 READ = " and ".join([", ".join([*VERSIONS][:-1]), [*VERSIONS][-1]])  # 2, 3, 4, 5 and 6
 _VERSION_KEY = b"outrider.schema_version"
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
@@ -58,7 +58,7 @@ class _Column(NamedTuple):
     nullable: bool = False
 
 
-# A new column or meaning means a new SCHEMA_VERSION: a reader refuses what it does not know.
+# A new column, or a column's new meaning, needs a new SCHEMA_VERSION: readers refuse unknown versions.
 _COLUMNS = (
     _Column("problem_id", _TEXT, lambda r: r.problem_id),
     _Column("group_id", _TEXT, lambda r: r.group_id),
@@ -85,8 +85,8 @@ _COLUMNS = (
     _Column("stop", _TEXT, lambda r: r.stop.value),
     _Column("text", _TEXT, lambda r: r.text),
     _Column("prefix_text", _TEXT, lambda r: r.prefix_text),
-    _Column("outcome", _TEXT, lambda r: r.verdict and r.verdict.outcome.value, nullable=True),  # null: no verdict,
-    _Column("score", _DOUBLE, lambda r: r.verdict and r.verdict.score, nullable=True),  # here and in the next three
+    _Column("outcome", _TEXT, lambda r: r.verdict and r.verdict.outcome.value, nullable=True),  # null: no verdict
+    _Column("score", _DOUBLE, lambda r: r.verdict and r.verdict.score, nullable=True),  # also in the next three
     _Column("seconds", _DOUBLE, lambda r: r.verdict and r.verdict.seconds, nullable=True),
     _Column("answer", _TEXT, lambda r: r.verdict and r.verdict.answer, nullable=True),
     _Column("detail", _TEXT, lambda r: r.verdict and r.verdict.detail, nullable=True),
@@ -94,14 +94,14 @@ _COLUMNS = (
     _Column("advantage", _DOUBLE, lambda r: r.advantage, nullable=True),  # null: not assigned
     _Column("advantages", _FLOATS, lambda r: r.advantages_T, nullable=True),  # null: each is `advantage`
     _Column("predicted", _DOUBLE, lambda r: r.predicted, nullable=True),  # null: no stage predicted
-    _Column("log_ratios", _FLOATS, lambda r: r.log_ratios_T, nullable=True),  # null: no forward pass of an update
+    _Column("log_ratios", _FLOATS, lambda r: r.log_ratios_T, nullable=True),  # null: not computed in an update
     _Column("unused", _TEXT, lambda r: r.unused),
 )
 SCHEMA = pa.schema(
     [
         pa.field("step", _LONG, nullable=False),
-        pa.field("level", _TEXT),  # null: not known to the writer
-        pa.field("test_set", _TEXT),  # null: of a task that does not tell several apart
+        pa.field("level", _TEXT),  # null: unknown to the writer
+        pa.field("test_set", _TEXT),  # null: the task does not distinguish test sets
         *(pa.field(c.name, c.type, c.nullable) for c in _COLUMNS),
     ],
     metadata={_VERSION_KEY: str(SCHEMA_VERSION).encode()},
@@ -111,16 +111,16 @@ SCHEMA = pa.schema(
 class RolloutStore:
     """The rollouts of a run: ``<folder>/<name>-<step>.parquet``, one file per step and name.
 
-    The name tells what the rollouts were for: ``"train"``, or that of an evaluation. One process writes; any number
-    may read at the same time, because a file appears under its name only when it is complete. A kill in mid-write
-    leaves a hidden temporary file, which readers do not see and ``sweep`` (record/disk.py) removes. What was written
-    before :meth:`sync` survives a power cut too.
+    The name is the purpose of the rollouts: ``"train"``, or the name of an evaluation. One process writes; any number
+    may read at the same time, because a file appears under its name only when it is complete. A kill during a write
+    leaves a hidden temporary file, which readers ignore and ``sweep`` (record/disk.py) removes. Files written before
+    :meth:`sync` survive a power cut too.
 
-    Rollouts come back exactly as they were written (None, NaN and zero stay apart), with one exception: Parquet text
-    is UTF-8, so a lone surrogate in a text (broken JSON input can hold one) is kept as its escape, the six
+    Rollouts are read back exactly as they were written (None, NaN and zero stay distinct), with one exception. Parquet
+    text is UTF-8, so a lone surrogate in a text (broken JSON input can hold one) is stored as its escape, the six
     characters ``\\ud800``.
 
-    Making a store touches nothing on the disk; the folder appears with the first write.
+    Creating a store does not touch the disk; the first write creates the folder.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -135,15 +135,15 @@ class RolloutStore:
         levels: Mapping[str, str] | None = None,
         test_sets: Mapping[str, str] | None = None,
     ) -> Path:
-        """Write the rollouts of one step as one file; no rollouts give a file without rows.
+        """Write the rollouts of one step as one file; without rollouts, the file has no rows.
 
-        ``levels`` maps problem ids to difficulty labels, kept in the column ``level`` for reports; a problem that is
-        not in it has null there. ``test_sets`` and the column ``test_set`` are the same for the names of test sets.
+        ``levels`` maps problem ids to difficulty labels, stored in the column ``level`` for reports; problems without
+        a label get null. ``test_sets`` does the same for the names of test sets and the column ``test_set``.
 
         Raises:
-            UserError: the step is there already (rollouts are never overwritten), or the disk refuses, full or not
-                writable; earlier files stay as they are.
-            ValueError: a negative step or a name that is no file name.
+            UserError: the step's file exists (rollouts are never overwritten), or the write fails (disk full or not
+                writable); earlier files are unchanged.
+            ValueError: the step is negative, or the name cannot be part of a file name.
         """
         if step < 0 or not _NAME.fullmatch(name):
             raise ValueError(f"no rollout file can be named for step {step} of {name!r}")
@@ -151,13 +151,13 @@ class RolloutStore:
         if path.exists():
             raise UserError(f"{path} exists, and rollouts are never overwritten.")
         buffer = pa.BufferOutputStream()
-        # zstd alone is as small as zstd over dictionaries here (within 4 %), in less than half of the time.
+        # plain zstd is within 4 % of the size of zstd over dictionaries, in less than half the time
         pq.write_table(
             _table(step, rollouts, levels or {}, test_sets or {}),
             buffer,
             compression="zstd",
             use_dictionary=False,
-            write_statistics=False,  # a file is read whole: bounds per column would only be bytes
+            write_statistics=False,  # files are read whole: statistics would waste bytes
             write_page_checksum=True,
         )
         write_atomically(path, buffer.getvalue(), wait=False)
@@ -168,9 +168,9 @@ class RolloutStore:
         """Wait until everything written so far is on the disk.
 
         Raises:
-            UserError: the disk refuses.
+            UserError: the sync fails.
         """
-        there = [path for path in self._unsynced if path.exists()]  # one may have been set aside since
+        there = [path for path in self._unsynced if path.exists()]  # a file may have been set aside since
         # the folders too: the name of a file is an entry of its folder
         sync(*there, *{path.parent for path in there})
         self._unsynced = []
@@ -183,10 +183,11 @@ class RolloutStore:
         return sorted({name for name, _, _ in self._files()})
 
     def read(self, step: int | None = None, name: str = "train") -> list[Rollout]:
-        """The rollouts of one step, or of all steps in order; none where there is no such file.
+        """Return the rollouts of one step, or of all steps in order; an empty list if there is no such file.
 
         Raises:
-            UserError: a file is damaged or of an unknown version, named; the other steps can still be read.
+            UserError: a file is damaged or has an unknown version; the message names the file. Other steps can still be
+                read.
         """
         rollouts: list[Rollout] = []
         for path, file_step in self._named(name):
@@ -203,20 +204,20 @@ class RolloutStore:
         step: int | None = None,
         keep: Callable[[pa.ChunkedArray], pa.ChunkedArray] | None = None,
     ) -> pa.Table:
-        """All steps, or one, as one table with nothing but ``columns`` (None: all); without files, no rows.
+        """Return all steps, or one, as a table with only ``columns`` (None: all); without files it has no rows.
 
-        ``keep`` selects rows by their ``outcome``, file by file, so that memory holds one file and what was kept.
+        ``keep`` selects rows by their ``outcome``, file by file, so that memory holds one file and the kept rows.
 
         Raises:
             UserError: as in :meth:`read`.
-            ValueError: an unknown column.
+            ValueError: a column is unknown.
         """
         wanted = SCHEMA.names if columns is None else columns
         for column in wanted:
             if column not in SCHEMA.names:
                 raise ValueError(f"rollouts have no column {column!r}; {nearest(column, SCHEMA.names)}")
         empty = pa.schema([SCHEMA.field(c) for c in wanted]).empty_table()
-        # the one file by its name: a long run has many, and looking at all for each step would take minutes
+        # find a step's file by its name: listing all files of a long run for each step would take minutes
         one = self.folder / f"{name}-{step or 0:08d}.parquet"
         files = [path for path, _ in self._named(name)] if step is None else [one] if one.exists() else []
         if keep is None:
@@ -228,10 +229,10 @@ class RolloutStore:
     def set_aside(self, after_step: int, into: Path) -> list[Path]:
         """Move the files of all steps later than ``after_step``, of every name, into another folder.
 
-        Used when a run goes on from an earlier checkpoint. Nothing is deleted; returns the new places.
+        Used when a run resumes from an earlier checkpoint. Nothing is deleted; returns the new paths.
 
         Raises:
-            UserError: the disk refuses.
+            UserError: a file cannot be moved.
         """
         later = sorted(path for _, step, path in self._files() if step > after_step)
         return [move(path, into) for path in later]
@@ -264,7 +265,7 @@ def _array(values: list[Any], type: pa.DataType) -> pa.Array:
 
 
 def _of_numbers(type: pa.DataType) -> bool:
-    """Whether it is that of lists of numbers."""
+    """Whether the type is a list of numbers."""
     return bool(pa.types.is_list(type) and pa.types.is_primitive(type.value_type))
 
 
@@ -273,8 +274,8 @@ def _utf8(text: str) -> str:
 
 
 def _ragged(arrays: list[Any], type: pa.DataType) -> pa.Array:
-    """NumPy arrays, or None, as one list column, without a Python object per number."""
-    dtype = pa.array([], type.value_type).to_numpy(zero_copy_only=False).dtype  # to_pandas_dtype may ask for pandas
+    """Return NumPy arrays (or None) as one list column, without creating a Python object per number."""
+    dtype = pa.array([], type.value_type).to_numpy(zero_copy_only=False).dtype  # to_pandas_dtype may need pandas
     offsets = np.zeros(len(arrays) + 1, dtype=np.int32)
     np.cumsum([0 if a is None else len(a) for a in arrays], out=offsets[1:])
     flat = np.concatenate([np.zeros(0, dtype), *(a for a in arrays if a is not None)], dtype=dtype, casting="same_kind")
@@ -301,12 +302,12 @@ def _load(path: Path, columns: Sequence[str]) -> pa.Table:
         lacking = VERSIONS[version]
         table = _filled(file.read([name for name in columns if name not in lacking]), lacking).select(list(columns))
         table.validate(full=True)  # a flipped bit that passes the page checksums must not become odd text or a crash
-        # with an empty one of the right types: a flipped bit of the footer can change those of a column
+        # joined with an empty table of the right types: a flipped bit in the footer can change a column's type
         return pa.concat_tables([pa.schema([SCHEMA.field(name) for name in columns]).empty_table(), table])
 
 
 def _filled(table: pa.Table, lacking: set[str]) -> pa.Table:
-    """With the columns that an earlier version had not: no observations, and null."""
+    """Return the table with the columns that an earlier version lacks, filled with empty lists or null."""
     for name in sorted(lacking):
         field = SCHEMA.field(name)
         nothing = pa.nulls(len(table), field.type) if field.nullable else pa.array([[]] * len(table), field.type)
@@ -353,10 +354,10 @@ def _rollouts(table: pa.Table) -> Iterator[Rollout]:
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """A column as Python values; lists of numbers as NumPy arrays (writable views into one array)."""
+    """Return a column as Python values; lists of numbers as NumPy arrays (writable views into one array)."""
     if not _of_numbers(column.type):
         return list(column.to_pylist())
-    # numbers straight from Arrow's buffer: to_pylist would make a Python object of each
+    # numbers straight from Arrow's buffer: to_pylist would create a Python object for each
     array = column.combine_chunks()
     flat = np.array(array.values.to_numpy(zero_copy_only=False))
     offsets, valid = array.offsets.to_numpy(), array.is_valid().to_numpy(zero_copy_only=False)

@@ -1,4 +1,4 @@
-"""The rows of CSV and Parquet files, one at a time, each with its place for messages."""
+"""Readers of CSV and Parquet files: one row at a time, with its place in the file for error messages."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from typing import IO, Any
 
 from outrider.errors import UserError
 
-BATCH = 1024  # rows of a Parquet file that are Python objects at a time
+BATCH = 1024  # rows of a Parquet file converted to Python objects at a time
 
 
 def csv_rows(path: Path, file: IO[bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The rows of a CSV file, all cells as texts, each at the line where it begins; the first line names the columns.
+    """Yield each row of a CSV file with its place: the file and the line where the row begins.
+
+    All cells are strings. The first line names the columns.
 
     Raises:
-        UserError: it is no CSV in UTF-8, a row has more or fewer cells than there are columns, or two have one name.
+        UserError: the file is not CSV in UTF-8, a row has too many or too few cells, or two columns have one name.
     """
-    csv.field_size_limit(sys.maxsize)  # the default refuses cells over 128 KiB, as tests of programs may be
+    csv.field_size_limit(sys.maxsize)  # the default limit is 128 KiB per cell; a program's tests may be longer
     place = f"{path}, line 1"
     try:
         with io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
@@ -40,7 +42,7 @@ def csv_rows(path: Path, file: IO[bytes]) -> Iterator[tuple[str, dict[str, Any]]
 
 
 def parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The rows of a Parquet file.
+    """Yield each row of a Parquet file with its place.
 
     Raises:
         UserError: the file is damaged, or two columns have one name.
@@ -61,6 +63,6 @@ def parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _refuse_twins(names: Iterable[str], place: str) -> None:
-    """The last of two equal names would win without a word."""
+    """Refuse duplicate column names: without an error, the last of two columns would win."""
     if twins := [name for name, times in Counter(names).items() if times > 1]:
         raise UserError(f"{place}: two columns are called {twins[0]!r}")

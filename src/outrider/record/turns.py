@@ -1,4 +1,4 @@
-"""Who wrote which token, and which part of the text, of a rollout with turns: the policy or the environment."""
+"""Which tokens and which text of a multi-turn rollout come from the policy, and which from the environment."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from outrider.record.rollout import Rollout
 
 
 def sampled(rollout: Rollout, relatives: Mapping[str, Rollout]) -> NDArray[np.bool_]:
-    """Which response tokens the policy sampled, bool ``[T]``; the prefix as its own rollouts say.
+    """Return which response tokens the policy sampled, bool ``[T]``; the prefix is looked up in ``relatives``.
 
-    What continues a rollout of an earlier step, which is no relative, continues nothing that an environment has said.
+    A prefix from an earlier step has no relative. It contains no observations, so all its tokens count as sampled.
     """
     own_T = np.ones(len(rollout.token_ids), np.bool_) if rollout.trainable_T is None else rollout.trainable_T
     parent = relatives.get(rollout.parent or "")
@@ -23,9 +23,9 @@ def sampled(rollout: Rollout, relatives: Mapping[str, Rollout]) -> NDArray[np.bo
 
 
 def observed(rollout: Rollout, relatives: Mapping[str, Rollout], upto: int) -> tuple[tuple[int, int], ...]:
-    """Begin and end of what the environment said in the first ``upto`` response tokens; its prefix as recorded there.
+    """Return begin and end of each observation within the first ``upto`` response tokens, prefix included.
 
-    What ends there belongs to it, also where nothing was said: the turn before it has been answered.
+    An observation that ends at ``upto`` is included, even an empty one: the turn before it has been answered.
     """
     at, parent = rollout.branch_at, relatives.get(rollout.parent or "")
     before = () if parent is None else observed(parent, relatives, min(at, upto))
@@ -34,15 +34,17 @@ def observed(rollout: Rollout, relatives: Mapping[str, Rollout], upto: int) -> t
 
 
 class TextPart(NamedTuple):
-    """Characters of a response that the policy sampled, or that an environment said."""
+    """A part of a response's text; ``sampled``: whether the policy wrote it, not the environment."""
 
     sampled: bool
     text: str
 
 
 def text_parts(text: str, observed: Sequence[tuple[int, int]]) -> list[TextPart]:
-    """A response cut where an environment was observed (begin and end in characters, in order): the policy's parts and
-    the environment's in turn, the policy's first and last. Parts may be empty; together they are the text.
+    """Split a response into alternating parts of policy and environment; the first and last are the policy's.
+
+    ``observed`` has begin and end of each observation, in characters, in order. Parts may be empty; joined, they are
+    the text.
 
     >>> [tuple(part) for part in text_parts("2 + 2 is [calc: 4] so 4", [(9, 18)])]
     [(True, '2 + 2 is '), (False, '[calc: 4]'), (True, ' so 4')]

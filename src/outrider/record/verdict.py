@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """The five things a verifier can say. Only ``CORRECT`` is success; the last two say nothing of the answer."""
+    """The outcome of a verification. Only ``CORRECT`` is success; ``TIMEOUT`` and ``ERROR`` do not rate the answer."""
 
     CORRECT = "correct"
     INCORRECT = "incorrect"
@@ -22,11 +22,11 @@ class Verdict:
 
     Attributes:
         outcome: see :class:`Outcome`.
-        score: the verifier's own number, usually 0 or 1; graded tasks may use anything between. NaN where the
-            outcome is ``TIMEOUT`` or ``ERROR``: unscorable is not zero.
-        seconds: wall time of the verdict. The one field that differs between two equal runs.
-        answer: the answer that was extracted, as text; ``""`` where none was.
-        detail: why, in a few words.
+        score: the verifier's score, usually 0 or 1; graded tasks may use values in between. NaN if the outcome is
+            ``TIMEOUT`` or ``ERROR``: unscorable is not zero.
+        seconds: wall time of the verification; the only field that differs between two equal runs.
+        answer: the extracted answer, as text; ``""`` if there is none.
+        detail: short reason for the outcome.
     """
 
     outcome: Outcome
@@ -41,15 +41,15 @@ class Verdict:
 
 
 def correct(answer: str = "", detail: str = "") -> Verdict:
-    """A success, score 1."""
+    """Return the verdict for a correct answer, with score 1."""
     return Verdict(Outcome.CORRECT, 1.0, answer=answer, detail=detail)
 
 
 def incorrect(answer: str = "", detail: str = "") -> Verdict:
-    """A wrong answer, score 0."""
+    """Return the verdict for a wrong answer, with score 0."""
     return Verdict(Outcome.INCORRECT, 0.0, answer=answer, detail=detail)
 
 
 def unparseable(detail: str = "") -> Verdict:
-    """No answer could be read, score 0."""
+    """Return the verdict for a response without a readable answer, with score 0."""
     return Verdict(Outcome.UNPARSEABLE, 0.0, detail=detail)

@@ -1,4 +1,4 @@
-"""Matching saved responses to the problems of a task."""
+"""Match saved responses to the problems of a task."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from outrider.record.normalised import normalised
 
 
 class Matcher:
-    """Finds the problem of a response in several ways, the most certain first; ``counts`` has their numbers.
+    """Finds the problem of a response by the first of three rules that matches; ``counts`` counts matches by rule.
 
-    1. ``id``: the dump's id is the problem's.
-    2. ``text``: the dump's prompt, or the text that its id is a hash of, is the problem's prompt or question, without
-       regard to case, spacing and Unicode variants.
-    3. ``within``: exactly one question of the task stands inside the dump's prompt, as with another template around it.
-       Of questions that contain each other the longest counts.
+    1. ``id``: the dump's id is the problem's id.
+    2. ``text``: the dump's prompt, or the text that its id is a hash of, is the problem's prompt or question, ignoring
+       case, spacing and Unicode variants.
+    3. ``within``: the dump's prompt contains exactly one question of the task, for example within another template. If
+       one question contains another, the longest counts.
 
-    A response is not matched where none of these finds a problem, or several problems share the text.
+    A response has no match if no rule finds a problem, or if several problems share the text.
     """
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.counts: Counter[str] = Counter()
         self._ids = {problem.id: problem for problem in problems}
-        self._texts: dict[str, Problem | None] = {}  # None where several problems share the text
+        self._texts: dict[str, Problem | None] = {}  # None if several problems share the text
         self._questions: set[str] = set()
         for problem in problems:
             question = problem.metadata.get("question") or problem.prompt
@@ -37,7 +37,7 @@ class Matcher:
         self._known: dict[tuple[str, str | None], Problem | None] = {}
 
     def __call__(self, problem_id: str, prompt: str | None) -> Problem | None:
-        """The problem of a response, or None."""
+        """Return the problem of a response, or None."""
         key = (problem_id, prompt)
         if key not in self._known:
             self._known[key] = self._find(problem_id, prompt)
@@ -58,8 +58,8 @@ class Matcher:
         return None
 
     def _within(self, prompt: str) -> Problem | None:
-        # every question of the task is tried: the slowest way, so the last
+        # the slowest rule, so the last one: it searches for every question of the task
         inside = [question for question in self._questions if question and question in prompt]
-        # "2 + 2" also stands in "12 + 2": only one that holds all others is certain
+        # "12 + 2" also contains "2 + 2": the match is certain only if one question contains all others
         longest = max(inside, key=len, default="")
         return self._texts[longest] if inside and all(question in longest for question in inside) else None

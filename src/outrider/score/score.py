@@ -28,10 +28,10 @@ class Scored(NamedTuple):
     """Generations with their verdicts.
 
     Attributes:
-        rollouts: of the plain form (:mod:`outrider.importers.plain`), verdicts and problem ids replaced.
-        evaluation: pass@k, majority and the rest; lengths are 0 where the file does not count tokens.
-        models: the same of each model, where the file holds several.
-        notes: sentences: how problems were found, what was skipped, how the file's own verdicts differ.
+        rollouts: rollouts in the plain form (:mod:`outrider.importers.plain`), with new verdicts and problem ids.
+        evaluation: pass@k, majority vote and other metrics; lengths are 0 if the file has no token counts.
+        notes: sentences on how problems were matched, what was skipped, and how the file's own verdicts differ.
+        models: the evaluation of each model, if the file has several models.
     """
 
     rollouts: pa.Table
@@ -47,13 +47,13 @@ class Scored(NamedTuple):
 def score(run: RunData, task: Task, problems: Sequence[Problem]) -> Scored:
     """Verify the responses of a dump to the problems of a task.
 
-    It takes the rollouts of the last step, of a run's evaluations if it has any; see :class:`Matcher` for how their
-    problems are found. Branches and responses to other problems are skipped and counted. A response that was
-    truncated, according to its dump, is verified as unfinished. One that is missing in the dump (null) is an error.
+    Only rollouts of the last step are verified, and only evaluations if the run has any. :class:`Matcher` finds their
+    problems. Branches and responses to other problems are skipped and counted. A response that its dump marks as
+    truncated is verified as unfinished. A missing response (null) is an error.
 
     Raises:
-        UserError: not one response belongs to a problem of the task, or none of those that do has a text; a task whose
-            rollouts have turns.
+        UserError: no response belongs to a problem of the task, no matched response has a text, or the task's rollouts
+            have turns.
     """
     if isinstance(task, TurnTask):
         raise UserError(
@@ -85,7 +85,7 @@ def score(run: RunData, task: Task, problems: Sequence[Problem]) -> Scored:
 def _verified(
     run: RunData, task: Task, taken: Sequence[tuple[dict[str, Any], Problem]], notes: list[str]
 ) -> list[Verdict]:
-    """Verdicts in order; missing responses are errors, and counted."""
+    """Return the verdicts in order; missing responses are counted, and their outcome is ``ERROR``."""
     there = [
         (_asked(problem, row["prompt"]), row["text"], not _truncated(row))
         for row, problem in taken
@@ -106,15 +106,15 @@ def _verified(
 
 
 def _asked(problem: Problem, prompt: str | None) -> Problem:
-    """A problem with the end of its prompt as the dump has it, which may begin a block of reasoning.
+    """The problem with the dump's prompt, whose end may open a reasoning block.
 
-    Many dumps hold the question alone, which says nothing of that.
+    Many dumps have only the question, which does not show how the prompt ends.
     """
     return problem.prompted(prompt) if prompt and prompt.strip() not in problem.prompt else problem
 
 
 def _chosen(run: RunData) -> tuple[list[dict[str, Any]], list[str]]:
-    """The roots of the last step, of evaluations where there are any, and what was skipped."""
+    """The root rollouts of the last step (only evaluations, if there are any), and notes on what was skipped."""
     evaluated = "split IN ('evaluate', 'greedy')"
     if not run.query(f"SELECT count(*) AS n FROM rollouts WHERE {evaluated}")["n"][0]:
         evaluated = "true"
@@ -138,7 +138,7 @@ def _matching_notes(rows: Sequence[Any], taken: Sequence[Any], match: Matcher) -
 
 
 def _disagreements(before: Sequence[str | None], verdicts: Sequence[Verdict]) -> list[str]:
-    """The differences between the file's verdicts and those of this task."""
+    """A note on the differences between the file's verdicts and the new ones."""
     known = [(old == Outcome.CORRECT, new.success) for old, new in zip(before, verdicts, strict=True) if old]
     if not known:
         return []
@@ -154,7 +154,7 @@ def _truncated(row: Mapping[str, Any]) -> bool:
 
 
 def _apart(taken: Sequence[tuple[Mapping[str, Any], Problem]], notes: list[str]) -> bool:
-    """Whether a problem has responses of several levels of the file's own, which says nothing else of models."""
+    """Whether a file that names no models has responses of several levels to the same problem."""
     levels: dict[str, set[str]] = {}
     for row, problem in taken:
         if row["model"] is None:

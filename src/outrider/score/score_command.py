@@ -1,4 +1,4 @@
-"""``outrider score``: verify a file, show the table, keep the verdicts."""
+"""``outrider score``: verify a file, show the table, save the verdicts."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def score_file(
 ) -> tuple[str, Scored]:
     """Score a file or folder of generations; with ``out``, write rollouts and results.
 
-    Without ``problems`` the task's held-out problems are all of a set; where they are drawn without end, as many as
-    an evaluation takes.
+    Without ``problems``, all held-out problems of a data set are used. If a task generates held-out problems without
+    end, as many are used as in an evaluation.
 
-    ``out`` is then a folder that ``outrider report`` and ``outrider compare`` read.
+    ``outrider report`` and ``outrider compare`` can read the folder ``out``.
 
     Raises:
-        UserError: nothing can be read or matched, or ``out`` holds something already.
+        UserError: nothing can be read or matched, or ``out`` is not empty.
     """
     if out is not None and out.exists() and any(out.iterdir()):
         raise UserError(f"{out} is not empty; choose a new folder")

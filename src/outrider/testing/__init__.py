@@ -1,4 +1,4 @@
-"""The laws of components, for tests of your own components: :func:`check_stage` and the other checks.
+"""Laws of components, to test your own components with: :func:`check_stage` and the other checks.
 
 Outrider's own test suite checks the shipped components against the same laws.
 """

@@ -37,24 +37,24 @@ KINDS: dict[type, tuple[str, str]] = {
     Verifier: ("verifier", "check_verifier"),
     Environment: ("environment", "check_environment"),
 }
-"""The noun for a component by its base class, and the function of :mod:`outrider.testing` that checks it."""
+"""By base class: the noun for the component, and the function of :mod:`outrider.testing` that checks it."""
 
 NEEDS: dict[type, str] = {
     Verifier: "rows with correct and incorrect responses",
     Environment: "problems with turns of a policy",
 }
-"""Inputs that a check needs and the command line cannot give, by base class."""
+"""By base class: inputs that a check needs but the command line cannot give."""
 
 
 def check_command(name: str, options: Sequence[str] = ()) -> int:
     """Print ``ok`` and the name of each law that the component keeps, then a call for a test with the claims that hold.
 
-    The command does not know a stage's budget. A loss whose gradient differs from that of its value counts as one that
-    detaches a factor. Verifiers need rows and environments need turns, so check both from Python. A component that has
-    no effect on the small inputs keeps every law; the last line then warns.
+    The command does not know a stage's budget. If a loss's gradient is not the derivative of its value, the command
+    assumes that the loss detaches a factor. Verifiers need rows and environments need turns, so check both from Python.
+    A component that has no effect on the small inputs keeps every law; the last line then warns.
 
     Args:
-        options: options of the component, such as ``n=4``; others have their defaults.
+        options: options of the component, such as ``n=4``; other options keep their defaults.
 
     Returns:
         0, or 1 if a law is broken, after a message with the law, the input and the result.
@@ -101,7 +101,7 @@ def check_command(name: str, options: Sequence[str] = ()) -> int:
 
 
 def load(name: str) -> type[Options]:
-    """The class from its import path, or from the name in an installed package's entry points.
+    """Return the class, given its import path or its name in an installed package's entry points.
 
     Raises:
         UserError: the class cannot be loaded, or there are no laws for its kind.
@@ -129,7 +129,7 @@ def made(cls: type[Options], name: str, function: str, options: Sequence[str]) -
 
 
 def idle_stage(claims: StageClaims) -> str:
-    """The warning for a stage that neither requested nor dropped a rollout in any situation; else empty."""
+    """Return a warning if the stage neither requested nor dropped a rollout in any situation; else an empty string."""
     theirs = _reasons_before()
     for around in SITUATIONS.values():
         life = Life(claims, around)
@@ -140,13 +140,13 @@ def idle_stage(claims: StageClaims) -> str:
 
 
 def _reasons_before() -> set[str]:
-    """Reasons for which the stages before it drop rollouts."""
+    """Return the reasons for which the preceding stages of all situations drop rollouts."""
     groups = [Group(Problem(str(i), ""), str(i)) for i in range(64)]
     return {reason for around in SITUATIONS.values() for reason in around.before().drop(groups).values()}
 
 
 def idle_credit(component: Baseline | Shaper | RewardShaper) -> str:
-    """The warning for a shaper that changed no advantage of any group; else empty, and for a baseline."""
+    """Return a warning if a shaper changed no advantage of any group; else, and for baselines, an empty string."""
     for chain in [] if isinstance(component, Baseline) else chains(component):
         without = [link for link in chain if link is not component]
         for group in GROUPS:
@@ -161,7 +161,7 @@ def idle_credit(component: Baseline | Shaper | RewardShaper) -> str:
 
 
 def _advice(cls: type[Options]) -> str:
-    """Advice on how to pass an option, if there is one.
+    """Return advice on how to pass an option; empty if the component has no options.
 
     >>> from outrider.explore import Uniform
     >>> _advice(Uniform)
@@ -172,7 +172,7 @@ def _advice(cls: type[Options]) -> str:
 
 
 def _call(component: Options) -> str:
-    """Python code that creates the component.
+    """Return Python code that creates the component.
 
     >>> from outrider.explore import Uniform
     >>> _call(Uniform(n=4))
@@ -183,8 +183,10 @@ def _call(component: Options) -> str:
 
 
 def kept_stage_claims(make: Callable[[], Stage]) -> dict[str, Any]:
-    """The claims of a stage, as arguments of its check. ``first``: it requests rollouts only as the first stage of a
-    recipe. ``single``: its drop reasons keep their law only with this claim.
+    """Return the claims that a stage needs, as arguments of its check.
+
+    ``first``: the stage requests rollouts only as the first stage of a recipe. ``single``: its drop reasons keep their
+    law only with this claim.
 
     >>> from outrider.explore import Refill, Uniform
     >>> kept_stage_claims(Uniform), kept_stage_claims(Refill)
@@ -193,7 +195,7 @@ def kept_stage_claims(make: Callable[[], Stage]) -> dict[str, Any]:
     around, claims = SITUATIONS["ragged groups"], dict[str, Any]()
     try:
         behind, alone = (Life(StageClaims(make, first=first), around) for first in (False, True))
-    except Exception:  # noqa: BLE001 - the laws will say it better
+    except Exception:  # noqa: BLE001 - the laws report it better
         return {}
     if not any(behind.run.plans) and any(alone.run.plans):
         claims["first"] = True
@@ -205,7 +207,7 @@ def kept_stage_claims(make: Callable[[], Stage]) -> dict[str, Any]:
 
 
 def kept_claims(component: Baseline | Shaper | RewardShaper) -> dict[str, Any]:
-    """The optional laws that a credit component keeps, as arguments of its check.
+    """Return the optional laws that a credit component keeps, as arguments of its check.
 
     >>> from outrider.credit import LeaveOneOut, NoBaseline
     >>> kept_claims(NoBaseline())
@@ -233,7 +235,7 @@ def _keeps(checks: Iterable[LawCheck], *laws: str) -> bool:
 
 
 def _told(checks: Iterable[LawCheck], silent: Iterable[str] = ()) -> None:
-    """Check each law and print that it holds; nothing is printed for laws that are not claimed."""
+    """Check each law and print that it holds; print nothing for laws in ``silent``."""
     for law, check in checks:
         check()
         if law not in silent:

@@ -35,19 +35,16 @@ def check_stage(
     """Check a stage against its laws, in scripted runs of six steps with repeated problems.
 
     The laws are :data:`outrider.testing.stages.STAGE_LAWS`, the situations
-    :data:`outrider.testing.situations.SITUATIONS`. A stage that requests nothing keeps them.
+    :data:`outrider.testing.situations.SITUATIONS`. A stage that requests nothing keeps all laws.
 
     Args:
-        make: creates a new stage, always the same: a lambda, or a class with defaults.
+        make: creates a new stage with the same options each time: a lambda, or a class with defaults.
         budget: maps the sizes of the groups before the stage to its maximum requested rollouts in a step. None: no
             limit is checked.
-        first: the stage samples for problems without rollouts, like ``uniform``. Other stages start from existing
-            groups.
-        exact: the stage requests exactly ``budget``.
-        single: the stage drops single rollouts, each with its own reason.
-
-    Raises:
-        LawError: a law is broken; the message has its name, the situation and the result.
+        first: whether the stage samples for problems without rollouts, like ``uniform``. Other stages start from
+            existing groups.
+        exact: whether the stage requests exactly ``budget``.
+        single: whether the stage drops single rollouts, each with its own reason.
 
     >>> from outrider.explore import Uniform
     >>> check_stage(lambda: Uniform(n=2), budget=lambda sizes: 2 * len(sizes), first=True, exact=True)
@@ -64,7 +61,7 @@ def check_baseline(make: Baseline | Callable[[], Baseline], **claims: Any) -> No
             ``dissent``, ``alike``, as in :class:`outrider.testing.credit.CreditClaims`.
 
     Raises:
-        LawError: a law is broken, with its name, the group and what was found.
+        LawError: a law is broken; the message has its name, the group and the result.
         TypeError: the component is not a baseline.
 
     >>> from outrider.credit import LeaveOneOut
@@ -74,14 +71,14 @@ def check_baseline(make: Baseline | Callable[[], Baseline], **claims: Any) -> No
 
 
 def check_shaper(make: Shaper | RewardShaper | Callable[[], Shaper | RewardShaper], **claims: Any) -> None:
-    """Check a shaper of advantages or rewards against the laws of credit, after or before a plain baseline.
+    """Check a shaper of advantages or rewards against the laws of credit, in a chain with a plain baseline.
 
     Args:
         make: the shaper, or a function that creates it.
         claims: ``shift``, ``scale``, ``still`` and ``compares``, as for :func:`check_baseline`, for the whole chain.
 
     Raises:
-        LawError: a law is broken, with its name, the group and what was found.
+        LawError: a law is broken; the message has its name, the group and the result.
         TypeError: the component is not a shaper.
 
     >>> from outrider.credit import Focal
@@ -96,8 +93,8 @@ def check_loss(make: Surrogate | Callable[[], Surrogate], stops_gradient: bool =
 
     Args:
         make: the surrogate, or a function that creates it.
-        stops_gradient: a factor of the gain is detached on purpose, like CISPO's weight. Otherwise the gradient has to
-            match central differences.
+        stops_gradient: whether a factor of the gain is detached on purpose, like CISPO's weight. If not, the gradient
+            must match central differences.
 
     Raises:
         LawError: a law is broken; the message has its name, the batch and the result.
@@ -121,9 +118,9 @@ def check_verifier(
 
     Args:
         verifier: the verifier, or a function that creates it.
-        rows: for each row its fields, correct responses and incorrect responses.
-        answer: the name of the field with the gold answer.
-        prompt: the name of the field with the question; a row may lack it.
+        rows: table rows, each with its fields, correct responses and incorrect responses.
+        answer: name of the field with the gold answer.
+        prompt: name of the field with the question; a row may lack the field.
 
     Raises:
         LawError: a law is broken; the message has its name, the row and the result.
@@ -142,7 +139,7 @@ def check_environment(make: Make, examples: Sequence[EnvironmentExample], second
     """Check an environment against its laws, on problems with example turns.
 
     The laws are :data:`outrider.testing.environments.ENVIRONMENT_LAWS`. Most episodes run in separate processes, as in
-    a run, so the class has to be in an importable module.
+    a run, so the class must be in an importable module.
 
     Args:
         make: the class, or a picklable function that creates an environment.
@@ -165,13 +162,13 @@ def check_environment(make: Make, examples: Sequence[EnvironmentExample], second
 
 
 def credit_checks(claims: CreditClaims) -> Iterator[LawCheck]:
-    """Each law of credit with a function that checks it; laws that are not claimed always hold."""
+    """Yield each law of credit with a function that checks it; optional laws that are not claimed always hold."""
     for law, rule in (CREDIT_LAWS | CLAIMED_LAWS).items():
         yield law, partial(_check, law, rule, claims, type(claims.component).__name__)
 
 
 def loss_checks(claims: LossClaims) -> Iterator[LawCheck]:
-    """Each law of a policy loss by its name, with a function that checks it."""
+    """Yield each law of a policy loss with a function that checks it."""
     for law, rule in LOSS_LAWS.items():
         yield law, partial(_check, law, rule, claims, type(claims.surrogate).__name__)
 
@@ -187,7 +184,7 @@ def _run(checks: Iterable[LawCheck]) -> None:
 
 
 def _made(make: T | Callable[[], T], *kinds: type[Any]) -> T:
-    """The component, created first if a function or a class is given."""
+    """Return the component; if a function or a class is given, call it first."""
     made: Any = make if isinstance(make, Link | Surrogate | Verifier) else make()  # type: ignore[operator]
     if not isinstance(made, kinds):
         wanted = " or ".join(kind.__name__ for kind in kinds)

@@ -1,8 +1,8 @@
 """The laws of credit: baselines, shapers of advantages and shapers of rewards, each in a chain.
 
-A baseline is tested alone, a reward shaper before a plain baseline, a shaper after it and after a baseline with
-advantages per token. So all have the same input and output. Laws that a component keeps only if its author claims them
-are in :mod:`outrider.testing.credit_claims`.
+A baseline is tested alone and a reward shaper before a plain baseline. An advantage shaper is tested after a plain
+baseline and after a baseline with advantages per token. So all chains have the same input and output. Optional laws,
+which a component keeps only if its author claims them, are in :mod:`outrider.testing.credit_claims`.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class CreditClaims(NamedTuple):
     """A credit component, and the optional laws that its author claims.
 
     Attributes:
-        shift: a constant added to all rewards changes nothing.
+        shift: whether a constant added to all rewards changes no advantage.
         scale: the power of s in A(s r) = s^power A(r) for s > 0; None: no such law, for example because of an epsilon.
-        still: equal rewards give exactly 0. Not true for components that also use other inputs, such as lengths.
-        compares: rewards are only compared with each other, so a single member gets 0.
-        ordered: for baselines: among members without branches, a higher reward never has a lower advantage.
-        dissent: for baselines: a single success or a single failure has the largest advantage of its group.
-        alike: for baselines: response lengths do not change advantages.
+        still: whether equal rewards give exactly 0. False for components that also use other inputs, such as lengths.
+        compares: whether rewards are only compared with each other, so that a single member gets 0.
+        ordered: for baselines: whether, among members without branches, a higher reward never has a lower advantage.
+        dissent: for baselines: whether a single success or a single failure has its group's largest advantage.
+        alike: for baselines: whether response lengths do not change advantages.
     """
 
     component: Link
@@ -66,7 +66,7 @@ class CreditClaims(NamedTuple):
 
 
 def chains(component: Link) -> list[list[Link]]:
-    """The chains in which a component is tested."""
+    """Return the chains in which a component is tested."""
     if isinstance(component, RewardShaper):
         return [[component, GroupMean(std=False)]]
     if isinstance(component, Shaper):
@@ -75,22 +75,22 @@ def chains(component: Link) -> list[list[Link]]:
 
 
 def run(chain: Sequence[Link], groups: Sequence[Members]) -> list[list[Floats]]:
-    """The advantages of a step's groups, per member and token."""
+    """Return the advantages of a step's groups, per member and token."""
     return advantages_of(chain, groups, STEP)
 
 
 def alone(chain: Sequence[Link], members: Members) -> list[Floats]:
-    """The advantages of a group that is the only one of its step."""
+    """Return the advantages of a group that is the only group of its step."""
     return run(chain, [members])[0]
 
 
 def each(claims: CreditClaims, groups: Sequence[Members] = GROUPS) -> Iterator[tuple[list[Link], Members]]:
-    """Every chain with every group."""
+    """Yield every chain with every group."""
     return itertools.product(chains(claims.component), groups)
 
 
 def require_close(found: Sequence[Floats], expected: Sequence[Floats], what: str, atol: float = 1e-12) -> None:
-    """Compare all members concatenated, which is as fast as comparing one."""
+    """Require nearly equal advantages. Concatenated members are compared at once, which is fast."""
     require_equal([len(a) for a in found], [len(a) for a in expected], f"{what}: the number of tokens of the members")
     left, right = np.concatenate([NOTHING, *found]), np.concatenate([NOTHING, *expected])
     if not np.allclose(left, right, rtol=1e-9, atol=atol):
@@ -103,7 +103,7 @@ def require_close(found: Sequence[Floats], expected: Sequence[Floats], what: str
 
 
 def require_zero(found: Sequence[Floats], what: str) -> None:
-    """Every advantage is exactly 0."""
+    """Require that every advantage is exactly 0."""
     for member, a in enumerate(found):
         require(not a.any(), f"{what}: member {member} has {a[a != 0][0] if a.any() else 0:.6g}, expected 0")
 
@@ -112,7 +112,10 @@ def require_zero(found: Sequence[Floats], what: str) -> None:
 
 
 def runs_on_every_group(claims: CreditClaims) -> None:
-    """No exception, also for groups of one, forests, and invalid members. Writing to inputs is a separate law."""
+    """The component raises no exception, even for groups of one, forests and invalid members.
+
+    Writing to inputs breaks a separate law.
+    """
     for chain, group in each(claims, [*GROUPS, EMPTY]):
         with breaks(situation=described(group)):
             try:
@@ -123,7 +126,7 @@ def runs_on_every_group(claims: CreditClaims) -> None:
 
 
 def is_pure(claims: CreditClaims) -> None:
-    """It does not write to groups, and returns new arrays: no state, and no views of the group."""
+    """The component has no state, does not write to groups, and returns new arrays, not views of the group."""
     for chain, stream in itertools.product(chains(claims.component), STREAMS):
         with breaks(situation=f"a step with {described(stream[0])}, and {len(stream) - 1} more"):
             before = [str(parts(group)) for group in stream]
@@ -138,7 +141,7 @@ def is_pure(claims: CreditClaims) -> None:
 
 
 def leaves_what_it_is_given_alone(claims: CreditClaims) -> None:
-    """A shaper of advantages returns new arrays."""
+    """An advantage shaper does not change its input and returns new arrays."""
     if not isinstance(claims.component, Shaper):
         return
     for group in GROUPS:
@@ -154,7 +157,7 @@ def leaves_what_it_is_given_alone(claims: CreditClaims) -> None:
 
 
 def gives_one_number_per_token(claims: CreditClaims) -> None:
-    """One float64 array per member, finite, with one number per trainable token."""
+    """The result is one finite float64 array per member, with one number per trainable token."""
     for chain, stream in itertools.product(chains(claims.component), STREAMS):
         for group, found in zip(stream, run(chain, stream), strict=True):
             with breaks(situation=described(group)):
@@ -219,8 +222,7 @@ def gives_nothing_to_members_that_are_not_valid(claims: CreditClaims) -> None:
 
 
 def copes_with_no_scorable_member(claims: CreditClaims) -> None:
-    """No groups, empty groups, and groups without a scorable member have no advantages and do not affect other
-    groups."""
+    """Empty groups and groups without a scorable member have no advantages and do not affect other groups."""
     for chain in chains(claims.component):
         require_equal(run(chain, []), [], "the advantages of no groups")
         require_equal(run(chain, [EMPTY, EMPTY]), [[], []], "the advantages of two empty groups")

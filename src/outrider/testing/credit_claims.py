@@ -1,4 +1,4 @@
-"""The laws of credit that a component keeps only if its author claims them."""
+"""Optional laws of credit, checked only if the component's author claims them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outrider.testing.law import breaks, require, require_equal
 
 
 def compares_with_others(claims: CreditClaims) -> None:
-    """A single valid member gets 0, also among invalid members. Claimed by ``compares``."""
+    """A single valid member gets 0, even among invalid members. Claimed by ``compares``."""
     if not claims.compares:
         return
     for chain, group in each(claims):
@@ -68,8 +68,10 @@ def follows_a_factor(claims: CreditClaims) -> None:
 
 
 def leaves_no_residue_of_an_offset(claims: CreditClaims) -> None:
-    """Rewards from float32 with a large offset, so that differences are one or two ulps, which no epsilon may amplify.
-    For baselines, claimed by ``compares``."""
+    """Rounding of float32 rewards with a large offset gives no large advantages: no epsilon amplifies one or two ulps.
+
+    For baselines, claimed by ``compares``.
+    """
     if not (isinstance(claims.component, Baseline) and claims.compares):
         return
     for group in FLAT:
@@ -94,8 +96,10 @@ def keeps_the_order_of_rewards(claims: CreditClaims) -> None:
 
 
 def gives_a_lone_dissenter_most(claims: CreditClaims) -> None:
-    """A single success or failure has the largest advantage. Leave-one-out filters once dropped such groups, since
-    three of four members have unanimous siblings. For baselines, claimed by ``dissent``."""
+    """A single success or failure has the largest advantage. For baselines, claimed by ``dissent``.
+
+    Leave-one-out filters once dropped such groups, since three of four members have unanimous siblings.
+    """
     if not (isinstance(claims.component, Baseline) and claims.dissent):
         return
     for rewards in [1, 0, 0, 0], [1, 1, 1, 0]:
@@ -107,8 +111,10 @@ def gives_a_lone_dissenter_most(claims: CreditClaims) -> None:
 
 
 def takes_small_differences_as_signal(claims: CreditClaims) -> None:
-    """Differences of 1e-5, or of one ulp, keep the order of the rewards and are not amplified. For baselines, claimed
-    by ``ordered``."""
+    """Rewards that differ by 1e-5, or by one ulp, keep their order in the advantages, which are not amplified.
+
+    For baselines, claimed by ``ordered``.
+    """
     if not (isinstance(claims.component, Baseline) and claims.ordered):
         return
     for rewards in [1.00000, 1.00001, 2.00000, 2.00001], [1.00000, 1.00001], [0.35] * 7 + [0.36], ULP:
@@ -121,7 +127,7 @@ def takes_small_differences_as_signal(claims: CreditClaims) -> None:
 
 
 def gives_all_tokens_of_a_member_the_same(claims: CreditClaims) -> None:
-    """Lengths only determine how often an advantage is repeated. For baselines, claimed by ``alike``."""
+    """All tokens of a member have one advantage, whatever the lengths. For baselines, claimed by ``alike``."""
     if not isinstance(claims.component, Baseline) or not claims.alike:
         return
     for group in FLAT:
@@ -143,4 +149,4 @@ CLAIMED_LAWS: dict[str, Callable[[CreditClaims], None]] = {
     "small differences": takes_small_differences_as_signal,
     "alike": gives_all_tokens_of_a_member_the_same,
 }
-"""The laws of a credit component that its author claims."""
+"""The optional laws of a credit component, by the claim or a name of their own."""

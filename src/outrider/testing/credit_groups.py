@@ -16,8 +16,7 @@ _TEXTS = ["\\boxed{", "}", "x", " 7}"]
 
 
 def frozen(members: Members) -> Members:
-    """The same members with read-only arrays: a component that writes to its group fails, and cannot affect later
-    checks."""
+    """Return the members with read-only arrays, so that a component that writes to its group fails at once."""
     for column in (getattr(members, field.name) for field in fields(Members)):
         for array in [column] if isinstance(column, np.ndarray) else column:
             array.setflags(write=False)
@@ -25,7 +24,7 @@ def frozen(members: Members) -> Members:
 
 
 def drawn(seed: int, forest: bool) -> Members:
-    """A group of 1 to 9 members. Rewards are multiples of 1/64 or, in about every other group, 0 and 1."""
+    """Return a random group of 1 to 9 members; rewards are 0 and 1 in half of the groups, else multiples of 1/64."""
     rng = np.random.default_rng([seed, forest])
     size = int(rng.integers(1, 10))
     tokens_G = rng.integers(1, 7, size)
@@ -58,9 +57,9 @@ def drawn(seed: int, forest: bool) -> Members:
 
 
 def picked(members: Members, chosen: Sequence[int] | Ints) -> Members:
-    """The chosen members in the given order. If a parent is not chosen, its branches have no parent.
+    """Return the chosen members in the given order. If a parent is not chosen, its branches have no parent.
 
-    All fields of ``Members`` are copied, including future ones.
+    All fields of ``Members`` are copied, including fields added later.
     """
     place = {int(old): new for new, old in enumerate(chosen)}
     new: dict[str, Any] = {}
@@ -72,14 +71,14 @@ def picked(members: Members, chosen: Sequence[int] | Ints) -> Members:
 
 
 def unscorable(members: Members, i: int) -> Members:
-    """The same members, but the verifier failed on one."""
+    """Return the same members, but with a verifier failure for member ``i``."""
     rewards_G, success_G = members.rewards_G.copy(), members.success_G.copy()
     rewards_G[i], success_G[i] = np.nan, False
     return replace(members, rewards_G=rewards_G, success_G=success_G)
 
 
 def without_tokens(members: Members, i: int, reward: float) -> Members:
-    """The same members, but one has no trainable token, and a unique reward."""
+    """Return the same members, but member ``i`` has no trainable token and the given reward."""
     at = np.arange(members.size) == i
     per_token: dict[str, Any] = {
         name: [np.zeros(0) if j == i else values for j, values in enumerate(getattr(members, name))]
@@ -92,20 +91,20 @@ def without_tokens(members: Members, i: int, reward: float) -> Members:
 
 
 def plain(rewards: Sequence[float]) -> Members:
-    """A flat group of members with three tokens each."""
+    """Return a flat group of members with three tokens each."""
     rewards_G = np.array(rewards, np.float64)
     return Members(rewards_G, rewards_G > 0.5, np.full(len(rewards), 3))
 
 
 def parts(members: Members) -> list[list[float]]:
-    """All values of a group, to compare it before and after."""
+    """Return all values of a group, to compare the group before and after a call."""
     columns = (getattr(members, field.name) for field in fields(Members))
     flat = (column if isinstance(column, np.ndarray) else itertools.chain([np.zeros(0)], column) for column in columns)
     return [np.concatenate([np.atleast_1d(part) for part in column]).tolist() for column in flat]
 
 
 def described(members: Members) -> str:
-    """The description of a group in messages: rewards and tokens.
+    """Describe a group for messages: rewards and tokens.
 
     >>> described(plain([1.0, 0.0]))
     'a group with rewards 1, 0 and 3, 3 tokens'

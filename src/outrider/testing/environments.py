@@ -17,7 +17,7 @@ from outrider.testing.law import breaks, require, require_equal
 from outrider.verify.plain_verdict import plain_verdict
 
 EnvironmentExample = tuple[Problem, Sequence[str]]
-"""A problem, and turns of a policy."""
+"""A problem, and a policy's turns."""
 
 SEED = 5  # an arbitrary seed for all environments
 
@@ -26,7 +26,7 @@ class EnvironmentPlays:
     """An environment with the example episodes that every law uses.
 
     Args:
-        make: creates an environment; it is pickled.
+        make: function that creates an environment; it is pickled.
         seconds: time limit of a turn, like ``limits.seconds`` of a task.
     """
 
@@ -36,7 +36,7 @@ class EnvironmentPlays:
 
     @contextmanager
     def processes(self) -> Iterator[Environments]:
-        """Environments in separate processes."""
+        """Context manager that yields environments in separate processes."""
         environments = ProcessEnvironments(self.make, self.limits)
         try:
             yield environments
@@ -53,12 +53,12 @@ class EnvironmentPlays:
 
     @cached_property
     def apart(self) -> tuple[list[list[Reply]], dict[str, list[Reply | Failed]]]:
-        """The replies in processes of one parent: to each example, and to odd turns by situation."""
+        """Replies from processes of one parent: to each example, and by situation to odd turns."""
         with self.processes() as environments:
             return self.played(environments), self._to_odd_turns(environments)
 
     def _to_odd_turns(self, environments: Environments) -> dict[str, list[Reply | Failed]]:
-        """Replies up to the first failure, since each turn that hangs takes the whole time limit."""
+        """Return the replies up to the first failure, since each turn that hangs takes the whole time limit."""
         found: dict[str, list[Reply | Failed]] = {}
         for place, (problem, turns) in enumerate(self.examples, 1):
             for number, (name, odd) in enumerate(odd_turns(turns).items()):
@@ -84,8 +84,10 @@ def leaves_the_problem(plays: EnvironmentPlays) -> None:
 
 
 def gives_plain_replies(plays: EnvironmentPlays) -> None:
-    """``begin`` returns a string and ``step`` a ``Reply`` of plain values; a verdict requires ``done``, and its score
-    is consistent with its outcome."""
+    """``begin`` returns a string and ``step`` a ``Reply`` of plain values.
+
+    A verdict requires ``done``, and its score is consistent with its outcome.
+    """
     for place, (problem, turns) in enumerate(plays.examples, 1):
         environment = plays.make()
         with breaks(situation=f"example {place}"):
@@ -101,7 +103,7 @@ def gives_plain_replies(plays: EnvironmentPlays) -> None:
 
 
 def require_plain(reply: object, what: str) -> None:
-    """Raise :class:`outrider.testing.LawError` unless a reply holds what its fields say."""
+    """Raise :class:`outrider.testing.LawError` unless a reply's fields have the right types and are consistent."""
     require(isinstance(reply, Reply), f"{what} is {type(reply).__name__}, not a Reply")
     assert isinstance(reply, Reply)
     require(isinstance(reply.observation, str), f"{what} has the observation {reply.observation!r}, which is no text")
@@ -121,15 +123,15 @@ def require_plain(reply: object, what: str) -> None:
 
 
 def works_in_a_process(plays: EnvironmentPlays) -> None:
-    """A separate process can import the environment, which answers every turn there within the time limit."""
+    """A separate process can import the environment, and every turn is answered there within the time limit."""
     assert plays.alone
 
 
 def says_the_same_again(plays: EnvironmentPlays) -> None:
-    """The same problem, seed and turns give the same replies in another process; branches and resumed runs rely on
-    this.
+    """The same problem, seed and turns give the same replies in another process.
 
-    The other process has another parent with another hash seed, so sets of strings have another order.
+    Branches and resumed runs rely on this law. The other process has another parent with another hash seed, so sets of
+    strings are iterated in another order.
     """
     with plays.processes() as environments:
         again = plays.played(environments)
@@ -139,8 +141,7 @@ def says_the_same_again(plays: EnvironmentPlays) -> None:
 
 
 def shares_no_state(plays: EnvironmentPlays) -> None:
-    """Environments in one process with alternating turns reply as each does alone; closing one does not affect the
-    others."""
+    """Environments that take turns in one process reply like each alone; closing one does not affect the others."""
     environments = LocalEnvironments(plays.make, plays.limits)
     running = {(place, k): list(turns) for place, (_, turns) in enumerate(plays.examples) for k in range(2)}
     found: dict[tuple[int, int], list[Reply]] = {key: [] for key in running}
@@ -165,7 +166,7 @@ def shares_no_state(plays: EnvironmentPlays) -> None:
 
 
 def require_same(found: Sequence[Reply], expected: Sequence[Reply], what: str) -> None:
-    """Raise :class:`outrider.testing.LawError` with the first reply that differs; the seconds of a verdict may."""
+    """Raise :class:`outrider.testing.LawError` at the first reply that differs; verdict seconds may differ."""
     for turn, (one, other) in enumerate(zip(found, expected, strict=False)):
         where = f"{what}: the reply to turn {turn}" if turn else f"{what}: what begin returned"
         require_equal(_fields(one), _fields(other), where)
@@ -180,7 +181,7 @@ def takes_odd_turns(plays: EnvironmentPlays) -> None:
 
 
 def odd_turns(turns: Sequence[str]) -> dict[str, list[str]]:
-    """Malformed turns that policies produce, by name.
+    """Return malformed turns that policies produce, by name.
 
     >>> odd_turns(["3;", "7;"])["an empty turn"], odd_turns(["3;", "7;"])["every turn twice"]
     (['', '3;', ''], ['3;', '3;', '7;', '7;'])
@@ -221,13 +222,13 @@ ENVIRONMENT_LAWS: dict[str, Callable[[EnvironmentPlays], None]] = {
     "odd turns": takes_odd_turns,
     "close": closes_after_any_turn,
 }
-"""The laws of every environment. The first has to come first, since the other laws use the same problems."""
+"""The laws of every environment. ``problem unchanged`` must come first, since the other laws use the same problems."""
 
 
 def environment_checks(
     make: Make, examples: Sequence[EnvironmentExample], seconds: float
 ) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Each law with a function that checks it on every example.
+    """Yield each law with a function that checks it on every example.
 
     Raises:
         TypeError: ``make`` does not create an environment.
@@ -246,7 +247,7 @@ def _check(law: str, rule: Callable[[EnvironmentPlays], None], plays: Environmen
 
 
 def _answered(said: Reply | Failed) -> Reply:
-    """The reply; raises if the environment failed."""
+    """Return the reply; raise if the environment failed."""
     if isinstance(said, Failed):
         require(False, f"it failed: {said.why}")
     assert isinstance(said, Reply)
@@ -254,7 +255,7 @@ def _answered(said: Reply | Failed) -> Reply:
 
 
 def _fields(reply: Reply) -> Mapping[str, Any]:
-    """The fields by name, for comparison; the verdict as text, since a score may be NaN."""
+    """Return a reply's fields by name, for comparison; the verdict becomes text, since its score may be NaN."""
     plain = timeless(reply)
     assert isinstance(plain, Reply)
     return {**plain._asdict(), "verdict": repr(plain.verdict)}

@@ -1,4 +1,4 @@
-"""A law of a component, and the error that says which law a component breaks."""
+"""The error for a component that breaks a law, and the functions that raise it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LONGEST = 120  # characters of a value in a message
 class LawError(AssertionError):
     """Raised when a component breaks a law: ``Retry breaks 'resume' in 'ragged groups': …``.
 
-    :func:`breaks` fills in parts that are unknown where the error is raised.
+    :func:`breaks` fills in the parts that are unknown when the error is raised.
 
     Attributes:
         found: the result, or the exception that the component raised.
@@ -35,9 +35,10 @@ class LawError(AssertionError):
 
 @contextmanager
 def breaks(law: str = "", situation: str = "", component: str = "") -> Iterator[None]:
-    """Convert every exception inside to a :class:`LawError` with law, situation and component.
+    """Context manager that converts every exception to a :class:`LawError` with law, situation and component.
 
-    The innermost names count. An exception of the component also breaks the law and becomes the cause.
+    Names from the innermost ``breaks`` are kept. An exception raised by the component also breaks the law; it becomes
+    the error's cause.
 
     >>> try:
     ...     with breaks("metrics", "empty batch", "Retry"):
@@ -65,7 +66,7 @@ def require(holds: bool, found: str) -> None:
 
 
 def require_equal(found: Any, expected: Any, what: str) -> None:
-    """Raise :class:`LawError` with the first difference of two values.
+    """Raise :class:`LawError` with the first difference between two values, unless they are equal.
 
     >>> require_equal({"a": [1, 2]}, {"a": [1, 3]}, "the plan of step 2")
     Traceback (most recent call last):
@@ -77,7 +78,7 @@ def require_equal(found: Any, expected: Any, what: str) -> None:
 
 
 def _difference(found: Any, expected: Any, place: str = "") -> tuple[str, Any, Any]:
-    """The place of the first difference of two values, and both values there."""
+    """Return the place of the first difference between two values, and the two values at that place."""
     if isinstance(found, Mapping) and isinstance(expected, Mapping) and list(found) == list(expected):
         keys: Sequence[Any] = list(found)
     elif _row(found) and _row(expected) and len(found) == len(expected):

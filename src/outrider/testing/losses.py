@@ -17,11 +17,11 @@ _OLD = math.log(0.01)  # old log-probability of every token
 
 
 class LossClaims(NamedTuple):
-    """A policy loss, and the claims of its author.
+    """A policy loss, and its author's claims.
 
     Attributes:
-        stops_gradient: a factor of the gain is detached on purpose, like CISPO's weight. The gradient is then not the
-            derivative of the value.
+        stops_gradient: whether a factor of the gain is detached on purpose, like CISPO's weight. The gradient is then
+            not the derivative of the value.
     """
 
     surrogate: Surrogate
@@ -29,7 +29,7 @@ class LossClaims(NamedTuple):
 
 
 class Slope(NamedTuple):
-    """Gains, diagnostics, and the derivative of each gain by each log-probability, ``[N, N]``."""
+    """Gains, diagnostics, and the derivative of each gain with respect to each log-probability, ``[N, N]``."""
 
     gain: Tensor
     marks: dict[str, Tensor]
@@ -63,7 +63,7 @@ def slope(
     lengths: Sequence[int],
     observed: int = -1,
 ) -> Slope:
-    """The gains and slopes of a batch of rows, in float64; arguments as in :class:`LossBatch`.
+    """Return the gains and slopes of a batch of rows, in float64; arguments as in :class:`LossBatch`.
 
     >>> from outrider.objective import Unclipped
     >>> slope(Unclipped(), [2.0], [-1.0], [1]).slopes.tolist()
@@ -87,7 +87,10 @@ def _logprobs(tokens: LossBatch) -> Tensor:
 
 
 def _ratios(tokens: LossBatch, logprobs: Tensor) -> TokenRatios:
-    """Entropies are equal, so no token is forking, and SimKO-like surrogates equal the surrogate that they modify."""
+    """Return the ratios of a batch.
+
+    All entropies are equal, so no token is forking, and SimKO-like surrogates equal the surrogate that they modify.
+    """
     import torch
 
     live = torch.tensor([n != tokens.observed for n in range(len(tokens.ratios))], dtype=torch.bool)
@@ -110,7 +113,7 @@ _HINT = "if a factor is detached on purpose, say stops_gradient=True"
 
 
 def gives_one_gain_per_token(claims: LossClaims) -> None:
-    """A finite number for each token, and none for an empty batch."""
+    """The gain is one finite number per token, and empty for an empty batch."""
     for tokens in (MIXED, LossBatch([1.0], [0.0], [1]), NOTHING):
         with breaks(situation=str(tokens)):
             gain, _ = claims.surrogate.gain(_ratios(tokens, _logprobs(tokens)))
@@ -119,7 +122,7 @@ def gives_one_gain_per_token(claims: LossClaims) -> None:
 
 
 def declares_its_marks(claims: LossClaims) -> None:
-    """The names of the diagnostics equal ``diagnostics`` in every batch, also in an empty one."""
+    """The names of the diagnostics equal ``diagnostics`` in every batch, even in an empty one."""
     for tokens in (MIXED, NOTHING):
         with breaks(situation=str(tokens)):
             _, marks = claims.surrogate.gain(_ratios(tokens, _logprobs(tokens)))
@@ -129,7 +132,7 @@ def declares_its_marks(claims: LossClaims) -> None:
 
 
 def is_the_policy_gradient_on_policy(claims: LossClaims) -> None:
-    """Where every ratio is 1, the gradient of a token's gain is its advantage."""
+    """If every ratio is 1, the gradient of a token's gain is the token's advantage."""
     tokens = LossBatch([1.0] * 4, [2.0, 2.0, -0.5, -0.5], [2, 2])
     with breaks(situation=str(tokens)):
         found = slope(claims.surrogate, *tokens).slopes.sum(0)
@@ -137,8 +140,10 @@ def is_the_policy_gradient_on_policy(claims: LossClaims) -> None:
 
 
 def trains_no_observed_token(claims: LossClaims) -> None:
-    """An observed token changes neither other gains nor any gradient. NaN times 0 is NaN, so it has to be masked before
-    its log-probability is used."""
+    """An observed token changes neither other gains nor any gradient.
+
+    NaN times 0 is NaN, so the token must be masked before its log-probability is used.
+    """
     for place in range(3):
         ratios, advantages = [2.0, 0.5], [1.0, 1.0]
         tokens = LossBatch(
@@ -154,7 +159,7 @@ def trains_no_observed_token(claims: LossClaims) -> None:
 
 
 def keeps_rows_apart(claims: LossClaims) -> None:
-    """The gain of a row does not depend on other rows, so micro-batches may be split and ordered arbitrarily."""
+    """The gain of a row does not depend on other rows, so rows may be split into micro-batches in any order."""
     import torch
 
     with breaks(situation=str(MIXED)):
@@ -194,8 +199,7 @@ def says_whether_a_response_shares_a_ratio(claims: LossClaims) -> None:
 
 
 def has_the_gradient_of_its_value(claims: LossClaims) -> None:
-    """The gradient matches central differences in float64, at ratios where the gain is smooth, unless
-    ``stops_gradient`` is claimed."""
+    """Unless ``stops_gradient`` is claimed, the gradient matches central differences at ratios with a smooth gain."""
     if claims.stops_gradient:
         return
     for sign in (1.0, -1.0):

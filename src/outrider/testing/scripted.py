@@ -52,7 +52,7 @@ class ScriptedEngine:
 
 
 class SteppedEngine(ScriptedEngine):
-    """The same engine, where every fifth token ends a reasoning step."""
+    """A scripted engine in which token ids divisible by five end a reasoning step."""
 
     def token_texts(self, ids: Ids) -> list[str]:
         return ["\n\n" if i % 5 == 0 else f" w{i}" for i in ids]
@@ -66,7 +66,7 @@ def _uniforms(seed: int, length: int) -> Floats:
 
 
 def honest(success: bool, member: int) -> float:
-    """The success as reward."""
+    """Reward 1 for success, 0 otherwise."""
     return float(success)
 
 
@@ -77,14 +77,14 @@ def perverse(success: bool, member: int) -> float:
 
 @dataclass
 class ScriptedRun:
-    """Steps of an explorer, with all decisions of its last stage.
+    """Scripted steps of an explorer, which record all decisions of its last stage.
 
     Attributes:
-        plans: the last stage's requests of each step.
+        plans: the last stage's requests in each step.
         drawn: every rollout by id.
         metrics: metrics of the last step.
         known: cache of rollouts, shared by the runs of a situation. Their arrays are read-only.
-        parents: rollouts by id. A resumed run may branch from rollouts of the interrupted one.
+        parents: rollouts by id. A resumed run may branch from rollouts of the interrupted run.
 
     >>> from outrider.explore import Uniform
     >>> from outrider.testing.situations import SITUATIONS
@@ -111,11 +111,11 @@ class ScriptedRun:
         self.name = f"{len(self.stages) - 1}-{type(self.stage).__name__.lower()}"
 
     def steps(self, n: int) -> list[list[Group]]:
-        """The groups of the next ``n`` steps."""
+        """Run the next ``n`` steps; return their groups."""
         return [self.next() for _ in range(n)]
 
     def next(self) -> list[Group]:
-        """The groups of the next step."""
+        """Run the next step; return its groups."""
         self.step += 1
         self.plans.append([])
         progress = (self.step - 1) / STEPS
@@ -130,7 +130,7 @@ class ScriptedRun:
         return made
 
     def rollout(self, request: SampleRequest, index: int) -> Rollout:
-        """The rollout that answers a request, rewarded."""
+        """Return the ``index``-th rollout of a request, with its reward."""
         if request.replay is not None:
             replayed = (request.n, request.replay.problem_id)
             require_equal(replayed, (1, request.problem.id), "a replay's count and problem")
@@ -161,7 +161,7 @@ class ScriptedRun:
 
 
 def _require_own_branch(request: SampleRequest, parents: dict[str, Rollout]) -> None:
-    """Require that a branch continues a rollout of its problem in its context, at a sampled token."""
+    """Require that a branch continues a rollout of the same problem and prompt, at a sampled token."""
     prefix = request.prefix
     assert prefix is not None
     require(prefix.parent in parents, f"a branch continues {prefix.parent!r}, which no rollout is")
@@ -179,7 +179,7 @@ def _require_own_branch(request: SampleRequest, parents: dict[str, Rollout]) -> 
 
 
 def scripted_rollout(request: SampleRequest, index: int, situation: Situation) -> Rollout:
-    """A rollout of 3 to 12 tokens that depends only on its request, without a reward."""
+    """Return a rollout of 3 to 12 tokens that depends only on its request; it has no reward yet."""
     member, seed = request.first_member + index, request.rollout_seed(index)
     length = 3 + seed % 10
     numbers_T = _uniforms(seed, length)
@@ -214,7 +214,7 @@ def scripted_rollout(request: SampleRequest, index: int, situation: Situation) -
 
 
 def _sampled_tokens(member: int, length: int) -> NDArray[np.bool_] | None:
-    """Patterns of sampled tokens: all; all but the first, the last, or some in between; every other; none."""
+    """Return which tokens were sampled; ``member`` selects one of six patterns."""
     flags_T = np.ones(length, np.bool_)
     match member % 6:
         case 0:

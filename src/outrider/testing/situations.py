@@ -1,4 +1,4 @@
-"""The situations for checks of stages: problems per step, preceding stages, and outcomes of rollouts."""
+"""The situations in which stages are checked: problems per step, preceding stage, and outcomes of rollouts."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Situation(NamedTuple):
 
     Attributes:
         problems: problems per step.
-        before: creates the preceding stage.
-        ending: outcome of a rollout, from its request and its index in the group.
-        truncated: every rollout is truncated by max_tokens.
-        turns: some tokens of a rollout are observed.
+        before: function that creates the preceding stage.
+        ending: maps a request and an index in the group to a rollout's outcome.
+        truncated: whether every rollout is truncated by max_tokens.
+        turns: whether some tokens of a rollout are observed.
     """
 
     problems: int
@@ -31,7 +31,7 @@ class Situation(NamedTuple):
 
 
 class Ragged(Stage):
-    """One to seven rollouts per problem, depending only on the problem."""
+    """Samples one to seven rollouts per problem; the number depends only on the problem."""
 
     def plan(self, view: View) -> list[SampleRequest]:
         sizes = [1 + seed_of("size", g.problem.id) % 7 for g in view.groups]
@@ -39,14 +39,14 @@ class Ragged(Stage):
 
 
 class Halved(Ragged):
-    """Like :class:`Ragged`, but about half of the problems are dropped again, depending only on the problem."""
+    """Like :class:`Ragged`, but drops about half of the problems; the choice depends only on the problem."""
 
     def drop(self, groups: Sequence[Group]) -> dict[str, str]:
         return {g.id: "halved: by lot" for g in groups if seed_of("half", g.problem.id) % 2}
 
 
 def by_rate(request: SampleRequest, member: int) -> Outcome:
-    """Some problems are never solved, some always, most sometimes, depending on the visit and the member."""
+    """Some problems are never solved, some always, most of them sometimes, depending on the visit and the member."""
     rate = seed_of("rate", request.problem.id) % 5 / 4
     return Outcome.CORRECT if seed_of(request.group_id, member) / 2**63 < rate else Outcome.INCORRECT
 
@@ -57,7 +57,7 @@ def with_errors(request: SampleRequest, member: int) -> Outcome:
 
 
 def always(ending: Outcome) -> Callable[[SampleRequest, int], Outcome]:
-    """The same outcome for every rollout."""
+    """Return a function that gives every rollout the same outcome."""
     return lambda request, member: ending
 
 

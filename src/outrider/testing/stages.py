@@ -22,15 +22,15 @@ EPOCH = 11  # problems per epoch; a run of 6 steps has two or three epochs
 
 
 class StageClaims(NamedTuple):
-    """A stage, and the claims of its author.
+    """A stage, and its author's claims.
 
     Attributes:
-        make: creates a new stage.
-        budget: maximum rollouts that it requests in a step (with ``exact`` the number), from the sizes of the groups
-            before it. None: no limit is checked.
-        first: it samples for problems without rollouts. Other stages start from groups with rollouts.
-        exact: it requests exactly ``budget``.
-        single: it drops single rollouts, each with its own reason.
+        make: function that creates a new stage.
+        budget: maps the sizes of the groups before the stage to its maximum requested rollouts in a step. None: no
+            limit is checked.
+        first: whether the stage samples for problems without rollouts. Other stages start from groups with rollouts.
+        exact: whether the stage requests exactly ``budget``.
+        single: whether the stage drops single rollouts, each with its own reason.
     """
 
     make: Callable[[], Stage]
@@ -41,10 +41,10 @@ class StageClaims(NamedTuple):
 
 
 class Life:
-    """A run of a stage in a situation, which all laws use.
+    """The run of a stage in one situation; all laws use it.
 
     Args:
-        known: cache of rollouts of other stages in the same situation.
+        known: cache of rollouts from runs of other stages in the same situation.
 
     Attributes:
         states: explorer states after 0, 1, … steps.
@@ -66,7 +66,7 @@ class Life:
             self.states.append(self.state(self.run))
 
     def begin(self, situation: Situation | None = None, **rest: Any) -> ScriptedRun:
-        """A new run of a new stage, optionally in another situation."""
+        """Return a new run of a new stage, optionally in another situation."""
         around = self.situation if situation is None else situation
         stages = [self.claims.make()] if self.claims.first else [around.before(), self.claims.make()]
         known = self._known if situation is None else {}
@@ -76,7 +76,7 @@ class Life:
         return run
 
     def again(self, after: int = 0, situation: Situation | None = None, **rest: Any) -> ScriptedRun:
-        """Another run of a new stage, killed and resumed after ``after`` steps."""
+        """Return a run of a new stage, resumed from this run's state after ``after`` steps."""
         run = self.begin(situation, step=after, **rest)
         with breaks("resume"):
             run.explorer.load_state_dict(json.loads(self.states[after]))
@@ -138,7 +138,7 @@ def ignores_the_order_of_problems(life: Life) -> None:
 
 
 def gives_nothing_to_what_is_excluded(life: Life) -> None:
-    """No rollouts for problems that an earlier stage has dropped, since they would not be trained on."""
+    """No rollouts are requested for problems that an earlier stage has dropped, since they would not be trained on."""
     before = type(life.situation.before()).__name__.lower()
     for step, groups in enumerate(() if life.claims.first else life.groups, 1):
         for group in groups:
@@ -165,13 +165,13 @@ def resumes(life: Life) -> None:
 
 
 def keeps_plain_state(life: Life) -> None:
-    """The state is JSON data, and is equal after a round trip."""
+    """The state is JSON data, and a JSON round trip does not change it."""
     state = life.run.stage.state_dict()
     require_equal(json.loads(json.dumps(state)), state, "the state that was written and read back")
 
 
 def follows_success_and_not_reward(life: Life) -> None:
-    """Success is the verdict: contradicting rewards do not change the decisions of a second run.
+    """Success means the verdict: contradicting rewards do not change the decisions of a second run.
 
     If a second run with the same rewards differs too, the broken law is determinism.
     """
@@ -193,7 +193,7 @@ def _require_same(life: Life, *reward: Callable[[bool, int], float]) -> None:
 
 
 def plans_ahead_if_it_says_so(life: Life) -> None:
-    """From the state before every step, other outcomes lead to the same requests, and nothing is dropped."""
+    """A stage that ``PlansAhead`` requests the same rollouts whatever the outcomes, and drops nothing."""
     own = f"{type(life.run.stage).__name__.lower()}: "
     for step in range(STEPS) if isinstance(life.run.stage, PlansAhead) else ():
         for end in (Outcome.CORRECT, Outcome.INCORRECT, Outcome.TIMEOUT):
@@ -207,7 +207,7 @@ def plans_ahead_if_it_says_so(life: Life) -> None:
 
 
 def gives_reasons(life: Life) -> None:
-    """Reasons name the stage that dropped, and are the same for a whole group unless single rollouts are dropped."""
+    """Drop reasons begin with the stage's name; a group has one reason, unless the stage claims ``single``."""
     names = tuple(f"{type(stage).__name__.lower()}: " for stage in life.run.explorer.stages)
     for group in itertools.chain(*life.groups):
         reasons = {r.unused for r in group.rollouts} - {""}
@@ -220,7 +220,7 @@ def gives_reasons(life: Life) -> None:
 
 
 def names_its_metrics(life: Life) -> None:
-    """Metrics have the same names in every step, also in an empty one, and are floats."""
+    """Metrics are floats and have the same names in every step, even in an empty one."""
     nothing = life.begin(SITUATIONS["empty batch"])
     nothing.next()
     for step, metrics in enumerate((*life.metrics, nothing.metrics), 1):
@@ -241,12 +241,12 @@ STAGE_LAWS: dict[str, Callable[[Life], None]] = {
     "reasons": gives_reasons,
     "metrics": names_its_metrics,
 }
-"""The laws of every stage, in every situation. An unseeded random stage breaks most of them, so determinism comes
-first."""
+"""The laws of every stage, in every situation. An unseeded random stage breaks most laws, so the third law already
+reports missing determinism."""
 
 
 def stage_checks(claims: StageClaims) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Each law with a function that checks it in every situation."""
+    """Yield each law with a function that checks it in every situation."""
     lives: dict[str, Life] = {}
     component = type(claims.make()).__name__
     yield "requests", partial(_begin, claims, lives, component)
@@ -267,11 +267,11 @@ def _check_everywhere(rule: Callable[[Life], None], law: str, lives: dict[str, L
 
 
 def excluded(steps: Sequence[Sequence[Group]]) -> list[list[tuple[str, list[str]]]]:
-    """The reason why each rollout of each group is not trained on."""
+    """Return, for each group of each step, why its rollouts are not trained on."""
     return [[(g.id, [r.unused for r in g.rollouts]) for g in groups] for groups in steps]
 
 
 def fates(groups: Sequence[Group], plan: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
-    """The decisions of a step by problem: requests, and dropped rollouts."""
+    """Return a step's decisions by problem: requests, and reasons for dropped rollouts."""
     asked = {g.problem.id: [d for d in plan if d[0] == g.problem.id] for g in groups}
     return {g.problem.id: (asked[g.problem.id], [r.unused for r in g.rollouts]) for g in groups}

@@ -1,4 +1,4 @@
-"""The laws of a verifier: required verdicts, and inputs on which a verdict must not depend."""
+"""The laws of a verifier: verdicts that it must give, and inputs that must not affect a verdict."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class VerifierRow(NamedTuple):
     Attributes:
         right: correct responses.
         wrong: incorrect responses.
-        answer: the name of the field with the gold answer.
-        prompt: the name of the field with the question; the row may lack it.
+        answer: name of the field with the gold answer.
+        prompt: name of the field with the question; the row may lack the field.
     """
 
     verifier: Verifier
@@ -41,11 +41,11 @@ class VerifierRow(NamedTuple):
 
     @property
     def marks(self) -> Mapping[str, str]:
-        """The tags of reasoning, opening to closing."""
+        """The reasoning tags: a map from opening to closing tag."""
         return MARKS if self.verifier.thinking is None else self.verifier.thinking
 
     def require(self, text: str, success: bool, finished: bool = True) -> None:
-        """Require that the response is accepted, or rejected."""
+        """Require that the response is accepted if ``success``, else rejected."""
         verdict = self.verifier.verify(self.problem, text, finished)
         expected = "'correct'" if success else "another outcome than 'correct'"
         cut = "" if finished else ", truncated,"
@@ -54,7 +54,7 @@ class VerifierRow(NamedTuple):
 
 
 def makes_a_plain_reference(row: VerifierRow) -> None:
-    """The reference is JSON data, the same each time, and the row does not change."""
+    """The reference is JSON data and the same in every call; the row does not change."""
     before = deepcopy(dict(row.fields))
     reference = row.verifier.reference(row.fields, row.answer)
     require_equal(json.loads(json.dumps(reference)), reference, "the reference that was written and read back")
@@ -63,7 +63,7 @@ def makes_a_plain_reference(row: VerifierRow) -> None:
 
 
 def accepts_right_responses(row: VerifierRow) -> None:
-    """A correct response is accepted, also after closed reasoning that contains an incorrect one."""
+    """A correct response is accepted, even after closed reasoning that contains an incorrect response."""
     for text in row.right:
         row.require(text, True)
         for opening, closing in row.marks.items():
@@ -91,7 +91,7 @@ def rejects_unclosed_reasoning(row: VerifierRow) -> None:
 
 
 def is_deterministic(row: VerifierRow) -> None:
-    """A response always gets the same verdict: also after other responses, and from a copy of the verifier."""
+    """A response always gets the same verdict, even after other responses and from a copy of the verifier."""
     texts = [*row.right, *row.wrong, ""]
     first = [_outcome(row.verifier, row.problem, text) for text in texts]
     copied = row.verifier.model_copy(deep=True)
@@ -102,7 +102,7 @@ def is_deterministic(row: VerifierRow) -> None:
 
 def _outcome(verifier: Verifier, problem: Problem, text: str) -> str:
     verdict = verifier.verify(problem, text, True)
-    return f"{verdict.outcome.value} {verdict.score:g}"  # as text, since NaN differs from itself
+    return f"{verdict.outcome.value} {verdict.score:g}"  # as text, since NaN does not equal itself
 
 
 def accepts_its_own_right_response(row: VerifierRow) -> None:
@@ -115,8 +115,8 @@ def accepts_its_own_right_response(row: VerifierRow) -> None:
 def lets_errors_through(row: VerifierRow) -> None:
     """A failure of the verifier is an exception or the outcome ``error``, never ``incorrect``.
 
-    The check uses a response whose methods fail. It does not cover verifiers that never call one (regular expressions
-    read the text directly).
+    The check uses a response whose methods fail. It cannot test verifiers that never call such a method (regular
+    expressions read the text directly).
     """
     for text in row.right[:1]:
         trap = _Trap(text)
@@ -144,7 +144,7 @@ VERIFIER_LAWS: dict[str, Callable[[VerifierRow], None]] = {
 def verifier_checks(
     verifier: Verifier, rows: Sequence[VerifierExample], answer: str = "answer", prompt: str = "problem"
 ) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Each law with a function that checks it on every row."""
+    """Yield each law with a function that checks it on every row."""
     with breaks("prepare", component=type(verifier).__name__):
         verifier.prepare()
     for law, rule in VERIFIER_LAWS.items():
@@ -162,7 +162,7 @@ class _TrapError(Exception):
 
 
 class _Trap(str):
-    """A response whose methods fail, and which records that one was called."""
+    """A response whose methods fail; ``touched``: whether one of them was called."""
 
     touched = False
 

@@ -11,6 +11,7 @@ from outrider.objective.policy_loss import PolicyLoss
 from outrider.processes.clock import Clock
 from outrider.processes.ranks import Ranks
 from outrider.runs.checkpoint import weights_hash
+from outrider.train.ahead import Ahead
 from outrider.train.collect import Collector
 from outrider.train.engines import open_engines
 from outrider.train.loop import Trainer
@@ -30,19 +31,24 @@ def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer
         entropies = learner.entropies
     exact = recipe.policy.dtype == "float32"
     whole = with_turns(sampler, recipe.task, policy, recipe.sample)
+    # with a lag, a thread explores during updates and must not disturb their collectives
+    exploring = ranks.beside() if recipe.train.lag else ranks
+    explorer = Explorer(
+        recipe.explore,
+        ProblemStream(recipe.task.train),
+        policy,
+        recipe.seed,
+        share=exploring.from_main,
+        prompt_limit=context_length(policy.model) - recipe.sample.max_tokens,
+    )
+    collect = Collector(whole, recipe.task, recipe.reward, exploring, clock, entropies, policy.prompt_end)
     return Trainer(
         recipe=recipe,
         ranks=ranks,
         clock=clock,
-        explorer=Explorer(
-            recipe.explore,
-            ProblemStream(recipe.task.train),
-            policy,
-            recipe.seed,
-            share=ranks.from_main,
-            prompt_limit=context_length(policy.model) - recipe.sample.max_tokens,
-        ),
-        collect=Collector(whole, recipe.task, recipe.reward, ranks, clock, entropies, policy.prompt_end),
+        explorer=explorer,
+        collect=collect,
+        ahead=Ahead(recipe.train.lag > 0, explorer, collect, recipe.train.problems, clock),
         learner=learner,
         sync_weights=WeightSync(single_turns(whole), learner, ranks, prompts, exact, refuse=recipe.policy.check),
         encode=policy.encode,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -80,6 +81,12 @@ class Collector:
         """Return a collector with the same parts but no statistics, so its batches do not depend on earlier ones."""
         parts = self.sampler, self.task, self.reward, self.ranks, self.clock
         return Collector(*parts, prompt_end=self._prompt_end)
+
+    def beside(self, clock: Clock) -> Collector:
+        """Return this collector with another clock, for another thread; both share their parts and statistics."""
+        other = copy(self)
+        other.clock = clock
+        return other
 
     def notices(self) -> list[str]:
         """Return new notices of all ranks' samplers, without duplicates, on every rank."""

@@ -16,8 +16,9 @@ from outrider.model.compute import ComputePath
 from outrider.model.device import placement
 from outrider.model.load import Policy, load_policy
 from outrider.objective.policy_loss import PolicyLoss
+from outrider.processes.cores import ranks_on_cpu, usable_cores
 from outrider.processes.ranks import Ranks
-from outrider.sample.options import Vllm
+from outrider.sample.options import SampleOptions, Vllm
 from outrider.sample.ready import on_path, ready
 from outrider.sample.sampler import Sampler
 from outrider.sample.synced_weights import SyncedWeights
@@ -25,8 +26,10 @@ from outrider.train.turns import turn_options
 
 
 def processes_of(recipe: Recipe) -> int:
-    """Return the number of processes that a run starts; 0: one per core on a CPU, otherwise one."""
-    return 1 if isinstance(recipe.engine.learner, Tinker) else recipe.train.ranks
+    """Return the number of ranks that a run starts; 0: one per core on a CPU, otherwise one."""
+    if isinstance(recipe.engine.learner, Tinker):
+        return 1
+    return recipe.train.ranks or (ranks_on_cpu(len(usable_cores()), True) if recipe.samples_apart else 0)
 
 
 def open_policy(recipe: Recipe, ranks: Ranks) -> tuple[Policy, str]:
@@ -99,9 +102,25 @@ def open_sampler(recipe: Recipe, policy: Policy, ranks: Ranks) -> Sampler:
     """Open the sampler of a recipe; raises as in :func:`open_engines`."""
     if isinstance(recipe.engine.sampler, Vllm):
         return _vllm(recipe.engine.sampler, recipe, policy, ranks)
+    options = turn_options(recipe.sample, recipe.task)
+    if recipe.samples_apart:
+        return _sampling_process(recipe, policy, options, ranks)
     from outrider.sample.local import LocalSampler
 
-    return LocalSampler(policy, turn_options(recipe.sample, recipe.task))
+    return LocalSampler(policy, options)
+
+
+def _sampling_process(recipe: Recipe, policy: Policy, options: SampleOptions, ranks: Ranks) -> Sampler:
+    if policy.model.device.type != "cpu":
+        raise UserError(
+            "train.lag=1 with the local sampler needs a CPU, since both would share the GPU; sample with "
+            "a vLLM server on another GPU, as in engine.sampler={vllm: {servers: [http://127.0.0.1:8000]}}"
+        )
+    from outrider.sample.sampling_process import SamplerParts, SamplingProcess
+
+    merged = recipe.policy.model_copy(update={"lora": None})
+    parts = SamplerParts(recipe.model, merged, recipe.seed, policy.path, options, torch.get_num_threads())
+    return SamplingProcess(parts, ranks.from_main)
 
 
 def _vllm(engine: Vllm, recipe: Recipe, policy: Policy, ranks: Ranks) -> Sampler:

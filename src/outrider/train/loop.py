@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 from outrider.config import Recipe
 from outrider.credit.assign import assign
 from outrider.errors import EngineLostError, UserError
-from outrider.explore.explorer import Explorer
+from outrider.explore.explorer import Explored, Explorer
 from outrider.interrupts import SafeStop
 from outrider.learn.learner import Learner
 from outrider.processes.clock import Clock, training_seconds
 from outrider.processes.ranks import Ranks
 from outrider.record import Group, Ids, Problem
 from outrider.runs.checkpoint import Checkpoint
+from outrider.train.ahead import Ahead
 from outrider.train.collect import Collector
 from outrider.train.log_ratios import with_log_ratios
 from outrider.train.metrics import step_metrics
@@ -83,13 +84,14 @@ class Trainer:
     sync_weights: WeightSync
     encode: Callable[[Problem], Ids]
     token_texts: Callable[[Ids], list[str]]
+    ahead: Ahead
     all_rows: bool
     """Whether the loss also trains on rows without advantage."""
     counters: Counters = field(default_factory=Counters)
     stop: SafeStop = field(default_factory=SafeStop)
     snapshot: bytes = b""
     notices: Sequence[str] = ()
-    _lost: EngineLostError | None = None
+    _lost: Exception | None = None
     _empty: int = 0
 
     def steps(self, watch: Watcher) -> Iterator[TrainingStep]:
@@ -106,14 +108,15 @@ class Trainer:
         self._take_snapshot()
         if self.counters.owes_evaluation:
             self._evaluate(watch)
-        while (before := self.progress) < 1.0:
+        while not self.finished:
+            before = self.progress
             groups, metrics = self.step()
             step = self.counters.step
             seconds = self.clock.take()
             self.counters.seconds += self.ranks.from_main(partial(training_seconds, seconds))  # the same on every rank
             with self.clock.phase("record"):  # counted in the next step, since this step's times are written now
                 watch.stepped(step, groups, metrics, seconds)
-            done = self.progress >= 1.0
+            done = self.finished
             by_step = every.evaluate_every and step % every.evaluate_every == 0
             by_share = any(before < share <= self.progress for share in every.evaluate_at)
             self.counters.owes_evaluation = not done and bool(by_step or by_share)
@@ -142,16 +145,17 @@ class Trainer:
         """Run one step: explore, credit, update, sync weights."""
         step = self.counters.step + 1
         with self.clock.phase("explore"), self.stop.allowed():
-            explored, planned = self.explorer.explore(step, self.recipe.train.problems, self.collect, self.progress)
+            explored, planned = self.ahead.explored or self._explore(step)
         with self.clock.phase("credit"):
             kept, prefix = self.all_rows, self.recipe.objective.prefix
             rows, groups = assign(explored, self.recipe.credit, step, kept, self.encode, prefix, self.token_texts)
         self.snapshot = b""  # during an update there is no consistent state to save
-        with self.clock.phase("learn"):
+        tokens = self.counters.tokens + sum(group.generated_tokens for group in groups)
+        with self.ahead.exploring(step + 1, self._spent(step, tokens)), self.clock.phase("learn"):
             # before the counters advance: the learning rate depends on the budget spent before this step
             learned, lost_groups, self.notices, logprobs = self.learner.update(rows, self.progress)
-        self.counters.step = step
-        self.counters.tokens += sum(group.generated_tokens for group in groups)
+        self._lost = self.ahead.error
+        self.counters.step, self.counters.tokens = step, tokens
         lost = learned.get("skipped_nonfinite") and not learned.get("updates")
         self.counters.nonfinite = self.counters.nonfinite + 1 if lost else 0
         groups = [g.excluded("non-finite update") if g.id in lost_groups else g for g in groups]
@@ -162,6 +166,9 @@ class Trainer:
         with self.clock.phase("sync"):
             syncing = self._sync_weights(step)
         return groups, metrics | {f"sync/{name}": value for name, value in syncing.items()}
+
+    def _explore(self, step: int) -> Explored:
+        return self.explorer.explore(step, self.recipe.train.problems, self.collect, self.progress)
 
     def _sync_weights(self, step: int) -> dict[str, float]:
         """Sync weights, and return metrics. If no sampler is left, the step is still recorded before the error is
@@ -175,15 +182,24 @@ class Trainer:
     @property
     def progress(self) -> float:
         """Share of the budget spent: the maximum over steps, tokens and seconds."""
-        train, counters = self.recipe.train, self.counters
-        spent = [(counters.step, train.steps), (counters.tokens, train.tokens), (counters.seconds, train.seconds)]
+        return self._spent(self.counters.step, self.counters.tokens)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the budget is spent and all sampled rollouts were trained on."""
+        return self.progress >= 1.0 and self.ahead.explored is None
+
+    def _spent(self, step: int, tokens: int) -> float:
+        """Share of the budget spent after ``step`` and ``tokens``, at the seconds so far."""
+        train = self.recipe.train
+        spent = [(step, train.steps), (tokens, train.tokens), (self.counters.seconds, train.seconds)]
         return max(used / budget if budget else math.inf for used, budget in spent if budget is not None)
 
     def state(self) -> dict[str, Any]:
         """Return the state after the last finished step, without the learner's part; it remains available while the
         next step explores."""
         state: dict[str, Any] = pickle.loads(self.snapshot) if self.snapshot else self._state()
-        return state
+        return state | self.ahead.state_dict()
 
     def _evaluate(self, watch: Watcher) -> None:
         """Evaluate now; if interrupted, a resumed run evaluates first."""
@@ -217,4 +233,5 @@ class Trainer:
         self.counters.nonfinite = 0  # otherwise a run stopped for non-finite updates would stop again at once
         self.explorer.load_state_dict(checkpoint.state["explorer"])
         self.collect.load_state_dict(checkpoint.state["collector"])
+        self.ahead.load(checkpoint.state, checkpoint.folder)
         self.learner.load(checkpoint.folder)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from outrider.config import Recipe
 from outrider.config.tracking import TrackingOptions
+from outrider.processes.clock import OVERLAPPED
 from outrider.record import Group, Problem
 from outrider.runs.folder import RunFolder
 from outrider.screen.run_trackers import RunTrackers
@@ -75,7 +76,8 @@ class Recorder:
         levels = {group.problem.id: group.problem.level for group in groups}
         self.folder.rollouts.write(step, [r for group in groups for r in group.rollouts], levels=levels)
         self.folder.append_metrics(step, metrics)
-        rate = metrics["step_tokens"] / max(sum(seconds.values()), 1e-9)
+        taken = sum(s for phase, s in seconds.items() if not phase.startswith(OVERLAPPED))
+        rate = metrics["step_tokens"] / max(taken, 1e-9)
         self.folder.append_timing(step, {**seconds, "tokens_per_second": rate})
         self._trackers.stepped(step, groups, metrics)
         self.screen.stepped(metrics, trained_seconds)

@@ -197,6 +197,8 @@ class TrainingRun:
         if not self._saves_alone:  # otherwise a rank could write its shard to a folder that rank 0 does not see
             self.ranks.refuse_unseen(folder)
         self._learner.save(folder)
+        if self.recorder.folder is not None:
+            self.trainer.ahead.save(folder)
 
     @property
     def _saves_alone(self) -> bool:

@@ -1,4 +1,4 @@
-"""All checks of a task: gold answers, repetitions within a side and between the sides, levels, lengths."""
+"""All checks of a task: gold answers, repetitions within a side and between the sides, levels, prompt lengths."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from outrider.validate.lengths import PromptLengths, measure
 from outrider.validate.near import Grams, NearPair, grams, near, same
 from outrider.validate.sides import TRAIN, Side, SideEntry, read_sides
 
-MOST_PAIRS = 100_000  # of near texts; a set with more is written from a template
+MOST_PAIRS = 100_000  # maximum pairs of near texts; a set with more is generated from a template
 
 
 class SideTexts(NamedTuple):
-    """The entries of a side, and the n-grams of their texts; None where texts follow a pattern."""
+    """The entries of a side, and the n-grams of their texts; None if the texts follow a pattern."""
 
     entries: Sequence[SideEntry]
     grams: list[Grams] | None
 
 
 class Repeats(NamedTuple):
-    """Pairs of equal entries, pairs of nearly equal ones, and whether the latter were too many to list."""
+    """Pairs of equal entries, pairs of nearly equal entries, and whether the list of near pairs was cut."""
 
     same: list[NearPair]
     near: list[NearPair]
@@ -45,7 +45,7 @@ class Repeats(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """The results of one side of a task."""
+    """The check results of one side of a task."""
 
     side: Side
     graded: Graded
@@ -55,14 +55,14 @@ class Checked(NamedTuple):
 
 
 class TaskReport(NamedTuple):
-    """The results of a task: of each side, and the repetitions between training and held-out problems."""
+    """The results of a task: results per side, and repetitions between training and held-out problems."""
 
     options: Validate
     sides: list[Checked]
     across: Repeats | None
     environments: EnvironmentsCompared | None = None
     refused: Sequence[str] = ()
-    """Why training or evaluating would end early, beside the rows that the task refuses."""
+    """Errors that would stop training or evaluation, besides refused rows."""
 
     def __repr__(self) -> str:
         sides = "; ".join(
@@ -74,8 +74,7 @@ class TaskReport(NamedTuple):
 
     @property
     def passes(self) -> bool:
-        """Whether training and evaluation can use every row, few enough gold answers are rejected on each side, and no
-        environment fails."""
+        """Whether every row can be used, few enough gold answers are rejected per side, and no environment fails."""
         share = self.options.rejected
         alive = self.environments is None or not self.environments.failed
         return (
@@ -86,7 +85,7 @@ class TaskReport(NamedTuple):
 
 
 def check(options: Validate) -> TaskReport:
-    """Check a task. Its processes are ended.
+    """Check a task, and end its processes.
 
     Raises:
         UserError: a file or the model cannot be read, or no row of a side can be used.
@@ -97,7 +96,7 @@ def check(options: Validate) -> TaskReport:
     environments = None
     try:
         sides = read_sides(task, options.problems)
-        n = options.ngram if isinstance(task, Table | Suite) else None  # others generate texts by a pattern
+        n = options.ngram if isinstance(task, Table | Suite) else None  # other tasks generate texts from a pattern
         texts = [texts_of(side.entries, n) for side in sides]
         checked = [
             check_side(task, side, of, options.near, prompts, options.max_tokens)
@@ -125,19 +124,19 @@ def _refused(options: Validate, sides: Sequence[Side]) -> list[str]:
 def check_side(
     task: Task, side: Side, texts: SideTexts, least: float, prompts: Prompts | None, max_tokens: int
 ) -> Checked:
-    """All checks of one side alone."""
+    """Run all checks that need only one side."""
     levels = Counter(entry.problem.level for entry in side.entries)
     lengths = None if prompts is None else measure(prompts, side.entries, max_tokens)
     return Checked(side, grade(task, side.entries), repeats(texts, None, least), levels, lengths)
 
 
 def texts_of(entries: Sequence[SideEntry], ngram: int | None) -> SideTexts:
-    """The texts of a side as they are compared. Without ``ngram`` only equal ones are found."""
+    """Prepare the texts of a side for comparison. Without ``ngram``, only equal texts are found."""
     return SideTexts(entries, None if ngram is None else [grams(entry.text, ngram) for entry in entries])
 
 
 def repeats(texts: SideTexts, others: SideTexts | None, least: float) -> Repeats:
-    """Pairs within one side, or from one to another; equal pairs are not listed as near."""
+    """Find repeated texts within one side, or between two sides; equal pairs are not listed as near."""
     second = texts if others is None else others
     first_texts = [entry.text for entry in texts.entries]
     equal = same(first_texts, None if others is None else [entry.text for entry in others.entries])

@@ -1,4 +1,4 @@
-"""Determinism of environments: equal turns must get equal observations, as branching needs."""
+"""Check that environments are deterministic: equal turns must get equal observations, as branching requires."""
 
 from __future__ import annotations
 
@@ -11,12 +11,18 @@ from outrider.environments.play import play, timeless
 from outrider.record import Problem
 from outrider.tasks.turn_task import TurnTask
 
-PROBLEMS = 8  # that are played, twice each
+PROBLEMS = 8  # problems that are played, each of them twice
 
 
 class EnvironmentsCompared(NamedTuple):
-    """How many problems were played twice, those that did not go alike, a sentence for each that failed, and how many
-    turns were answered each time; one that ends its rollout is not."""
+    """The results of playing problems twice.
+
+    Attributes:
+        played: number of problems that were played.
+        otherwise: ids of the problems whose two plays differed.
+        failed: id and reason of each problem that failed.
+        answered: turns that were answered in the first plays; a turn that ends its rollout does not count.
+    """
 
     played: int
     otherwise: list[str]
@@ -25,7 +31,7 @@ class EnvironmentsCompared(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """In words.
+        """The results as a sentence.
 
         >>> EnvironmentsCompared(8, [], [], 16).sentence
         'environments: 8 problems were played twice, with 16 turns answered; both plays were identical'
@@ -42,7 +48,7 @@ class EnvironmentsCompared(NamedTuple):
 
 
 def compare_environments(task: TurnTask, problems: Sequence[Problem]) -> EnvironmentsCompared:
-    """Give two environments of each problem the same turns: those of a demonstration, or examples."""
+    """Play the same turns in two environments of each problem: the turns of a demonstration, or example turns."""
     environments = task.environments()
     try:
         return _compared(task, environments, problems[:PROBLEMS])
@@ -58,7 +64,7 @@ def _compared(task: TurnTask, environments: Environments, problems: Sequence[Pro
         answered += sum(isinstance(said, Reply) and not said.done for said in one[1:])
         if bad := [said for said in (*one, *other) if isinstance(said, Failed)]:
             failed.append(f"{problem.id} ({bad[0].why})")
-        # as texts, since a score may be NaN
+        # compared as text, since a score may be NaN
         elif [repr(timeless(said)) for said in one] != [repr(timeless(said)) for said in other]:
             otherwise.append(problem.id)
     return EnvironmentsCompared(len(problems), otherwise, failed, answered)

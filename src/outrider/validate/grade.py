@@ -1,4 +1,4 @@
-"""Gold answers under their own verifier: each must be accepted as correct for its problem, and not for the next."""
+"""Verify gold answers with their own verifier: each must be correct for its problem, and not for the next problem."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from outrider.validate.sides import SideEntry
 
 
 class VerifiedResponse(NamedTuple):
-    """A response to a problem, the verdict on it, and a right response to the problem."""
+    """A response to a problem, its verdict, and a correct response to the problem."""
 
     entry: SideEntry
     response: str
@@ -24,12 +24,12 @@ class Graded(NamedTuple):
     """The verdicts of a task's verifier on gold answers.
 
     Attributes:
-        verified: problems with a gold answer to verify.
-        without: problems that have none.
-        rejected: gold answers that are not accepted as correct, as they stand or in another notation (LaTeX and code):
-            the latter is a gold answer that the verifier compares as text alone. One of each problem at most.
-        foreign: gold answers of the next problem, written otherwise, that are accepted as correct for this one. Some
-            are the same value in other words; a verifier that accepts anything accepts them all.
+        verified: number of problems with a gold answer to verify.
+        without: number of problems without a gold answer.
+        rejected: gold answers that are not accepted as correct, unchanged or in another notation (LaTeX and code). If
+            only the other notation is rejected, the verifier compares the gold answer as text. At most one per problem.
+        foreign: gold answers of the next problem, with a different text, that are accepted as correct for this one.
+            Some have the same value in other words; a verifier that accepts anything accepts all of them.
     """
 
     verified: int
@@ -39,12 +39,12 @@ class Graded(NamedTuple):
 
     @property
     def accepted(self) -> float:
-        """Share of the verified; NaN where none was."""
+        """Share of the verified gold answers that are accepted; NaN if none was verified."""
         return 1 - len(self.rejected) / self.verified if self.verified else float("nan")
 
 
 def grade(task: Task, entries: Sequence[SideEntry]) -> Graded:
-    """Verify a right response to every problem, the same in another notation, and the next problem's; all finished."""
+    """Verify three finished responses per problem: gold answer, its other notation, and the next problem's answer."""
     responses = [(entry, right_response(task, entry.problem)) for entry in entries]
     own = [(entry, response) for entry, response in responses if response is not None]
     pairs = zip(own, [*own[1:], *own[:1]], strict=True)
@@ -61,7 +61,7 @@ def grade(task: Task, entries: Sequence[SideEntry]) -> Graded:
 
 
 def _otherwise(task: Task, entry: SideEntry) -> str | None:
-    """A right response in another notation, where the task's verifier knows of one."""
+    """A correct response in another notation, if the task's verifier has one; otherwise None."""
     return task.verifier.right_otherwise(entry.problem) if isinstance(task, Table) else None
 
 

@@ -1,4 +1,4 @@
-"""Lengths of prompts under a model's tokenizer, and those that leave little room to respond."""
+"""Prompt lengths under a model's tokenizer, and the prompts that leave too little room for a response."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ from outrider.validate.sides import SideEntry
 
 
 class PromptLengths(NamedTuple):
-    """Tokens of each prompt that can be written, in order; the model's context; and the entries that leave less than
-    the longest response of it, with their tokens."""
+    """The prompt lengths of a side.
+
+    Attributes:
+        tokens: length of each prompt that can be written, in order.
+        context: the model's context length.
+        too_long: entries whose prompts leave less than the maximum response length, with their prompt lengths.
+    """
 
     tokens: list[int]
     context: int
@@ -20,7 +25,7 @@ class PromptLengths(NamedTuple):
 
 
 def measure(prompts: Prompts, entries: Sequence[SideEntry], max_tokens: int) -> PromptLengths:
-    """Lengths of the prompts as a policy gets them; those that cannot be written are refused elsewhere."""
+    """Measure the prompts as a policy gets them; prompts that cannot be written are reported by another check."""
     lengths = []
     for entry in entries:
         try:

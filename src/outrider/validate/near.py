@@ -1,4 +1,4 @@
-"""Texts that are the same, or nearly so: equal after normalising, or with most of their n-grams in common."""
+"""Find repeated texts: equal after normalising, or with most of their n-grams in common."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from outrider.record.normalised import normalised
 
 Grams = frozenset[int]
 
-ROUNDING = 1e-9  # 0.55 * 20 is above 11 in floating point
+ROUNDING = 1e-9  # 0.55 * 20 exceeds 11 in floating point
 
 _TOKEN = re.compile(r"[a-z]+|\d+|[^\s${}\\]")
 
 
 class NearPair(NamedTuple):
-    """Member ``first`` of one list and member ``second`` of the other, or of the same list, and how alike they are."""
+    """Member ``first`` of one list, member ``second`` of the other (or the same) list, and their similarity."""
 
     first: int
     second: int
@@ -26,9 +26,9 @@ class NearPair(NamedTuple):
 
 
 def same(texts: Sequence[str], others: Sequence[str] | None = None) -> list[NearPair]:
-    """Texts that are equal apart from case, spacing and Unicode variants, each with the first equal one.
+    """Find texts that are equal except for case, spacing and Unicode variants; each is paired with the first one.
 
-    Within one list where ``others`` is None, else from ``texts`` to ``others``.
+    Pairs are within ``texts`` if ``others`` is None, otherwise between ``texts`` and ``others``.
 
     >>> same(["Find x.", "find  X.", "Find y.", "FIND X."])
     [NearPair(first=0, second=1, similarity=1.0), NearPair(first=0, second=3, similarity=1.0)]
@@ -41,11 +41,11 @@ def same(texts: Sequence[str], others: Sequence[str] | None = None) -> list[Near
 
 
 def grams(text: str, n: int) -> Grams:
-    r"""The different runs of ``n`` tokens of a text, as hashes; a shorter text is one run of all its tokens.
+    r"""The distinct runs of ``n`` tokens of a text, as hashes; a shorter text is one run of all its tokens.
 
-    A token is a run of the letters a to z in any case, a run of digits, or any other sign alone. ``$``, braces and the
-    backslash are none, so that ``$\frac{1}{2}$`` and ``\(\frac12\)`` differ in little. Two different runs have the
-    same hash with a chance of 1e-7 in two million.
+    A token is a run of letters a to z in any case, a run of digits, or any other single character. ``$``, braces and
+    the backslash are not tokens, so ``$\frac{1}{2}$`` and ``\(\frac12\)`` differ little. Among two million different
+    runs, the chance that any two have the same hash is 1e-7.
 
     >>> len(grams("Find x + 1, for $x$!", 2)), grams(r"$x$ IS {1}", 3) == grams("x is 1", 3)
     (7, True)
@@ -55,18 +55,19 @@ def grams(text: str, n: int) -> Grams:
 
 
 def near(texts: Sequence[Grams], others: Sequence[Grams] | None, least: float) -> Iterator[NearPair]:
-    r"""All pairs whose sets of n-grams have at least so much in common, by the measure of Jaccard.
+    r"""Yield all pairs of n-gram sets whose Jaccard similarity is at least ``least``.
 
     .. math:: J(A, B) = |A \cap B| / |A \cup B|
 
-    Within one list where ``others`` is None, else from ``texts`` to ``others``; no set may be empty. Exact.
+    Pairs are within ``texts`` if ``others`` is None, otherwise between ``texts`` and ``others``. No set may be empty.
+    The search is exact.
 
     Source: Chaudhuri et al. 2006 and Bayardo et al. 2007, "Scaling up all pairs similarity search", for the filter.
     """
     counts = Counter(gram for members in (texts if others is None else others) for gram in members)
 
-    # For J >= t two sets must share one of the first |A| - ceil(t |A|) + 1 members of each, in any fixed order: the
-    # rest alone is too small. With the rarest members first, few pairs do, and only these are compared.
+    # If J >= t, two sets share a member among the first |A| - ceil(t |A|) + 1 of each, in any fixed order: the other
+    # members are too few. With the rarest members first, few pairs share one, and only those pairs are compared.
     def first(members: Grams) -> list[int]:
         kept = len(members) - math.ceil(least * len(members) - ROUNDING) + 1
         # hashes differ from run to run; they only order equally rare members, so the pairs are the same
@@ -85,6 +86,6 @@ def near(texts: Sequence[Grams], others: Sequence[Grams] | None, least: float) -
 
 
 def jaccard(one: Grams, other: Grams) -> float:
-    """Share of the members of either that both have."""
+    """The number of common members, divided by the number of members of the union."""
     common = len(one & other)
     return common / (len(one) + len(other) - common)

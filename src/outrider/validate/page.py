@@ -1,4 +1,4 @@
-"""The results of a validation: a table for the screen, a page in Markdown, and all of it as plain data."""
+"""The results of a validation: a table for the screen, a page in Markdown, and plain data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from outrider.validate.check import MOST_PAIRS, Checked, Repeats, TaskReport
 from outrider.validate.grade import VerifiedResponse
 from outrider.validate.near import NearPair
 
-SHOWN = 50  # pairs of near texts on the page; the data holds them all
+SHOWN = 50  # maximum pairs of near texts on the page; the data has all of them
 LONGEST_CELL = 100
 HEADINGS = (
     "side",
@@ -32,7 +32,7 @@ HEADINGS = (
 
 
 def as_table(report: TaskReport) -> Table:
-    """The counts, a column for each side: eleven columns would not fit a terminal of 80."""
+    """The counts, with one column per side: eleven columns would not fit a terminal of 80 characters."""
     table = Table(box=box.SIMPLE_HEAD, title=f"{report.options.task.name}: {verdict(report)}", title_justify="left")
     first, *others = zip(HEADINGS, *map(counts, report.sides), strict=True)
     for k, heading in enumerate(first):
@@ -43,7 +43,7 @@ def as_table(report: TaskReport) -> Table:
 
 
 def as_markdown(report: TaskReport) -> str:
-    """The page: counts, every rejected answer and refused row, repetitions, levels, prompts that are too long."""
+    """The Markdown page: counts, rejected answers, refused rows, repetitions, levels, prompts that are too long."""
     options = report.options
     parts = [
         f"# Validation of the task {options.task.name}",
@@ -71,7 +71,7 @@ def as_markdown(report: TaskReport) -> str:
 
 
 def side_sections(checked: Checked) -> list[str]:
-    """The sections of one side, beyond its counts."""
+    """The sections of one side, after its counts."""
     side, lengths = checked.side, checked.lengths
     parts = [f"## {side.name.capitalize()}: `{side.source}`"]
     if checked.graded.rejected:
@@ -105,7 +105,7 @@ def side_sections(checked: Checked) -> list[str]:
 
 
 def repeat_sections(repeats: Repeats) -> list[str]:
-    """The pairs: the same text, those with different answers first; then the nearest."""
+    """The sections on repeated texts: equal pairs, with different answers first; then near pairs, the nearest first."""
     parts = []
     same = sorted(repeats.same, key=repeats.one_answer)
     near = sorted(repeats.near, key=lambda pair: -pair.similarity)
@@ -124,7 +124,7 @@ def verdict(report: TaskReport) -> str:
 
 
 def counts(checked: Checked) -> tuple[str, ...]:
-    """The row of one side."""
+    """The counts of one side, as the cells of a row."""
     side, graded, within, lengths = checked.side, checked.graded, checked.within, checked.lengths
     near = f"over {MOST_PAIRS:,}" if within.cut else f"{len(within.near):,}"
     numbers = [len(side.entries), len(side.refused), graded.verified]
@@ -138,7 +138,7 @@ def counts(checked: Checked) -> tuple[str, ...]:
 
 
 def percent(share: float) -> str:
-    """Rounded down, so that 100 % is all of them.
+    """A share as a percentage, rounded down, so that only a share of 1 gives 100 %.
 
     >>> percent(0.99999), percent(1.0)
     ('99.99 %', '100.00 %')
@@ -147,7 +147,7 @@ def percent(share: float) -> str:
 
 
 def overlap(across: Repeats) -> str:
-    """The overlap of the two sides, in a sentence."""
+    """The overlap of the two sides, as a sentence."""
     heldout = len(across.second)
     equal, close = ({pair.second for pair in pairs} for pairs in (across.same, across.near))
     cut = f" (stopped at {MOST_PAIRS:,} pairs)" if across.cut else ""
@@ -162,21 +162,21 @@ PAIRS = ("first", "second", "similarity", "gold answers", "text of the second")
 
 
 def verified_row(verified_response: VerifiedResponse) -> tuple[str, ...]:
-    """One response and its verdict."""
+    """One response and its verdict, as the cells of a row."""
     entry, response, verified, right = verified_response
     answers = (code(right), "the same" if response == right else code(response))
     return (entry.place, entry.problem.id, *answers, verified.outcome.value, code(verified.detail))
 
 
 def pair_row(repeats: Repeats, pair: NearPair) -> tuple[str, ...]:
-    """One pair of entries."""
+    """One pair of entries, as the cells of a row."""
     first, second = repeats.first[pair.first], repeats.second[pair.second]
     answers = "equal" if repeats.one_answer(pair) else "different"
     return (first.place, second.place, f"{pair.similarity:.2f}", answers, code(second.text))
 
 
 def code(text: str, longest: int = LONGEST_CELL) -> str:
-    """A text as it is, on one line, cut with an ellipsis.
+    """A text as inline code on one line, truncated with an ellipsis.
 
     >>> code("a`b|c\\nd"), code("")
     ("`a'b\\\\|c d`", '')

@@ -1,4 +1,4 @@
-"""The problems of a task with their places; errors of rows are collected, not raised."""
+"""Read the problems of a task with their places; errors of rows are collected, not raised."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TRAIN, HELDOUT = "train", "held out"
 
 
 class SideEntry(NamedTuple):
-    """A problem, its place, and its question without the prompt's template (where that is known)."""
+    """A problem, its place, and its question without the prompt's template (if the question is known)."""
 
     place: str
     problem: Problem
@@ -22,7 +22,7 @@ class SideEntry(NamedTuple):
 
 
 class Side(NamedTuple):
-    """The problems to train on, or those held out; a sentence for each row that the task refuses; how many it skips."""
+    """The training or held-out problems, a sentence per row that the task refuses, and the number of skipped rows."""
 
     name: str
     source: str
@@ -32,10 +32,10 @@ class Side(NamedTuple):
 
 
 def read_sides(task: Task, problems: int) -> list[Side]:
-    """The training side, if there is one, and the held-out side: all of tables, of other tasks the first ``problems``.
+    """Read the training side, if there is one, and the held-out side: all rows of a table, or ``problems`` problems.
 
     Raises:
-        UserError: a file cannot be read, or none of its rows can be used: then the first sentence.
+        UserError: a file cannot be read, or no row can be used; the message is then the first row's error.
     """
     if isinstance(task, Table):
         sides = [] if task.train_data is None else [read_side(task, task.train_data, heldout=False)]
@@ -47,7 +47,7 @@ def read_sides(task: Task, problems: int) -> list[Side]:
 
 
 def read_side(task: Table, source: str, heldout: bool) -> Side:
-    """One table with all rows, also those that are held out too. Raises as above."""
+    """Read all rows of one table; training rows may also be held out. Raises like :func:`read_sides`."""
     refused: list[str] = []
     found = task.side(source, heldout=heldout, refuse=lambda error: refused.append(str(error)))
     entries = [_entry(problem.metadata["place"], problem) for problem in found.problems]
@@ -58,7 +58,7 @@ def _drawn(name: str, task: Task, problems: list[Problem]) -> Side:
     if not problems:
         raise UserError(f"task {task.name!r} has no problems ({name}), so there is nothing to check")
     entries = [_entry(problem.id, problem) for problem in problems]
-    if isinstance(task, TurnTask):  # a question asks about facts that its id tells apart
+    if isinstance(task, TurnTask):  # problems with the same question may differ in their facts, which the id identifies
         entries = [entry._replace(text=entry.place) for entry in entries]
     return Side(name, task.name, entries, [])
 

@@ -1,11 +1,11 @@
-r"""Whether two answers are the same mathematical object. In worker processes only: sympy may take long, or for ever.
+r"""Compare two answers as mathematical objects. Only for worker processes: sympy may be slow or never return.
 
-Lists, sets, tuples and intervals are compared part by part. Two expressions, and the two sides of equations, are
-compared by their values (:mod:`outrider.verify.points`). Only inequalities and sets go to ``math_verify.verify``.
+Lists, sets, tuples and intervals are compared member by member. Expressions and equations are compared by their values
+(:mod:`outrider.verify.points`). Only inequalities and sets go to ``math_verify.verify``.
 """
 
-# Why not ``verify`` for everything: it takes numbers that differ by less than 1e-15 for equal, so any two answers of
-# 1e-20; {1, 2} for the point (1, 2); the equation 9 = 1 for the answer 1; and its simplification may hang.
+# Why not ``verify`` for everything: it treats numbers that differ by less than 1e-15 as equal (1e-20 and 2e-20, say),
+# {1, 2} as the point (1, 2), and the equation 9 = 1 as the answer 1. Its simplification may also hang.
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from outrider.verify.latex import UnreadableError, clean, expression
 from outrider.verify.nodes import Node, node_of, read, related, sides
 from outrider.verify.points import same_value, within_use
 
-MOST_MEMBERS = 20  # of a set that is compared with one written in another form
+MOST_MEMBERS = 20  # maximum number of members of a set that goes to math_verify
 
 _SETS = re.compile(r"\\(?:mathbb|emptyset|varnothing|setminus|cap)(?![A-Za-z])")
 _OF_X = re.compile(r"[a-z]\(x\)")
@@ -30,31 +30,31 @@ _BASED = re.compile(r"([-+]?[0-9A-Za-z.]+)_\{?(?:\\text\{)?([0-9]{1,2}|[A-Za-z]+
 
 
 def equal(gold: str, answer: str, tolerance: float = 0.0) -> bool:
-    r"""Whether an answer equals the right one, in any form.
+    r"""Whether an answer equals the gold answer, in any notation.
 
     Args:
         gold: the gold answer.
-        answer: the other one.
-        tolerance: relative error that is allowed where the gold answer has a decimal point.
+        answer: the answer of a response.
+        tolerance: allowed relative error; used only if the gold answer has a decimal point.
 
     Raises:
-        UnreadableError: the answer, or both, cannot be read.
+        UnreadableError: the answer, or both answers, cannot be read.
     """
     tolerance = tolerance if "." in gold else 0.0
     right, other = read(gold), read(answer)
     if _same(right, other, tolerance):
         return True
-    if _BARE_LOG.search(right.text + other.text):  # of base 10 as above, or natural, but all of them alike
+    if _BARE_LOG.search(right.text + other.text):  # \log is base 10 above and natural here, for both answers alike
         right_natural, other_natural = (node_of(_BARE_LOG.sub(r"\\ln ", clean(text))) for text in (gold, answer))
         if _same(right_natural, other_natural, tolerance):
             return True
-    spaced = answer.replace(",", ", ")  # 132,999 is a number, but may be the list that the gold answer is
+    spaced = answer.replace(",", ", ")  # 132,999 is one number, but a list if the gold answer is a list
     return bool(right.parts and not other.parts and read(spaced).parts) and _same(right, read(spaced), tolerance)
 
 
 @lru_cache(4096)
 def readable(text: str) -> bool:
-    """Whether the parser reads all parts of a gold answer; otherwise it is compared as text only."""
+    """Whether the parser reads every part of a gold answer. If not, the gold answer is compared only as text."""
     try:
         _read_all(read(text))
     except UnreadableError:
@@ -70,14 +70,14 @@ def _read_all(node: Node) -> None:
 
 
 def _same(gold: Node, answer: Node, tolerance: float, inside: bool = False) -> bool:
-    """Whether two answers, or ``inside`` of a list two members, are the same."""
+    """Whether two answers are the same; ``inside``: they are members of a list."""
     if gold.name and answer.name and gold.name != answer.name and not _is_graph(gold.name, answer.name):
         return _same_solved(gold, answer)
     if not (answer.name or answer.parts or related(gold.text)) and sides(answer.text):
         return _same_chain(gold, answer, tolerance) or _same_solved(gold, answer)
     if gold.rounded or answer.rounded:
         return _same_rounded(gold, answer, tolerance)
-    if gold.percent != answer.percent:  # 50% is 50 as well as 0.5: answer keys have both
+    if gold.percent != answer.percent:  # 50% may mean 50 or 0.5: answer keys use both
         bare, other = gold._replace(percent=False), answer._replace(percent=False)
         return _same(bare, other, tolerance) or _same(*_hundredth(gold, answer), tolerance)
     golds, answers = _parts(gold), _parts(answer)
@@ -104,12 +104,16 @@ def _same(gold: Node, answer: Node, tolerance: float, inside: bool = False) -> b
 
 
 def _is_graph(name: str, other: str) -> bool:
-    """Whether one name is y and the other a function of x."""
+    """Whether one name is y and the other a function of x, such as f(x)."""
     return "y" in (name, other) and any(map(_OF_X.fullmatch, (name, other)))
 
 
 def _same_rounded(gold: Node, answer: Node, tolerance: float) -> bool:
-    r"""The part before \approx decides; the part behind it only as its rounding, if the gold answer is a decimal."""
+    r"""Compare two answers, of which at least one contains \approx.
+
+    The exact parts are compared first, then the gold answer's own rounding. The answer's rounding counts only if the
+    gold answer is a decimal.
+    """
     right, other = gold._replace(rounded=""), answer._replace(rounded="")
     if _same(right, other, tolerance) or (gold.rounded and _same(Node(gold.rounded), other, tolerance)):
         return True
@@ -121,7 +125,7 @@ def _same_rounded(gold: Node, answer: Node, tolerance: float) -> bool:
 
 
 def _same_alone(gold: Node, answer: Node, parts: Sequence[Node], tolerance: float, inside: bool) -> bool:
-    r"""One expression and something with parts: a set of one; or a set in two writings, as 1 < x < 2 and (1, 2)."""
+    r"""Compare an expression with a collection: a one-member set, or one set in two notations (1 < x < 2, (1, 2))."""
     one, other = (gold, answer) if gold.parts or gold.brackets else (answer, gold)
     if len(parts) == 1 and one.brackets in ("", "{}"):
         # {\emptyset} is not the empty set, nor {{1}, {2}} the set {1, 2}
@@ -132,7 +136,7 @@ def _same_alone(gold: Node, answer: Node, parts: Sequence[Node], tolerance: floa
 
 
 def _parts(node: Node) -> Sequence[Node] | None:
-    r"""The members of a list, set, tuple or interval, those of 1 \pm 2 among them; None for one expression."""
+    r"""The members of a list, set, tuple or interval, with 1 \pm 2 as two members; None for a single expression."""
     if node.parts or node.brackets:
         if node.brackets == "":
             return [inner for part in node.parts for inner in (_plus_minus(part) or [part])]
@@ -141,7 +145,7 @@ def _parts(node: Node) -> Sequence[Node] | None:
 
 
 def _plus_minus(node: Node) -> list[Node] | None:
-    r"""Both readings of an expression with one or more \pm, the upper signs together."""
+    r"""Both readings of an expression with \pm: all upper signs, then all lower signs; None without \pm."""
     if node.parts or node.brackets or not re.search(r"\\(?:pm|mp)(?![A-Za-z])", node.text):
         return None
     both = [(r"\pm", "+"), (r"\mp", "-")], [(r"\pm", "-"), (r"\mp", "+")]
@@ -155,7 +159,7 @@ def _plus_minus(node: Node) -> list[Node] | None:
 
 
 def _hundredth(gold: Node, answer: Node) -> tuple[Node, Node]:
-    """Both answers, with the one that is a percentage divided by 100."""
+    """Both answers, with the percentage divided by 100."""
 
     def plain(node: Node) -> Node:
         return node._replace(text=f"({node.text})/100", percent=False)
@@ -164,12 +168,12 @@ def _hundredth(gold: Node, answer: Node) -> tuple[Node, Node]:
 
 
 def _same_kind(gold: str, answer: str) -> bool:
-    """Whether brackets agree; a bare list may be a set or a tuple."""
+    """Whether the brackets agree; a list without brackets may be a set or a tuple."""
     return gold == answer or (gold == "" and answer in ("{}", "()")) or (answer == "" and gold in ("{}", "()"))
 
 
 def _ordered(gold: Node, golds: Sequence[Node], answer: Node, answers: Sequence[Node]) -> bool:
-    """Whether order matters: in tuples and intervals, and for values without names if the right list has names."""
+    """Whether order matters: in tuples and intervals, and for values without names if the gold list has names."""
     if (gold.brackets or answer.brackets) not in ("", "{}", "cup"):
         return True
     names = {g.name for g in golds}
@@ -177,13 +181,13 @@ def _ordered(gold: Node, golds: Sequence[Node], answer: Node, answers: Sequence[
 
 
 def _without_repetitions(golds: Sequence[Node], answers: Sequence[Node]) -> Sequence[Node]:
-    """Repeated members count once, unless the gold answer repeats one."""
+    """The answer's members without repetitions; unchanged if the gold answer repeats a member."""
     once = list({re.sub(r"\s", "", answer.whole or answer.text): answer for answer in answers}.values())
     return answers if len({gold.text for gold in golds}) < len(golds) else once
 
 
 def _match(golds: Sequence[Node], answers: Sequence[Node], tolerance: float) -> bool:
-    """Whether each right member has its own partner."""
+    """Whether the members of both lists can be paired one to one."""
     left = list(answers)  # equality is transitive, so the first partner is as good as any
     for gold in golds:
         partner = next((i for i, a in enumerate(left) if _same(gold, a, tolerance, inside=True)), None)
@@ -213,13 +217,13 @@ def _same_expression(gold: Node, answer: Node, tolerance: float) -> bool:
 
 
 def _same_chain(gold: Node, answer: Node, tolerance: float) -> bool:
-    """An equation where a value is right: x = 2 + 3 = 5, of which each side that claims to be it has to equal it."""
+    """Whether every side that claims to be the value equals the gold answer: in x = 2 + 3 = 5, both 2 + 3 and 5."""
     values = claimed(answer.text, gold.text, gold.name)
     return bool(values) and all(_same(gold, node_of(value), tolerance) for value in values)
 
 
 def _same_solved(gold: Node, answer: Node) -> bool:
-    """Whether an equation is the right one, solved for another letter or for none: y = 3x - 2 and 3x - y = 2."""
+    """Whether an equation is the gold equation, possibly solved for another letter: y = 3x - 2 and 3x - y = 2."""
     right, other = sides(gold.whole), sides(answer.whole or answer.text)
     if len(right) != 2 or len(other) != 2:
         return False
@@ -230,7 +234,7 @@ def _same_solved(gold: Node, answer: Node) -> bool:
 
 
 def _same_relation(gold: Node, answer: Node, tolerance: float) -> bool:
-    """Whether a relation equals the right relation; or, for a chain such as 1 + 2 = x = 3, its last side."""
+    """Compare with a gold relation, or with the last side of a gold chain such as 1 + 2 = x = 3."""
     right, other = sides(gold.text), sides(answer.whole or answer.text)
     if not related(answer.whole or answer.text):
         last = last_of_chain(gold.text)
@@ -241,7 +245,7 @@ def _same_relation(gold: Node, answer: Node, tolerance: float) -> bool:
 
 
 def _same_base(gold: str, answer: str) -> bool | None:
-    """For numbers in another base, which the parser drops: whether digits and base are the same; None for others."""
+    """Whether two numbers in base notation (101_2) are the same; None without one. The parser would drop the base."""
     right, other = _BASED.fullmatch(gold.replace(" ", "")), _BASED.fullmatch(answer.replace(" ", ""))
     numbers = [m for m in (right, other) if m and m[1].lstrip("+-")[0].isdigit()]
     if not numbers:
@@ -253,7 +257,7 @@ def _same_base(gold: str, answer: str) -> bool | None:
 
 
 def _as_a_whole(gold: Node, answer: Node) -> bool:
-    """The result of ``math_verify``."""
+    """Whether ``math_verify`` accepts the answer."""
     import math_verify
 
     if answer.text.count(",") > MOST_MEMBERS:
@@ -262,12 +266,12 @@ def _as_a_whole(gold: Node, answer: Node) -> bool:
     for one in (right, other):
         within_use(one)
     bounds = _is_bounds(answer.text)
-    # its own time limit is an alarm signal, which does not stop C code; the pool ends the whole process instead
+    # math_verify's own time limit is an alarm signal, which does not stop C code; the pool ends the process instead
     return bool(math_verify.verify(right, other, timeout_seconds=None, allow_set_relation_comp=bounds))
 
 
 def _is_bounds(text: str) -> bool:
-    r"""Whether a text is an inequality of one letter and numbers, as an answer is; 2x > 6 only repeats the question."""
+    r"""Whether a text is a solved inequality, with one bare letter between numbers; 2x > 6 is not solved yet."""
     every = [side.strip() for side in _INEQUALITY.split(text)]
     lettered = [side for side in every if letters(side)]
     return len(every) > 1 and len(lettered) == 1 and {lettered[0]} == letters(lettered[0])

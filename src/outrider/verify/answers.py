@@ -1,6 +1,6 @@
-r"""Comparing final answers as text or as exact numbers. Pure Python, linear time, never raises.
+r"""Compare final answers as text or as exact numbers. Pure Python, linear time, never raises.
 
-What is *not* here: algebra. ``\frac{1}{2}`` equals ``0.5`` as a number, but ``x+1`` never equals ``1+x``.
+There is no algebra in this module: ``\frac{1}{2}`` equals ``0.5`` as a number, but ``x+1`` never equals ``1+x``.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from outrider.verify.typography import FONT, TEXT, plain
 
 Match = Literal["exact", "number"]
 
-LONGEST = 1000  # characters; the longest gold answer of the usual maths sets has some two hundred
-LONGEST_NUMBER = 100  # characters; longer strings of digits are no final answer
-LARGEST_EXPONENT = 300  # 1e300 is exact in 300 digits; 1e10000000000 would not end
+LONGEST = 1000  # characters; the longest gold answer of the usual maths data sets has about 200
+LONGEST_NUMBER = 100  # characters; a longer string of digits is not a final answer
+LARGEST_EXPONENT = 300  # 1e300 is exact with 300 digits; 1e10000000000 would never finish
 LONGEST_SHOWN = 200  # characters of an answer that are kept in the verdict
 
 _DIGITS = r"(?:(?!0)[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|(?!0)[0-9]{1,3}(?: [0-9]{3})+(?![0-9 ])|[0-9]+)"
@@ -30,7 +30,7 @@ _RATIO = late_pattern(rf"(?:[A-Za-z]=)?([-+]?)(?:([0-9]+) (?=[0-9]+/))?({_DECIMA
 _LATEX_RATIO = late_pattern(rf"(?:[A-Za-z]=)?([-+]?)([0-9]+)?\\frac\{{([-+]?{_DECIMAL})\}}\{{({_DIGITS})\}}%?")
 _AND = late_pattern(rf"[,;]|\b(?:and|or)\b|{TEXT}\{{[^{{}}]*\b(?:and|or)\b[^{{}}]*\}}")
 _GLUE = late_pattern(r"\s+|[$&]|\\[()\[\]:;, ]|\\q?quad(?![A-Za-z])|[A-Za-z]\w*\s*=\s*(?=\\+(?:boxed|fbox)\s*\{$)")
-LONGEST_GLUE = 80  # characters between two boxes of one answer
+LONGEST_GLUE = 80  # maximum characters between two boxes of one answer
 _FONTED = late_pattern(rf"{FONT}\s*\{{([^{{}}]*)\}}")
 _LIST = late_pattern(r"[0-9] ?, [0-9]|[0-9] ,[0-9]")  # 81, 256 is not 81256
 _REPEATING = late_pattern(r"([0-9]*)\.([0-9]*)\\(?:overline|bar|dot)\{([0-9]+)\}")
@@ -38,9 +38,9 @@ _NEEDLESS_SPACE = late_pattern(r"(?<![0-9]) | (?![0-9])")  # between two digits 
 
 
 def last_box(text: str) -> str | None:
-    r"""The content of the last ``\boxed{…}`` that is closed, or None. Escaped braces do not count.
+    r"""The content of the last closed ``\boxed{…}``, or None. Escaped braces do not count.
 
-    Boxes are ordered by where they close, so of nested boxes the outer one is taken.
+    Boxes are ordered by their closing brace, so the outer one of two nested boxes is returned.
 
     >>> last_box(r"first \boxed{1}, then \boxed{\frac{1}{2}}, then \boxed{3")
     '\\frac{1}{2}'
@@ -50,7 +50,7 @@ def last_box(text: str) -> str | None:
 
 
 def boxes(text: str) -> list[str]:
-    r"""The contents of all closed ``\boxed{…}`` in order, without those that stand inside another.
+    r"""The contents of all closed ``\boxed{…}`` in order, without boxes nested in another box.
 
     >>> boxes(r"\boxed{1} or \boxed{x + \boxed{2}}, not \boxed{3")
     ['1', 'x + \\boxed{2}']
@@ -68,7 +68,7 @@ def _outer(text: str) -> list[tuple[int, int]]:
 
 
 def last_number(text: str) -> str | None:
-    r"""The last number of a text with the whole expression that it belongs to, or None.
+    r"""The last number of a text, with the whole expression around it, or None.
 
     >>> last_number("It needs 2 2/3 cups."), last_number(r"so $\frac{3}{4}$"), last_number("none")
     ('2 2/3', '\\frac{3}{4}', None)
@@ -78,7 +78,7 @@ def last_number(text: str) -> str | None:
 
 
 def last_boxes(text: str) -> list[str]:
-    r"""The contents of the last closed box, and of those right before it, between which only "and" or a comma stands.
+    r"""The contents of the last closed box and of the boxes before it that only "and" or a comma separates.
 
     >>> last_boxes(r"\boxed{1}. So $\boxed{2}$, $\boxed{3}$ and $y = \boxed{4}$.")
     ['2', '3', '4']
@@ -91,22 +91,21 @@ def last_boxes(text: str) -> list[str]:
 
 
 def _glued(between: str) -> bool:
-    """Whether two boxes are one answer by the text between them: "and", also with a noun, a comma, or nothing."""
+    """Whether the text between two boxes joins them into one answer: a comma, "and" (also with a noun), or nothing."""
     if len(between) > LONGEST_GLUE:
         return False
     rest = _AND.sub(" ", between)
-    words = _GLUE.sub(" ", rest).removesuffix("{").split()[:-1]  # the last is the next box itself
+    words = _GLUE.sub(" ", rest).removesuffix("{").split()[:-1]  # the last word is the next box's command
     a_noun = len(words) == 1 and words[0].isalpha() and re.search(r"\band\b", between)
     return bool(not words or a_noun) and (rest != between or "\n" not in between)
 
 
 def extract(text: str, finished: bool = True) -> str | None:
-    r"""The final answer of a response, as its text, or None.
+    r"""The final answer of a response as text, or None.
 
-    The first of these that is there: the last closed ``\boxed{…}``; the rest of the line after the last ``####``;
-    the last number, with the whole expression that it belongs to. From a response that was truncated only a closed box
-    is
-    taken: a number at the cut may be half a number, and an earlier one is a step, not an answer.
+    The answer is the first of these that the response has: the last closed ``\boxed{…}``; the rest of the line after
+    the last ``####``; the last number, with the whole expression around it. In a truncated response, only a closed box
+    counts: the last number may be incomplete, and an earlier number is a step, not an answer.
 
     >>> extract("so 3 + 4 = 7"), extract("3 + 4 = 7\n#### 7 eggs"), extract("3 + 4 =", finished=False)
     ('7', '7 eggs', None)
@@ -117,7 +116,7 @@ def extract(text: str, finished: bool = True) -> str | None:
 
 
 def _stated(text: str, finished: bool) -> str | None:
-    """The answer that a response marks as one: in a box or behind ``####``."""
+    """The answer that a response marks as one: in a box or after ``####``."""
     if (box := last_box(text)) is not None and box.strip():
         return box.strip()
     if not finished:
@@ -128,7 +127,7 @@ def _stated(text: str, finished: bool) -> str | None:
 
 
 def normalise(answer: str) -> str:
-    r"""An answer without spacing, ``$``, ``\left``, ``\dfrac``, ``\text`` and a last full stop, which do not change it.
+    r"""An answer without meaningless notation: spacing, ``$``, ``\left``, ``\dfrac``, ``\text``, a last full stop.
 
     >>> normalise(r" $\left( 3, \dfrac{\pi}{2} \right)$. "), normalise(r"\frac12 \text{ or more}")
     ('(3,\\frac{\\pi}{2})', '\\frac{1}{2}ormore')
@@ -137,13 +136,13 @@ def normalise(answer: str) -> str:
 
 
 def number(answer: str) -> Fraction | None:
-    r"""The exact value of an answer that is one number, else None.
+    r"""The exact value of an answer that is one number, or None.
 
-    Understood: sign, thousands commas, decimals, exponent, ``a/b``, ``\frac{a}{b}``, mixed numbers such as 1 1/2, a
-    leading ``x=``; a currency sign, a percent sign and a unit (:mod:`outrider.verify.units`) are ignored: 50\% is read
-    as 50, as the answer keys of maths sets have it, and 81, 256 is a list. None as well beyond
-    ``LONGEST_NUMBER`` characters, for an exponent beyond ``LARGEST_EXPONENT`` and for a zero below the line, so that
-    no answer costs more than some microseconds.
+    Accepted: sign, thousands commas, decimals, exponent, ``a/b``, ``\frac{a}{b}``, mixed numbers such as 1 1/2, and a
+    leading ``x=``. A currency sign, a percent sign and a unit (:mod:`outrider.verify.units`) are ignored: 50\% is read
+    as 50, as in the answer keys of maths data sets. 81, 256 is a list, not a number. The value is also None beyond
+    ``LONGEST_NUMBER`` characters, for an exponent beyond ``LARGEST_EXPONENT`` and for a zero denominator, so that an
+    answer costs only microseconds.
 
     >>> number("$1,000.50"), number(r"\dfrac{-1}{2}"), number("7 eggs"), number("1e10000000000")
     (Fraction(2001, 2), Fraction(-1, 2), Fraction(7, 1), None)
@@ -171,7 +170,7 @@ def number(answer: str) -> Fraction | None:
 
 
 def repeating(text: str) -> str:
-    r"""A text with its repeating decimals as fractions.
+    r"""Replace the repeating decimals of a text with fractions.
 
     >>> repeating(r"0.\overline{3}"), repeating(r"-1.2\overline{45}x")
     ('\\frac{3}{9}', '-\\frac{1233}{990}x')
@@ -186,11 +185,11 @@ def _fraction_of(match: re.Match[str]) -> str:
 
 
 def verify_text(gold: str, text: str, finished: bool = True, match: Match = "exact") -> Verdict:
-    r"""Compare the final answer of a response with the right one.
+    r"""Compare the final answer of a response with the gold answer.
 
     ``exact``: equal strings after :func:`normalise`. ``number``: equal values in exact arithmetic, so 0.33 is not
-    1/3; an answer that is no number is incorrect. Unparseable where :func:`extract` finds nothing. A number in the
-    text is read with the whole expression that it belongs to (:mod:`outrider.verify.number_text`).
+    1/3; an answer that is not a number is incorrect. A response is unparseable if :func:`extract` finds nothing. A
+    number in the text is read with the whole expression around it (:mod:`outrider.verify.number_text`).
 
     Raises:
         ValueError: ``match`` is ``number`` and the gold answer is not a number.
@@ -217,10 +216,10 @@ def verify_text(gold: str, text: str, finished: bool = True, match: Match = "exa
 
 
 def whole_number(answer: str) -> Fraction | None:
-    r"""The exact value of an answer that says one number and nothing else, else None.
+    r"""The exact value of an answer that is one number and nothing else, or None.
 
-    Beside what :func:`number` reads: powers, exact roots and factorials, products with powers of ten, what a sentence
-    says in front ("The answer is"), and any unit behind.
+    Besides the forms of :func:`number`, it reads powers, exact roots and factorials, and products with powers of ten.
+    Leading words ("The answer is") and any unit after the number are allowed.
 
     >>> whole_number("$7 per hour"), whole_number("The answer is 8."), whole_number(r"1.5 \times 10^{3}")
     (Fraction(7, 1), Fraction(8, 1), Fraction(1500, 1))
@@ -234,5 +233,5 @@ def whole_number(answer: str) -> Fraction | None:
 
 
 def shown(answer: str) -> str:
-    """The answer for a record: short, and valid UTF-8 (text may have lone surrogates)."""
+    """Shorten an answer for a record, and make it valid UTF-8 (text may have lone surrogates)."""
     return answer[:LONGEST_SHOWN].encode("utf-8", "replace").decode("utf-8")

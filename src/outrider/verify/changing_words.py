@@ -1,8 +1,8 @@
-"""Words that change the value beside which they stand, by kind: ``7 dozen``, ``7 short`` and ``7 or more`` are not 7.
+"""Words that change the value of a number beside them, by kind: ``7 dozen``, ``7 short`` and ``7 or more`` are not 7.
 
-Every other word behind a number is taken for what is counted (:mod:`outrider.verify.units`), so a kind that is missing
-here is a false accept. Words that name things as well are nouns here: quarters (coins), pairs (but not "pairs of"),
-seconds, degrees.
+Any other word after a number counts as the thing counted (:mod:`outrider.verify.units`), so a word missing from these
+lists causes false accepts. Words that can also name things are treated as nouns: quarters (coins), pairs (but not
+"pairs of"), seconds, degrees.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COLLECTIONS = """
     dozen dozens doz score scores gross grosses couple couples brace trio trios quartet quartets quintet sextet octet
     ream reams twins triplets quadruplets decade decades century centuries millennium millennia millenniums fortnight
     fortnights
-"""  # each is a number of things
+"""  # each word means a certain number of things
 _SHARES = """
     half halves halved halving twice thrice double doubled doubles doubling triple tripled triples trebled treble
     quadruple quadrupled quintuple quintupled sextuple
@@ -45,7 +45,7 @@ _SHORTFALLS = """
 _STATES = """
     missing absent lost owed debt loss late early undefined nonzero
     reduced increased decreased removed subtracted deducted
-"""  # at the end: 7 minutes late, but 7 missing tiles
+"""  # only as the last word: "7 minutes late" is not 7, but "7 missing tiles" is
 _ESTIMATES = """
     more less fewer than many much few too least most about almost nearly approximately approx roughly around circa
     maybe perhaps possibly probably exceeding
@@ -55,7 +55,7 @@ _BOUNDS = """
 """
 _CLOCK = "am pm a.m p.m noon midnight bc bce ad ce"
 _SENTENCES = "is are be was were has have if when where for"
-_SUFFIXES = late_pattern(  # a numerator's other half, numbers, and multiples
+_SUFFIXES = late_pattern(  # denominators, numbers and multiples
     r"[a-z]+teenths?|[a-z]+tieths?|[a-z]+illions?|[a-z]+illionths?|[a-z]*fold|(?:twen|thir|for|fif|six|seven|eigh|nine)ty-\w+"
     r"|half-\w+",
 )
@@ -68,7 +68,7 @@ _BEHIND = _LEADING | frozenset(
 
 
 def changes_value(words: str) -> bool:
-    """Whether words that lead to a value deny it, or say another one: "the answer is not", "half of it is".
+    """Whether the words before a value deny or change it: "the answer is not", "half of it is".
 
     >>> [changes_value(words) for words in ("the answer is not", "at most", "the remainder of 9 and 2 is")]
     [True, True, False]
@@ -77,7 +77,7 @@ def changes_value(words: str) -> bool:
 
 
 def is_no_noun(words: str) -> bool:
-    """Whether words behind a number are more than what is counted.
+    """Whether the words after a number change its value, instead of naming the thing counted.
 
     >>> [is_no_noun(words) for words in ("too many", "Dozen eggs", "pairs of socks", "apples", "ordered pairs")]
     [True, True, True, False, False]

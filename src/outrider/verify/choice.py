@@ -1,8 +1,8 @@
-r"""The verifier of multiple choice: the letter of an option in any wrapping, or the text of one.
+r"""The multiple-choice verifier: it reads an option's letter in any formatting, or an option's text.
 
-What is read is the last of these in a response: a closed box, the line that states the answer ("Answer:", ``####``) or
-what stands below it, a sentence that says what the answer is; without any of them the last line, where that is an
-option and nothing else. Of a truncated response a closed box alone. Pure Python, linear time, never raises.
+The verifier reads the last of these in a response: a closed box; the line that states the answer ("Answer:", ``####``)
+or the paragraph below it; a sentence that says which option is right. Without any of them it reads the last line, if
+that line is only an option. In a truncated response it reads only a closed box. Pure Python, linear time, never raises.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class MultipleChoice(Verifier):
-    r"""Correct where a response states the right one of several options.
+    r"""Correct if a response states the right option.
 
-    The options of a row are a list, an object of labels and texts, an object with the lists ``label`` and ``text``, or
-    several fields. Without ``options`` only letters are read. Two different options are unparseable, and so is the
-    letter of one with the text of another.
+    A row holds its options as a list, an object from label to text, an object with the lists ``label`` and ``text``,
+    or in several fields. Without ``options``, only letters are read. A response is unparseable if it states two
+    different options, or the letter of one and the text of another.
     """
 
     options: str | list[str] | None = Field(
@@ -46,7 +46,7 @@ class MultipleChoice(Verifier):
     )
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> dict[str, Any]:
-        """The label of the right option, and all options by label; None without ``options``."""
+        """Return the label of the right option, and the options by label (None without ``options``)."""
         options = None if self.options is None else options_of(fields, self.options)
         labels = list(LETTERS) if options is None else list(options)
         gold = text_of(fields, answer).strip()
@@ -86,10 +86,10 @@ class MultipleChoice(Verifier):
 
 
 def options_of(fields: Mapping[str, Any], names: str | list[str]) -> dict[str, str]:
-    """The options of a row by label.
+    """Return the options of a row, by label.
 
     Raises:
-        ValueError: there are fewer than two, or the field has none of the known forms.
+        ValueError: there are fewer than two options, or the field has an unknown form.
 
     >>> options_of({"choices": {"label": ["A", "B"], "text": ["cat", "dog"]}}, "choices")
     {'A': 'cat', 'B': 'dog'}
@@ -116,7 +116,7 @@ def options_of(fields: Mapping[str, Any], names: str | list[str]) -> dict[str, s
 
 
 def _labelled(texts: list[str], name: str) -> dict[str, str]:
-    """Options by letter; a label that a text already has in front is excluded: ``A. cat``."""
+    """Label options by letter; a label at the start of a text is removed: ``A. cat`` becomes ``cat``."""
     if len(texts) > len(LETTERS):
         raise ValueError(f"{name!r} has {len(texts)} options, at most {len(LETTERS)} have letters")
     own = [read_choice(text) for text in texts]
@@ -132,7 +132,7 @@ def _enough(options: dict[str, str], name: str) -> dict[str, str]:
 
 
 def label_of(gold: str, options: Mapping[str, str] | None) -> str | None:
-    """The label that a gold answer means: a label, one with its option's text, or the text alone.
+    """The label that a gold answer means, given as a label, an option's text, or both; None for anything else.
 
     >>> label_of("(b)", None), label_of("C. 12", None), label_of("dog", {"A": "cat", "B": "dog"}), label_of("dog", None)
     ('B', 'C', 'B', None)
@@ -169,14 +169,14 @@ def stated_choice(text: str, finished: bool, options: Mapping[str, str] | None =
 
 
 def _last_line(text: str, options: Mapping[str, str] | None) -> str | None:
-    """The last line that is not blank, where it is an option."""
+    """The last line that is not blank, if it is an option; otherwise None."""
     lines = text.rstrip()[-LONGEST_LINE:].splitlines()
-    last = lines[-1].strip().removeprefix(">").strip() if lines else ""  # a quotation of Markdown
+    last = lines[-1].strip().removeprefix(">").strip() if lines else ""  # a Markdown quotation
     return last if last and _read(last, options)[0] is not None else None
 
 
 def _read(stated: str, options: Mapping[str, str] | None) -> tuple[str | None, str]:
-    """The label that is stated, and another one beside it; None where none is."""
+    """The stated label (None without one), and a second label stated beside it (empty without one)."""
     known = options or {}
     if by_text := _by_text(stated, known):
         return by_text, ""
@@ -188,7 +188,7 @@ def _read(stated: str, options: Mapping[str, str] | None) -> tuple[str | None, s
 
 
 def _by_text(text: str, options: Mapping[str, str]) -> str:
-    """The label of the only option with that text; empty where there is none, or several."""
+    """The label of the option with this text; empty if no option or several options have it."""
     found = [label for label, option in options.items() if _same_text(text, option)]
     return found[0] if len(found) == 1 else ""
 

@@ -1,8 +1,8 @@
-# ruff: noqa: RUF001 - signs that look like others
-r"""The letter of a choice in the text of an answer, in any wrapping: B, (B), ``\textbf{(B)}\ 12``, Option B, B: 12.
+# ruff: noqa: RUF001 - look-alike characters
+r"""Read the letter of a choice from an answer, in any formatting: B, (B), ``\textbf{(B)}\ 12``, Option B, B: 12.
 
-A letter counts where it stands alone, in brackets, or in front of a sign that ends a label; the "A" of "A train leaves"
-and the "I" of "I think" do not. Pure Python, linear time, never raises.
+A letter counts if it stands alone, in brackets, or before a sign that ends a label. The "A" of "A train leaves" and the
+"I" of "I think" do not count. Pure Python, linear time, never raises.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from outrider.texts import late_pattern
 
-LONGEST = 1000  # characters of an answer that are read
+LONGEST = 1000  # characters; a longer answer is not read
 
 _FONTS = (
     "text(?:bf|rm|it|sf|tt|normal|up)?|[mhf]box|boxed|emph|math(?:bf|rm|it|sf|normal)|boldsymbol|bm|underline|rm|bf"
@@ -31,7 +31,7 @@ _LEAD = late_pattern(
     rf"{_NAMED}s?\b *(?:choice|option)? *{_IS}? *){{0,3}}",
     re.IGNORECASE,
 )
-_DASH = r"\s*[-–—]\s+(?=[^\W\d_]{2})"  # in front of a word: before a number it is a minus
+_DASH = r"\s*[-–—]\s+(?=[^\W\d_]{2})"  # a dash before a word; before a number it is a minus sign
 _ASIDE = r"\s+(?=\((?!\s*(?:or|and|not|maybe|perhaps|[A-Z]\))\b)[^()]*\)\.?$)"  # B (12), but not B (or C)
 _BEHIND_BRACKETS = late_pattern(
     rf"\s*[-.:,;]*\s*$|\s*[.:,;]\s*(?![+*/^=<>_-])|\s+(?![-+*/^=<>_!'])|\s+(?=-[0-9.\\])|(?=[0-9\\])|{_DASH}"
@@ -47,12 +47,12 @@ _PAIRS = {"*": "*", "_": "_", "'": "'", '"': '"', "“": "”", "‘": "’"}
 
 
 class StatedChoice(NamedTuple):
-    """A choice in a text.
+    """A choice stated in a text.
 
     Attributes:
-        label: of the option: a capital letter, or one of the labels as they are given.
-        text: behind the label; mostly that of the option, or nothing.
-        other: another label that is named beside it; empty where there is none.
+        label: the option's label: a capital letter, or one of the given labels.
+        text: the text after the label; usually the option's text, or empty.
+        other: another label named beside the first one; empty without one.
     """
 
     label: str
@@ -64,7 +64,7 @@ def read_choice(text: str, labels: Sequence[str] = ()) -> StatedChoice | None:
     r"""The choice that a text states, or None.
 
     Args:
-        labels: of the options where they are not capital letters.
+        labels: the labels of the options, if they are not capital letters.
 
     >>> [read_choice(t).label for t in (r"\textbf{(B) }12", "Option B", "B: 12", "**B**", "the answer is b.", "[B]")]
     ['B', 'B', 'B', 'B', 'B', 'B']
@@ -104,7 +104,7 @@ def read_choice(text: str, labels: Sequence[str] = ()) -> StatedChoice | None:
 
 
 def bare(text: str) -> str:
-    """A text without type-setting."""
+    """A text without typesetting and without enclosing quotation marks."""
     text = unicodedata.normalize("NFKC", text)
     for pattern, sign in ((_COMMAND, ""), (_SPACE, " "), (_SIGNS, "")):
         text = pattern.sub(sign, text)
@@ -115,9 +115,9 @@ def bare(text: str) -> str:
 
 
 def same_choice(gold: str, answer: str) -> bool | None:
-    r"""Whether two answers name one option, where the gold answer is a choice; None where either is none.
+    r"""Whether the answer names the gold answer's option; None if either of them is not a choice.
 
-    A gold answer is a choice where it is one capital letter, alone, in brackets or in front of its option's text.
+    A gold answer is a choice if it is one capital letter: alone, in brackets or before its option's text.
 
     >>> same_choice("B", r"\boxed{B) 12}"), same_choice("C. 12", "C"), same_choice("B", "(C)")
     (True, True, False)
@@ -132,7 +132,7 @@ def same_choice(gold: str, answer: str) -> bool | None:
 
 
 def gold_choice(gold: str) -> StatedChoice | None:
-    """The choice that a gold answer is, or None.
+    """Read a gold answer as a choice; None if it is not one.
 
     >>> gold_choice("(B)"), gold_choice("C. 12"), gold_choice("A train"), gold_choice("b"), gold_choice("2")
     (StatedChoice(label='B', text='', other=''), StatedChoice(label='C', text='12', other=''), None, None, None)
@@ -144,12 +144,12 @@ def gold_choice(gold: str) -> StatedChoice | None:
     return None if choice is None or choice.other else choice
 
 
-# A:B=1:2 is a ratio
+# A:B=1:2 is a ratio, not option A
 _GOLD = late_pattern(r"[(\[][A-Z][)\]](?:\s*$|[.:]?\s+[^\s=+*/^])|[A-Z](?:$|[.)]$|[.)]\s+[^=:]*$|:\s+[^=:]*$)")
 
 
 def option_text(gold: str) -> str:
-    """The text of the option where a gold answer has its label in front, else the whole.
+    """The option's text if a gold answer begins with the option's label, otherwise the whole gold answer.
 
     >>> option_text("C. 12"), option_text("C"), option_text("x + 1")
     ('12', 'C', 'x + 1')

@@ -1,7 +1,7 @@
-# ruff: noqa: RUF001 - signs that look like others
+# ruff: noqa: RUF001 - look-alike characters
 r"""The sentence of a response that says which option is right: "The answer is (C).", "B is correct.", 故选B。
 
-A sentence that supposes ("if the answer is C"), or that names the wrong answer, says nothing. Pure Python, linear time,
+Hypothetical sentences ("if the answer is C") and sentences about a wrong answer are ignored. Pure Python, linear time,
 never raises.
 """
 
@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from outrider.texts import late_pattern
 
-MOST_SENTENCES = 20  # that are looked at, from the end
-LONGEST_LINE = 400  # characters of a sentence or line that are looked at
+MOST_SENTENCES = 20  # sentences that are examined, from the end
+LONGEST_LINE = 400  # characters of a sentence or line that are examined
 _NAMED = r"(?:answer|option|choice|letter|alternative|(?<=correct )one|(?<=right )one)"
 _SO = r"(?:so|thus|hence|therefore|that|then|is|only|conclude|choose)"
 _LETTER = r"[(（\[*【「“\"$\\]*(?:\\?(?:text|mathrm|boxed|\w{2,8})\{)?[(（]?[A-Za-z](?![A-Za-z])"
@@ -42,10 +42,10 @@ _BEHIND = late_pattern(r"(?:这个|这一|这)?(?:选项|项)?(?:是)?(?:正确|
 
 
 def stating_sentences(text: str, reads: Callable[[str], bool]) -> list[tuple[int, str]]:
-    """The last sentence that says or denies what the answer is: where it begins and what it says; empty without any.
+    """Start offset and text of the last sentence that states or denies an answer, as a list; empty without one.
 
     Args:
-        reads: whether a text can be read as an option.
+        reads: returns whether a text can be read as an option.
 
     >>> stating_sentences("So B is correct. If the answer were A, ...", lambda said: len(said) == 1)
     [(0, 'B')]

@@ -1,4 +1,4 @@
-"""Verifiers of programs: by tests of their functions, or by their output. Both run them in a sandbox."""
+"""Verifiers of programs, by unit tests or by program output. Both run the programs in a sandbox."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from outrider.verify.program_tests import read_tests
 from outrider.verify.unit_names import plan, whole_program
 from outrider.verify.verifier import PooledVerifier, text_of
 
-if TYPE_CHECKING:  # a recipe needs the options of a verifier, and no sandbox
+if TYPE_CHECKING:  # a recipe needs a verifier's options, but no sandbox
     from outrider.verify.program_check import ProgramCheck
 
-SHARE = 0.9  # of the verdict's time for the sandbox; the rest is for reporting what happened
-SHOWN = 300  # characters of an answer
-LONGEST_CODE = 1 << 20  # characters of a program; longer ones are no answer
+SHARE = 0.9  # share of the verdict's time limit that the sandbox gets; the rest is for reporting the result
+SHOWN = 300  # characters of an answer that are kept in the verdict
+LONGEST_CODE = 1 << 20  # characters of a program; longer ones are unparseable
 
 
 class CodeVerifier(PooledVerifier):
-    """The common part: the place of the program in a response, and its limits."""
+    """Base class of the code verifiers: it finds the program in a response and limits its resources."""
 
     seconds: float = Field(
         60.0, gt=0, description="wall-clock limit in seconds per verdict, generous for a busy machine"
@@ -34,7 +34,7 @@ class CodeVerifier(PooledVerifier):
     )
     cpu_seconds: int = Field(10, ge=1, description="CPU limit in seconds of the program, per input")
     sandbox: Isolation = Field(
-        "required", description="sandbox of programs; none: programs run with this user's rights"
+        "required", description="sandbox for programs; none: programs run unconfined, with this user's rights"
     )
 
     def prepare(self) -> None:
@@ -73,16 +73,16 @@ class Compare(Options):
 
 
 class Stdio(CodeVerifier):
-    """Correct where the program prints the expected tokens for every input, and ends with status 0.
+    """Correct if the program prints the expected tokens for every input and exits with status 0.
 
-    A token is what white space separates; numbers are compared by value (:func:`same_token`). The field ``tests`` holds
-    ``[{"input": …, "output": …}, …]`` or another shape that :mod:`outrider.verify.program_tests` reads. Where its tests
-    are calls of a function, the function has to return the expected values. What is expected never enters the program's
+    Tokens are separated by white space; numbers are compared by value (:func:`same_token`). The field ``tests`` holds
+    ``[{"input": …, "output": …}, …]`` or another form that :mod:`outrider.verify.program_tests` reads. If its tests
+    are function calls, the function must return the expected values. Expected values never enter the program's
     process.
     """
 
     tests: str = Field("tests", min_length=1, description="field of the inputs and expected outputs")
-    compare: Compare = Field(default_factory=Compare, description="comparison of outputs")
+    compare: Compare = Field(default_factory=Compare, description="comparison of outputs with the expected ones")
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> dict[str, Any]:
         tests = read_tests(fields, self.tests)
@@ -108,10 +108,10 @@ class Stdio(CodeVerifier):
 
 
 class UnitTests(CodeVerifier):
-    """Correct where the functions of the program pass the tests, which are Python statements.
+    """Correct if the program's functions pass the tests, which are Python statements.
 
-    The tests run in another process than the program and get only plain data from it: see ``docs/sandbox.md``. A
-    function gets copies of its arguments, so that tests do not see changes of them.
+    The tests run in a separate process and get only plain data from the program: see ``docs/sandbox.md``. Functions
+    get copies of their arguments, so tests do not see in-place changes.
     """
 
     tests: str = Field("test", min_length=1, description="field of the tests: a program, or a list of statements")
@@ -121,10 +121,7 @@ class UnitTests(CodeVerifier):
     setup: str | None = Field(None, description="field of statements that run before the tests")
     prefix: str | None = Field(None, description="field of the code that the response continues")
     code: Code = Field(
-        "block",
-        description=(
-            "code of a response: the last fenced block, or the response as a completion, up to the next definition"
-        ),
+        "block", description="code in a response: the last fenced block, or the completion up to the next definition"
     )
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> dict[str, Any]:
@@ -164,5 +161,5 @@ class UnitTests(CodeVerifier):
 
 
 def solution_of(fields: Mapping[str, Any], answer: str) -> str | None:
-    """The reference solution, where the row has one."""
+    """The row's reference solution, or None."""
     return text_of(fields, answer) if fields.get(answer) is not None else None

@@ -1,20 +1,19 @@
-r"""Whether an answer has a value where the gold answer has one, so that it cannot choose where it is compared.
+r"""Check that an answer is defined wherever the gold answer is: otherwise it could be compared only at easy points.
 
-An answer without a value at a point is cut there: over the reals by a root or a logarithm of a negative number, and
-anywhere by a division by zero, a factorial of -1 or a sum that ends before it begins. Two kinds of cut domains are
-admitted:
+An answer is undefined at a point if it divides by zero, takes a factorial of -1, has a sum that ends before it begins,
+or (over the reals) takes a root or logarithm of a negative number. Two kinds of smaller domains are allowed:
 
-- **Real letters.** The answer has a value at random points, as (x^2-1)/(x-1) has for x+1: what is missing are single
-  points. Roots and logarithms may take a half-line away, as \ln(x-1)-\ln(x-2) does for the logarithm of the quotient:
-  which sign a letter has is seldom said. Not where the gold answer has branches: \sqrt{x}^2 is but one of those of
-  |x|. The points left have at least ``DECIDING`` values of each letter.
-- **Letters that mean integers**, by their name (n, k, …) or since the gold answer takes an integer function of them.
-  The answer has a value at every natural number from some first one on, as n!/(n-1)! has for n, or with several letters
-  at all multiples of a point where it has one, as n!/(k!(n-k)!) has. At least ``DECIDING`` values of each letter are
-  compared.
+- **Real letters.** The answer has a value at random points, as (x^2-1)/(x-1) has for x+1: only single points are
+  missing. Roots and logarithms may also remove a half-line, as \ln(x-1)-\ln(x-2) does for the logarithm of the
+  quotient: problems seldom say which sign a letter has. This does not apply if the gold answer has branches:
+  \sqrt{x}^2 is only one branch of |x|. The remaining points have at least ``DECIDING`` values of each letter.
+- **Letters that mean integers**, by their name (n, k, …) or because the gold answer takes an integer function of them.
+  With one letter, the answer has a value at every natural number from some first one on, as n!/(n-1)! has for n. With
+  several letters, it has a value at all multiples of each point where it has one, as n!/(k!(n-k)!) has. At least
+  ``DECIDING`` values of each letter are compared.
 
-So n!(1-n)!n^7 is not n: it has no value from n = 2 on. And \sum_{k=1}^{n^9} 1 decides nothing: it can be computed
-for n = 1 alone.
+So n!(1-n)!n^7 is not n: it has no value from n = 2 on. And \sum_{k=1}^{n^9} 1 cannot be compared: it can be computed
+only for n = 1.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any
 
-DECIDING = 5  # different values of each letter
-INTEGER_NAMES = frozenset("abcdijklmnpqrsKMN")  # letters that may mean integers though the gold answer is of all reals
+DECIDING = 5  # minimum number of different values of each letter
+INTEGER_NAMES = frozenset("abcdijklmnpqrsKMN")  # may mean integers even if the gold answer is defined on the reals
 _INTEGER_FUNCTIONS = {"gcd", "lcm", "factorial", "binomial"}
 _WRITTEN_OUT = {"Sum", "Product"}
 _BRANCHING = {"Abs", "Max", "Min", "sign", "floor", "ceiling", "Mod"}
-_IN_TURN = 16  # natural numbers from 0 on
-_BASES, _HIGHEST, _MULTIPLES = 36, 9, (1, 2, 3)  # points of several letters, and their multiples
-_FEWEST = 12  # one in so many of these points has to be in the domain
+_IN_TURN = 16  # natural numbers that are tried, from 0 on
+_BASES, _HIGHEST, _MULTIPLES = 36, 9, (1, 2, 3)  # with several letters: points, largest coordinate, multiples
+_FEWEST = 12  # at least one in 12 of these points must be in the domain
 _SPREAD = 60
 _ODD = 10007
 
@@ -40,7 +39,7 @@ LetterValues = dict[str, Fraction]
 
 
 class Found(Enum):
-    """What was found at a point where the gold answer has a value."""
+    """The result at a point where the gold answer has a value."""
 
     AGREES = "agrees"
     NOT_REAL = "not real"
@@ -48,12 +47,12 @@ class Found(Enum):
 
 
 class Domain:
-    """Where an answer was found to agree with the right one, and where it has no value.
+    """The points where an answer agrees with the gold answer, and the points where the answer has no value.
 
     Args:
         gold: the gold answer.
-        answer: the other one.
-        letters: of both.
+        answer: the answer of a response.
+        letters: the letters of both answers.
     """
 
     def __init__(self, gold: Any, answer: Any, letters: Sequence[str]) -> None:
@@ -68,13 +67,13 @@ class Domain:
         self._found: list[tuple[LetterValues, Found]] = []
 
     def note(self, point: LetterValues, found: Found) -> None:
-        """Keep what was found at a point."""
+        """Record the result at a point."""
         self._found.append((point, found))
 
     def is_open(self) -> bool:
-        """Whether the answer has a value almost everywhere, or in a region, and enough was compared."""
+        """Whether the answer has a value almost everywhere, or in a region, and enough points were compared."""
         at_random = [(p, f) for p, f in self._found if not _all_whole(p)]
-        at_random = at_random or self._found  # letters around a floor are whole at every point
+        at_random = at_random or self._found  # letters inside a floor function are integers at every point
         if any(f in self._missing for _, f in at_random):
             return False
         agreed = [p for p, f in self._found if f is Found.AGREES]
@@ -82,7 +81,7 @@ class Domain:
         return 2 * missing <= len(agreed) and self._enough([p for p, f in at_random if f is Found.AGREES])
 
     def spread(self, near: Sequence[Fraction]) -> Iterator[LetterValues]:
-        """More points for a domain that holds few: of many scales, and between and around constants."""
+        """Yield more points for a small domain: at many scales, and between and around constants."""
         draw = random.Random("spread")
         ends = [Fraction(0), *near]
         for number in range(_SPREAD):
@@ -95,7 +94,7 @@ class Domain:
             yield point
 
     def naturals(self) -> Iterator[LetterValues]:
-        """Points where the letters that may mean integers are natural numbers; none where integers are not meant."""
+        """Yield points with natural numbers for the letters that may mean integers; none if integers are not meant."""
         if not self._may_be_whole:
             return
         draw = random.Random("naturals")
@@ -115,10 +114,10 @@ class Domain:
                 yield real | {name: Fraction(times * value) for name, value in base.items()}
 
     def is_of_integers(self, found: Sequence[tuple[LetterValues, Found]]) -> bool:
-        """Whether the answer has a value at all natural numbers from some first ones on, and enough was compared.
+        """Whether the answer agrees at all natural numbers from some first one on, and enough points were compared.
 
         Args:
-            found: what was found at the points of :meth:`naturals`, in their order.
+            found: the results at the points of :meth:`naturals`, in the same order.
         """
         agreed = [point for point, what in found if what is Found.AGREES]
         if not self._may_be_whole or not self._enough(agreed):
@@ -145,7 +144,7 @@ def _all_whole(point: LetterValues) -> bool:
 
 
 def _integers(expr: Any) -> set[str]:
-    """The letters that an expression takes an integer function of, or sums up to."""
+    """The letters inside an expression's integer functions and in the limits of its sums and products."""
     from sympy import preorder_traversal
 
     found: set[str] = set()

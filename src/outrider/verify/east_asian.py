@@ -1,8 +1,8 @@
-# ruff: noqa: RUF002 - signs that look like others are what this file is about
-r"""Chinese around an answer, as models write it into a box: ``7个``, ``答案：4``, ``\text{7种}``. Pure Python.
+# ruff: noqa: RUF002 - look-alike characters are the subject of this file
+r"""Remove Chinese around an answer, as models write it into a box: ``7个``, ``答案：4``, ``\text{7种}``. Pure Python.
 
-What stands behind a value is a unit, and what leads to it ("the answer is") is excluded, unless a word of either
-changes the value: 7万 is 70,000, 约7个 is about seven. Japanese and Korean nouns behind a number are units as well.
+Words after a value become its unit, and words before it ("the answer is") are removed. Words that change it stay: 7万
+is 70,000, 约7个 is about seven. Japanese and Korean nouns after a number are units as well.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _POWERS = {"平方": "2", "立方": "3"}
 
 
 def plain_words(text: str) -> str:
-    r"""A text with Chinese units as ``\text{…}`` and without what leads to its value.
+    r"""Rewrite Chinese units as ``\text{…}``, and remove the words that lead to the value.
 
     >>> plain_words("答案是7厘米"), plain_words(r"\text{7种}"), plain_words("7万"), plain_words("正确")
     ('7\\text{ cm}', '7', '7万', '正确')

@@ -1,10 +1,10 @@
-r"""Equations: which sides claim to be the value that is asked for, and which equations are the same.
+r"""Equations: which sides claim to be the requested value, and which equations are equivalent.
 
-In m+n = 3+4 = 7, where the gold answer is 7, the first side is the quantity that is asked for, and the others claim to
-be its value: each has to be right. x^2 = 4 claims nothing for the gold answer 4, since it is still to be solved for x.
+For the gold answer 7, the first side of m+n = 3+4 = 7 is the requested quantity. The other sides claim to be its value,
+and each of them must be right. For the gold answer 4, x^2 = 4 claims no value: it is still to be solved for x.
 
-Two equations are the same where their differences of sides are proportional: y = 3x-2 and 6x-2y = 4. Multiplied by
-anything but a number, an equation may gain roots, so (x-1)^2 = 0 is not x-1 = 0; and 0 = 0 is the same as nothing.
+Two equations are equivalent if their differences of sides are proportional: y = 3x-2 and 6x-2y = 4. Multiplying by
+anything but a number may add roots, so (x-1)^2 = 0 is not x-1 = 0. 0 = 0 is equivalent to no equation.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _LETTERS = re.compile(
 )
 _CALL = re.compile(r"[A-Za-z]\([^()]*\)")
 _BARE_NUMBER = re.compile(r"[\s(]*[-+]?[0-9][0-9.,]*[\s)]*")
-_LENGTHS = frozenset("zw")  # |z| is asked for, where |x| = 5 is to be solved
+_LENGTHS = frozenset("zw")  # |z| = 5 states the length of z, but |x| = 5 is still to be solved
 
 
 def claimed(text: str, gold: str, name: str = "") -> list[str]:
-    r"""The sides of an equation that claim to be the right value; none where it is an identity or still to be solved.
+    r"""The sides of an equation that claim to be the gold value; empty for an identity or an unsolved equation.
 
     Args:
-        text: the equation, or a chain of them.
-        gold: the right value.
-        name: of the right value; another quantity is another answer.
+        text: an equation, or a chain of equations.
+        gold: the gold answer.
+        name: the quantity that the gold answer names; the value of another quantity is not an answer.
 
     >>> claimed("m+n = 3+4 = 7", "7"), claimed("x^{2} = 4", "4"), claimed("y = 7", "7", "x"), claimed("7 = 7", "7")
     (['3+4', '7'], [], [], [])
@@ -44,12 +44,12 @@ def claimed(text: str, gold: str, name: str = "") -> list[str]:
     if name and any(re.sub(r"[\s{}]", "", side) != name for side in asked):
         return []
     if not asked and all(map(_BARE_NUMBER.fullmatch, every)):
-        return []  # 7 = 7 says nothing of what is asked for
+        return []  # 7 = 7 says nothing about the requested quantity
     return [] if any(map(_is_unsolved, values)) else values
 
 
 def _is_asked_for(side: str, gold: str) -> bool:
-    """Whether a side is the quantity whose value the others are."""
+    """Whether a side is the requested quantity, whose value the other sides state."""
     if is_name(side):
         return not is_name(gold)
     if _CALL.fullmatch(side):
@@ -71,7 +71,7 @@ def _is_unsolved(side: str) -> bool:
 
 
 def _is_one_letter_of_algebra(whole: Any) -> bool:
-    r"""Whether an expression is to be solved for its one letter, as x^2 and n! are; not \sin x, f(2) or a variance."""
+    r"""Whether an expression is to be solved for its only letter, as x^2 and n! are; not \sin x, f(2) or a variance."""
     from sympy import Abs
     from sympy.core.function import AppliedUndef
     from sympy.functions.elementary.trigonometric import TrigonometricFunction
@@ -83,7 +83,7 @@ def _is_one_letter_of_algebra(whole: Any) -> bool:
 
 
 def _is_number(whole: Any) -> bool:
-    """Whether a side has a value of its own, which has to be right."""
+    """Whether a side is a number, which must then equal the gold answer."""
     from sympy import Expr, Integral, Limit
     from sympy.core.function import AppliedUndef
 
@@ -91,7 +91,7 @@ def _is_number(whole: Any) -> bool:
 
 
 def letters(text: str) -> set[str]:
-    r"""The names in a text, each letter of a product apart.
+    r"""The names in a text; the letters of a product count separately.
 
     >>> sorted(letters(r"2x+\sin ab")), letters(r"\frac{1}{2}")
     (['a', 'b', 'x'], set())
@@ -113,7 +113,7 @@ def last_of_chain(text: str) -> str:
 
 
 def relates_letters(equation: Sequence[str]) -> bool:
-    """Whether an equation relates several letters, so that it has as many writings as it has letters to solve it for.
+    """Whether an equation relates several letters, so that it can be solved for any of them.
 
     Raises:
         UnreadableError: a side cannot be read.
@@ -126,7 +126,7 @@ def relates_letters(equation: Sequence[str]) -> bool:
 
 
 def same_equation(gold: Sequence[str], answer: Sequence[str]) -> bool:
-    """Whether the differences of the sides are proportional.
+    """Whether two equations are equivalent: their differences of sides are proportional.
 
     Raises:
         UnreadableError: a side cannot be read.

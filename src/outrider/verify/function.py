@@ -27,32 +27,33 @@ OTHER_STYLES = {
     "answer": "verifiers",
     "state": "verifiers",
 }
-"""Parameters by which a function shows that it is not a plain one."""
+"""Parameter names that show that a function has another style than ``plain``."""
 
 
 class NoRewardError(TypeError):
-    """A reward function returned None: by TRL's rule it does not apply to the problem."""
+    """A reward function returned None: as in TRL, it does not apply to the problem."""
 
 
 class Function(PooledVerifier):
-    """Correct where a function's score reaches ``success_at``. What it raises, None and NaN are ``ERROR``, never 0.
+    """Correct if a function's score reaches ``success_at``. Exceptions, None and NaN give ``ERROR``, never 0.
 
-    A problem's ``answer`` is ``{"answer": the gold answer or None, "fields": the row}``. By ``style``:
+    A problem's ``answer`` is ``{"answer": the gold answer or None, "fields": the row}``. The call depends on ``style``:
 
     - ``plain``: ``f(problem, completion)`` returns a number or a :class:`outrider.record.Verdict`.
-    - ``trl``: ``f(prompts=[…], completions=[…], **columns)`` returns a list of numbers, as TRL's GRPOTrainer calls it,
-      with lists of one: a reward that compares the members of a group makes no sense here. Columns are the fields of
-      the row. Token ids and the trainer's state are not known where responses are verified.
-    - ``verifiers``: takes by name any of ``prompt``, ``completion``, ``answer``, ``info``, ``task``, ``state`` and
-      the fields of the row. Of a rubric, the weighted sum of its functions.
+    - ``trl``: ``f(prompts=[…], completions=[…], **columns)`` returns a list of numbers, as for TRL's GRPOTrainer.
+      Every list has one member, so a reward that compares the members of a group does not work. Columns are the
+      fields of the row. Token ids and the trainer's state are not available.
+    - ``verifiers``: the function takes by name any of ``prompt``, ``completion``, ``answer``, ``info``, ``task``,
+      ``state`` and the fields of the row. A rubric gives the weighted sum of its functions.
 
-    By ``completion`` it gets what follows the reasoning (a block that is not closed is unparseable then) or all of the
-    response: rewards of TRL and ``verifiers`` expect the whole, and often look for the marks themselves.
+    ``completion`` selects the text after the reasoning (an unclosed reasoning block is then unparseable) or the whole
+    response. Rewards of TRL and ``verifiers`` expect the whole response, and often look for the reasoning tags
+    themselves.
 
-    Each may be ``async``. The function is loaded in the run's own process too, before anything is sampled.
+    Functions may be ``async``. They are also loaded in the run's own process, before sampling starts.
 
     Raises:
-        UserError: the file, module or function is not there, cannot be imported, or does not fit the style.
+        UserError: the file, module or function does not exist, cannot be imported, or does not fit the style.
     """
 
     function: Where = Field(description="import path: module:name, or path/to/file.py:name")
@@ -60,8 +61,8 @@ class Function(PooledVerifier):
     completion: Literal["answer", "whole"] | None = Field(
         None,
         description=(
-            "text passed to the function: the answer after the reasoning, or the whole response; null: "
-            "the answer for plain functions, otherwise the whole response"
+            "text passed to the function: the answer after the reasoning, or the whole response; null: the "
+            "answer for plain functions, otherwise the whole response"
         ),
     )
     messages: bool = Field(
@@ -86,7 +87,7 @@ class Function(PooledVerifier):
         return self
 
     def __reduce__(self) -> tuple[Callable[[Any], Function], tuple[dict[str, Any]]]:
-        return type(self).model_validate, (self.model_dump(),)  # what was loaded may not pickle; prepare loads it anew
+        return type(self).model_validate, (self.model_dump(),)  # loaded functions may not pickle: prepare loads again
 
     def prepare(self) -> None:
         _ = self._parts
@@ -97,7 +98,7 @@ class Function(PooledVerifier):
     def reference(self, fields: Mapping[str, Any], answer: str) -> dict[str, Any]:
         kept = {"answer": fields.get(answer), "fields": dict(fields)}
         offered = self._offered(Problem("", "", kept), "")
-        for part in self._parts:  # loads them, so that a missing file is reported before a missing field
+        for part in self._parts:  # loads the functions, so that a missing file is reported before a missing field
             if self.style != "plain" and (missing := [n for n in part.needed if n not in {**offered, **part.given}]):
                 hint = nearest(missing[0], offered)
                 raise ValueError(f"no field {missing[0]!r} ({hint}), which {self.function} asks for")
@@ -208,7 +209,7 @@ class RewardFunction:
             raise UserError(f"function {self.where!r}: takes {self.signature}, not (problem, completion){hint}")
 
     def call(self, offered: Mapping[str, Any]) -> Any:
-        """Its result, from the arguments that it takes by name."""
+        """Call the function with the offered arguments that it takes by name."""
         arguments = {**offered, **self.given}
         return self.function(**{k: v for k, v in arguments.items() if self.takes_all or k in self.signature.parameters})
 
@@ -221,14 +222,14 @@ def _awaited(result: Any) -> Any:
 
     if not inspect.isawaitable(result):
         return result
-    import asyncio  # not at the top: it takes a tenth of the time that all light layers together may take to import
+    import asyncio  # not at the top: importing it takes a tenth of the import time allowed for all light layers
     from concurrent.futures import ThreadPoolExecutor
 
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(wait())
-    with ThreadPoolExecutor(1) as thread:  # a notebook's own loop runs in this one
+    with ThreadPoolExecutor(1) as thread:  # this thread already runs an event loop, such as a notebook's
         return thread.submit(asyncio.run, wait()).result()
 
 

@@ -1,4 +1,4 @@
-"""What a user allows for programs that no person has read."""
+"""The isolation that a user requires for untrusted programs."""
 
 from typing import Literal
 

@@ -1,13 +1,13 @@
-r"""From the LaTeX of an answer to expressions of sympy.
+r"""Convert the LaTeX of an answer to sympy expressions.
 
-Read by math-verify's parser, in worker processes only. Every import of sympy is inside a function: it takes a second.
+Only worker processes run math-verify's parser. sympy is imported inside functions, since its import takes a second.
 
-Mistakes of the parser are corrected or refused beforehand:
+Input that the parser would misread is corrected or refused beforehand:
 
 - letters keep their case (the parser's default lowers it: \frac{M}{m} would be 1);
 - decimals are exact (0.1 is 1/10), so no rounding decides;
 - ``10 000`` and ``1 1/2`` would be products (0 and 1); x' would be x; 1.5e3 would be a multiple of Euler's number;
-- a trailing letter is not a unit (``\frac{1}{2} m`` is not 1/2): units are words in ``\text{…}``, and a few by name.
+- a trailing letter is not a unit (``\frac{1}{2} m`` is not 1/2): only words in ``\text{…}`` and a few others are.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from outrider.verify.answers import LONGEST, repeating
 from outrider.verify.symbols import as_letters
 from outrider.verify.typography import FONT, TEXT, THOUSANDS, plain
 
-DEEPEST = 40  # brackets inside brackets
-HIGHEST_TOWER = 3  # a^{b^{c^d}} stands on three
+DEEPEST = 40  # nesting depth of brackets
+HIGHEST_TOWER = 3  # stacked exponents: a^{b^{c^d}} has three
 LONGEST_EXPONENT = 5  # digits
 MOST_FACTORIALS = 6
 LARGEST_DETERMINANT = 4  # rows
 
 
 class UnreadableError(Exception):
-    """The text is not an answer that can be compared; the message has the reason."""
+    """The text is not an answer that can be compared; the message gives the reason."""
 
 
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 _BIG_EXPONENT = re.compile(
     rf"(?:\^|\*\*)[\s{{(+-]*(?:[0-9][\s,]*){{{LONGEST_EXPONENT + 1},}}|[0-9.][eE](?:\+?[0-9]{{5}}|-[0-9]{{6}})"
 )
-_POWER_ABOVE = re.compile(r"\^\s*\{[^{}]*?([0-9]+)[\s)}]*\^[\s{(+]*([0-9]+)")  # a power of two numbers in an exponent
+_POWER_ABOVE = re.compile(r"\^\s*\{[^{}]*?([0-9]+)[\s)}]*\^[\s{(+]*([0-9]+)")  # a power of numbers in an exponent
 _POWER_OF_POWER = re.compile(
     r"\*\*\s*\(?\s*[-+]?\s*[0-9.]+\s*\*\*|(?:\^|\*\*)\s*\([^()]*[0-9]\s*(?:\^|\*\*)\s*[({]*[0-9]"
 )
 _BANG = r"(?:[\s})\]]|\\?%|\\[,;: ])*!"
-_BIG_FACTORIAL = re.compile(  # of a factorial, of a power, of five digits, or of four under a root
+_BIG_FACTORIAL = re.compile(  # the factorial of a factorial, of a power, of five digits, or of four under a root
     r"!!!|\^\s*(?:\{[^{}]*\}|[0-9]+)[\s})\]]*!" + rf"|[0-9]{{5}}{_BANG}|\\sqrt.*[0-9]{{4}}{_BANG}", re.DOTALL
 )
-_EAGER = re.compile(  # what the parser would work out at once, however long it takes
+_EAGER = re.compile(  # operations that the parser would compute at once, however long they take
     r"\\operatorname\*?\s*\{\s*(?:eye|zeros|ones|diag|[hv]stack|rank|rref|nullspace|cols|rows|norm|diagonalize|eig\w*|svd|SVD"
     r"|ortho\w*)\b|\\x(?:right|left|R|L)\w*arrow|\\Gamma\D{0,40}[0-9]{5}|\|\s*_"
 )
@@ -62,9 +62,9 @@ _FUNCTIONS = _COMMANDS | {"lcm", "floor", "ceil"}
 _MATRIX = re.compile(r"\\(begin|end)\{(?:small|b|B)?matrix\}")
 _ARRAY = re.compile(r"\\begin\{array\}\s*\{[lcr ]+\}(.*?)\\end\{array\}", re.DOTALL)
 _AROUND_MATRIX = re.compile(r"[(\[]\s*(\\begin\{(?:small)?matrix\}.*?\\end\{(?:small)?matrix\})\s*[)\]]", re.DOTALL)
-_E_NOTATION = re.compile(r"(?<=[0-9])e(?=-?[0-9]|\+[0-9]{2})")  # but 2e+3 is twice Euler's number, and 3
+_E_NOTATION = re.compile(r"(?<=[0-9])e(?=-?[0-9]|\+[0-9]{2})")  # but 2e+3 is 2e + 3, with Euler's number
 _PRIMES = re.compile(r"([A-Za-z])(?:\^\{?\\prime\}?|(''?)(?!'))")
-_MISREAD = re.compile(r"\\gamma(?![A-Za-z])|\bE(?=\s*_)")  # as Euler's constant or function; as half an exponent
+_MISREAD = re.compile(r"\\gamma(?![A-Za-z])|\bE(?=\s*_)")  # read as Euler's constant or function; as half an exponent
 _MIXED = re.compile(r"[0-9]+\\frac\{[0-9]+\}\{[0-9]+\}$")
 _INTEGER = re.compile(r"[-+({]*[0-9]+[)}]*")
 _WRAPPED = re.compile(r"(?:\\boxed)?\{")
@@ -73,7 +73,7 @@ _BRACED = re.compile(r"\\(max|min|gcd)\s*\\\{([^{}]*)\\\}")
 _CHOOSE = re.compile(r"\{([^{}]*)\\choose(?![A-Za-z])([^{}]*)\}")
 _ANGLED = re.compile(r"\\langle(?![A-Za-z])([^<>]*?)\\rangle(?![A-Za-z])|^\s*<([^<>=]*,[^<>=]*)>\s*$")
 _DECADIC = re.compile(r"\\lg(?![A-Za-z])")
-_ANGLE = re.compile(  # of which a function is taken: elsewhere, degrees are a unit
+_ANGLE = re.compile(  # degrees as the argument of a function; elsewhere, degrees are a unit
     r"(\\(?:sin|cos|tan|cot|sec|csc)\s*(?:\^\s*\{?[0-9]\}?\s*)?[({]?\s*)([0-9.]+)\s*\^\s*(?:\\circ(?![A-Za-z])|\{\s*\\circ\s*\})"
 )
 _BARE_ANGLE = re.compile(r"(?<![A-Za-z\\])((?:sin|cos|tan|cot|sec|csc)[\s(]*[0-9.]+\s*\^\s*\{?\s*\\circ)")
@@ -81,16 +81,16 @@ _TO_T = re.compile(r"(?<=[0-9a-z])\^(?:T(?![A-Za-z])|\{T\})")  # a power: the pa
 _SET_BUILDER = re.compile(  # {x : x > 2} is x > 2
     r"^\\?\{\s*([a-z])\s*(?:\\in\s*\\mathbb\{R\}\s*)?(?:\\mid(?![A-Za-z])|:|\|)\s*([^:{}|,]*\1[^:{}|,]*?)\\?\}$"
 )
-_BRACED_SETS = re.compile(r"\{[^{}]*\}(?:\s*,\s*\{[^{}]*\})+")  # inside further braces: {{1}, {2}} is no list
+_BRACED_SETS = re.compile(r"\{[^{}]*\}(?:\s*,\s*\{[^{}]*\})+")  # within outer braces: {{1}, {2}} is not a list
 _FACTORIAL_RAISED = re.compile(r"([A-Za-z]|[0-9]+|\([^()]*\))!(?=\s*\^)")
 _MATH_E = re.compile(r"\\(?:mathrm|operatorname|text)\{e\}")
 
 
 def refuse(text: str) -> None:
-    """Cheap bounds that keep from the parser what would take it for ever or use up its memory.
+    """Refuse texts on which the parser would run forever or use up its memory. The checks are cheap.
 
     Raises:
-        UnreadableError: too long, too deep, a number beyond all use, or characters that no answer has.
+        UnreadableError: the text is too long, too deeply nested, or has a huge number or characters of no answer.
     """
     if len(text) > LONGEST:
         raise UnreadableError(f"{len(text)} characters, at most {LONGEST} are read")
@@ -100,7 +100,7 @@ def refuse(text: str) -> None:
         raise UnreadableError(f"{name}() is no function that can be read")
     if _POWER_OF_POWER.search(text):
         raise UnreadableError("a tower of powers")
-    depth = deepest = tower = raised = 0  # raised: how many open braces stand in an exponent
+    depth = deepest = tower = raised = 0  # raised: number of open braces in an exponent
     before = ""
     for character in text:
         depth += (character in "({[") - (character in ")}]")
@@ -127,7 +127,7 @@ def refuse(text: str) -> None:
 
 
 def clean(text: str) -> str:
-    r"""The text without type-setting, with each construct in the one form that the parser reads correctly.
+    r"""Remove typesetting from a text, and bring each construct into a form that the parser reads correctly.
 
     >>> clean(r"$\left( 1{,}000,\, x' \right)$."), clean(r"3 \text{ and } 4.5e3 \text{ cm}^2")
     ('( 1000, \\dot{x} )', '3, 4.5E3')
@@ -158,7 +158,7 @@ def clean(text: str) -> str:
 
 
 def _closing(text: str) -> int:
-    """The position where the first brace of a text is closed, or -1."""
+    """The position of the brace that closes the first brace of a text, or -1."""
     depth = 0
     for brace in re.finditer(r"\\.|[{}]", text):
         depth += (brace[0] == "{") - (brace[0] == "}")
@@ -168,7 +168,7 @@ def _closing(text: str) -> int:
 
 
 def _unstyled(match: re.Match[str]) -> str:
-    """A number, or the name of a function, without its font; anything else as it is."""
+    """Remove the font from a number or a function's name; return anything else unchanged."""
     inside = match[1].strip()
     if inside.rstrip(".*") in _FUNCTIONS:
         return f"\\{inside}" if inside in _COMMANDS else f"\\operatorname{{{inside}}}"
@@ -177,10 +177,10 @@ def _unstyled(match: re.Match[str]) -> str:
 
 @lru_cache(4096)
 def expression(text: str) -> Any:
-    r"""The sympy object of a text without lists.
+    r"""Parse a text without lists into a sympy object.
 
     Raises:
-        UnreadableError: the parser does not understand it.
+        UnreadableError: the parser does not understand the text.
     """
     from antlr4.atn.PredictionMode import PredictionMode
     from latex2sympy2_extended import NormalizationConfig, normalize_latex
@@ -197,14 +197,14 @@ def expression(text: str) -> Any:
     for mode in (PredictionMode.SLL, PredictionMode.LL):
         try:
             return _reader()(mode).parse(latex)
-        except Exception as error:  # noqa: BLE001 - the parser raises plain Exception, and sympy whatever it meets
+        except Exception as error:  # noqa: BLE001 - the parser raises plain Exception, and sympy almost anything
             failure = f"{type(error).__name__}: {error}".partition("\n")[0]
     raise UnreadableError(f"not understood ({failure[:80]})")
 
 
 @cache
 def _reader() -> Any:
-    """The parser's class, with exact numbers and the case of letters."""
+    """The parser class, with exact numbers and case-sensitive letters."""
     import sympy
     from latex2sympy2_extended.latex2sympy2 import ConversionConfig, _Latex2Sympy
 
@@ -243,7 +243,7 @@ def _reader() -> Any:
             return sympy.binomial(top, bottom, evaluate=False)
 
         def convert_postfix_list(self, arr: Any, i: int = 0) -> Any:
-            """A product without a sign: 2 1/2 is a mixed number, and 2(1/2) is not."""
+            """Convert a product without a sign; 2 1/2 is a mixed number, but 2(1/2) is not."""
             if i + 1 == len(arr) or not _INTEGER.fullmatch(arr[i].getText()):
                 return super().convert_postfix_list(arr, i)
             number = self.convert_postfix(arr[i])
@@ -255,9 +255,9 @@ def _reader() -> Any:
             return (self.mat_mul_flat if getattr(rest, "is_Matrix", False) else self.mul_flat)(number, rest)
 
         def handle_gcd_lcm(self, name: str, args: Any) -> Any:
-            return sympy.Function(name)(*args)  # sympy's own is of polynomials: of m and n it would be 1
+            return sympy.Function(name)(*args)  # sympy's gcd treats letters as polynomials: gcd(m, n) would be 1
 
         def parse_number(self, text: str) -> Any:
-            return sympy.Rational(text.replace(",", ""))  # sympy.Number would take the detour of evaluating the text
+            return sympy.Rational(text.replace(",", ""))  # sympy.Number would evaluate the text first
 
     return Reader

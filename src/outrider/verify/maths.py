@@ -1,16 +1,18 @@
-r"""The verifier of mathematical answers: exact text and exact numbers first, then algebra on math-verify's parser.
+r"""The verifier of mathematical answers: exact text and exact numbers first, then algebra with math-verify's parser.
 
-The steps, in this order, cheap and certain ones first:
+The steps, cheap and certain ones first:
 
 1. The answer is taken from the completion alone, so boxes and examples in the prompt do not count.
-2. The same text, apart from its type-setting, is correct. Two plain numbers are compared exactly. Microseconds.
-3. An answer beyond the bounds of :func:`outrider.verify.latex.refuse` is unparseable. Microseconds.
-4. Answers in words are compared as text, without case.
-5. Other answers are read as LaTeX and compared as mathematical objects (:mod:`outrider.verify.algebra`). Milliseconds;
-   after some seconds the pool ends the process, and the verdict is ``timeout``.
-6. A gold answer that is only a formula of the question, copied, is incorrect: 99^2+99+1 is 9901, but not worked out.
+2. An answer with the gold answer's text, apart from typesetting, is correct. Plain numbers are compared exactly. Both
+   take microseconds.
+3. An answer that :func:`outrider.verify.latex.refuse` rejects is unparseable. Microseconds as well.
+4. Answers in words are compared as text, ignoring case.
+5. Other answers are read as LaTeX and compared as mathematical objects (:mod:`outrider.verify.algebra`). This takes
+   milliseconds; after some seconds the pool kills the process, and the verdict is ``timeout``.
+6. An answer that only copies a formula of the question is incorrect: 99^2+99+1 is 9901, but not worked out.
 
-Not compared: a unit with none (5 cm is 5), degrees (90° is 90, not pi/2), the sign of a percentage (50% is 50 and 0.5).
+Accepted as equal: a value with and without its unit (5 cm is 5), degrees and plain numbers (90° is 90, not pi/2), both
+readings of a percentage (50% is 50 and 0.5).
 """
 
 from __future__ import annotations
@@ -49,10 +51,10 @@ _WARM = r"""
 
 
 class Maths(PooledVerifier):
-    r"""Correct where the final answer is the same mathematical object as the right one, in whatever form.
+    r"""Correct if the final answer equals the gold answer as a mathematical object, in any form.
 
-    Decimals are exact by default: 0.33 is not 1/3. A gold answer that is a list names alternatives, of which one is
-    enough; several answers that are all needed are one text, separated by commas.
+    Decimals are exact by default: 0.33 is not 1/3. A list of gold answers holds alternatives, and one of them is
+    enough. If several answers are required, the gold answer is one text that separates them by commas.
 
     Raises:
         UserError: the package math-verify is missing.
@@ -61,7 +63,7 @@ class Maths(PooledVerifier):
     boxes: Literal["last", "first", "all"] = Field(
         "last",
         description=(
-            'boxes of a response that hold the answer: the last with its neighbours ("and"), the first, or all'
+            'boxes of a response that hold the answer: the last one and those joined to it by "and", the first, or all'
         ),
     )
     no_box: Literal["unparseable", "answer_line", "last_number"] = Field(
@@ -85,7 +87,7 @@ class Maths(PooledVerifier):
         if len(answer) > LONGEST:  # first: every later step takes at least linear time
             return replace(unparseable(f"{len(answer)} characters, at most {LONGEST} are read"), answer=shown(answer))
         from outrider.verify.copying import (
-            copied,  # here, since a recipe needs the options of a verifier and no algebra
+            copied,  # imported here: a recipe needs a verifier's options, but no algebra
         )
 
         try:
@@ -98,7 +100,7 @@ class Maths(PooledVerifier):
         return Verdict(outcome, float(outcome is Outcome.CORRECT), answer=shown(answer), detail=detail)
 
     def _compared(self, gold: str, answer: str) -> tuple[Outcome, str]:
-        """The outcome against one gold answer; where that is an option, its letter alone counts, or else its text."""
+        """Compare with one gold answer. If it is an option, a stated letter decides, or else the option's text."""
         same = same_choice(gold, answer)
         if same is None:
             from outrider.verify.equality import compare
@@ -114,7 +116,7 @@ class Maths(PooledVerifier):
         return None if other is None else f"\\boxed{{{other}}}"
 
     def prepare(self) -> None:
-        """Import the parser and all that compares, and let it read some answers."""
+        """Import the parser and the comparison code, and parse some answers to warm up."""
         _require()
         import logging
 
@@ -132,7 +134,7 @@ class Maths(PooledVerifier):
     def _answer(self, text: str, finished: bool) -> str | None:
         r"""The answer of a response; if it was truncated, only a closed box, since its last line may not be complete.
 
-        An answer line that follows the last box wins over the box, where both are read.
+        If both are read, an answer line after the last box takes precedence over the box.
         """
         if (boxed := self._boxed(text, repeated=True)) is not None:
             reads_both = self.no_box == "answer_line" and finished and self.boxes != "first"
@@ -143,12 +145,12 @@ class Maths(PooledVerifier):
         return answer_line(text) if self.no_box == "answer_line" else last_number(text)
 
     def _boxed(self, text: str, repeated: bool = False) -> str | None:
-        """The content of the boxes that hold the answer, as one list; each once, or as often as it stands there."""
+        """Join the boxes that hold the answer into one list; ``repeated``: keep boxes with equal contents."""
         from outrider.verify.repetitions import joined_boxes  # here, as above
 
         found = last_boxes(text) if self.boxes == "last" else boxes(text)
         contents = [b.strip() for b in (found[:1] if self.boxes == "first" else found) if b.strip()]
-        # one that is too long to be read is only compared as it stands: a megabyte takes half a second to normalise
+        # a box that is too long to read is compared unchanged: normalising a megabyte takes half a second
         keys = [normalise(b) if len(b) <= LONGEST else b for b in contents]
         return joined_boxes(contents, keys, repeated) if contents else None
 
@@ -168,6 +170,6 @@ def _all(answer: str | list[str]) -> list[str]:
 
 
 def _require() -> None:
-    """Raise UserError where math-verify is missing, before anything starts and not in the first verdict."""
+    """Raise UserError if math-verify is missing, before the run starts instead of in the first verdict."""
     if find_spec("math_verify") is None:
         raise UserError("verifier: math needs the package math-verify: pip install 'outrider[math]'")

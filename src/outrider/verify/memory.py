@@ -1,4 +1,4 @@
-"""How often the kernel ended a process because memory ran out, which looks like a signal from elsewhere."""
+"""The kernel's count of out-of-memory kills, which otherwise look like a signal from another process."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ CONTROL_GROUPS = Path("/sys/fs/cgroup")
 
 
 def memory_failures() -> int | None:
-    """The number of processes ended for this reason so far; None where the kernel does not tell.
+    """The number of out-of-memory kills so far; None if the kernel does not report it.
 
-    It is the count of our own control group, where there is one, else that of the machine (``/proc/vmstat``).
+    It counts our own control group if there is one, otherwise the whole machine (``/proc/vmstat``).
     """
-    # Sandboxed programs run in our control group, and other groups do not matter here. A kill for lack of the whole
-    # machine's memory is counted in the group of the killed process.
+    # Sandboxed programs run in our control group, so other groups do not matter. If the whole machine is out of memory,
+    # the kill counts in the killed process's group.
     for file in (*_own_counts(), Path("/proc/vmstat")):
         with contextlib.suppress(OSError):
             counts = dict(line.split()[:2] for line in file.read_text().splitlines())
@@ -26,7 +26,7 @@ def memory_failures() -> int | None:
 
 
 def _own_counts() -> Iterator[Path]:
-    """The files with the counts of our control group, of version 2 or 1."""
+    """The files with the counts of our control group, for version 2 or 1."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
@@ -34,7 +34,7 @@ def _own_counts() -> Iterator[Path]:
                 continue
             folder = CONTROL_GROUPS / ("memory" if controllers else "") / path.lstrip("/")
             with contextlib.suppress(OSError):
-                # in a container the path may mean another group
+                # in a container, the path may refer to another group
                 if str(os.getpid()) in (folder / "cgroup.procs").read_text().split():
                     names = ["memory.oom_control"] if controllers else ["memory.events.local", "memory.events"]
                     yield from (folder / name for name in names)

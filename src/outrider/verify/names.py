@@ -1,15 +1,15 @@
-r"""Names without a backslash, and operators of programming languages, as the LaTeX that they stand for.
+r"""Convert names without a backslash, and operators of programming languages, to LaTeX.
 
-``2*pi*r``, ``sqrt(140)*t``, ``exp(x)``, ``(-oo, 3]`` and ``x**2 >= 4`` are mathematics, and never products of letters.
-A run of letters outside ``\text{…}``, commands and indices is, in this order:
+``2*pi*r``, ``sqrt(140)*t``, ``exp(x)``, ``(-oo, 3]`` and ``x**2 >= 4`` are mathematics, never products of letters. A
+run of letters outside ``\text{…}``, commands and indices is read as the first form that fits:
 
-1. a known name (``pi``, ``theta``, ``oo``, ``arctan``), with its arguments where it has some (``binomial(n,k)``);
+1. a known name (``pi``, ``theta``, ``oo``, ``arctan``), with its arguments if it has any (``binomial(n,k)``);
 2. functions with their arguments in one run, and letters before them: ``sinpi``, ``xlnx``, ``mgsin(theta)``;
 3. a constant between single letters: ``kpi``, ``2pir``;
-4. a product of letters: two or three, capitals, neighbours in the alphabet, or no vowel: ``mgh``, ``ABC``, ``xyz``;
-5. any other word is one symbol (``base*height/2``), and followed by a bracket it is a function that cannot be read.
+4. a product of letters: two or three letters, capitals, neighbours in the alphabet, or no vowel: ``mgh``, ``ABC``;
+5. one symbol, for any other word (``base*height/2``); before a bracket, the word is a function that cannot be read.
 
-A text of words alone, such as ``even`` or ``no solution``, is left alone. Pure Python, and never raises.
+A text that consists only of words, such as ``even`` or ``no solution``, is left unchanged. Pure Python, never raises.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import re
 from outrider.texts import late_pattern
 from outrider.verify.symbols import letter
 
-LONGEST = 1000  # characters; longer texts are no answers, and left alone
+LONGEST = 1000  # characters; a longer text is not an answer, and is left unchanged
 
 _COMMANDS = "sin cos tan cot sec csc sinh cosh tanh coth arcsin arccos arctan arccot ln log exp"
 _FUNCTIONS = {name: rf"\{name}" for name in _COMMANDS.split(" ")} | {
@@ -37,7 +37,7 @@ _FUNCTIONS = {name: rf"\{name}" for name in _COMMANDS.split(" ")} | {
 }
 _GREEK = """alpha beta gamma delta epsilon varepsilon zeta theta vartheta iota kappa lambda sigma upsilon omega varphi
     Gamma Delta Theta Lambda Sigma Upsilon Omega"""
-_SHORT_GREEK = "eta mu nu rho tau phi chi psi Phi Psi"  # not xi, which is x times i as well
+_SHORT_GREEK = "eta mu nu rho tau phi chi psi Phi Psi"  # without xi, which may also be x times i
 _INFINITE = ("oo", "inf", "infty", "infinity", "Infinity", "Inf")
 _CONSTANTS = {name: rf"\{name}" for name in _GREEK.split()} | dict.fromkeys(("pi", "Pi", "PI"), r"\pi")
 _ALONE = {
@@ -76,7 +76,7 @@ _TAKING = frozenset(name for name, _ in _WITH_ARGUMENTS)
 _LATEX = "frac dfrac tfrac cfrac sqrt binom dbinom overline text mathrm mathbf boxed sum prod"
 _LOST_BACKSLASH = frozenset(_LATEX.split(" "))
 
-_TOKEN = late_pattern(  # what is left alone, or a run of letters
+_TOKEN = late_pattern(  # text to leave unchanged, or a run of letters
     r"\\(?:text\w*|mbox|hbox|emph|operatorname\*?|begin|end|math[a-z]+)\s*\{[^{}]*\}|\\{1,2}[A-Za-z]+|\\.|_\s*\{[^{}]*\}|_\w"
     r"|([A-Za-z]+)",
     re.DOTALL,
@@ -84,7 +84,7 @@ _TOKEN = late_pattern(  # what is left alone, or a run of letters
 _TO_READ = late_pattern(r"[A-Za-z]{2}|(?<![A-Za-z0-9])[A-Za-z][0-9]|\^\s*-|\*\*|[<>=!]=|[\])]\s*U\s*[\[(]")
 _WORDS = late_pattern(r"[(]?[A-Za-z]{2,}(?:[\s-]+[A-Za-z]+)*[)]?")
 _POWER = late_pattern(r"\*\*\s*(?:([-+]?\s*(?:[0-9.]+|[A-Za-z]+(?![A-Za-z(]))(?![0-9A-Za-z]))|(?=\())?")
-_COEFFICIENT = late_pattern(  # 4/3 pi r^3, and not 4/3x
+_COEFFICIENT = late_pattern(  # matches 4/3 pi r^3, but not 4/3x
     r"(?<![\w.^/)}])([0-9]+)/([0-9]+)\s+(?=[A-Za-z(]|\\(?:pi|sqrt|ln|log|sin|cos|tan|theta|alpha|beta|rho|mu|omega)\b)"
 )
 _UNION = late_pattern(r"(?<=[\])])\s*(?:U|u|union)\s*(?=[\[(])")
@@ -101,14 +101,14 @@ _IN_A_ROW = late_pattern(rf"([A-Za-z]?)((?:(?:{_ANY_FUNCTION})(?:{_ANY_CONSTANT}
 _ONE = late_pattern(rf"({_ANY_FUNCTION})({_ANY_CONSTANT}|[A-Za-z])")
 _LAST = late_pattern(rf"([A-Za-z]{{1,3}}?)({_ANY_FUNCTION}|sqrt|abs)")
 _BESIDE = late_pattern(rf"([A-Za-z]?)({_ANY_CONSTANT})([A-Za-z]?)")
-_INDEXED = late_pattern(r"[0-9]{1,2}(?=$|[-+*/=,;)\]}\s<>])")  # x1, as programs write x_1; n2^n is a product
+_INDEXED = late_pattern(r"[0-9]{1,2}(?=$|[-+*/=,;)\]}\s<>])")  # x1, as programs write x_1; but n2^n is a product
 _REMARK = late_pattern(r"\(([A-Za-z][a-z]{2,}|e?s)\b")  # solution(s), Paris(France)
 _MULTIPLE = late_pattern(r"[kmnrtx]pi")
 _BETWEEN_DIGITS = late_pattern(r"pi([A-Za-z]{2})")
 
 
 def latex(text: str) -> str:
-    r"""A text with its names and operators as LaTeX.
+    r"""Convert the names and operators of a text to LaTeX.
 
     >>> latex("2*pi*sqrt(L/g)"), latex("x**2 >= sinpi"), latex("(-oo,3]"), latex("mgh")
     ('2*\\pi *\\sqrt{L/g}', 'x^{2} \\ge  \\sin(\\pi)', '(-\\infty ,3]', 'mgh')
@@ -131,7 +131,7 @@ def latex(text: str) -> str:
 
 
 def unreadable(text: str) -> str:
-    r"""The first name of a text that stands for a function which cannot be read; empty where there is none.
+    r"""The first function name of a text that cannot be read; empty if all of them can.
 
     >>> unreadable("erf(x)+1"), unreadable("abc(a+b+c)"), unreadable("sin(x)"), unreadable("Area(ABC) = 5")
     ('erf', '', '', '')
@@ -149,7 +149,7 @@ def unreadable(text: str) -> str:
 
 
 def _all_names(text: str) -> bool:
-    """Whether words are names and single letters alone: ``pi``, ``sin x``, ``xlnx``, but not ``cost``."""
+    """Whether all words are known names or single letters: ``pi``, ``sin x``, ``xlnx``, but not ``cost``."""
     words = re.findall("[A-Za-z]+", text)
     names = [word for word in words if _known(word) or _MULTIPLE.fullmatch(word) or _is_row(word)]
     others = [word for word in words if word not in names]
@@ -159,7 +159,7 @@ def _all_names(text: str) -> bool:
 
 
 def _is_row(word: str) -> bool:
-    """Whether a word is functions of x, of constants or of the letter before them: ``sinxcosx``, ``nlogn``."""
+    """Whether a word is a row of functions of x, constants or the letter before the row: ``sinxcosx``, ``nlogn``."""
     row = _IN_A_ROW.fullmatch(word)
     return row is not None and all(one[2] in ("x", row[1]) or one[2] in _CONSTANTS for one in _ONE.finditer(row[2]))
 
@@ -173,7 +173,7 @@ def _translated(text: str) -> str:
     place = 0
     for token in _TOKEN.finditer(text):
         if token.start() < place:
-            continue  # inside arguments that were read
+            continue  # inside arguments that were already read
         parts.append(text[place : token.start()])
         place = token.end()
         if token[1] is None:
@@ -185,7 +185,7 @@ def _translated(text: str) -> str:
 
 
 def _name(text: str, run: str, start: int, end: int) -> tuple[str, int]:
-    """A run of letters with its arguments, and where they end."""
+    """Read a run of letters with its arguments; return its LaTeX and the end offset."""
     following = text[end : end + 1]
     if len(run) == 1 and run not in "eEi" and (number := _INDEXED.match(text, end)) and not text[:start][-1:].isdigit():
         return f"{run}_{{{number[0]}}}", number.end()
@@ -209,7 +209,7 @@ def _name(text: str, run: str, start: int, end: int) -> tuple[str, int]:
 
 
 def _run(run: str, following: str) -> str:
-    """A run of letters without arguments of its own."""
+    """The LaTeX of a run of letters without its own arguments."""
     lowered = run[0].lower() + run[1:]
     if run in _ALONE:
         return _ALONE[run] + ("" if following == "(" else " ")
@@ -217,7 +217,7 @@ def _run(run: str, following: str) -> str:
         if (name := run if run in names else lowered if following == "(" else "") in names:
             return names[name] + ("" if following in ("(", "_", "^", "{") else " ")
     if row := _IN_A_ROW.fullmatch(run):
-        # in brackets, since sinx/x is not the sine of x/x; but sinx^2 is that of x^2
+        # with brackets, since sinx/x is not sin(x/x); but sinx^2 is sin(x^2)
         shape = "{} {} " if following == "^" else "{}({}) "
         read = (shape.format(_FUNCTIONS[one[1]], _CONSTANTS.get(one[2], one[2])) for one in _ONE.finditer(row[2]))
         return " ".join([*row[1], *read]).rstrip()
@@ -227,7 +227,7 @@ def _run(run: str, following: str) -> str:
 
 
 def _is_product(run: str, before_bracket: bool) -> bool:
-    """Whether letters in a row are factors."""
+    """Whether letters in a row are factors of a product."""
     neighbours = list(run) == sorted(set(run)) and ord(run[-1]) - ord(run[0]) <= len(run)
     if len(run) < 3 or run.isupper() or neighbours:
         return True
@@ -237,7 +237,7 @@ def _is_product(run: str, before_bracket: bool) -> bool:
 
 
 def _arguments(text: str, opening: int) -> tuple[list[str], int] | None:
-    """The arguments in the brackets that open at a place, and where these end; None where they do not."""
+    """The arguments in the brackets that open at ``opening``, and the end offset; None if the brackets do not close."""
     depth, start, found = 0, opening + 1, []
     for place in range(opening, len(text)):
         depth += (text[place] in "([{") - (text[place] in ")]}")

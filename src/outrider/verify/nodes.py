@@ -1,6 +1,6 @@
 """The structure of an answer: lists, sets, tuples and intervals, names, and the expressions between them.
 
-Brackets and commas are read here, so that a set is never taken for a point, nor a list for a number.
+This module reads brackets and commas, so that a set is never taken for a point, nor a list for a number.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from outrider.verify.latex import UnreadableError, clean, refuse
 class Node(NamedTuple):
     r"""An answer: ``parts`` between ``brackets``, or one expression without parts.
 
-    ``brackets`` is "" for a bare list, else two characters such as ``()``, ``[)`` or ``{}``, ``cup`` for a union, ``:``
-    for a ratio of three or more, or ``clock`` for a time such as 12:05.
-    ``name`` is what stands before ``=`` or ``\in``, and ``whole`` the text with it; ``rounded`` is what stands behind
-    ``\approx``.
+    ``brackets`` is "" for a list without brackets, otherwise two characters such as ``()``, ``[)`` or ``{}``, ``cup``
+    for a union, ``:`` for a ratio of three or more terms, or ``clock`` for a time such as 12:05. ``name`` is the text
+    before ``=`` or ``\in``, ``whole`` the text including the name, and ``rounded`` the text after ``\approx``.
     """
 
     text: str
@@ -52,10 +51,10 @@ _MEMBER = re.compile(r"(\\?[A-Za-z]+(?:_\{\w+\})?)\s*\\in(?![A-Za-z])\s*")
 
 @lru_cache(4096)
 def read(text: str) -> Node:
-    """The structure of an answer.
+    """Parse the structure of an answer.
 
     Raises:
-        UnreadableError: see :func:`outrider.verify.latex.refuse`; or an ellipsis, whose meaning one can only guess.
+        UnreadableError: :func:`outrider.verify.latex.refuse` rejects the text, or an ellipsis makes it ambiguous.
     """
     refuse(text)
     if _DOTS.search(text):
@@ -64,7 +63,7 @@ def read(text: str) -> Node:
 
 
 def split(text: str, separators: tuple[str, ...] = (",", ";")) -> list[str]:
-    r"""The parts between separators that are outside all brackets.
+    r"""Split a text at separators that are outside all brackets.
 
     >>> split(r"1, (2, 3), \{4, 5\}")
     ['1', '(2, 3)', '\\{4, 5\\}']
@@ -91,17 +90,17 @@ def related(text: str) -> bool:
 
 
 def sides(text: str) -> list[str]:
-    """The sides of an equation, or of a chain of them; none of another relation.
+    """The sides of an equation, or of a chain of equations; empty for any other relation.
 
     >>> sides("x = 2 + 3 = 5"), sides("x + 1"), sides("x < y = 1")
     (['x', '2 + 3', '5'], [], [])
     """
-    parts = [] if _NO_EQUATION.search(_CALLED.sub("", text)) else split(text, ("=",))  # but P(X < 2) = 0.5 is one
+    parts = [] if _NO_EQUATION.search(_CALLED.sub("", text)) else split(text, ("=",))  # P(X < 2) = 0.5 is an equation
     return parts if len(parts) > 1 and all(parts) else []
 
 
 def is_name(text: str) -> bool:
-    r"""Whether a side of an equation only names the other one: letters, their indices, quotients and products.
+    r"""Whether a side of an equation only names the other side: letters, their indices, quotients and products.
 
     >>> [is_name(text) for text in ("x_{1}", r"\angle APC", r"\frac{AB}{CD}", "f(x)", "2x", "x+y", "")]
     [True, True, True, True, False, False, False]
@@ -110,7 +109,7 @@ def is_name(text: str) -> bool:
 
 
 def node_of(text: str) -> Node:
-    """The structure of a text that is clean already, such as a side of an equation."""
+    """The structure of a text that is already clean, such as a side of an equation."""
     if _THOUSANDS.fullmatch(text):
         text = re.sub("[, ](?=[0-9]{3})", "", text)
     parts = split(text)
@@ -142,7 +141,7 @@ def node_of(text: str) -> Node:
         if _PERCENT.search(text[: percent.start()]):
             raise UnreadableError("a percentage of a percentage")
         return node_of(text[: percent.start()])._replace(percent=True)
-    if len(united := split(text, ("\\cup",))) > 1 and not both:  # |A \cup B| = 7 is no union
+    if len(united := split(text, ("\\cup",))) > 1 and not both:  # |A \cup B| = 7 is not a union
         return Node(text, "", "cup", tuple(map(node_of, united)))
     if (len(ratio := split(text, (":",))) > 2 and not both) or _CLOCK.fullmatch(text):
         return Node(text, "", "clock" if _CLOCK.fullmatch(text) else ":", tuple(Node(part) for part in ratio))
@@ -156,7 +155,7 @@ def node_of(text: str) -> Node:
 
 
 def _grouped(parts: list[Node]) -> tuple[Node, ...]:
-    """Members of a list, those of each group together where their names come again: p=5, q=2, p=7, q=3 is two pairs."""
+    """Group the members of a list if their names repeat: p=5, q=2, p=7, q=3 is two pairs."""
     names = [part.name for part in parts]
     for size in range(2, len(parts) // 2 + 1):
         if names[:size] * (len(parts) // size) == names and len({*names}) == size and all(names):
@@ -170,7 +169,7 @@ def _named(name: str, value: str, text: str = "") -> Node:
 
 
 def _around(text: str) -> str | None:
-    """The first and the last bracket, where they belong together and enclose everything else; else None."""
+    """The first and the last bracket, if they match and enclose everything else; otherwise None."""
     opening = 2 if text.startswith("\\{") else 1
     if text[:1] not in ("(", "[") and opening == 1:
         return None

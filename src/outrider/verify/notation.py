@@ -1,7 +1,7 @@
-r"""The same formula in the other notation: LaTeX as code writes it, and the reverse.
+r"""Rewrite a formula in the other notation: LaTeX as code, or code as LaTeX.
 
-Gold answers come in both. One that the verifier does not read is accepted as correct against its own text all the
-same, so a check of a data set verifies each against its other notation as well.
+Gold answers use both notations. A gold answer that the verifier cannot read still matches its own text, so a data set
+check also verifies each gold answer in the other notation.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ _WORD = re.compile(r"[a-zA-Z]{2,}")
 _OTHERWISE = re.compile(
     r"\d\s*\\frac|\\frac\s*\{\s*(?:d|\\partial)(?![a-zA-Z])|\\frac\s*\{\s*d\s*[a-zA-Z]|_|\^\s*\\circ"
 )
-"""Mixed numbers, derivatives, indices, degrees: what a fraction or a sign means beside them is not always the same."""
+"""Mixed numbers, derivatives, indices and degrees: beside them, a fraction or a sign may have another meaning."""
 _KNOWN = frozenset({*_FUNCTIONS, *_LETTERS, "sqrt", "exp", "oo"})
 
 
 def in_other_notation(formula: str) -> str | None:
-    r"""The formula as code where it is LaTeX, as LaTeX where it is code; None where it is the same in both.
+    r"""Rewrite LaTeX as code, or code as LaTeX; None if the formula is the same in both notations.
 
-    None as well for whatever is beyond fractions, roots, powers, the usual functions and the Greek letters, so that
-    what comes back means the same for sure. Linear time.
+    A formula with anything but fractions, roots, powers, the usual functions and Greek letters also gives None, so
+    that the result is sure to mean the same. Linear time.
 
     >>> in_other_notation(r"\frac{\pi}{6}+2\cdot\sqrt{3}"), in_other_notation("3*cos(2*t)")
     ('(( pi )/(6))+2*sqrt(3)', '3\\cdot \\cos(2\\cdot t)')
@@ -47,7 +47,7 @@ def _as_code(text: str) -> str | None:
 
 
 def _written(text: str) -> str | None:
-    """Commands as names, braces as brackets."""
+    """Rewrite commands as names and braces as brackets; None if that is not possible."""
     parts: list[str] = []
     at = 0
     while at < len(text):
@@ -68,13 +68,13 @@ def _written(text: str) -> str | None:
             found = _group(text, at)
             if found is None or (inside := _written(found[0])) is None:
                 return None
-            # an exponent keeps its braces, which both notations have
+            # an exponent keeps its braces, which both notations allow
             parts.append(f"{{{inside}}}" if text[:at].rstrip().endswith("^") else f"({inside})")
             at = found[1]
         elif command := _COMMAND.match(text, at):
             name, at = command[0][1:], command.end()
             if name in _FUNCTIONS and not text[at:].lstrip().startswith(("(", "{")):
-                return None  # without brackets it depends on the reader how far the argument goes
+                return None  # without brackets, the end of the argument is ambiguous
             parts.append(f" {name} " if name in _LETTERS else _SIGNS.get(command[0], f" {name}"))
         else:
             parts.append(text[at])
@@ -88,7 +88,7 @@ def _both(first: str, second: str) -> tuple[str, str] | None:
 
 
 def _group(text: str, at: int) -> tuple[str, int] | None:
-    """The content of the braces that begin here, and where they end; None where none do."""
+    """The content of the braces that open at ``at``, and their end offset; None without complete braces."""
     if at >= len(text) or text[at] != "{":
         return None
     depth = 0
@@ -117,7 +117,7 @@ def _named(word: re.Match[str]) -> str:
 
 
 def _roots(text: str) -> str | None:
-    """With the roots' brackets as braces; None where brackets do not close."""
+    """Replace the brackets of roots with braces; None if the brackets do not close."""
     while (at := text.find("sqrt(")) >= 0:
         depth = 0
         for end in range(at + 4, len(text)):

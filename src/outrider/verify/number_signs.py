@@ -1,9 +1,9 @@
-# ruff: noqa: RUF001 - signs that look like others are what this file is about
-r"""One canonical form for LaTeX, Markdown and Unicode around numbers, with the place of each sign. Linear time.
+# ruff: noqa: RUF001 - look-alike characters are the subject of this file
+r"""A canonical form for LaTeX, Markdown and Unicode around numbers, with the position of each sign. Linear time.
 
-Fractions and roots are single signs (:mod:`outrider.verify.number_value`), products ``*``, relations ``≤``, what the
-form does not know ``ξ``. Fonts, sizes and currencies are excluded, and so is the exponent of a unit: of 5 cm^2 the 2 is
-no number. A line break also stands where a display, an arrow or a dash ends what is said.
+Fractions and roots become single signs (:mod:`outrider.verify.number_value`), products ``*``, relations ``≤``, and
+unknown commands ``ξ``. Fonts, sizes, currencies and the exponents of units are removed: the 2 of 5 cm^2 is not a number
+of its own. A display, an arrow or a dash that ends a statement becomes a line break.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PARTS = {
 }
 DIGITS = (*"0123456789", *_PARTS, *"０１２３４５６７８９")
 
-# Each sign of LaTeX, Markdown or Unicode, and its canonical form; the first that fits.
+# Each sign of LaTeX, Markdown or Unicode, and its canonical form; the first match counts.
 _FONTS = (
     "text(?:bf|rm|it|sf|tt|normal|up)?|mbox|hbox|emph|math(?:bf|rm|it|sf|normal)|boldsymbol|bm|boxed|fbox|underline"
 )
@@ -32,26 +32,26 @@ _RELATIONS = "leq?|geq?|neq?|lt|gt|pm|mp|ll|gg|leqslant|geqslant|in|equiv|cup|ca
 _ARROWS = "to|implies|iff|therefore|because|quad|qquad|(?:long)?(?:right|Right)arrow"
 _END = "(?![A-Za-z])"
 _TOKENS: tuple[tuple[str, str], ...] = (
-    (r"<<[^<>\n]*>>|</?[A-Za-z][\w.:-]{0,20}/?>|<\|[\w ]{1,30}\|>", " "),  # a calculator's note, a tag
+    (r"<<[^<>\n]*>>|</?[A-Za-z][\w.:-]{0,20}/?>|<\|[\w ]{1,30}\|>", " "),  # a calculator annotation, a tag
     (rf"\\[dtc]?frac{_END}\s*", FRACTION),
     (rf"\\sqrt{_END}\s*|√\s*|(?<![A-Za-z])sqrt(?=[({{])", ROOT),
     (rf"\\(?:{_SIZES}){_END}|\\!|[\u200b\u2060\ufeff]", ""),
     (rf"\\(?:{_FONTS}){_END}\s*", ""),
-    (r"(?<=[$({])[-−]\s+(?=[0-9.\\])", "-"),  # in a formula the space behind a sign does not count
+    (r"(?<=[$({])[-−]\s+(?=[0-9.\\])", "-"),  # in a formula, a space after a sign has no meaning
     (rf"\s?(?:\\(?:times|cdot|ast){_END}|[×✕⋅·∙])\s?", "*"),
     (r"(?<=[0-9)}]) ?[xX] ?(?=\\?\$?[0-9(])|(?<=[0-9)}])\*(?=[-0-9({\\$])|(?<=\s)\*(?=\s)", "*"),
     (r"(?<=[0-9)}])\*\*(?=[-0-9({])", "^"),
     (
         r"(?:(?<=[2-9][0-9])|(?<=[0-9]{3})|(?<=[.,][0-9])|(?<=[*$}]))!+(?=\s*$|\s*\n|\s+[A-Z]|[\"'”’])",
         "",
-    ),  # no factorial
+    ),  # an exclamation mark, not a factorial
     (r"\*+|`+|(?<![0-9A-Za-z)}\]])_+|_+(?![0-9A-Za-z({])", ""),  # Markdown
     (rf"\\div{_END}|÷|[\u2044\u2215]", "/"),
     (rf"\^\s*(?:\\circ{_END}|\{{\s*\\circ\s*\}}|°)|\\degree{_END}|[°º]", "°"),
     (rf"\\(?:approx|simeq|sim|cong){_END}|[≈~](?=\s*[-$\\0-9])", "="),
     (rf"\\(?:{_RELATIONS}){_END}|[≤≥≠±∓∈≡]|(?<=\s)!=|[<>]=", "≤"),
     (rf"=+>|-+>|[→⇒]|\\(?:{_ARROWS}){_END}", "\n"),
-    (r"\\begin\{[pbvBV]?(?:matrix|array)\}(?s:.{0,150}?)\\end\{[pbvBV]?(?:matrix|array)\}", "ξ1"),  # no number
+    (r"\\begin\{[pbvBV]?(?:matrix|array)\}(?s:.{0,150}?)\\end\{[pbvBV]?(?:matrix|array)\}", "ξ1"),  # not a number
     (r"\\(?:begin|end)\{[a-z]+\*?\}|\\\\|\\[\[\]]|(?<![0-9])—|—(?![0-9])", "\n"),
     (r"\{,\}|\\,(?=[0-9]{3}(?![0-9]))|[\u2009\u202f\u2008\u00a0](?=[0-9]{3}(?![0-9]))", ","),
     (r"\\[ ,;:>]|~|[\u00a0\u2000-\u200a\u202f\u3000]", " "),
@@ -67,14 +67,14 @@ _TOKENS: tuple[tuple[str, str], ...] = (
     (r"[，、；]", ", "),
     (r"[\t ]+", " "),
 )
-_NO_TOKEN = r"A-WYZa-rt-wyz0-9,;?\"'/()\[\]|@+"  # begins none: most characters are passed over at once
+_NO_TOKEN = r"A-WYZa-rt-wyz0-9,;?\"'/()\[\]|@+"  # no sign begins with these: most characters are skipped at once
 _TOKEN = late_pattern(
     f"(?=[^{_NO_TOKEN}])(?:"
     + "|".join(f"(?P<t{i}>{pattern})" for i, (pattern, _) in enumerate(_TOKENS))
     + f"|(?P<script>[{_RAISED}]+|[{_LOWERED}]+)|(?P<part>[{''.join(_PARTS)}])|(?P<wide>[０-９]))"
 )
 _LONG = "|".join(unit for unit in UNITS if len(unit) > 1)
-_UNIT = (  # of one letter only behind a space, a font or a stroke: 3s^2 is a product
+_UNIT = (  # a one-letter unit only after a space, a font or a slash: 3s^2 is a product
     rf"(?:(?<![A-Za-z_\\])(?:{_LONG})|(?<=g\*)[ms]|(?<=[mg] )[ms](?=\}}?\^\{{?-)|"
     rf"(?<=[/{{])[ms]|(?<=[0-9}}] )m|(?<=\{{ )m|[a-z]{{3,}}(?=\}}))\}}?"
 )
@@ -82,7 +82,7 @@ _UNIT_POWER = late_pattern(rf"{_UNIT}\s?\^\s?(?:\{{-?[23]\}}|-?[23])(?![0-9])")
 
 
 class Canonical(NamedTuple):
-    """A text in canonical form, and where each of its signs begins and ends in the text itself."""
+    """A text in canonical form, with the start and end of each character in the original text."""
 
     text: str
     starts: list[int]
@@ -116,7 +116,7 @@ def canonical(text: str) -> Canonical:
         at = match.end()
     keep(at, len(text))
     whole = "".join(signs)
-    for power in reversed(list(_UNIT_POWER.finditer(whole))):  # of 5 cm^2 the 2 is no number
+    for power in reversed(list(_UNIT_POWER.finditer(whole))):  # the 2 of 5 cm^2 is not a number
         low, high = whole.index("^", power.start()), power.end()
         whole = whole[:low] + whole[high:]
         del starts[low:high], ends[low:high]

@@ -1,11 +1,11 @@
-# ruff: noqa: RUF001 - signs that look like others
-r"""The numeric expression at the end of a text: 2 2/3 as a whole, and not the 3 of it.
+# ruff: noqa: RUF001 - look-alike characters
+r"""Find the last numeric expression of a text: all of 2 2/3, not only its 3.
 
-A text is brought into a canonical form, in which LaTeX, Markdown and Unicode signs are plain, with the place of each
-sign in the text. Words cut it into segments; of the last segment with a digit the last part is taken: behind a line
-break, the end of a sentence, a colon, or the last ``=``. What is read is that part as a whole, and what words do with
-it: ``5 million``, ``2 and 2/3``, ``negative 7``. Where the expression is no number (a date, a pair, 3 or 4, ``x_2``),
-the text ends in none. Only the surroundings of the last digit are looked at, so the time does not grow with the text.
+The text is brought into a canonical form with plain signs for LaTeX, Markdown and Unicode, which keeps the position of
+each sign. Words cut this form into segments. In the last segment with a digit, only the last part counts: after a line
+break, the end of a sentence, a colon, or the last ``=``. The whole part is read, including words beside it that change
+the value: ``5 million``, ``2 and 2/3``, ``negative 7``. An expression that is not a number (a date, a pair, 3 or 4,
+``x_2``) has no value. Only the surroundings of the last digit are read, so the time does not grow with the text.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from outrider.verify.number_words import (
     one_quantity,
 )
 
-BEFORE, BEHIND = 240, 80  # characters around the last digit
+BEFORE, BEHIND = 240, 80  # characters that are read around the last digit
 _WORD = late_pattern(r"[^\W\d_]+(?:['’][a-z]+)?|ξ")
 _BREAK = late_pattern(r"\n|;(?![^()\[\]]{0,60}[)\]])|[.?]+(?=\s|$|[A-Z])|(?<=[^0-9\s]):|(?<=[0-9]):(?=\s)")
 _HAS_DIGIT = re.compile(r"[0-9]")
@@ -50,9 +50,9 @@ class Expression(NamedTuple):
     """The numeric expression of a text.
 
     Attributes:
-        text: as it stands there.
-        value: exact; None where it is no number.
-        alone: whether the text says nothing else: a name or "the answer is" in front of it, and a unit behind.
+        text: the expression as it is written.
+        value: the exact value; None if the expression is not a number.
+        alone: whether the text has nothing else, except a name or "the answer is" before it and a unit after it.
     """
 
     text: str
@@ -61,7 +61,7 @@ class Expression(NamedTuple):
 
 
 class _Word(NamedTuple):
-    """A word that is no part of an expression, by its place in the canonical text."""
+    """A word outside the expression, with its position in the canonical text."""
 
     start: int
     end: int
@@ -69,7 +69,7 @@ class _Word(NamedTuple):
 
 
 def last_expression(text: str) -> Expression | None:
-    r"""The numeric expression that holds the last digit of a text; None where there is no digit.
+    r"""The numeric expression that contains the last digit of a text; None if the text has no digit.
 
     >>> [last_expression(t).text for t in ("needs 2 2/3 cups", r"is $\frac{3}{4}$.", "10 - 3 = 7.", "at 10:30")]
     ['2 2/3', '\\frac{3}{4}', '7', '10:30']
@@ -85,7 +85,7 @@ def last_expression(text: str) -> Expression | None:
     if found is None:
         return None
     low, high = begin + found_in.starts[found.low], begin + found_in.ends[found.high - 1]
-    seen = not begin or found.low > 0  # not where the expression began earlier
+    seen = not begin or found.low > 0  # False if the expression may begin before the part that is read
     whole = not begin and last + BEHIND >= len(text)
     return Expression(text[low:high], _value(found) if seen else None, whole and _alone(found))
 
@@ -94,12 +94,11 @@ class _Found(NamedTuple):
     """An expression in a canonical text.
 
     Attributes:
-        text: the canonical text.
-        words: of the text.
-        after: how many words stand in front of it.
-        low, high: its place.
-        begins, ends: whether words stand directly in front of it and behind, without the end of a sentence between.
-        unsolved: whether it is a side of an equation in one unknown, which has to be solved yet.
+        words: the words of the text.
+        after: number of words before the expression.
+        low, high: start and end of the expression.
+        begins, ends: whether words stand directly before and after the expression, in the same sentence.
+        unsolved: whether the expression is a side of an equation in one unknown that is still to be solved.
     """
 
     text: str
@@ -117,7 +116,7 @@ class _Found(NamedTuple):
 
     @property
     def behind(self) -> list[str]:
-        """The words behind it, up to the first sign between them."""
+        """The words after the expression, up to the first sign between them."""
         found: list[str] = []
         at = self.high
         for word in self.words[self.after :] if self.ends else ():
@@ -129,12 +128,12 @@ class _Found(NamedTuple):
 
     @property
     def before(self) -> str:
-        """The word directly in front of it; empty where there is none."""
+        """The word directly before the expression; empty without one."""
         return self.words[self.after - 1].text if self.begins and self.after else ""
 
 
 def _words(text: str) -> list[_Word]:
-    """The words that are no part of an expression."""
+    """The words that are not part of an expression."""
     return [
         _Word(match.start(), match.end(), match[0])
         for match in _WORD.finditer(text)
@@ -146,7 +145,7 @@ def _is_part(text: str, start: int, end: int) -> bool:
     """Whether letters belong to the expression beside them, as in x_2, f(3), 2x, A4, n/2 and 1e5."""
     word = text[start:end]
     if not word.isascii() and not re.fullmatch("[Α-ωξ]+", word):
-        return False  # Chinese stands beside digits without a space
+        return False  # Chinese is written next to digits without a space
     before, after = text[:start], text[end:]
     left, right = before.rstrip(" "), after.lstrip(" ")
     if left[-1:] == "{" and re.search(rf"(?:[{FRACTION}{ROOT}^_]|{FRACTION}\{{[^{{}}]*\}} ?)\{{+$", left[-60:]):
@@ -182,7 +181,7 @@ def _found(text: str) -> _Found | None:
 
 
 def _last_part(text: str, words: list[_Word], after: int, low: int, high: int) -> _Found:
-    """The last part of a stretch between two words: behind the last break or equals sign."""
+    """The last part of the text between two words: after the last break or equals sign."""
     first, last = low, high
     for brk in _BREAK.finditer(text, low, high):
         if _HAS_DIGIT.search(text, brk.end(), high):
@@ -222,13 +221,13 @@ def _last_part(text: str, words: list[_Word], after: int, low: int, high: int) -
 
 
 def _lists(text: str, words: list[_Word], after: int, begins: bool) -> bool:
-    """Whether two numbers with a comma between them are several answers: not so in "On day 7, 15 people"."""
+    """Whether two numbers with a comma between them are several answers; in "On day 7, 15 people" they are not."""
     word = words[after - 1].text.lower() if after else ""
     return not begins or not word or word in LEADING or word in ("are", "were", "values", "numbers", "answers")
 
 
 def _trimmed(text: str, low: int, high: int, line: bool) -> tuple[int, int]:
-    """A place without the signs at its edges that are punctuation, and without brackets that have no other half."""
+    """Trim punctuation and unmatched brackets from the edges of an expression; return its start and end."""
     while low < high:
         first, last = text[low], text[high - 1]
         if first in _LEFT_EDGE or _is_ornament(first) or (first == "." and not _is_decimal(text, low)):
@@ -247,17 +246,17 @@ def _trimmed(text: str, low: int, high: int, line: bool) -> tuple[int, int]:
 
 
 def _is_ornament(sign: str) -> bool:
-    """Whether a sign is an emoji or the like."""
+    """Whether a sign is an emoji or a similar ornament."""
     return not (sign.isascii() or sign.isalnum() or sign in f"{FRACTION}{ROOT}°≤")
 
 
 def _is_decimal(text: str, point: int) -> bool:
-    """Whether a point begins a decimal, as in .5 and not in Rs.5."""
+    """Whether a point begins a decimal, as in .5 but not in Rs.5."""
     return text[point + 1 : point + 2].isdigit() and not text[max(point - 1, 0) : point].isalpha()
 
 
 def _closing(text: str, low: int, high: int) -> int | None:
-    """Where the bracket at ``low`` is closed."""
+    """The position where the bracket at ``low`` is closed; None if it is not."""
     depth = 0
     for at in range(low, high):
         depth += (text[at] in "({[") - (text[at] in ")}]")
@@ -267,13 +266,13 @@ def _closing(text: str, low: int, high: int) -> int | None:
 
 
 def _unopened(text: str, low: int, high: int) -> bool:
-    """Whether the bracket at the end closes none; of half an interval neither does, but another one is open."""
+    """Whether the closing bracket at the end has no opening bracket; the two may differ in shape, as in (1, 2]."""
     depth = sum((sign in "({[") - (sign in ")}]") for sign in text[low:high])
     return depth < 0
 
 
 def _value(found: _Found) -> Fraction | None:
-    """The value of an expression with what the words beside it do."""
+    """The value of an expression, with the effect of the words beside it; None if it is not a number."""
     text = found.expression
     value = value_of(re.sub(r" ?[%°]+(?=[)}\]]*$)|(?<=[0-9])['\"]$", "", text))
     behind, before = found.behind, found.before
@@ -284,7 +283,7 @@ def _value(found: _Found) -> Fraction | None:
         return None
     if first in MONTHS or before in MONTHS or before.lower() in FUNCTIONS:
         return None
-    if first.lower() in NO_LONGER or (first.lower() in PARTS and behind[1:2] in ([], ["of"])):  # not: 2 sixth graders
+    if first.lower() in NO_LONGER or (first.lower() in PARTS and behind[1:2] in ([], ["of"])):  # but 2 sixth graders
         return None
     if re.match(r"or (?:more|less|fewer|so)\b", " ".join(behind).lower()):
         return None
@@ -305,9 +304,9 @@ def _value(found: _Found) -> Fraction | None:
 
 
 def _joined(found: _Found, value: Fraction) -> tuple[Fraction | None] | None:
-    """The value together with the number in front, from which only joining words or a larger unit keep it apart.
+    """Join the value with the number before it, if only joining words or a larger unit stand between them.
 
-    None: there is no such number. A mixed number has a value, and anything else is no number.
+    None: there is no number to join. ``(value,)``: a mixed number. ``(None,)``: any other pair, which is not a number.
     """
     between: list[str] = []
     for i in range(found.after - 1, max(found.after - 5, -1), -1):
@@ -330,7 +329,7 @@ def _joined(found: _Found, value: Fraction) -> tuple[Fraction | None] | None:
 
 
 def _alone(found: _Found) -> bool:
-    """Whether nothing else is said."""
+    """Whether the text says nothing besides the expression."""
     lead = found.text[: found.low]
     if "=" in lead[-3:]:
         *sides, _ = lead.rpartition(":")[2].split("=")
@@ -360,7 +359,7 @@ def _alone(found: _Found) -> bool:
 
 
 def _states(side: str, found: _Found) -> bool:
-    """Whether a left side names what the expression is the value of, or works it out: not so in x + y - z = 0."""
+    """Whether a left side names the expression's value or works it out; the left side of x + y - z = 0 does not."""
     if not re.search("[A-Za-zξ]", side):
         value = value_of(side.strip(" ,{}$"))
         return value is None or value == value_of(found.expression)

@@ -1,10 +1,10 @@
 r"""The exact value of one numeric expression: numbers, fractions, powers, roots and factorials. Linear time.
 
-The text is in the canonical form of :mod:`outrider.verify.number_text`. What is read: a sign, digits with thousands
+The text is in the canonical form of :mod:`outrider.verify.number_text`. Accepted: a sign, digits with thousands
 separated by commas, spaces or underscores, decimals, an exponent (``1.5e3``), ``a/b``, a fraction of two expressions, a
 mixed number (``2 2/3``), ``a*10^b``, powers, roots and factorials, and brackets around one of these. Sums, differences
-and products are work that is not done, and no number. Neither are irrational roots, dates, times, lists, nor a value of
-more than ``MOST_BITS`` bits.
+and products are not worked out, so they are not numbers. Irrational roots, dates, times, lists and values of more than
+``MOST_BITS`` bits are not numbers either.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from fractions import Fraction
 
 from outrider.texts import late_pattern
 
-FRACTION, ROOT = "\ue000", "\ue001"  # of the canonical form
-MOST_BITS = 4096  # of a numerator or denominator
+FRACTION, ROOT = "\ue000", "\ue001"  # signs of the canonical form
+MOST_BITS = 4096  # maximum bits of a numerator or denominator
 LARGEST_FACTORIAL = 170
-LARGEST_EXPONENT = 300  # of ten
-DEEPEST = 12  # brackets within each other
+LARGEST_EXPONENT = 300  # maximum power of ten
+DEEPEST = 12  # nesting depth of brackets
 
 _GROUPED = r"(?!0)[0-9]{1,3}(?:(?:,[0-9]{3})+(?!,?[0-9])|(?: [0-9]{3})+(?! ?[0-9])|(?:_[0-9]{3})+(?!_?[0-9]))"
 _EXPONENT = r"(?:[eE](?:-?[0-9]+|\+[0-9]{2,}))?"
@@ -31,7 +31,7 @@ _BRACKETS = {"(": ")", "{": "}", "[": "]"}
 
 
 class _NoNumberError(Exception):
-    """The text is no number."""
+    """The text is not a number."""
 
 
 def value_of(text: str) -> Fraction | None:
@@ -51,7 +51,7 @@ def value_of(text: str) -> Fraction | None:
 
 
 class _Reader:
-    """Reads an expression from left to right; ``at`` is what comes next."""
+    """Reads an expression from left to right; ``at`` is the position of the next character."""
 
     def __init__(self, text: str) -> None:
         self.text, self.at, self.depth = text, 0, 0
@@ -60,13 +60,13 @@ class _Reader:
         return self.at == len(self.text)
 
     def signed(self) -> Fraction:
-        """A value with or without a sign."""
+        """Read a value with an optional sign."""
         if self.taken("+"):
             return self.unsigned()
         return -self.unsigned() if self.taken("-") else self.unsigned()
 
     def unsigned(self) -> Fraction:
-        """A mixed number, a quotient, or a number times a power of ten."""
+        """Read a mixed number, a quotient, or a number times a power of ten."""
         if mixed := _MIXED.match(self.text, self.at):
             self.at = mixed.end()
             part = self.quotient()
@@ -94,12 +94,12 @@ class _Reader:
 
     def power(self) -> Fraction:
         value = self.atom()
-        if self.taken("!"):  # of a double factorial the second sign is left, and the expression has not ended
+        if self.taken("!"):  # a double factorial leaves its second sign, so the expression is not read to its end
             value = _factorial(value)
         return self.raised(value) if self.next() == "^" else value
 
     def raised(self, base: Fraction) -> Fraction:
-        """A power, whose sign ``^`` comes next."""
+        """Read the exponent after the sign ``^``, which comes next, and return the power."""
         self.at += 1
         if self.next() in _BRACKETS:
             exponent = self.group()
@@ -122,7 +122,7 @@ class _Reader:
         return self.group() if self.next() in _BRACKETS else self.number()
 
     def group(self) -> Fraction:
-        """An expression in brackets."""
+        """Read an expression in brackets."""
         closing = _BRACKETS.get(self.next())
         self.depth += 1
         if closing is None or self.depth > DEEPEST:
@@ -138,7 +138,7 @@ class _Reader:
         return value
 
     def argument(self) -> Fraction:
-        """A part of a fraction: in brackets, or a single digit as in LaTeX."""
+        """Read one part of a fraction: in brackets, or a single digit as in LaTeX."""
         self.taken(" ")
         if self.next() in _BRACKETS:
             return self.group()
@@ -162,7 +162,7 @@ class _Reader:
         return self.text[self.at : self.at + 1]
 
     def taken(self, sign: str) -> bool:
-        """Whether a sign comes next, which is then behind."""
+        """Whether ``sign`` comes next; if so, move past it."""
         found = self.next() == sign
         self.at += found
         return found
@@ -197,7 +197,7 @@ def _power(base: Fraction, exponent: Fraction) -> Fraction:
 
 
 def _root(under: Fraction, degree: Fraction) -> Fraction:
-    """An exact root of a number that is not negative, where it is rational."""
+    """An exact root of a non-negative number; it must be rational."""
     if under < 0 or degree.denominator != 1 or not 1 < degree <= 64:
         raise _NoNumberError
     n = int(degree)

@@ -1,4 +1,4 @@
-"""The words around a number that change what it says: names of functions, months, multiples, units of two parts."""
+"""Words around a number that change its meaning: function names, months, multiples, units of two parts."""
 
 from __future__ import annotations
 
@@ -36,37 +36,37 @@ _COMPOUND = """
 """
 
 FUNCTIONS = frozenset(_FUNCTIONS.split())
-"""In front of a number: the number is what they are taken of."""
+"""Before a number: the number is the function's argument."""
 
 MONTHS = frozenset(_MONTHS.split())
-"""Beside a number: it is a day or a year."""
+"""Beside a number: the number is a day or a year."""
 
 SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
-"""Behind a number: the power of ten by which it is multiplied."""
+"""After a number: the power of ten that multiplies it."""
 
 NO_LONGER = frozenset(["factorial", "squared", "cubed"])
 PARTS = frozenset(_PARTS.split())
-"""Behind a number, the latter without a noun: it is a part of what is said, and not all of it."""
+"""After a number (``PARTS`` only without a noun): the number is only a part of the stated value."""
 
 JOINING = frozenset(words.strip() for words in _JOINING.split("|"))
-"""Between two numbers: a list, a range, a ratio or something left to work out."""
+"""Between two numbers: they are a list, a range, a ratio or an expression to work out."""
 
 ORDINALS = frozenset(["st", "nd", "rd", "th", "rds", "ths"])
 UNITS = tuple(_UNITS.split())
-"""What may stand right behind digits and is no factor; longer words may anyway."""
+"""Short words that may directly follow digits without being a factor; longer words always may."""
 
 CURRENCIES = frozenset(_CURRENCIES.split())
-"""What may stand right in front of digits."""
+"""Words that may stand directly before digits."""
 
 NEGATING = frozenset(_NEGATING.split())
-"""In front of a number: it is not what is said."""
+"""Before a number: the number is not the stated value."""
 
 LEADING = frozenset((_LEADING + _CURRENCIES.lower()).split())
-"""Right in front of a number that is all that a text says."""
+"""Directly before a number that is all that a text states."""
 
 
 def one_quantity(first: str, second: str) -> bool:
-    """Whether two units are of one quantity in two parts, the larger one first.
+    """Whether two units make one quantity, as in 2 hours 30 minutes, with the larger unit first.
 
     >>> one_quantity("hours", "minutes"), one_quantity("minutes", "hours"), one_quantity("hours", "inches")
     (True, False, False)
@@ -79,9 +79,9 @@ def one_quantity(first: str, second: str) -> bool:
 
 
 def east_asian_scale(behind: str, before: str) -> int | None:
-    """By what Chinese directly behind a number multiplies it; None where the number is only a part of what is said.
+    """The factor that Chinese directly after a number stands for; None if the number is only a part of the value.
 
-    A part is the 30 of 8点30分, the 1 of 3分之1 and the 10 of 2的10次方.
+    Parts of a value are, for example, the 30 of 8点30分, the 1 of 3分之1 and the 10 of 2的10次方.
 
     >>> east_asian_scale("万元", ""), east_asian_scale("个", "共"), east_asian_scale("分", "点")
     (10000, 1, None)

@@ -1,4 +1,4 @@
-"""A verdict of other people's code, which goes to another process and to disk: its fields made plain."""
+"""Make the fields of a third-party verdict plain data, since it goes to another process and to disk."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from outrider.record import Outcome, Verdict
 
 
 def plain_verdict(said: object) -> Verdict:
-    """A verdict of other people's code, its fields made plain, and its score what its outcome allows.
+    """Convert the fields of a third-party verdict to plain data, and check its score against its outcome.
 
-    ``TIMEOUT`` and ``ERROR`` are unscorable, so their score is NaN. Every other outcome has a finite score; where it
-    has none the verdict contradicts itself, and is an ``ERROR`` that says so.
+    ``TIMEOUT`` and ``ERROR`` are unscorable, so their score is NaN. Every other outcome needs a finite score; without
+    one, the verdict contradicts itself and becomes an ``ERROR`` that says so.
 
     Raises:
-        TypeError, ValueError: it is none, or a field is of another kind.
+        TypeError, ValueError: ``said`` is not a verdict, or a field has the wrong type.
 
     >>> plain_verdict(Verdict(Outcome.CORRECT, float("nan"))).detail
     'its verdict is correct with the score nan'
@@ -34,5 +34,5 @@ def plain_verdict(said: object) -> Verdict:
 
 
 def writable(text: str) -> str:
-    """A plain string without lone surrogates, which UTF-8 cannot hold."""
+    """Convert to a plain string without lone surrogates, which UTF-8 cannot hold."""
     return str(text).encode("utf-8", "replace").decode("utf-8")

@@ -1,12 +1,12 @@
-r"""Whether two expressions have the same values: exactly, or to sixty digits, at points of many kinds.
+r"""Compare the values of two expressions, exactly or to sixty digits, at many kinds of points.
 
-With letters, the points are of several scales and of both signs; small and large integers (for floor, gcd or n!, and
-(-1)^n, which is real only there); and points around every constant in either expression, where |x - 10| and max(n, 3)
-change. One point at which both are defined and differ decides. Where an answer has no value though the right one has,
-:mod:`outrider.verify.domain` says whether it may; an undecided answer is not correct.
+Expressions with letters are compared at points of several scales and both signs; at small and large integers (for
+floor, gcd, n!, and (-1)^n, which is real only at integers); and around every constant of either expression, where
+|x - 10| and max(n, 3) change. One point where both expressions are defined and differ proves them different. If only
+the gold answer has a value at a point, :mod:`outrider.verify.domain` decides whether that is allowed. An undecided
+answer is not correct.
 
-Different expressions hardly ever agree at so many random points: for polynomials this is the test of Schwartz and
-Zippel.
+Different expressions hardly ever agree at so many random points: for polynomials, this is the Schwartz-Zippel test.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from outrider.verify.domain import Domain, Found, LetterValues
 from outrider.verify.latex import UnreadableError
 from outrider.verify.values import NotRealError, UndefinedError, UnknownError, Values
 
-DIGITS = 60  # that have to agree, beside those that may cancel on the way
-CONVENTIONAL = frozenset("ijklmnpqMNK")  # letters that stand for integers where \lfloor or \bmod is around them
+DIGITS = 60  # decimal digits that must agree, in addition to those that cancellation may cost
+CONVENTIONAL = frozenset("ijklmnpqMNK")  # letters that mean integers inside \lfloor or \bmod
 
 _STEPS = {"floor", "ceiling", "Mod"}
 _OF_INTEGERS = {"gcd", "lcm", "factorial", "binomial"}
 _COUNTED = _STEPS | {"gcd", "lcm"}
 _TURNS = {*_STEPS, *_OF_INTEGERS, "Abs", "sign", "Max", "Min", "Sum", "Product"}
 _ODD = 10007  # a prime that hardly any answer has as a denominator
-_GENERIC, _WHOLE, _NEAR, _TURNING = 6, 6, 4, 24  # how many points of each kind
+_GENERIC, _WHOLE, _NEAR, _TURNING = 6, 6, 4, 24  # number of points of each kind
 _IN_TURN, _MOST_SIZES = 60, 6
 _SCALES = (12, 60, 10**6, 5, 12, 10**3)
 _HUGE = Fraction(10**300)
 
 
 def same_value(gold: Any, answer: Any, tolerance: float = 0.0) -> bool | None:
-    """Whether two expressions, or matrices of them, have the same values; None where that stays open.
+    """Whether two expressions, or matrices of expressions, have the same values; None if undecided.
 
     Args:
-        gold: the gold answer, of sympy.
-        answer: the other one.
-        tolerance: relative error that is allowed.
+        gold: the gold answer, as a sympy object.
+        answer: the answer of a response, as a sympy object.
+        tolerance: allowed relative error.
 
     Raises:
-        UnreadableError: one of them has no value, or one that is too large.
+        UnreadableError: an expression has no value, or one that is too large.
     """
     from sympy import Expr, MatrixBase, nan, zoo
 
@@ -66,7 +66,7 @@ def same_value(gold: Any, answer: Any, tolerance: float = 0.0) -> bool | None:
 
 
 def _explicit(value: Any) -> Any:
-    """A sum or product of matrices, worked out; not with powers, which may take for ever."""
+    """Evaluate a sum or product of matrices; one with matrix powers is left alone, since it may take forever."""
     from sympy import MatAdd, MatMul, MatPow
 
     if not isinstance(value, MatAdd | MatMul) or value.has(MatPow):
@@ -76,10 +76,10 @@ def _explicit(value: Any) -> Any:
 
 
 def within_use(value: Any) -> None:
-    """Check that the parts without letters have usable values, before sympy works out the whole.
+    """Check that the parts without letters have usable values, before sympy evaluates the whole.
 
     Raises:
-        UnreadableError: one of them is too large.
+        UnreadableError: the value of a part is too large.
     """
     if getattr(value, "is_Matrix", False) and hasattr(value, "flat"):
         for entry in value.flat():
@@ -93,7 +93,7 @@ def within_use(value: Any) -> None:
 
 
 def proportional(gold: Any, answer: Any) -> bool | None:
-    """Whether one expression is the other times a number that is not zero, as the sides of equal equations are."""
+    """Whether one expression is the other times a nonzero number, as for equivalent equations; None if undecided."""
     from sympy import Expr, Integer
 
     if not isinstance(gold, Expr) or not isinstance(answer, Expr):
@@ -105,7 +105,7 @@ def proportional(gold: Any, answer: Any) -> bool | None:
         return _close(pair[0] * first[1], pair[1] * first[0], pair.span + first.span)
 
     if _agree(gold, Integer(0), lambda _, pair: _close(*pair)):
-        return False  # 0 = 0 says nothing, so it equals nothing
+        return False  # 0 = 0 says nothing, so no equation is equivalent to it
     return _agree(gold, answer, same_ratio)
 
 
@@ -118,7 +118,7 @@ class ValuePair(NamedTuple):
 
 
 def _agree(gold: Any, answer: Any, holds: Callable[[ValuePair, ValuePair], bool]) -> bool | None:
-    """Whether ``holds`` is true of the pair at each point beside the first that is not zero."""
+    """Whether ``holds`` is true at all points, given the first nonzero pair and the point's pair; None if undecided."""
     from sympy import I
 
     letters = sorted({s.name for s in gold.free_symbols | answer.free_symbols} - {"i"})
@@ -150,7 +150,7 @@ class _Comparison:
         self._first: ValuePair | None = None
 
     def decide(self) -> bool | None:
-        """One difference is a proof; agreement needs several points, in a domain that the answer has not chosen."""
+        """Whether the expressions agree. One difference disproves it; agreement needs enough points of the domain."""
         if self._try(points(*self._both, self._letters)) is None:
             return False
         if self._domain.is_open():
@@ -165,7 +165,7 @@ class _Comparison:
         return True if self._domain.is_of_integers(found) else None
 
     def _try(self, tried: Iterable[LetterValues]) -> list[tuple[LetterValues, Found]] | None:
-        """What was found at each point where the gold answer has a value; None where the other one differs."""
+        """The results at all points where the gold answer has a value; None if the answer differs at one of them."""
         every = []
         for point in tried:
             found = self._at(point)
@@ -180,7 +180,7 @@ class _Comparison:
         return every
 
     def _at(self, point: LetterValues) -> ValuePair | Found | None:
-        """Both values at a point, or why there is none; None where nothing is known of one of them."""
+        """Both values, or why only the answer has none; None if the gold answer has none or one cannot be computed."""
         try:
             return _values(*self._both, point, self._over_complex)
         except UnreadableError:
@@ -195,7 +195,7 @@ class _Comparison:
 
 
 def _constants(gold: Any, answer: Any, holds: Callable[[ValuePair, ValuePair], bool], imaginary: bool) -> bool:
-    """The same for two expressions without letters: real values, or complex ones where these do not exist."""
+    """Compare two expressions without letters: over the reals, or over the complex numbers if a value is not real."""
     reason = ""
     for over_complex in (True,) if imaginary else (False, True):
         try:
@@ -207,7 +207,7 @@ def _constants(gold: Any, answer: Any, holds: Callable[[ValuePair, ValuePair], b
 
 
 def _values(gold: Any, answer: Any, point: LetterValues, over_complex: bool) -> ValuePair:
-    """Both values at a point, computed again with more digits where many may have cancelled."""
+    """Both values at a point; they are recomputed with more digits if many may have cancelled."""
     digits = 2 * DIGITS
     while True:
         values = Values(point, digits, over_complex)
@@ -235,7 +235,7 @@ def _zero(value: Any, span: int) -> bool:
 
 
 def points(gold: Any, answer: Any, letters: Sequence[str]) -> Iterator[LetterValues]:
-    """Values for the letters, the most useful first; always the same ones for the same two expressions."""
+    """Yield points (values for the letters), the most useful first; the same expressions give the same points."""
     kinds = {type(node).__name__ for e in (gold, answer) for node in _nodes(e)}
     whole = {
         s.name
@@ -246,12 +246,12 @@ def points(gold: Any, answer: Any, letters: Sequence[str]) -> Iterator[LetterVal
         if kind in _OF_INTEGERS or s.name.partition("_")[0] in CONVENTIONAL
     }
     near = _constants_in(gold) | _constants_in(answer)
-    near |= {1 / constant for constant in near if constant.denominator > 1}  # n/2026 holds 1/2026
+    near |= {1 / constant for constant in near if constant.denominator > 1}  # n/2026 contains 1/2026
     pool = sorted(near) or [Fraction(1)]
     turning = _TURNING if kinds & _TURNS else 0
 
     def draw(kind: str, number: int, name: str) -> Fraction:
-        # seeded by what it is for, so that a verdict can be repeated
+        # seeded by its arguments, so that verdicts are reproducible
         source = random.Random(f"{kind}/{number}/{name}")
         sign = (1, -1)[number] if number < 2 else source.choice((1, -1))
         if kind == "generic":
@@ -276,7 +276,7 @@ def points(gold: Any, answer: Any, letters: Sequence[str]) -> Iterator[LetterVal
 
 
 def _counted(letters: Sequence[str], pool: Sequence[Fraction]) -> Iterator[LetterValues]:
-    """Points for functions of integers: small integers in turn, multiples of one number, integers near constants."""
+    """Yield points for functions of integers: small integers, multiples of a number, integers near constants."""
     source = random.Random("counted")
     sizes: list[Fraction] = [constant for constant in pool if constant.denominator == 1 and constant > 1]
     for number in range(_IN_TURN):
@@ -296,7 +296,7 @@ def _nodes(expr: Any) -> Iterator[Any]:
 
 
 def _constants_in(expr: Any) -> set[Fraction]:
-    """The values of the largest parts without letters, inexact ones rounded to integers; none that are too large."""
+    """The values of the largest parts without letters, inexact ones rounded to integers; without zero and huge ones."""
     if not getattr(expr, "is_number", False) and expr.args:
         return set().union(*map(_constants_in, expr.args))
     if expr.free_symbols:

@@ -1,10 +1,10 @@
-"""Verification in processes that can be killed: a hard time and memory limit around every verdict.
+"""Verification in processes that can be killed, with a hard time and memory limit for every verdict.
 
-The limits protect from hangs and growth. They are no sandbox for hostile code.
+The limits protect against hangs and memory growth. They are not a sandbox for hostile code.
 """
 
-# Why nothing simpler: an alarm signal works in the main thread only and does not interrupt C code; a thread or a future
-# that hangs cannot be ended; multiprocessing imports the caller's main module, torch included, into every worker.
+# Why nothing simpler: an alarm signal works only in the main thread and does not interrupt C code; a hanging thread or
+# future cannot be killed; multiprocessing imports the caller's main module, torch included, into every worker.
 
 from __future__ import annotations
 
@@ -23,28 +23,29 @@ from outrider.verify.processes import Item as Item
 from outrider.verify.processes import TemplateDiedError, TemplateProcess, Worker
 from outrider.verify.worker import Verify, run_worker
 
-LARGEST_BATCH = 64  # items handed to a worker at once
-MOST_DEATHS = 3  # of the template with the same item in work, or with none: then this is the cause
+LARGEST_BATCH = 64  # maximum number of items that a worker gets at once
+MOST_DEATHS = 3  # deaths of the template with the same item in work, or with none: then the item, or none, is the cause
 
 
 class VerifierPool:
-    """Worker processes that verify responses, each verdict within ``seconds`` and ``memory_gb``.
+    """Worker processes that verify responses; each verdict is limited to ``seconds`` and ``memory_gb``.
 
-    A worker that hangs, outgrows its memory or dies is killed and replaced; only the verdict it was working on is
-    lost, as ``TIMEOUT`` or ``ERROR`` with score NaN. An exception in ``verify`` is ``ERROR`` with its type and
-    message. Workers live on between calls. Any thread may call; calls take turns. If the process that the workers are
-    forked from dies, as when memory runs out, all are started again and verify what has no verdict yet.
+    A worker that hangs, exceeds its memory or dies is killed and replaced. Only the verdict in work is lost: it
+    becomes ``TIMEOUT`` or ``ERROR`` with score NaN. An exception in ``verify`` gives ``ERROR`` with its type and
+    message. Workers stay alive between calls. Any thread may call; calls take turns. The workers are forked from a
+    template process. If it dies, for example when memory runs out, all processes are restarted and verify the
+    remaining items.
 
     Args:
-        verify: picklable, and not defined in ``__main__``. It is unpickled once, in the process that the workers are
-            forked from, and not under ``seconds``: the place for slow imports. It must not start threads there.
-        workers: number of processes.
+        verify: a picklable callable, not defined in ``__main__``. It is unpickled once, in the template process,
+            without the limit of ``seconds``: slow imports belong there. Unpickling must not start threads.
+        workers: number of worker processes.
         seconds: wall-clock limit per verdict.
         memory_gb: GiB by which a worker's address space may grow. Enforced on Linux.
 
     Raises:
-        UserError: ``verify`` is defined in ``__main__``, or raises one while it is unpickled.
-        RuntimeError: ``verify`` cannot be unpickled, or ends the process again and again, or the pool is closed.
+        UserError: ``verify`` is defined in ``__main__``, or raises a UserError while it is unpickled.
+        RuntimeError: ``verify`` cannot be unpickled, or repeatedly ends the process, or the pool is closed.
     """
 
     def __init__(self, verify: Verify, workers: int = 2, seconds: float = 5.0, memory_gb: float = 2.0) -> None:
@@ -58,7 +59,7 @@ class VerifierPool:
         self._workers: list[Worker] = []
         self._template: TemplateProcess | None = TemplateProcess(
             self._payload, memory_gb
-        )  # imports while the caller goes on
+        )  # imports while the caller continues
 
     def __enter__(self) -> VerifierPool:
         return self
@@ -67,13 +68,13 @@ class VerifierPool:
         self.close()
 
     def close(self) -> None:
-        """End all processes. A second time does nothing."""
+        """End all processes. A second call does nothing."""
         with self._turn:
             self._size = 0
             self._end()
 
     def verify(self, items: Sequence[Item]) -> list[Verdict]:
-        """One verdict per item, in the order of the items."""
+        """Return one verdict per item, in the order of the items."""
         with self._turn:
             if not self._size:
                 raise RuntimeError("this VerifierPool is closed")
@@ -89,12 +90,12 @@ class VerifierPool:
                         workers = self._workers[:]
                         batch.drain(workers)
                         batch.requeue(workers, self._end())
-            except BaseException:  # workers still send verdicts of the interrupted call, which the next must not get
+            except BaseException:  # workers still send verdicts of the interrupted call; the next must not get them
                 self._end()
                 raise
 
     def _begin(self) -> TemplateProcess:
-        """A template, and as many workers of it as there should be."""
+        """Start the template and all missing workers, and return the template."""
         self._template = self._template or TemplateProcess(self._payload, self._memory_gb)
         if self._template.dead:
             raise TemplateDiedError
@@ -120,11 +121,11 @@ class VerifierPool:
                 batch.waiting.extendleft(reversed(worker.in_flight))
                 worker.in_flight.clear()
                 self._workers[slot] = Worker(template, self._seconds)
-        if template.control in ready:  # it sends nothing without a request, so this is the end of its pipe
+        if template.control in ready:  # the template sends nothing without a request, so its pipe has closed
             raise TemplateDiedError
 
     def _end(self) -> int:
-        """End all processes; how the template ended."""
+        """End all processes and return the template's exit status."""
         dead = self._template is None or self._template.dead
         for worker in self._workers:
             if worker.usable:
@@ -135,18 +136,18 @@ class VerifierPool:
 
 
 class _Batch:
-    """The items of one call: their verdicts, and those that wait for one."""
+    """The items of one call, their verdicts, and the items that still wait."""
 
     def __init__(self, items: Sequence[Item]) -> None:
         self.items = items
         self.verdicts: dict[int, Verdict] = {}
         self.waiting = deque(range(len(items)))
-        self._deaths = Counter[int]()  # of the template, by the items in work then
-        self._idle_deaths = 0  # in a row, with none in work
+        self._deaths = Counter[int]()  # deaths of the template, by the item in work at that time
+        self._idle_deaths = 0  # consecutive deaths with no item in work
 
     def take(self, shares: int, in_flight: Sequence[int]) -> dict[int, Item]:
-        """The next items for a worker, by number; none where it has to wait."""
-        # an item that was in work when the template died is verified alone, so that one more death has one cause
+        """Return the next items for a worker, by number; empty if the worker has to wait."""
+        # an item that was in work when the template died is verified alone, so that another death has one cause
         if any(self._deaths[i] for i in in_flight):
             return {}
         # batches shrink towards the end, so that no worker has a long one left while the others are idle
@@ -166,10 +167,10 @@ class _Batch:
                     self.verdicts.update(worker.receive())
 
     def requeue(self, workers: Sequence[Worker], status: int) -> None:
-        """The template died, and its workers with it: items that they have not verified wait again.
+        """Requeue the unverified items after the death of the template and its workers.
 
         Raises:
-            RuntimeError: it died again and again although nothing was in work.
+            RuntimeError: the template died repeatedly although no item was in work.
         """
         in_work = [worker.in_flight[0] for worker in workers if worker.started and worker.in_flight]
         for worker in workers:

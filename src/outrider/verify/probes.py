@@ -1,7 +1,7 @@
-"""One probe for each promise of a sandbox (``docs/sandbox.md``): it attempts what the promise rules out.
+"""One probe per promise of the sandbox (``docs/sandbox.md``): each attempts what its promise rules out.
 
-This file is run inside, as the first program. Its input has facts about the machine outside and the limits; it prints
-the first promise that is broken, or ``kept``.
+This file runs inside the sandbox, as the first program. Its input holds facts about the machine outside and the limits.
+It prints the first broken promise, or ``kept``.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any
 ProbeFacts = dict[str, Any]
 
 UNPRIVILEGED = 65534
-SOCKET_KINDS = (1, 2, 3, 5)  # streams, datagrams, raw, sequences of packets
-FAMILIES = 64  # more than there are
+SOCKET_KINDS = (1, 2, 3, 5)  # streams, datagrams, raw, sequenced packets
+FAMILIES = 64  # more than exist
 CAPABILITIES, NO_NEW_PRIVILEGES = 0x20080522, 39
 TRACE_ME, SEIZE, VFORK = 0, 0x4206, 0x4000
 NEW_USERS, IO_URING_SETUP, READ_ALL = 1 << 28, 425, 3
@@ -33,14 +33,14 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def processes(facts: ProbeFacts) -> str:
-    """It sees its own processes alone."""
+    """Check that a program sees only its own processes."""
     if os.getpid() > 9 or _succeeds(os.kill, facts["verifier"], 0):
         return "its processes are those of the machine"
     return ""
 
 
 def disk(facts: ProbeFacts) -> str:
-    """It sees Python and the C libraries, and can write to ``/tmp`` alone, so many bytes."""
+    """Check that a program sees only Python and the C libraries, and writes only to ``/tmp``, up to a limit."""
     hidden = [*facts["hidden"], "/proc/1", "/sys/kernel", "/etc/passwd", "/var/tmp"]
     seen = [path for path in hidden if os.path.exists(path) and not (os.path.isdir(path) and not os.listdir(path))]
     folders = ["/", "/dev", os.path.dirname(os.__file__), os.path.dirname(os.path.realpath(sys.executable))]
@@ -56,7 +56,7 @@ def disk(facts: ProbeFacts) -> str:
 
 
 def network(facts: ProbeFacts) -> str:
-    """No address family is open but the one that talks to its own processes, and that reaches no other process."""
+    """Check that only sockets between a program's own processes can be made, and that they reach no other process."""
     for family in range(FAMILIES):
         if family != socket.AF_UNIX and any(_succeeds(socket.socket, family, kind) for kind in SOCKET_KINDS):
             return f"sockets of the address family {family} can be made"
@@ -68,7 +68,7 @@ def network(facts: ProbeFacts) -> str:
 
 
 def rights(facts: ProbeFacts) -> str:
-    """It is an unprivileged user, and can neither change the user nor create namespaces."""
+    """Check that a program is an unprivileged user who can neither change the user nor create namespaces."""
     if {*os.getresuid(), *os.getresgid()} != {UNPRIVILEGED}:
         return "it is a user of the machine"
     held = (ctypes.c_uint32 * 6)()
@@ -85,7 +85,7 @@ def rights(facts: ProbeFacts) -> str:
 
 
 def tester(facts: ProbeFacts) -> str:
-    """It can do nothing to the process that verifies it."""
+    """Check that a program cannot affect the process that verifies it."""
     verifier = os.getppid()
     if _succeeds(resource.prlimit, verifier, resource.RLIMIT_CPU):
         return "the limits of its tester can be changed"
@@ -95,7 +95,7 @@ def tester(facts: ProbeFacts) -> str:
         return "its tester can be slowed down"
     if _libc.ptrace(SEIZE, verifier, 0, 0) == 0 or _libc.ptrace(TRACE_ME, 0, 0, 0) == 0:
         return "its tester can be traced, or made to trace"
-    # what waits in vfork looks as if it waited for a disk, for which the machine would be blamed
+    # a process that waits in vfork looks as if it waited for a disk, and the machine would be blamed
     if (child := _libc.syscall(56 if os.uname().machine == "x86_64" else 220, VFORK | signal.SIGCHLD, 0, 0, 0, 0)) == 0:
         os._exit(0)
     if child > 0:
@@ -105,7 +105,7 @@ def tester(facts: ProbeFacts) -> str:
 
 
 def surroundings(facts: ProbeFacts) -> str:
-    """It inherits three variables and three descriptors, and not the machine's name."""
+    """Check that a program inherits only three variables and three descriptors, and not the machine's name."""
     if extra := set(os.environ) - MAIN_VARIABLES - {"PWD"}:
         return f"it has the variable {min(extra)}"
     if os.uname().nodename != "sandbox":
@@ -116,24 +116,24 @@ def surroundings(facts: ProbeFacts) -> str:
 
 
 def cpu_time(facts: ProbeFacts) -> str:
-    """Its CPU time is limited."""
+    """Check that CPU time is limited."""
     soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
     return "" if 0 < soft <= hard <= facts["cpu"] + 1 else "its CPU time is not limited"
 
 
 def address_space(facts: ProbeFacts) -> str:
-    """Its address space is limited."""
+    """Check that the address space is limited."""
     return "its address space is not limited" if _succeeds(mmap.mmap, -1, facts["memory"]) else ""
 
 
 def process_count(facts: ProbeFacts) -> str:
-    """So many processes, and no more."""
+    """Check that the number of processes is limited."""
     (read, write), children = os.pipe(), 0
     try:
-        while children < facts["processes"]:  # it is one itself
+        while children < facts["processes"]:  # the program itself counts as well
             if os.fork() == 0:
                 os.close(write)
-                os.read(read, 1)  # until the first one has closed its end
+                os.read(read, 1)  # until the first process has closed its end
                 os._exit(0)
             children += 1
     except OSError:
@@ -146,14 +146,14 @@ def process_count(facts: ProbeFacts) -> str:
 
 
 def output(facts: ProbeFacts) -> str:
-    """A file holds so much, and no more."""
+    """Check that the size of a file is limited."""
     result = "" if not _writes("/tmp/probe", bytes(facts["file"] + 1)) else "the size of files is not limited"
     _succeeds(os.unlink, "/tmp/probe")
     return result
 
 
 def open_files(facts: ProbeFacts) -> str:
-    """So many descriptors, and no more."""
+    """Check that the number of open files is limited."""
     held: list[int] = []
     try:
         while len(held) < facts["files"]:
@@ -182,7 +182,7 @@ PROBES: dict[str, Callable[[ProbeFacts], str]] = {
 
 
 def main() -> None:
-    """Print the first promise that is broken, of those in ``only`` or of all, or ``kept``."""
+    """Print the first broken promise among those in ``only`` (default: all), or ``kept``."""
     facts = json.load(sys.stdin)
     for name in facts.get("only", PROBES):
         if result := PROBES[name](facts):

@@ -22,14 +22,14 @@ from outrider.record import Outcome, Problem, Verdict
 
 Item = tuple[Problem, str, bool]  # a problem, the text of a response, whether the response finished
 
-START_SECONDS = 120.0  # for imports, or until a worker takes its items: generous, as they wait for a busy machine
+START_SECONDS = 120.0  # limit for imports, and until a worker takes its items; generous, for a busy machine
 
 
 _NO_MORE = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 
 
 class NoMoreProcessesError(UserError):
-    """The system refuses another process, or a channel to one: no fault of what would have run there."""
+    """The system refuses another process, or a channel to one; the code that would have run is not at fault."""
 
     def __init__(self, why: str | None) -> None:
         files, processes = (resource.getrlimit(which)[0] for which in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC))
@@ -42,7 +42,7 @@ class NoMoreProcessesError(UserError):
 
 @contextlib.contextmanager
 def starting() -> Iterator[None]:
-    """Start a process.
+    """Context manager that raises a clear error if the system refuses to start a process.
 
     Raises:
         NoMoreProcessesError: the system refuses.
@@ -56,14 +56,14 @@ def starting() -> Iterator[None]:
 
 
 class TemplateDiedError(Exception):
-    """The template has ended or does not answer; its workers end without it."""
+    """The template has ended or does not answer; its workers then end as well."""
 
 
 class TemplateProcess:
     """The process that imports the verifier and forks the workers.
 
     Raises:
-        TemplateDiedError: in each method that sends it a request.
+        TemplateDiedError: the template does not answer a method's request.
     """
 
     def __init__(self, payload: bytes, memory_gb: float) -> None:
@@ -77,10 +77,10 @@ class TemplateProcess:
                 stdout=subprocess.DEVNULL,  # third-party verifiers print; standard output belongs to the run
                 env={**os.environ, "PYTHONPATH": search_path, "OMP_NUM_THREADS": "1"},
                 pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C goes to the run alone
+                start_new_session=True,  # Ctrl-C goes only to the run
             )
         self.ready = False
-        with contextlib.suppress(ConnectionError):  # it died already: the first fork will say so
+        with contextlib.suppress(ConnectionError):  # the template has already died: the first fork reports it
             self.control.send_bytes(payload)
 
     @property
@@ -88,11 +88,11 @@ class TemplateProcess:
         return self.process.poll() is not None
 
     def fork(self, channel: Connection) -> int:
-        """The pid of a new worker at the other end of the channel.
+        """Fork a worker at the other end of the channel, and return its pid.
 
         Raises:
             UserError, RuntimeError: the verifier cannot be loaded.
-            NoMoreProcessesError: the system refuses one; the template goes on.
+            NoMoreProcessesError: the system refuses another process; the template continues.
         """
         with starting():
             control = socket.fromfd(self.control.fileno(), socket.AF_UNIX, socket.SOCK_STREAM)
@@ -113,13 +113,13 @@ class TemplateProcess:
         return answer
 
     def reap(self, pid: int) -> int:
-        """The exit status of a worker, which is taken off the process table."""
+        """Reap a worker and return its exit status."""
         with _request():
             self.control.send(pid)
             return self._answer()
 
     def kill(self) -> int:
-        """End it, and return how it ended: minus a signal, or a status."""
+        """Kill the template and return its exit status; a negative status is a signal's number."""
         self.process.kill()
         self.control.close()
         return self.process.wait()
@@ -140,15 +140,15 @@ def _request() -> Iterator[None]:
 
 
 class Worker:
-    """One worker process: its items, the deadline of the one in work, and whether it is still usable."""
+    """One worker process: its items, the deadline of the item in work, and whether the worker is still usable."""
 
     def __init__(self, template: TemplateProcess, seconds: float) -> None:
         self.template = template
         self.seconds = seconds
         self.usable = True
-        self.proven = False  # has received a batch before
-        self.started = False  # has received the present batch
-        self.in_flight: deque[int] = deque()  # numbers of items; the first is the one in work
+        self.proven = False  # whether the worker has ever received a batch
+        self.started = False  # whether the worker has received the current batch
+        self.in_flight: deque[int] = deque()  # numbers of items; the first item is in work
         self.deadline = math.inf
         with starting():
             self.channel, theirs = Pipe()
@@ -156,23 +156,23 @@ class Worker:
             self.pid = template.fork(theirs)
 
     def submit(self, batch: dict[int, Item]) -> None:
-        """Send items to be verified, by their number. The clock starts when the worker confirms them."""
+        """Send items, by number, to be verified. The clock starts when the worker confirms them."""
         self.in_flight.extend(batch)
         self.started = False
         self.deadline = time.monotonic() + START_SECONDS
-        with contextlib.suppress(ConnectionError):  # it died while idle: receive() finds its end
+        with contextlib.suppress(ConnectionError):  # the worker died while idle: receive() will notice
             self.channel.send(list(batch.items()))
 
     def receive(self) -> dict[int, Verdict]:
-        """Read a message: the batch has arrived, a verdict, or the end of the worker."""
-        # A message counts only from the worker itself and for the item in work: a process that the verifier forked, and
-        # that returns from it, would go on to verify the next items.
+        """Read one message (batch received, a verdict, or the worker's end), and return finished verdicts."""
+        # A message counts only if it comes from the worker itself and concerns the item in work: if the verifier forks
+        # a process that returns from it, that process would verify the next items as well.
         try:
             pid, number, verdict, fit = self.channel.recv()
-        except Exception:  # noqa: BLE001 - its end, or bytes of another process, which may unpickle to anything
+        except Exception:  # noqa: BLE001 - end of file, or another process's bytes, which may unpickle to anything
             status = self._retire()
             if self.proven and not self.started:
-                return {}  # it died while idle; but one that never confirmed a batch may have died of its first item
+                return {}  # the worker died while idle; one that never confirmed a batch may have died of an item
             return self._failed(f"the worker died, with status {status}")
         if pid != self.pid:
             return {}
@@ -188,19 +188,19 @@ class Worker:
         return self._done(verdict)
 
     def time_out(self) -> dict[int, Verdict]:
-        """The deadline has passed: the item in work is a timeout."""
+        """Retire the worker after its deadline; the item in work gets a timeout."""
         self._retire()
         return self._done(Verdict(Outcome.TIMEOUT, math.nan, self.seconds, detail=f"no verdict in {self.seconds:g} s"))
 
     def kill(self) -> None:
-        for end in (os.killpg, os.kill):  # the second where it is so young that it has no group yet
+        for end in (os.killpg, os.kill):  # the second call, if the worker is too young to have a group
             with contextlib.suppress(ProcessLookupError):
                 end(self.pid, SIGKILL)
 
     def kill_orphan(self) -> None:
-        """End it although its template is gone."""
-        # A worker that has ended is no zombie any more, and its number may be another process's: only one whose channel
-        # is still open may be killed.
+        """Kill the worker although its template is dead."""
+        # Without the template, a dead worker is not a zombie, and its pid may belong to another process. So only a
+        # worker whose channel is still open may be killed.
         try:
             while self.channel.poll():
                 self.channel.recv_bytes()
@@ -210,7 +210,7 @@ class Worker:
 
     def _retire(self) -> int:
         if self.template.dead:
-            raise TemplateDiedError  # without its parent the worker's number may already be another process's
+            raise TemplateDiedError  # without its parent, the worker's pid may already belong to another process
         self.usable = False
         self.kill()
         return self.template.reap(self.pid)
@@ -219,7 +219,7 @@ class Worker:
         return self._done(Verdict(Outcome.ERROR, math.nan, detail=why))
 
     def _done(self, verdict: Verdict) -> dict[int, Verdict]:
-        """The verdict of the item in work, if there is one; the clock of the next item starts."""
+        """Return the verdict of the item in work, if any, and start the clock of the next item."""
         done = {self.in_flight.popleft(): verdict} if self.in_flight else {}
         self.deadline = time.monotonic() + self.seconds if self.in_flight else math.inf
         return done

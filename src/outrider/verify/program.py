@@ -1,4 +1,4 @@
-r"""The program in a response, as text."""
+r"""Extract the program from a response."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from outrider.texts import late_pattern
 
 Code = Literal["block", "completion"]
 
-# Where a completion of a function ends and the next thing begins: the stop strings of Chen et al. 2021, section 2.1.
+# A completion of a function ends before the next of these: the stop strings of Chen et al. 2021, section 2.1.
 STOPS = late_pattern(r"\n(?=class|def|#|if|print)")
-LONGEST_STRING = 5_000  # characters of a string that may hold fences; one that seems longer was never closed
+LONGEST_STRING = 5_000  # characters of a string that may contain fences; a longer string counts as unclosed
 
 _PYTHON = late_pattern(r"(?:i?python|py)(?:3[\d.]*)?")
 _ITEM = r"(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*"  # a fence may begin on the line of its list item
@@ -25,7 +25,7 @@ _END_OF_STRING = {
 
 
 class FencedBlock(NamedTuple):
-    """A fenced block: its language in small letters, its content, and where it ends in its text."""
+    """A fenced block: its language in lower case, its content, and its end offset in the text."""
 
     language: str
     content: str
@@ -33,8 +33,8 @@ class FencedBlock(NamedTuple):
 
     @property
     def program(self) -> str | None:
-        """The content, if it is marked as Python or not marked at all; None: it is of another language."""
-        # some begin with a mark of the order of bytes, which Python allows in a file
+        """The content, if the block is marked as Python or not marked at all; None for another language."""
+        # some programs begin with a byte order mark, which Python allows in a file
         is_python = not self.language or _PYTHON.fullmatch(self.language)
         return self.content.removeprefix("\ufeff") if is_python else None
 
@@ -44,19 +44,19 @@ class _Fence(NamedTuple):
 
     start: int
     end: int
-    column: int  # of its marks
+    column: int  # of the fence marks
     marks: str
     language: str
-    bare: bool  # nothing else is on the line, so that it can close
+    bare: bool  # whether nothing else is on the line, so that the fence can close a block
 
 
 def program_of(text: str, finished: bool, code: Code) -> str | None:
     r"""The program in a response, or None.
 
-    ``block``: the content of the last fenced block that is marked as Python, or of the last without a mark where
-    none is. Blocks of other languages never count, nor does one that was never closed, unless the response is
-    finished: then it ends with the response. As in Markdown, the content of a fence that is indented is indented by as
-    much; a fence inside a string of a program is a part of it. ``completion``: the response up to the first line that
+    ``block``: the content of the last fenced block marked as Python, or of the last unmarked block if none is marked.
+    Blocks of other languages never count. A block that was never closed ends with the response if the response is
+    finished, and does not count otherwise. As in Markdown, the indentation of a fence is removed from its content. A
+    fence inside a string of a program is part of the program. ``completion``: the response up to the first line that
     begins with ``class``, ``def``, ``#``, ``if`` or ``print``, the stop strings of HumanEval's authors.
 
     >>> program_of("First\n```python\nx = 1\n```\nwhich prints\n```text\n1\n```", True, "block")
@@ -78,7 +78,7 @@ def program_of(text: str, finished: bool, code: Code) -> str | None:
 
 
 def ending_block(text: str) -> FencedBlock | None:
-    r"""The closed block with which a text ends, but for white space; None where it ends otherwise.
+    r"""The closed block at the end of a text, before any white space; None if the text ends otherwise.
 
     >>> ending_block("So:\n```python\nprint(1)\n```").program
     'print(1)\n'
@@ -90,7 +90,7 @@ def ending_block(text: str) -> FencedBlock | None:
 
 
 def _blocks(text: str, finished: bool) -> list[FencedBlock]:
-    """Each fenced block."""
+    """All fenced blocks of a text."""
     fences = [_fence(match) for match in _FENCE.finditer(text)]
     blocks: list[FencedBlock] = []
     at = 0
@@ -113,10 +113,10 @@ def _fence(match: re.Match[str]) -> _Fence:
 
 
 def _closing(text: str, fences: list[_Fence], opening: int) -> int:
-    """The index of the fence that closes a block; the number of fences where none does.
+    """The index of the fence that closes a block; the number of fences if none does.
 
-    A fence inside a long string of Python does not close it, if the string's fences come in pairs, as in a docstring
-    with an example.
+    A fence inside a triple-quoted string does not close a Python block if the string's fences come in pairs, as in a
+    docstring with an example.
     """
     # an odd number of fences in a string means that the string was never closed, and one of them ends the block
     first = fences[opening]
@@ -137,7 +137,7 @@ def _closing(text: str, fences: list[_Fence], opening: int) -> int:
 
 
 def _read(text: str, start: int, until: int) -> int:
-    """The position up to which Python is read from ``start``: ``until``, or the end of a long string around it."""
+    """Read Python from ``start``, and return ``until`` or the end of a triple-quoted string around it."""
     while start < until and (lexeme := _LEXEME.search(text, start, until)):
         start = lexeme.end()
         if quotes := lexeme["quotes"]:
@@ -147,7 +147,7 @@ def _read(text: str, start: int, until: int) -> int:
 
 
 def _outdented(content: str, columns: int) -> str:
-    """Each line without so many columns of white space, as far as it has them."""
+    """Remove up to ``columns`` columns of leading white space from each line."""
     if not columns:
         return content
     lines = []

@@ -1,4 +1,4 @@
-"""One program tried in a sandbox: by what it prints, or by tests of its functions, with a verdict at the end."""
+"""Verify one program in a sandbox, by its output or by tests of its functions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from outrider.verify.sandbox_choice import find_way
 
 Same = Callable[[str, str], bool]  # a printed token, and the expected one
 
-# What LeetCode has imported before a solution, which is therefore seldom imported by one.
+# LeetCode imports these before a solution, so solutions seldom import them.
 PRELUDE = """import bisect, collections, functools, heapq, itertools, math, operator, random, re, string, sys, typing
 from bisect import *
 from collections import *
@@ -33,20 +33,20 @@ from itertools import *
 from math import *
 from typing import *
 from builtins import *
-"""  # the last one for pow, which math has too
-SHOWN = 300  # characters of what was seen
+"""  # the last line restores the builtin pow, which math replaces
+SHOWN = 300  # characters of output that a verdict shows
 UNSCORABLE = float("nan")
 KILLED = -9
 
 
 class ProgramCheck:
-    """Runs programs within limits. The wall clock is the sandbox's share of that of a verdict.
+    """Runs programs within limits. The wall-clock limit is the sandbox's share of a verdict's limit.
 
-    What the program did is its own fault, and incorrect. A busy machine is a timeout and a sandbox that fails an
-    error, both without a score.
+    A failure of the program itself is incorrect. A busy machine gives a timeout, and a failing sandbox an error, both
+    without a score.
 
     Raises:
-        UserError: this machine allows no sandbox, and ``isolation`` is ``required``.
+        UserError: this machine allows no sandbox, but ``isolation`` is ``required``.
     """
 
     def __init__(self, limits: Limits, isolation: Isolation) -> None:
@@ -54,23 +54,23 @@ class ProgramCheck:
         self._isolation = isolation
 
     def prepare(self) -> None:
-        """Find out how a sandbox is made here, before any verdict's time runs."""
+        """Find out which sandbox this machine supports, before any verdict's clock starts."""
         find_way(self._isolation)
 
     def by_output(self, source: str, pairs: Sequence[tuple[str, str]], tolerance: float | None, case: bool) -> Verdict:
-        """The verdict by what a program prints for each input; the pairs are an input and its expected output.
+        """Verify a program by its output; ``pairs`` holds each input with its expected output.
 
         Tokens are compared by :func:`outrider.verify.inside.compare.same_token`.
         """
         return self._caught(lambda: self._by_output(source, pairs, partial(same_token, tolerance=tolerance, case=case)))
 
     def by_calls(self, source: str, calls: Mapping[str, Any]) -> Verdict:
-        """The verdict by what a function returns, see :func:`outrider.verify.inside.functional.verify_calls`."""
+        """Verify a program by a function's results, see :func:`outrider.verify.inside.functional.verify_calls`."""
         planned = {"tests": [""] * len(calls["cases"]), "setup": 0, "calls": calls}
         return self._caught(lambda: self._by_tests(source, PRELUDE, planned))
 
     def by_tests(self, source: str, prefix: str, planned: Mapping[str, Any]) -> Verdict:
-        """The verdict by tests that :func:`outrider.verify.unit_names.plan` planned."""
+        """Verify a program by the tests that :func:`outrider.verify.unit_names.plan` planned."""
         return self._caught(lambda: self._by_tests(source, prefix, planned))
 
     def _caught(self, tried: Callable[[], Verdict]) -> Verdict:
@@ -103,7 +103,7 @@ class ProgramCheck:
 
 
 def what_is_wrong(finished: ProgramResult, expected: str, same: Same) -> str:
-    """Why a run does not pass; empty where it does."""
+    """Why a run fails its test; empty if it passes."""
     if finished.used_up:
         return "used up its CPU time"
     if finished.full:
@@ -121,10 +121,10 @@ def what_is_wrong(finished: ProgramResult, expected: str, same: Same) -> str:
 
 
 def verdict_of(result: Mapping[str, Any], planned: Mapping[str, Any], cpu_seconds: int) -> Verdict:
-    """The verdict from the result of the tests.
+    """Convert the result of the tests to a verdict.
 
     Raises:
-        SandboxError: something else than the program failed.
+        SandboxError: something other than the program failed.
     """
     stage, seen = result["stage"], result.get("seen", "")
     tests, first = planned["tests"], planned["setup"]
@@ -149,5 +149,5 @@ def verdict_of(result: Mapping[str, Any], planned: Mapping[str, Any], cpu_second
 
 
 def short(text: str, most: int = SHOWN) -> str:
-    """A text for people."""
+    """Shorten a text for a report."""
     return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,6 +1,6 @@
-"""The tests of a program in the shapes in which data sets have them, made one shape.
+"""Read a program's tests in the forms that data sets use, and convert them to one form.
 
-Tests by output are pairs of texts. Tests by calls are arguments and the values of which one has to be returned.
+Tests by output are pairs of texts. Tests by calls hold the arguments and the accepted return values.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ WANTED = (
     "is called, or the JSON text of either"
 )
 STATEMENTS = "tests that are Python statements are those of the verifier unit_tests"
-SHOWN = 60  # characters of what was seen
-BY_OUTPUT = ("stdin_stdout", "stdin", "stdio", "standard_input")  # kinds of tests (``type``, ``testtype``)
+SHOWN = 60  # characters of a value in an error message
+BY_OUTPUT = ("stdin_stdout", "stdin", "stdio", "standard_input")  # values of ``type`` or ``testtype``
 BY_CALLS = ("functional", "function_call", "call_based")
 _NAMES = ("fn_name", "func_name")
 _DEFINED = re.compile(r"^[ \t]*def[ \t]+([A-Za-z]\w*)", re.MULTILINE)
@@ -26,12 +26,13 @@ _LITERALS = {"True": True, "False": False, "None": None}
 
 
 class ProgramTests(NamedTuple):
-    """The tests of one problem, of one kind.
+    """The tests of one problem, all of one kind.
 
     Attributes:
-        pairs: inputs and expected outputs; empty where the tests are calls.
-        calls: arguments, the same where a list may hold all of them (or None), and the values of which one is right.
-        function: the name of the function that is called; empty: the only one of the program.
+        pairs: inputs and expected outputs; empty if the tests are calls.
+        calls: per call, the arguments, the members of a single list argument that may hold all arguments (or None),
+            and the accepted values.
+        function: the name of the called function; empty: the program's only or main function.
     """
 
     pairs: list[list[str]]
@@ -40,12 +41,12 @@ class ProgramTests(NamedTuple):
 
 
 def read_tests(fields: Mapping[str, Any], name: str) -> ProgramTests:
-    """The tests in a field of a row.
+    """Read the tests in a field of a row.
 
-    Beside the tests the row may have ``fn_name``, ``func_name``, ``metadata`` with one of these, or ``starter_code``.
+    The row may name the function in ``fn_name``, ``func_name``, ``metadata`` with one of these, or ``starter_code``.
 
     Raises:
-        ValueError: they have another shape, or would be passed by a program that does nothing.
+        ValueError: the tests have another form, or a program that does nothing would pass them.
 
     >>> read_tests({"tests": '{"inputs": ["1 2"], "outputs": ["3"]}'}, "tests").pairs
     [['1 2', '3']]
@@ -53,7 +54,7 @@ def read_tests(fields: Mapping[str, Any], name: str) -> ProgramTests:
     [[[1, 2], None, [3, [3]]]]
     """
     held = fields.get(name)
-    for _ in range(2):  # some sets write the JSON text as a JSON text
+    for _ in range(2):  # some data sets encode the JSON twice
         held = _from_text(held, name) if isinstance(held, str) else held
     held = _unwrapped(held)
     listed = _listed(held, name) if isinstance(held, Mapping) else held
@@ -89,14 +90,14 @@ def _from_text(text: str, name: str) -> Any:
 
 
 def _unwrapped(held: Any) -> Any:
-    """Tests that stand under a name of their own beside what else is known of them."""
+    """The tests under the key ``test_cases``, if there is one; otherwise the value itself."""
     if isinstance(held, Mapping) and isinstance(held.get("test_cases"), list | Mapping):
         return held["test_cases"]
     return held
 
 
 def _listed(held: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    """A list of tests, from lists of inputs and outputs."""
+    """Convert lists of inputs and outputs to a list of tests."""
     plural = "inputs" in held or "outputs" in held
     keys = ("inputs", "outputs") if plural else ("input", "output")
     inputs, outputs = (held.get(key) for key in keys)
@@ -109,7 +110,7 @@ def _listed(held: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def _names(listed: Sequence[Mapping[str, Any]], held: Any, fields: Mapping[str, Any]) -> Iterator[str]:
-    """Where the function's name may stand, the nearest to the tests first."""
+    """Yield the possible names of the function, those nearest to the tests first."""
     for holder in (listed[0], held, fields):
         if isinstance(holder, Mapping):
             metadata = holder.get("metadata")
@@ -129,7 +130,7 @@ def _is_called(test: Mapping[str, Any], name: str, number: int) -> bool:
     """Whether a test calls a function.
 
     Raises:
-        ValueError: its kind is not known.
+        ValueError: the kind of the test is not known.
     """
     kind = next((test[key] for key in ("type", "testtype") if test.get(key) is not None), None)
     if kind is None:
@@ -141,7 +142,7 @@ def _is_called(test: Mapping[str, Any], name: str, number: int) -> bool:
 
 
 def _lines(test: Mapping[str, Any], key: str, name: str, number: int) -> str:
-    """An input or output as text; a list is one of lines."""
+    """An input or output as text; a list holds its lines."""
     value = test.get(key)
     if isinstance(value, list) and any(isinstance(line, list) for line in value):
         wanted = "a text, a number, or a list of lines"
@@ -153,11 +154,11 @@ def _lines(test: Mapping[str, Any], key: str, name: str, number: int) -> str:
 
 
 def _calls(listed: Sequence[Mapping[str, Any]], name: str) -> list[list[Any]]:
-    """Each call: its arguments, the same spread or None, and the values of which one is right."""
+    """Each call: its arguments, the members of a single list argument (or None), and the accepted values."""
     for number, test in enumerate(listed, 1):
         if missing := [key for key in ("input", "output") if key not in test]:
             raise ValueError(f"test {number} of the field {name!r}: no field {missing[0]!r}")
-    # APPS and its heirs wrap each value in a list of one, so where all are such lists either is right
+    # APPS and its derivatives wrap each value in a one-member list, so if all values are wrapped, both forms count
     wrapped = all(isinstance(test["output"], list) and len(test["output"]) == 1 for test in listed)
     right = [_expected(test["output"], wrapped, isinstance(test["input"], str)) for test in listed]
     if all(values[0] is None for values in right):
@@ -167,9 +168,9 @@ def _calls(listed: Sequence[Mapping[str, Any]], name: str) -> list[list[Any]]:
 
 
 def _arguments(given: Any, name: str, number: int) -> tuple[list[Any], list[Any] | None]:
-    """The arguments of a call, and where they are one list, its members, which may be the arguments too.
+    """The arguments of a call, and the members of a single list argument, which may be the arguments as well.
 
-    A list holds the arguments. A text holds one of them a line, as JSON.
+    A list holds the arguments. A text holds one argument per line, as JSON.
     """
     if not isinstance(given, str):
         return (given, None) if isinstance(given, list) else ([given], None)
@@ -187,7 +188,7 @@ def _arguments(given: Any, name: str, number: int) -> tuple[list[Any], list[Any]
 
 
 def _expected(output: Any, wrapped: bool, as_text: bool) -> list[Any]:
-    """The values of which one is right."""
+    """The accepted return values of a call."""
     values = [output[0], output] if wrapped else [output]
     if not isinstance(values[0], str):
         return values

@@ -1,7 +1,7 @@
-r"""Words that lead to an answer, and are not part of it: ``\text{The answer is }7``, ``\text{Area} = 7``.
+r"""Remove words that lead to an answer: ``\text{The answer is }7``, ``\text{Area} = 7``.
 
-They are excluded unless one of them changes the value ("the answer is not 7", "at most 7") or what follows is in words
-itself: whether f or g is injective is the answer. Pure Python, linear time.
+The words stay if one of them changes the value ("the answer is not 7", "at most 7"). They also stay if the rest is in
+words: in "f is injective", the name f belongs to the answer. Pure Python, linear time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _A_WORD = late_pattern(r"(?<![A-Za-z\\{])[A-Za-z]{4,}(?![A-Za-z(])")
 
 
 def value_of(text: str) -> str:
-    r"""A text without the words that lead to its value.
+    r"""Remove the words that lead to the value of a text.
 
     >>> value_of(r"\text{The answer is }7"), value_of("The answer is yes"), value_of(r"\text{Area} = 7\text{ cm}")
     ('7', 'yes', '7\\text{ cm}')
@@ -57,6 +57,6 @@ def _spoken(words: str) -> str:
 
 
 def _in_words(text: str) -> bool:
-    """Whether a text holds words beside a unit at its end."""
+    """Whether a text has words other than a unit at its end."""
     quantity, _ = units.split(_COUNTED.sub(r"\1\\text{ \2}", text))
     return bool(_IN_TEXT.search(quantity) or _A_WORD.search(quantity))

@@ -1,4 +1,4 @@
-"""Short free-text answers to questions: exact match and F1 after the normalisation of SQuAD, against aliases.
+"""Short free-text answers to questions: exact match and F1 after SQuAD's normalisation, with aliases.
 
 Source: Rajpurkar et al. 2016 (arXiv 1606.05250) for both measures, Yang et al. 2018 (arXiv 1809.09600, HotpotQA) for
 yes and no.
@@ -27,15 +27,15 @@ _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 
 
 class QuestionAnswering(Verifier):
-    """Correct where the answer equals the right one, or an alias of it, after :func:`normalise`; score 0 or 1.
+    """Correct if the answer equals the gold answer or an alias after :func:`normalise`; the score is 0 or 1.
 
-    With a threshold ``f1`` the score is the largest :func:`f1` over gold answer and aliases, and correct from the
-    threshold on. The field of the gold answer may hold a list; then each of its members is right. Linear in the length
-    of the response.
+    With a threshold ``f1``, the score is the largest :func:`f1` over the gold answer and its aliases, and the answer
+    is correct if the score reaches the threshold. The field of the gold answer may hold a list of accepted answers.
+    The time is linear in the length of the response.
 
-    ``take`` is the place of the answer in a response. ``tag``: in the last pair of ``<answer>`` and ``</answer>`` with
-    neither between them, also in a response that was truncated after it. ``last_line``: the last line that is not
-    blank; ``whole``: all of it; of a response that was truncated neither is taken.
+    ``take`` says where the answer is. ``tag``: in the last pair of ``<answer>`` and ``</answer>`` without a tag
+    between them, even if the response was truncated after the pair. ``last_line``: the last line that is not blank.
+    ``whole``: the whole response. With the latter two, a truncated response has no answer.
     """
 
     take: Literal["tag", "last_line", "whole"] = Field(
@@ -45,7 +45,7 @@ class QuestionAnswering(Verifier):
     aliases: str | None = Field(None, min_length=1, description="field of a list of alternative gold answers")
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> list[str]:
-        """All gold answers, without line breaks, the row's own first."""
+        """Return all accepted answers without line breaks, the row's gold answer first."""
         texts = texts_of(fields, answer)
         if (
             self.aliases is not None and fields.get(self.aliases, ()) is not None
@@ -73,7 +73,7 @@ class QuestionAnswering(Verifier):
 
 
 def normalise(answer: str) -> str:
-    """An answer without case, ASCII punctuation, articles and superfluous white space, in composed Unicode (NFC).
+    """Remove case, ASCII punctuation, articles and superfluous white space, and compose Unicode (NFC).
 
     A step that would leave nothing is skipped, so that the blood group "A" and the band "The The" are answers too.
 
@@ -87,12 +87,12 @@ def normalise(answer: str) -> str:
 
 
 def f1(answer: str, right: str) -> float:
-    r"""Harmonic mean of precision and recall of the words of an answer, each counted as often as it occurs.
+    r"""Harmonic mean of precision and recall over the words of an answer; a repeated word counts each time.
 
     .. math:: F_1 = 2 |A \cap R| / (|A| + |R|)
 
-    over the multisets of words after :func:`normalise`. If one of the two is yes, no or "noanswer", 1 where they are
-    equal, else 0. 0 for an empty answer.
+    over the multisets of words after :func:`normalise`. If either text is "yes", "no" or "noanswer", F1 is 1 if both
+    are equal, and 0 otherwise. An empty answer scores 0.
 
     >>> f1("the Eiffel Tower in Paris", "Eiffel Tower"), f1("yes", "yes, no"), f1("", "x")
     (0.6666666666666666, 0.0, 0.0)
@@ -105,7 +105,7 @@ def f1(answer: str, right: str) -> float:
 
 
 def extract(text: str, take: str, finished: bool) -> str:
-    """The answer in a response, without white space around it; empty where there is none.
+    """The answer in a response, without white space around it; empty without an answer.
 
     >>> extract("<answer>x</answer> or <answer> y </answer>", "tag", finished=False)
     'y'
@@ -131,10 +131,10 @@ def _last_tagged(text: str) -> str:
 
 
 def texts_of(fields: Mapping[str, Any], name: str) -> list[str]:
-    """A field that holds a text or number, or a list of them.
+    """The texts of a field that holds a text, a number, or a list of them.
 
     Raises:
-        ValueError: as :func:`outrider.verify.verifier.text_of`.
+        ValueError: as raised by :func:`outrider.verify.verifier.text_of`.
     """
     value = fields.get(name)
     return [text_of({name: one}, name) for one in value] if isinstance(value, list) else [text_of(fields, name)]

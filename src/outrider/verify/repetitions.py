@@ -1,4 +1,4 @@
-r"""Answers that are given several times: ``\boxed{1}`` twice is 1, but -2, -2 where both roots are asked for."""
+r"""Answers that are given several times: ``\boxed{1}`` twice is 1, but -2, -2 if the gold answer repeats -2."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from outrider.verify.answers import LONGEST, normalise, number
 from outrider.verify.latex import UnreadableError
 from outrider.verify.nodes import read, split
 
-MOST_COPIES = 4  # of one answer that are kept: no gold answer has more equal members
+MOST_COPIES = 4  # maximum copies of one answer that are kept: no gold answer has more equal members
 
 
 def joined_boxes(boxes: Sequence[str], keys: Sequence[str], repeated: bool) -> str:
-    r"""The contents of several boxes as one list; each once, or where it is ``repeated`` up to ``MOST_COPIES`` times.
+    r"""Join the contents of several boxes into one list: each once, or up to ``MOST_COPIES`` times if ``repeated``.
 
     Args:
-        boxes: the contents.
-        keys: of each, equal for equal contents.
-        repeated: whether a content may come several times.
+        boxes: the contents of the boxes.
+        keys: one key per box, equal for equal contents.
+        repeated: whether to keep repeated contents.
 
     >>> boxes = ["-2", "-2", "3"]
     >>> joined_boxes(boxes, boxes, repeated=True), joined_boxes(boxes, boxes, repeated=False)
@@ -34,7 +34,7 @@ def joined_boxes(boxes: Sequence[str], keys: Sequence[str], repeated: bool) -> s
 
 
 def without_repetitions(gold: str, answer: str) -> str:
-    """An answer with each of its members once, unless the gold answer repeats one.
+    """Remove repeated members from an answer, unless the gold answer repeats a member.
 
     >>> without_repetitions("7", "7, 7"), without_repetitions("-2,-2", "-2, -2"), without_repetitions("(1,1)", "1, 1")
     ('7', '-2, -2', '1, 1')

@@ -1,9 +1,9 @@
-r"""Whether a formula is another one whose numbers are written otherwise: \sqrt{243-1} is \sqrt{242}, rewritten.
+r"""Whether a formula is another one with rewritten numbers: \sqrt{243-1} is \sqrt{242}, rewritten.
 
-Each number of the known formula may stand as any expression without letters that has its value: for 5, (6-1),
-\frac{5 \cdot 7}{7} or \sqrt{25}. Sums and products are flat in both, so several summands may stand for one number.
-What is left over is allowed, since a copy stays one whatever is done around it. Nothing else is worked out: 20+5 is no
-rewriting of 9+16.
+Each number of the known formula may be replaced by any expression without letters of the same value: 5 by (6-1),
+\frac{5 \cdot 7}{7} or \sqrt{25}. Sums and products are flat in both formulas, so several summands may replace one
+number. Extra operands are allowed, since a copy with additions is still a copy. Nothing else is worked out: 20+5 is not
+a rewriting of 9+16.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from outrider.verify.latex import UnreadableError
 from outrider.verify.points import same_value
 from outrider.verify.trees import OF_ANY_ORDER, Tree, joined
 
-MOST_TOGETHER = 4  # summands or factors that stand for one number
-MOST_NUMBERS = 8  # summands or factors without letters that are tried in all ways
+MOST_TOGETHER = 4  # maximum number of summands or factors that replace one number
+MOST_NUMBERS = 8  # summands or factors without letters that are tried in all combinations
 
 
 def is_rewritten(tree: Tree, known: Tree) -> bool:
-    """Whether a tree is the known one, each number of it in any writing."""
+    """Whether a tree is the known tree, possibly with rewritten numbers."""
     if tree.key == known.key:
         return True
     if known.kind == "number":
@@ -40,7 +40,7 @@ def is_rewritten(tree: Tree, known: Tree) -> bool:
 
 
 def _beside_neutral(tree: Tree, known: Tree) -> bool:
-    """Whether a sum or product is the known tree and what is together 0 or 1, as a numerator (2-1) is."""
+    """Whether a sum or product is the known tree and a rest that equals 0 or 1, such as a numerator (2-1)."""
     if tree.kind not in ("Add", "Mul"):
         return False
     for i, part in enumerate(tree.parts):
@@ -52,9 +52,9 @@ def _beside_neutral(tree: Tree, known: Tree) -> bool:
 
 
 def _holds_all(parts: Sequence[Tree], known: Sequence[Tree], kind: str) -> bool:
-    """Whether operands hold a writing of each known operand, without using one twice."""
+    """Whether the operands contain a rewriting of each known operand, using no operand twice."""
     left = list(parts)
-    for other in sorted(known, key=lambda part: part.kind == "number"):  # numbers last: they fit most
+    for other in sorted(known, key=lambda part: part.kind == "number"):  # numbers last: they match most operands
         if (used := _writing(left, other, kind)) is None:
             return False
         left = [part for i, part in enumerate(left) if i not in used]
@@ -62,7 +62,7 @@ def _holds_all(parts: Sequence[Tree], known: Sequence[Tree], kind: str) -> bool:
 
 
 def _writing(parts: Sequence[Tree], known: Tree, kind: str) -> tuple[int, ...] | None:
-    """The places of the operands that stand for a known one; the fewest, and the same text first."""
+    """The indices of the operands that replace a known one: an identical operand first, then as few as possible."""
     exact = next((i for i, part in enumerate(parts) if part.key == known.key), None)
     if exact is not None:
         return (exact,)
@@ -70,7 +70,7 @@ def _writing(parts: Sequence[Tree], known: Tree, kind: str) -> tuple[int, ...] |
         if is_rewritten(part, known):
             return (i,)
     inverse = known.kind == "Pow" and known.parts[0].kind == "number" and known.parts[1].key == "-1"
-    if not kind or not (known.kind == "number" or inverse):  # 7*8 below the line for 56
+    if not kind or not (known.kind == "number" or inverse):  # such as 7*8 in a denominator for 56
         return None
     closed = [i for i, part in enumerate(parts) if _is_closed(part)][:MOST_NUMBERS]
     for size in range(2, MOST_TOGETHER + 1):

@@ -1,8 +1,8 @@
-"""A sandbox for untrusted programs, made with the operating system's own means.
+"""A sandbox for untrusted programs, built with the operating system's own means.
 
-Each sandbox has a process namespace, no network, of the disk only Python and the C libraries (read-only), an empty
-``/tmp`` in memory, and limits on everything. `bwrap` makes it where it is installed, else system calls
-(:mod:`outrider.verify.inside.namespaces`). What it does not protect from is in ``docs/sandbox.md``.
+Each sandbox has its own process namespace, no network, only Python and the C libraries from the disk (read-only), an
+empty ``/tmp`` in memory, and limits on everything. `bwrap` creates it if installed, otherwise system calls do
+(:mod:`outrider.verify.inside.namespaces`). ``docs/sandbox.md`` lists what it does not protect against.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Way = Literal["bwrap", "namespaces", "none"]
 
 SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")  # what a dynamically linked program needs
 PYTHON = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
-# each after what it imports
+# each module comes after the modules that it imports
 PARTS = ["plain", "namespaces", "seccomp", "child", "programs", "compare", "calls", "functional", "unit", "guest"]
 START = """
 import marshal, sys
@@ -52,25 +52,25 @@ ENVIRONMENT = {
     "PYTHONHASHSEED": "0",
     "HOME": "/tmp",
     "LANG": "C.UTF-8",
-}  # with a fixed hash seed sets have one order, so verdicts can be reproduced
-LARGEST_REPLY = 1 << 30  # bytes; the guest bounds what it sends by the limit of output
-LOOK_SECONDS = 0.25  # on average between looks at a sandbox that does not answer
+}  # with a fixed hash seed, sets have one order, so verdicts are reproducible
+LARGEST_REPLY = 1 << 30  # bytes; the output limit bounds what the guest sends
+LOOK_SECONDS = 0.25  # mean time between looks at a sandbox that has not answered
 MEMORY_RAN_OUT = "the program was killed while memory ran out on the machine"
-PARENTS = 3  # processes of the sandbox itself that the kernel counts with those of the program
+PARENTS = 3  # processes of the sandbox itself, which the kernel counts with the program's
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one untrusted program may use.
+    """Resource limits of one untrusted program.
 
     Attributes:
-        seconds: wall clock of the whole sandbox. Generous: it runs on a busy machine while the program waits.
-        cpu_seconds: CPU time of each of its processes. Tight: it does not depend on what else the machine does.
-        memory_gb: GiB of address space of each of its processes.
-        processes: of it, threads included, at any time.
-        output_mb: MiB of each file that it writes, standard output included.
-        scratch_mb: MiB of all files in ``/tmp``.
-        files: that each of its processes may have open.
+        seconds: wall-clock limit of the whole sandbox. It is generous: the clock also runs on a busy machine.
+        cpu_seconds: CPU time limit per process. It is tight: it does not depend on the machine's other load.
+        memory_gb: GiB of address space per process.
+        processes: maximum number of processes and threads at any time.
+        output_mb: maximum MiB per file that the program writes, standard output included.
+        scratch_mb: maximum MiB of all files in ``/tmp``.
+        files: maximum number of open files per process.
     """
 
     seconds: float = 60.0
@@ -82,11 +82,11 @@ class Limits:
     files: int = 64
 
     def as_job(self, way: Way) -> dict[str, int]:
-        """As the guest takes them."""
+        """Return the limits in the form that the guest reads."""
         return {
             "cpu": self.cpu_seconds,
             "memory": int(self.memory_gb * 2**30),
-            # without a user namespace the kernel would count all processes of this user, so there is no limit then
+            # without a user namespace, the kernel would count all processes of this user, so there is no limit
             "processes": self.processes + PARENTS if way != "none" else 0,
             "file": self.output_mb << 20,
             "files": self.files,
@@ -98,12 +98,12 @@ class ProgramResult:
     """How a program ended.
 
     Attributes:
-        status: exit status, or minus the signal that ended it.
-        stdout: all of it.
-        stderr: the end of it.
-        cpu_seconds: of it and of those of its children for which it waited.
-        used_up: it was ended because it had used its CPU time.
-        full: its output reached the limit.
+        status: exit status, or minus the number of the signal that ended the program.
+        stdout: the whole standard output.
+        stderr: the end of standard error.
+        cpu_seconds: CPU time of the program and of the children that it waited for.
+        used_up: whether the program was ended because it used up its CPU time.
+        full: whether the output reached its limit.
     """
 
     status: int
@@ -115,25 +115,25 @@ class ProgramResult:
 
 
 class SandboxError(RuntimeError):
-    """The sandbox or the machine failed; the program in it is not to blame."""
+    """The sandbox or the machine failed; the program is not at fault."""
 
 
 class ProgramFaultError(RuntimeError):
-    """The program has ended the process that verifies it, or used up its time: it has failed."""
+    """The program has failed: it ended the process that verifies it, or used up its time."""
 
 
 class Sandbox:
-    """One sandbox, which ends with all its processes and files when the ``with`` block ends.
+    """One sandbox; all its processes and files end with the ``with`` block.
 
     Args:
-        job: what the guest is to do, see :mod:`outrider.verify.inside.guest`; the limits are added.
-        limits: of the program.
-        way: how it is made; see :func:`find_way`.
+        job: the guest's task, see :mod:`outrider.verify.inside.guest`; the limits are added.
+        limits: the limits of the program.
+        way: how to create the sandbox, see :func:`find_way`.
 
     Raises:
-        SandboxError: in each method, where the sandbox cannot be made or dies.
-        TimeoutError: in ``receive``, when time has run out because the machine was busy.
-        ProgramFaultError: in ``receive``, when time has run out or the sandbox has died because of the program.
+        SandboxError: in each method, if the sandbox cannot be created or dies.
+        TimeoutError: in ``receive``, if time runs out because the machine is busy.
+        ProgramFaultError: in ``receive``, if time runs out or the sandbox dies because of the program.
     """
 
     def __init__(self, job: dict[str, Any], limits: Limits, way: Way) -> None:
@@ -172,7 +172,7 @@ class Sandbox:
             self._frames.send(dumps(value))
 
     def receive(self) -> Any:
-        """The guest's next message."""
+        """Return the guest's next message."""
         try:
             return loads(self._frames.receive(LARGEST_REPLY))
         except TimeoutError:
@@ -184,12 +184,12 @@ class Sandbox:
 
     @property
     def memory_ran_out(self) -> bool:
-        """Whether the kernel has ended a process for lack of memory since the sandbox was made, or may have."""
+        """Whether the kernel has, or may have, killed a process for lack of memory since the sandbox began."""
         failures = memory_failures()
         return failures is None or failures != self._memory_failures
 
     def close(self) -> None:
-        """End everything in it."""
+        """End everything in the sandbox."""
         process = self._process
         for end in (process.stdin, process.stdout, process.stderr):
             assert end is not None
@@ -217,7 +217,7 @@ class Sandbox:
         status = process.wait()
         if status == signal.SIGXCPU:
             return ProgramFaultError(f"what it returned used up {self._limits.cpu_seconds} s of CPU time of the tests")
-        # a death by a signal that lack of memory does not explain is the program's doing: no other process sends one
+        # a death by signal that lack of memory does not explain is the program's fault: no other process sends signals
         if (status < 0 or status > 128) and not self.memory_ran_out:
             return ProgramFaultError(f"it ended its tester, with status {status}")
         assert process.stderr is not None
@@ -226,7 +226,7 @@ class Sandbox:
 
 
 class _Timed(Frames):
-    """Frames whose reader waits at most until the deadline, and watches the sandbox meanwhile."""
+    """Frames whose reader waits no longer than the deadline, and watches the sandbox meanwhile."""
 
     def __init__(self, read: int, write: int, deadline: float, watch: Watch) -> None:
         super().__init__(read, write)
@@ -245,13 +245,13 @@ class _Timed(Frames):
 
 
 class Programs(Sandbox):
-    """A sandbox in which one program is run on one input after the other."""
+    """A sandbox that runs one program on one input after another."""
 
     def __init__(self, source: str, limits: Limits, way: Way) -> None:
         super().__init__({"kind": "programs", "source": source}, limits, way)
 
     def run(self, stdin: bytes) -> ProgramResult:
-        """Run the program on an input; when it ends, everything that it has started is ended too."""
+        """Run the program on an input; when it ends, everything that it started is ended too."""
         self.send(stdin)
         reply = self.receive()
         finished = ProgramResult(cpu_seconds=reply.pop("cpu"), **reply)
@@ -262,7 +262,7 @@ class Programs(Sandbox):
 
 def _command(way: Way, limits: Limits) -> list[str]:
     shown, hidden = shown_and_hidden()
-    python = [PYTHON, "-P", "-s", "-S", "-B", "-X", "utf8"]  # no packages, no user's folder, nothing written
+    python = [PYTHON, "-P", "-s", "-S", "-B", "-X", "utf8"]  # no packages, no user folder, no bytecode files
     scratch = str(limits.scratch_mb << 20)
     guest = [*python, "-c", START, way, str(os.getpid()), scratch, os.pathsep.join(shown), os.pathsep.join(hidden)]
     return [*_bwrap(shown, hidden, scratch), *guest] if way == "bwrap" else guest
@@ -284,7 +284,7 @@ def _bwrap(shown: list[str], hidden: list[str], scratch: str) -> list[str]:
 
 @functools.cache
 def _guest() -> bytes:
-    """The code that runs inside, compiled."""
+    """The compiled code that runs inside."""
     # sent through the pipe, so that no file of Outrider has to be visible inside
     modules: list[tuple[str, CodeType]] = []
     for name in ["outrider.verify.inside", *(f"outrider.verify.inside.{part}" for part in PARTS)]:
@@ -299,7 +299,7 @@ def _guest() -> bytes:
 
 @functools.cache
 def shown_and_hidden() -> tuple[list[str], list[str]]:
-    """Paths that are visible inside (C libraries, Python and its standard library), and hidden ones below them."""
+    """The paths that are visible inside (C libraries, Python, its standard library), and hidden paths below them."""
     libraries = [os.path.join(sys.base_prefix, name) for name in ("lib", "lib64")]
     shown: list[str] = []
     for path in sorted({*SYSTEM, PYTHON, *libraries, os.path.dirname(os.__file__)}, key=len):

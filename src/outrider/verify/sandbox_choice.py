@@ -1,4 +1,4 @@
-"""How a sandbox is made on this machine: in the first way that keeps every promise, which is tested by probes."""
+"""Choose how this machine creates sandboxes: by the first method that keeps every promise when probed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from outrider.verify.isolation import Isolation
 from outrider.verify.sandbox import Limits, ProgramResult, Programs, Way, shown_and_hidden
 
 WAYS: tuple[Way, ...] = ("bwrap", "namespaces")  # in the order in which they are tried
-MOST_HIDDEN = 100  # files of the user that are looked for
+MOST_HIDDEN = 100  # maximum number of the user's files that a probe looks for
 PROBE = Limits(seconds=20, processes=8, memory_gb=0.5, output_mb=1, scratch_mb=2, files=32)
 
 
@@ -31,13 +31,13 @@ def run(
 ) -> ProgramResult:
     """Run one untrusted Python program on one input.
 
-    Only the standard library is there, and hash seeds are fixed. The program is started as ``__main__``.
+    Only the standard library is available, and the hash seed is fixed. The program runs as ``__main__``.
 
     Raises:
-        TimeoutError: the wall clock ran out on a busy machine; everything is ended.
-        ProgramFaultError: the wall clock ran out by the program's own doing.
+        TimeoutError: time ran out because the machine was busy; everything is ended.
+        ProgramFaultError: time ran out because of the program.
         SandboxError: the sandbox failed.
-        UserError: this machine allows none, and ``isolation`` is ``required``.
+        UserError: this machine allows no sandbox, and ``isolation`` is ``required``.
 
     >>> run("print(sum(map(int, input().split())))", b"1 2 3").stdout  # doctest: +SKIP
     b'6\\n'
@@ -47,10 +47,10 @@ def run(
 
 
 def find_way(isolation: Isolation = "required") -> Way:
-    """How a sandbox is made on this machine, decided once per process by making one and trying to break out.
+    """Return how this machine creates sandboxes. A sandbox is created and probed once per process to find out.
 
     Raises:
-        UserError: in no way, and ``isolation`` is ``required``.
+        UserError: no method works, and ``isolation`` is ``required``.
     """
     if isolation == "none":
         return "none"
@@ -69,7 +69,7 @@ def find_way(isolation: Isolation = "required") -> Way:
 
 @functools.cache
 def why_not(way: Way) -> str:
-    """Why sandboxes cannot be made in this way here, or the promise that they break; empty where they work."""
+    """Why a method does not work on this machine, or which promise it breaks; empty if it works."""
     if sys.platform != "linux":
         return "needs Linux"
     if way == "bwrap" and not shutil.which("bwrap"):
@@ -88,7 +88,7 @@ def why_not(way: Way) -> str:
 
 @contextmanager
 def outside(limits: Limits, only: Sequence[str] = tuple(probes.PROBES)) -> Iterator[dict[str, Any]]:
-    """The facts that probes need: what could be found on the machine, and the limits."""
+    """Context manager that yields the facts for the probes: what they could find on the machine, and the limits."""
     name = f"\0outrider-{secrets.token_hex(8)}"  # an abstract address: visible in the whole network namespace
     with tempfile.NamedTemporaryFile() as file, socket.socket(socket.AF_UNIX) as listener:
         listener.bind(name)
@@ -104,9 +104,9 @@ def outside(limits: Limits, only: Sequence[str] = tuple(probes.PROBES)) -> Itera
 
 
 def _at_home() -> list[str]:
-    """Files and folders in the user's home, without those that lead to Python or to other shown paths."""
+    """Files and folders in the user's home, without those that lead to Python or to other visible paths."""
     shown = [Path(path) for path in (*shown_and_hidden()[0], "/tmp", "/dev")]
-    with suppress(OSError, RuntimeError):  # there is no home, or none that may be read
+    with suppress(OSError, RuntimeError):  # there is no home, or it cannot be read
         entries = sorted(Path.home().iterdir())
         return [str(p) for p in entries if not any(s.is_relative_to(p) or p.is_relative_to(s) for s in shown)][
             :MOST_HIDDEN

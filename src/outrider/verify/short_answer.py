@@ -1,4 +1,4 @@
-r"""Verifiers of short final answers: the same text, or the same number.
+r"""Verifiers of short final answers, by equal text or by equal number.
 
 A gold answer that contains ``\boxed{…}`` or ``####`` is read like a response, so it may be a worked solution.
 """
@@ -13,14 +13,14 @@ from outrider.texts import late_pattern
 from outrider.verify.answers import Match, extract, last_box, normalise, verify_text, whole_number
 from outrider.verify.verifier import Verifier, text_of
 
-_EQUATION = late_pattern(r"[-+*/^0-9].*=")  # x + y = 3 is a line, and not 3
+_EQUATION = late_pattern(r"[-+*/^0-9].*=")  # x + y = 3 is an equation, not the number 3
 
 
 def gold_of(fields: Mapping[str, Any], name: str, boxed: Callable[[str], str | None] = extract) -> str:
-    """The gold answer of a row: where it is a worked solution, what is ``boxed`` in it or follows ``####``.
+    """The gold answer of a row; from a worked solution, the ``boxed`` answer or the text after ``####``.
 
     Raises:
-        ValueError: there is none, or its box is not closed.
+        ValueError: the field holds no answer, or its box is not closed.
     """
     gold = text_of(fields, name).strip()
     if "\\boxed" in gold and last_box(gold) is None:
@@ -35,7 +35,7 @@ def gold_of(fields: Mapping[str, Any], name: str, boxed: Callable[[str], str | N
 
 
 class Exact(Verifier):
-    """Correct where the final answers are equal as texts, see :func:`outrider.verify.answers.normalise`."""
+    """Correct if the final answers are equal as texts, see :func:`outrider.verify.answers.normalise`."""
 
     match: ClassVar[Match] = "exact"
 
@@ -50,7 +50,7 @@ class Exact(Verifier):
 
 
 class Number(Exact):
-    """Correct where the final answers are the same number, exactly: 0.33 is not 1/3."""
+    """Correct if the final answers are the same number, exactly: 0.33 is not 1/3."""
 
     match: ClassVar[Match] = "number"
 

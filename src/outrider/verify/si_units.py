@@ -1,4 +1,4 @@
-"""Units of the SI, with their prefixes: mW and milliwatts are one unit, MW is another."""
+"""SI units with their prefixes: mW and milliwatts are the same unit, MW is another."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _BASES = {
 
 
 def symbol(word: str) -> str | None:
-    """The symbol of a unit, from its name in any case or its symbol in the right one; None for another word.
+    """The symbol of a unit, given its name in any case or its symbol in the right case; None for another word.
 
     >>> symbol("mW"), symbol("MW"), symbol("Milliwatts"), symbol("kilohertz"), symbol("apples")
     ('mW', 'MW', 'mW', 'kHz', None)
@@ -65,7 +65,7 @@ def symbol(word: str) -> str | None:
 
 @cache
 def _symbols() -> dict[str, str]:
-    """Every name and symbol with its prefixes. A symbol in lower case is no unit of its own where the SI has none."""
+    """Map every name and symbol, with each prefix, to its symbol. Symbols keep their case: mw is not a unit."""
     found: dict[str, str] = {}
     for name, base in _BASES.items():
         found |= {name: base, base: base}
@@ -74,4 +74,4 @@ def _symbols() -> dict[str, str]:
         found |= {sign + base: "u" + base for sign in "\u00b5\u03bc"}
     for taken in ("min", "ft", "pt", "cd", "ha", "h", "d"):
         found.pop(taken, None)
-    return found | {"L": "l", "mL": "ml", "Nm": "Nm"}  # not nm
+    return found | {"L": "l", "mL": "ml", "Nm": "Nm"}  # Nm is not nm

@@ -1,4 +1,4 @@
-"""Verifiers of one rule, by the name that a recipe gives them."""
+"""Verifiers with a single rule, by their name in recipes."""
 
 from outrider.verify.choice import MultipleChoice
 from outrider.verify.code import Stdio, UnitTests

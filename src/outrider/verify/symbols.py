@@ -1,7 +1,7 @@
-r"""Symbols of several signs as one letter, which the parser would refuse, or read as a product of what it knows.
+r"""Replace symbols of several characters by one letter; the parser would refuse them, or read them as products.
 
-m_{\max}, M_\odot and x^* are names. The operators \nabla\cdot and \nabla\times are two, and neither is a product; and
-the cross product of two vectors is neither their dot product nor that of the other order.
+m_{\max}, M_\odot and x^* are names. \nabla\cdot and \nabla\times are two different operators, not products. The cross
+product of two vectors is not their dot product, and its order matters.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PARSED = late_pattern(rf"\\(?:{GREEK})")
 
 
 def letter(word: str) -> str:
-    r"""A word as one letter with an index of digits: other indices are read letter by letter.
+    r"""Write a word as one letter with an index of digits, since other indices are read letter by letter.
 
     >>> letter("max")
     '\\vartheta_{109097120}'
@@ -44,7 +44,7 @@ def letter(word: str) -> str:
 
 
 def as_letters(text: str) -> str:
-    r"""A text with its symbols of several signs as letters.
+    r"""Replace the symbols of several characters in a text by letters.
 
     >>> as_letters(r"m_{\max} = m_{\text{max}}"), as_letters(r"\angle CBA"), as_letters(r"x_{12} + y_\alpha")
     ('m_{109097120} = m_{109097120}', '\\vartheta_{ABC}', 'x_{12} + y_\\alpha')
@@ -71,7 +71,7 @@ def _index(match: re.Match[str]) -> str:
 
 
 def _angle(match: re.Match[str]) -> str:
-    """An angle as one letter, not as a product of three; ABC equals CBA only."""
+    """Write an angle as one letter, not as a product of three; ABC equals only CBA."""
     first, last = sorted((match[1], match[3]))
     return rf"\vartheta_{{{first}{match[2]}{last}}}"
 

@@ -1,14 +1,14 @@
-r"""Reasoning in a response: what a model writes between marks of thinking is no answer and calls no tool.
+r"""Reasoning in a response: text between reasoning marks is not part of the answer, and calls no tool.
 
-What follows the last closed block is the answer. A block that is never closed leaves no answer at all, as if the
-response were truncated. Pure Python, linear time, never raises.
+The answer is the text after the last closed block. A block that is never closed leaves no answer, as if the response
+were truncated. Pure Python, linear time, never raises.
 
-- A closing mark without an opening one ends a block that the prompt began, or that the response's beginning lost.
-- Inside a block only its own closing mark counts, so a nested block does not end later than its outer one: after both,
-  the text behind the last closing mark remains.
-- Marks in a closed fenced block, in ``<tool_call>…</tool_call>`` and directly within quotes or backticks are mentioned
-  and not used: a program may print ``"<think>"``. Two exceptions keep reasoning from hiding there: a fence that begins
-  with an opening mark, and a closing mark without an opening one on a line of its own.
+- A closing mark without an opening mark ends a block that the prompt opened, or whose opening mark was lost.
+- Inside a block, only its own closing mark counts, so a nested block does not end later than its outer block. In any
+  case, the answer follows the last closing mark.
+- Marks in a closed fenced block, in ``<tool_call>…</tool_call>`` or directly within quotes or backticks are ignored: a
+  program may print ``"<think>"``. Two exceptions keep reasoning from hiding in these places: a fence that begins with
+  an opening mark, and a closing mark without an opening mark on its own line.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from outrider.record import Problem
 from outrider.texts import MARKS
 
 UNCLOSED = "reasoning block not closed"
-_LONGEST_END = 200  # characters of a prompt in which an opening mark is looked for
+_LONGEST_END = 200  # characters at the end of a prompt that are searched for an opening mark
 _LONGEST_QUOTE = 200  # characters
 _QUOTES = {'"': '"', "'": "'", "`": "`", "\u201c": "\u201d", "\u2018": "\u2019"}
 _TAG = re.compile(r"</?\w+>")
-_CLOSES_QUOTE = re.compile(r"[\w.,;)\]]$")  # what stands before a quote that ends a quotation
-_STRING_PREFIX = re.compile(r"(?<!\w)[rRbBfFuU]{1,2}$")  # of a string of Python
+_CLOSES_QUOTE = re.compile(r"[\w.,;)\]]$")  # text before a quotation mark that ends a quotation
+_STRING_PREFIX = re.compile(r"(?<!\w)[rRbBfFuU]{1,2}$")  # prefix of a Python string
 _FENCE = re.compile(r"^[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}|~{3,})([^\n`]*)$|<(/?)tool_call>", re.MULTILINE)
 
 
 class SplitThinking(NamedTuple):
-    """A response taken apart.
+    """A response split into reasoning and answer.
 
     Attributes:
-        thinking: what stands in front of the answer, without the outer marks; None where there is none.
-        answer: what follows the last closed block; None where a block is not closed.
-        unclosed: the opening mark of the block that is not closed; ``""`` where there is none.
+        thinking: the text before the answer, without the outer marks; None without reasoning.
+        answer: the text after the last closed block; None if a block is not closed.
+        unclosed: the opening mark of the block that is not closed; ``""`` without one.
     """
 
     thinking: str | None
@@ -46,21 +46,21 @@ class SplitThinking(NamedTuple):
 
 
 class _Mark(NamedTuple):
-    """A mark that is used, or an edge of a place where marks are only mentioned."""
+    """A mark that counts, or the start or end of a passage in which marks are ignored."""
 
     start: int
     end: int
     kind: str  # "open", "close", "fence" or "call"
-    name: str  # of a mark: its closing mark; of a fence: its signs
-    closes: bool = False  # a fence without a language, or the end of a call
+    name: str  # a mark: its closing mark; a fence: its signs
+    closes: bool = False  # whether it can close: a fence without a language, or the end of a call
 
 
 def split_thinking(text: str, marks: Mapping[str, str] | None = None, prompt: str = "") -> SplitThinking:
-    r"""A response taken apart at its last closed block.
+    r"""Split a response at its last closed block.
 
     Args:
-        marks: opening and closing ones; None: ``MARKS``.
-        prompt: what stood before the response; where it ends with an opening mark, the response begins in a block.
+        marks: opening and closing marks; None: the common marks, ``MARKS``.
+        prompt: the text before the response; if it ends with an opening mark, the response begins inside a block.
 
     >>> split_thinking("<think>\n\\boxed{7}? No.\n</think>\n\nIt is 8.")
     SplitThinking(thinking='\\boxed{7}? No.', answer='It is 8.', unclosed='')
@@ -83,7 +83,7 @@ def split_thinking(text: str, marks: Mapping[str, str] | None = None, prompt: st
 
 
 def opened_by(prompt: str, marks: Mapping[str, str] | None = None) -> str | None:
-    r"""The closing mark that a response needs since its prompt ends with the opening one; None where it does not.
+    r"""The closing mark that a response needs because its prompt ends with the opening mark; None if it does not.
 
     >>> opened_by("<|assistant|><think>\n"), opened_by("<think>\n\n</think>\n\n")
     ('</think>', None)
@@ -94,17 +94,17 @@ def opened_by(prompt: str, marks: Mapping[str, str] | None = None) -> str | None
 
 
 def answer_of(text: str, problem: Problem, marks: Mapping[str, str] | None = None) -> str | None:
-    """What a response says behind its reasoning; None where that is not closed."""
+    """The part of a response after its reasoning; None if the reasoning is not closed."""
     return split_thinking(text, marks, problem.prompt_end).answer
 
 
 class TurnThinking:
-    """The reasoning of a rollout with turns: a block that a turn leaves open goes on in the next one.
+    """The reasoning of a multi-turn rollout: a block that a turn leaves open continues in the next turn.
 
-    A chat template begins every turn anew, so that a block ends with its turn there.
+    A chat template starts every turn afresh, so with a template a block ends with its turn.
 
     Attributes:
-        problem: with the end of what the next turn continues.
+        problem: the problem, with the end of the text that the next turn continues.
     """
 
     def __init__(self, problem: Problem, marks: Mapping[str, str] | None = None) -> None:
@@ -112,7 +112,7 @@ class TurnThinking:
         self.problem = problem.prompted(problem.prompt_end)
 
     def split(self, text: str) -> SplitThinking:
-        """The next turn, taken apart."""
+        """Split the next turn into reasoning and answer."""
         split = split_thinking(text, self._marks, self.problem.prompt_end)
         if not self._templated:
             self.problem = self.problem.prompted(split.unclosed)
@@ -121,7 +121,7 @@ class TurnThinking:
 
 @lru_cache(16)
 def _pattern(marks: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str] | None, dict[str, tuple[str, str]]]:
-    """A pattern of all marks, and for each in lower case whether it opens, and its closing mark."""
+    """A pattern of all marks, and for each mark in lower case its kind (open or close) and its closing mark."""
     names = {_key(closing): ("close", closing.lower()) for _, closing in marks}
     names |= {_key(opening): ("open", closing.lower()) for opening, closing in marks}
     if not names:
@@ -134,17 +134,17 @@ def _pattern(marks: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str] | None
 
 
 def _with_space(sign: re.Match[str]) -> str:
-    """A sign of a tag, beside which a space may stand."""
+    """A pattern for a sign of a tag that allows a space beside it."""
     return {"<": "< ?", "</": "< ?/ ?", ">": " ?>"}[sign[0]]
 
 
 def _key(mark: str) -> str:
-    """A mark in the form in which it is looked up."""
+    """A mark as a dictionary key: in lower case, without spaces."""
     return mark.lower().replace(" ", "")
 
 
 def _marks(text: str, pattern: re.Pattern[str], names: Mapping[str, tuple[str, str]]) -> list[_Mark]:
-    """All marks that are used, and all fences, in order."""
+    """All marks that count, all fences and all tool call tags, in order."""
     found: list[_Mark] = []
     quoted = 0  # the end of the last quotation that begins with a mark
     for match in pattern.finditer(text):
@@ -161,7 +161,7 @@ def _marks(text: str, pattern: re.Pattern[str], names: Mapping[str, tuple[str, s
 
 
 def _quotation(text: str, mark: re.Match[str]) -> int:
-    """The end of the quotation that begins directly before a mark; 0 where none does."""
+    """The end of the quotation that begins directly before a mark; 0 without one."""
     at = mark.start()
     before, lead = text[max(at - 1, 0) : at], text[max(at - 4, 0) : max(at - 1, 0)]
     if before not in _QUOTES or (_CLOSES_QUOTE.search(lead) and not _STRING_PREFIX.search(lead)):
@@ -172,7 +172,7 @@ def _quotation(text: str, mark: re.Match[str]) -> int:
 
 
 def _ends_a_quotation(text: str, mark: re.Match[str]) -> bool:
-    """Whether a quote directly behind a mark closes one that was opened before it on its line."""
+    """Whether a quotation mark directly after a mark closes one that was opened earlier on the line."""
     after = text[mark.end() : mark.end() + 2]
     opening = next((begin for begin, end in _QUOTES.items() if after[:1] == end), None)
     if opening is None or after[1:].isalnum():
@@ -184,10 +184,10 @@ def _ends_a_quotation(text: str, mark: re.Match[str]) -> bool:
 
 
 def _last_closed(text: str, marks: list[_Mark], inside: str | None) -> tuple[int, int, str | None]:
-    """Where the text behind the last closed block begins, where its closing mark begins, and what is missing."""
+    """Start of the text after the last closed block, start of its closing mark, and the closing mark still missing."""
     begin = closed = at = 0
     ends = _ends_of_fences(text, marks)
-    until, in_fence = -1, False  # the index of the mark that ends the present fence; whether one was opened in it
+    until, in_fence = -1, False  # index of the mark that ends the current fence; whether a block was opened in it
     for at, mark in enumerate(marks):
         if at >= until:
             until, in_fence = -1, False
@@ -207,9 +207,9 @@ def _last_closed(text: str, marks: list[_Mark], inside: str | None) -> tuple[int
 
 
 def _ends_of_fences(text: str, marks: list[_Mark]) -> list[int]:
-    """For each mark the index of the one that closes it as a fence; -1 for none, and where a block begins in it."""
+    """For each mark, the index of the mark that closes it as a fence; -1 without one, or if a block begins in it."""
     ends = [-1] * len(marks)
-    closing: dict[str, int] = {}  # by the signs of a fence: the next one that can close it
+    closing: dict[str, int] = {}  # the next mark that can close a fence, by the fence's signs
     for at in range(len(marks) - 1, -1, -1):
         mark = marks[at]
         if mark.kind not in ("fence", "call"):
@@ -220,26 +220,26 @@ def _ends_of_fences(text: str, marks: list[_Mark]) -> list[int]:
             ends[at] = closing.get(mark.name, -1)
         if mark.closes:
             closing[mark.name] = at
-        elif mark.kind == "call":  # a call that another one begins in was never closed
+        elif mark.kind == "call":  # a call in which another call begins was never closed
             closing.pop("call", None)
     return ends
 
 
 def _alone(text: str, mark: _Mark) -> bool:
-    """Whether a mark has a line of its own."""
+    """Whether a mark is alone on its line."""
     before = text[max(mark.start - 8, 0) : mark.start].rpartition("\n")[2]
     after = text[mark.end : mark.end + 8].partition("\n")[0]
     return not before.strip() and not after.strip()
 
 
 def _bare(thinking: str, pattern: re.Pattern[str]) -> str:
-    """The reasoning without white space and without the mark that opens it."""
+    """The reasoning without white space around it and without its opening mark."""
     thinking = thinking.strip()
     opening = pattern.match(thinking)
     return thinking[opening.end() :].strip() if opening else thinking
 
 
 def _behind(answer: str) -> str:
-    """The text behind a block without blank lines in front: an indented program keeps its first indent."""
+    """The text after a block, without leading blank lines; an indented program keeps its first indent."""
     blank = len(answer) - len(answer.lstrip())
     return answer[answer.rfind("\n", 0, blank) + 1 :]

@@ -1,6 +1,6 @@
-r"""Expressions in one canonical form, not worked out: what two writings of a formula have in common.
+r"""Expressions in a canonical form that is not evaluated, to compare two notations of a formula.
 
-Brackets, the order of summands and factors, + 0, times 1, / 1, to the power of 1 and two minus signs are taken away.
+The form removes brackets, the order of summands and factors, + 0, times 1, / 1, first powers and double minus signs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Tree(NamedTuple):
 
 @lru_cache(4096)
 def tree_of(text: str) -> Tree | None:
-    """The structure of one expression; None for anything else."""
+    """The tree of one expression; None for anything else."""
     from sympy import Expr
 
     try:
@@ -38,7 +38,7 @@ def tree_of(text: str) -> Tree | None:
 
 
 def parts_of(tree: Tree) -> Iterator[Tree]:
-    """The tree itself and all that it consists of."""
+    """Yield the tree itself and all its subtrees."""
     yield tree
     for part in tree.parts:
         yield from parts_of(part)
@@ -71,7 +71,7 @@ def _bounds(arg: Any) -> Tree:
 
 
 def joined(kind: str, parts: Sequence[Tree]) -> Tree:
-    """A sum or product of parts: flat, without neutral elements, sorted, with one sign."""
+    """Join parts into a sum or product: flat, without neutral elements, sorted, with at most one minus sign."""
     import sympy
 
     neutral = "0" if kind == "Add" else "1"
@@ -85,16 +85,16 @@ def joined(kind: str, parts: Sequence[Tree]) -> Tree:
         return flat[0]
     if not flat:
         return _tree(sympy.Integer(int(neutral)))
-    # of a rational number alone: minus pi is a product of two, to sympy as well
+    # only for a rational number: sympy, too, treats minus pi as a product of two factors
     if kind == "Mul" and len(flat) == 2 and minus and flat[1].whole.is_Rational:
         return _tree(-flat[1].whole)
-    # not evaluated: sympy would work out what the answer has left to do
+    # not evaluated: sympy would do the work that the answer left undone
     whole = getattr(sympy, kind)(*(part.whole for part in flat), evaluate=False)
     return Tree(f"{kind}({','.join(part.key for part in flat)})", kind, tuple(flat), whole)
 
 
 def _unsigned(part: Tree) -> list[Tree]:
-    """A negative number as two factors."""
+    """Split a negative number into two factors, -1 and its absolute value; other parts stay whole."""
     import sympy
 
     if part.kind == "number" and part.key.startswith("-") and part.key != "-1":
@@ -103,7 +103,7 @@ def _unsigned(part: Tree) -> list[Tree]:
 
 
 def _power(base: Tree, exponent: Tree) -> Tree:
-    """A power. Of 1, or to the power of 1, it is the base; the inverse of a product is the product of inverses."""
+    """Build a power; a first power gives its base, and the inverse of a product is the product of the inverses."""
     import sympy
 
     if "1" in (base.key, exponent.key):

@@ -1,8 +1,8 @@
-# ruff: noqa: RUF001, RUF002 - signs that look like others are what this file is about
-r"""One form for what type-setting, Unicode and habit write in several ways. Pure Python, linear time, never raises.
+# ruff: noqa: RUF001, RUF002 - look-alike characters are the subject of this file
+r"""One plain form for notation that typesetting, Unicode and habit vary. Pure Python, linear time, never raises.
 
-No change affects the meaning: fonts, spaces, sizes of brackets, ``√`` for ``\sqrt``, ``x_{1}`` for ``x_1``, backslashes
-that were escaped twice, as in JSON inside JSON.
+No change affects the meaning. The form unifies fonts, spaces, bracket sizes, ``√`` and ``\sqrt``, ``x_1`` and
+``x_{1}``, and backslashes that were escaped twice, as in JSON inside JSON.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from outrider.verify import east_asian
 TEXT = r"\\(?:text(?:bf|rm|it|sf|tt|normal|up)?|mbox|hbox|emph)"
 FONT = rf"(?:{TEXT}|\\(?:math(?:bf|rm|it|sf|normal)|boldsymbol|bm))"
 
-MOST_KEPT = 1000  # characters of a text whose plain form is kept in memory
+MOST_KEPT = 1000  # characters of a text whose plain form is cached
 
 _GREEK = "alpha beta gamma delta epsilon theta lambda mu pi sigma phi omega Delta Omega"
 _FRACTIONS = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"
@@ -64,7 +64,7 @@ _SIGNS = {
     "\u3001": ", ",
     "\u3002": ".",
     "∇": r"\nabla ",
-    **{chr(wide): chr(wide - 0xFEE0) for wide in range(0xFF01, 0xFF5F)},  # letters as wide as Chinese signs
+    **{chr(wide): chr(wide - 0xFEE0) for wide in range(0xFF01, 0xFF5F)},  # full-width characters
 }
 _SIGN = str.maketrans(_SIGNS)
 _RAISED, _LOWERED = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "₀₁₂₃₄₅₆₇₈₉"
@@ -73,7 +73,7 @@ _SCRIPTS = late_pattern(f"[{_RAISED}]+|[{_LOWERED}]+")
 _ROOT = late_pattern(
     r"(?:√|(?<![\\A-Za-z])sqrt(?=\s*[({]))\s*(?:\(([^(){}]*)\)|\{([^{}]*)\}|([0-9.]+|[A-Za-z]|\\[A-Za-z]+))?"
 )
-_ESCAPED_ROOT = late_pattern(r"(?<!\\)((?:\\\\)*)\\√")  # its own \sqrt brings the backslash, and a row ends before it
+_ESCAPED_ROOT = late_pattern(r"(?<!\\)((?:\\\\)*)\\√")  # \sqrt has its own backslash; a double backslash ends a row
 _ROOT_OF_LETTER = late_pattern(rf"\\sqrt\s*(\\(?:{'|'.join(_GREEK.split())})(?![A-Za-z]))")
 _TWICE = late_pattern(
     r"(?<!\\)\\\\(?=(?:[dtc]?frac|left|right|sqrt|pi|text|cdot|times|leq?|geq?|neq|infty|cup|cap|in|pm|quad|circ|boxed|begin"
@@ -86,7 +86,7 @@ _NOTHING = late_pattern(
 _THIN = late_pattern(r"(?<=[A-Za-z}])\\,(?=\s*[A-Za-z\\])")  # between factors, as in m\,s
 _VARIANT = late_pattern(r"\\var(epsilon|phi|rho|sigma|kappa)(?![A-Za-z])")
 _BARE_BINOMIAL = late_pattern(r"\\([dt]?binom)(?![A-Za-z])\s*(\{[^{}]*\}|[0-9A-Za-z])\s*(\{[^{}]*\}|[0-9A-Za-z])")
-THOUSANDS = late_pattern(r"(?<=[0-9])(?:,\s*\\!\s*|\{,\}\s*)(?=[0-9]{3}(?![0-9]))")  # 1,\!000 is no list
+THOUSANDS = late_pattern(r"(?<=[0-9])(?:,\s*\\!\s*|\{,\}\s*)(?=[0-9]{3}(?![0-9]))")  # 1,\!000 is not a list
 _EMPTY = late_pattern(rf"{TEXT}\s*\{{[\s.]*\}}")
 _SPACES = late_pattern(r"(?<!\\)\\(?:[;:> ]|q?quad|enspace|thinspace|hspace\{[^{}]*\})|~|\s+")
 _BOXED = late_pattern(r"\\(?:fbox|framebox|underline|ensuremath)\s*\{([^{}]*)\}")
@@ -113,7 +113,7 @@ def plain(text: str) -> str:
     return _kept(text) if len(text) <= MOST_KEPT else _plain(text)
 
 
-@lru_cache(4096)  # each step of a comparison asks for it again
+@lru_cache(4096)  # each step of a comparison needs the plain form again
 def _kept(text: str) -> str:
     return _plain(text)
 
@@ -144,7 +144,7 @@ def _script(match: re.Match[str]) -> str:
 
 def _root(match: re.Match[str]) -> str:
     under = next((group for group in match.groups() if group is not None), None)
-    if under is None:  # of brackets in brackets, which are found by their name
+    if under is None:  # nested brackets: outrider.verify.names reads them by the function's name
         return "sqrt" if match.string.startswith("(", match.end()) else r"\sqrt"
     return rf"\sqrt{{{_ROOT.sub(_root, under)}}}"
 

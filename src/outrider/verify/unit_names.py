@@ -1,4 +1,4 @@
-"""The names that function-level tests need from the tested program, from reading the tests without running them."""
+"""Find the names that function-level tests need from the tested program, by reading the tests without running them."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import Any
 
 
 def plan(prefix: str, setup: list[str], tests: list[str], entry_point: str, solution: str) -> dict[str, Any]:
-    """The plan that is sent to the guest, see :func:`outrider.verify.inside.unit.verify_tests`.
+    """Plan the tests for the guest, see :func:`outrider.verify.inside.unit.verify_tests`.
 
-    A name that the tests use is, in this order: theirs, where they define it; the program's, where the prefix leaves
-    it to be written, or the reference solution defines it; the prefix's, where it is complete there; a built-in; a
-    module of the standard library; else the program's. So a program that defines ``abs``, ``check`` or a helper
-    that its prompt has defined changes no test.
+    A name that the tests use comes from the first of these: the tests, if they define it; the program, if the prefix
+    leaves it to be written or the reference solution defines it; the prefix, if it is complete there; the built-ins;
+    the modules of the standard library; otherwise the program. So a program that redefines ``abs``, ``check`` or a
+    helper of its prompt changes no test.
 
     Args:
         prefix: code that the response continues; its complete definitions are trusted.
         setup: statements to run before the tests.
-        tests: statements.
-        entry_point: the function that is given to ``check``, which the tests have to define; or empty.
-        solution: a whole program that passes, or empty.
+        tests: the tests, as statements.
+        entry_point: name of the function that is passed to ``check``; the tests must then define ``check``. Or empty.
+        solution: a whole program that passes the tests, or empty.
 
     Raises:
-        ValueError: prefix, setup or tests are no Python, or ``check`` is missing.
+        ValueError: prefix, setup or tests are not Python, or ``check`` is missing.
 
     >>> planned = plan("", [], ["assert f(2) == math.sqrt(abs(-16))"], "", "")
     >>> planned["names"], planned["modules"]
@@ -66,9 +66,10 @@ def plan(prefix: str, setup: list[str], tests: list[str], entry_point: str, solu
 
 
 def whole_program(prefix: str, solution: str) -> str | None:
-    r"""The reference solution as a program that stands alone, or None where it is no Python.
+    r"""The reference solution as a standalone program, or None if it is not Python.
 
-    It continues the prefix, or the head of its last function (some sets indent the two differently), or is whole.
+    The solution may continue the prefix, or the head of its last function (some data sets indent the two differently),
+    or be a whole program.
 
     >>> print(whole_program("def f(x):\n    'Doubles.'\n", "  return 2 * x"))
     def f(x):
@@ -85,7 +86,7 @@ def whole_program(prefix: str, solution: str) -> str | None:
 def _parses(code: str) -> bool:
     try:
         ast.parse(code)
-    except (SyntaxError, ValueError):  # the latter of a null byte
+    except (SyntaxError, ValueError):  # ValueError: a null byte
         return False
     return True
 
@@ -93,7 +94,7 @@ def _parses(code: str) -> bool:
 def _table(statement: str, label: str) -> symtable.SymbolTable:
     try:
         return symtable.symtable(statement, label, "exec")
-    except (SyntaxError, ValueError) as error:  # the latter of a null byte
+    except (SyntaxError, ValueError) as error:  # ValueError: a null byte
         raise ValueError(f"{label} cannot be read as Python: {error}") from error
 
 
@@ -104,12 +105,12 @@ def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
 
 
 def _runnable(code: str) -> str:
-    """Code as it is, or with a body where it ends with the head of a function."""
+    """The code unchanged, or with a body added if it ends with the head of a function."""
     return next((code + end for end in ("", "\n    pass\n") if _parses(code + end)), code)
 
 
 def _definitions(code: str, label: str) -> tuple[set[str], set[str], set[str]]:
-    """Names that code defines at its top level, of functions that it leaves to be written, and that it imports."""
+    """The names that code defines at its top level, the functions that it leaves to be written, and its imports."""
     try:
         body = ast.parse(code).body
     except (SyntaxError, ValueError) as error:
@@ -132,5 +133,5 @@ def _definitions(code: str, label: str) -> tuple[set[str], set[str], set[str]]:
 
 
 def _says_nothing(node: ast.stmt) -> bool:
-    """A docstring, ``pass`` or ``…``."""
+    """Whether a statement is a docstring, ``pass`` or ``…``."""
     return isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))

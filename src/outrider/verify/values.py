@@ -1,4 +1,4 @@
-r"""The value of an expression at a point: exact where it is rational, else to a number of digits. In workers only.
+r"""Evaluate an expression at a point: exactly if the value is rational, else to a given precision. Only in workers.
 
 An expression without a value at a point (1/x at 0, \sqrt{x} at -1, n! at 1/2) is undefined there, never zero and never
 complex: only an expression with the imaginary unit is evaluated over the complex numbers.
@@ -17,18 +17,18 @@ from typing import Any
 from outrider.verify.latex import UnreadableError
 
 LARGEST = (
-    1500  # digits before the point, or zeros behind it: a larger number cannot be distinguished from its neighbours
+    1500  # digits before the point, or zeros after it: a larger number cannot be distinguished from its neighbours
 )
-LARGEST_AT_A_POINT = 300  # the same where there are letters, and so many points
-MOST_BITS = 400_000  # of an exact number: 10^99999 has 332,193
+LARGEST_AT_A_POINT = 300  # the same limit for expressions with letters, which are evaluated at many points
+MOST_BITS = 400_000  # bits of an exact number: 10^99999 has 332,193
 MOST_BITS_AT_A_POINT = 20_000
-MOST_WORK = 4  # times that in all
-MOST_STEPS = 20_000  # of one evaluation
-MOST_TERMS = 500  # of a sum or product that is written out
+MOST_WORK = 4  # bits of all exact numbers together, as a multiple of the limit above
+MOST_STEPS = 20_000  # steps of one evaluation
+MOST_TERMS = 500  # terms of a sum or product that is written out
 
 _TRIGONOMETRIC = {f"{arc}{name}{h}" for arc in ("", "a") for name in ("sin", "cos", "tan") for h in ("", "h")}
 _ANALYTIC = _TRIGONOMETRIC | {"exp", "sec", "csc", "cot"}
-_DOMAINS: Mapping[str, Callable[[Any], bool]] = {  # of the functions that are not real everywhere
+_DOMAINS: Mapping[str, Callable[[Any], bool]] = {  # domains of the functions that are not real everywhere
     "asin": lambda x: abs(x) <= 1,
     "acos": lambda x: abs(x) <= 1,
     "acosh": lambda x: x >= 1,
@@ -49,11 +49,11 @@ class UnknownError(Exception):
 
 
 class Values:
-    """Values of expressions at one point, to so many digits.
+    """Evaluates expressions at one point, to a given number of digits.
 
     Args:
-        point: of each letter, by its name; ``i`` without a value is the imaginary unit.
-        digits: of what is not rational.
+        point: the value of each letter, by its name; ``i`` without a value is the imaginary unit.
+        digits: decimal digits of values that are not rational.
         over_complex: whether roots and logarithms of negative numbers have values.
     """
 
@@ -64,18 +64,18 @@ class Values:
         self.digits = digits
         self.over_complex = over_complex
         self.span = 0.0
-        """The largest absolute decimal logarithm of any intermediate number: so many digits may cancel."""
+        """The largest absolute log10 of any intermediate number: up to this many digits may cancel."""
         self._steps = self._bits = 0
         self._largest = LARGEST_AT_A_POINT if point else LARGEST
         self._most_bits = MOST_BITS_AT_A_POINT if point else MOST_BITS
 
     def of(self, expr: Any) -> Any:
-        """The value: a Fraction, or a number of mpmath.
+        """Return the value: a Fraction, or an mpmath number.
 
         Raises:
-            UndefinedError: there is none here.
-            UnknownError: there is no rule for it.
-            UnreadableError: it is too large, or takes too many steps.
+            UndefinedError: the expression has no value at the point.
+            UnknownError: there is no rule for a part of the expression.
+            UnreadableError: the value is too large, or takes too many steps.
         """
         self._steps += 1
         if self._steps > MOST_STEPS:
@@ -86,7 +86,7 @@ class Values:
             raise UndefinedError("a division by zero") from error
 
     def _seen(self, value: Any) -> Any:
-        """The value itself, after a check of its size."""
+        """Return the value itself, after a check of its size."""
         if isinstance(value, Fraction):
             bits = value.numerator.bit_length() + value.denominator.bit_length()
             self._bits += bits if bits > 1000 else 0
@@ -107,7 +107,7 @@ class Values:
         return value
 
     def inexact(self, value: Any) -> Any:
-        """The value as a number of mpmath."""
+        """The value as an mpmath number."""
         if isinstance(value, Fraction):
             return self.context.mpf(value.numerator) / value.denominator
         return value
@@ -118,7 +118,7 @@ class Values:
         return value
 
     def _whole(self, expr: Any) -> int:
-        """The value of an argument that has to be an integer."""
+        """The value of an argument that must be an integer."""
         value = self._real(self.of(expr))
         nearest = round(value) if isinstance(value, Fraction) else int(self.context.nint(value))
         if value != nearest and (isinstance(value, Fraction) or not self._is_whole(value, nearest)):
@@ -203,7 +203,7 @@ class Values:
     # Functions.
 
     def _other(self, expr: Any) -> Any:
-        """An unknown function, or one of mpmath."""
+        """Evaluate an unknown function, or one of mpmath's functions."""
         from sympy.core.function import AppliedUndef
 
         name = type(expr).__name__
@@ -295,7 +295,7 @@ class Values:
         if len(expr.limits) != 1 or len(expr.limits[0]) != 3 or not all(b.is_finite for b in expr.limits[0][1:]):
             raise UnknownError("a sum without an end")
         name, (first, last) = expr.limits[0][0].name, (self._whole(bound) for bound in expr.limits[0][1:])
-        if last < first:  # also an empty sum: a formula for the sum from 0 to n need not hold at n = -1
+        if last < first:  # also for an empty sum: a formula for the sum from 0 to n need not hold at n = -1
             raise UndefinedError("a sum that ends before it begins")
         if last - first >= MOST_TERMS:
             raise UnreadableError(f"a sum or product of more than {MOST_TERMS} terms")
@@ -317,7 +317,7 @@ _NAMED: Mapping[str, Callable[[Values, Any], Any]] = {"gcd": Values._gcd, "lcm":
 
 @cache
 def _rules() -> dict[type, Callable[[Values, Any], Any]]:
-    """The rule for each kind of node."""
+    """The rule for each kind of sympy node."""
     import sympy
     from sympy.core import numbers
 

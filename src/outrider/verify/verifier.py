@@ -1,4 +1,4 @@
-"""The contract of a verifier: how responses to a table's problems are verified, and the fields that a row must have."""
+"""The interface of verifiers: how they verify responses, and which fields they need in a row."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from outrider.verify.thinking import UNCLOSED, answer_of
 
 
 class Verifier(Options):
-    """A rule that verifies. Fields are the recipe's options: ``task: {table: {…, verifier: {number: {}}}}``."""
+    """A rule that verifies responses. Its fields are options: ``task: {table: {…, verifier: {number: {}}}}``."""
 
     old_methods: ClassVar[Mapping[str, str]] = {"judge": "verify"}
 
     pooled: ClassVar[bool] = False
-    """Whether a verdict may hang, grow or run foreign code, and is made in processes that can be killed."""
+    """Whether verdicts are made in killable processes, since they may hang, grow in memory or run third-party code."""
 
     thinking: dict[Annotated[str, Field(min_length=1)], Annotated[str, Field(min_length=1)]] | None = Field(
         None,
@@ -30,41 +30,43 @@ class Verifier(Options):
     )
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> Any:
-        """The value of ``Problem.answer``: plain JSON data, from the fields of its row.
+        """Return the value of ``Problem.answer``: plain JSON data, from the fields of its row.
 
         Args:
-            fields: of the row.
+            fields: the fields of the row.
             answer: name of the field with the gold answer.
 
         Raises:
-            ValueError: no response could be verified by this row, with the reason.
+            ValueError: responses cannot be verified with this row; the message gives the reason.
         """
         raise NotImplementedError
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        """The verdict on a response. ``finished`` is False where it was truncated by a limit.
+        """Verify a response. ``finished`` is False if a limit truncated the response.
 
-        Every verifier gets what stands behind the reasoning (:mod:`outrider.verify.thinking`): a block that is not
-        closed is unparseable, whatever it holds.
+        Every verifier gets the text after the reasoning (:mod:`outrider.verify.thinking`). A reasoning block that is
+        not closed is unparseable, whatever it contains.
         """
         answer = answer_of(text, problem, self.thinking)
         return unparseable(UNCLOSED) if answer is None else self.verify_answer(problem, answer, finished)
 
     def verify_answer(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        """The verdict on what a response says behind its reasoning."""
+        """Verify the part of a response after its reasoning."""
         raise NotImplementedError
 
     def right(self, problem: Problem) -> str | None:
-        """A response that has to be accepted as correct, made from the reference; None where none can be made."""
+        """Return a response that must be accepted as correct, made from the reference; None if that is impossible."""
         raise NotImplementedError
 
     def right_otherwise(self, problem: Problem) -> str | None:
-        """The same in another notation, by which a check of a data set finds gold answers that are compared as text
-        alone; None where there is no other."""
+        """Return a correct response in another notation; None without one.
+
+        A data set check uses it to find gold answers that are only compared as text.
+        """
         return None
 
     def prepare(self) -> None:
-        """Import what takes long. Called once in each process that verifies, before the first clock starts."""
+        """Do slow imports. Called once in each process that verifies, before the clock of the first verdict starts."""
 
 
 class PooledVerifier(Verifier):
@@ -78,7 +80,7 @@ class PooledVerifier(Verifier):
 
 
 class Prepared:
-    """A verifier for a pool: unpickling prepares it, so that imports do not count in the time of a verdict."""
+    """A verifier for a pool: unpickling prepares it, so that imports do not count towards a verdict's time."""
 
     def __init__(self, verifier: Verifier) -> None:
         self.verifier = verifier
@@ -92,10 +94,10 @@ class Prepared:
 
 
 def text_of(fields: Mapping[str, Any], name: str) -> str:
-    """A field as text; numbers as JSON writes them.
+    """Return a field as text; numbers are written as in JSON.
 
     Raises:
-        ValueError: it is missing, neither text nor number, or holds half a surrogate pair.
+        ValueError: the field is missing, is neither text nor number, or contains half a surrogate pair.
     """
     if name not in fields:
         raise ValueError(f"no field {name!r} ({nearest(name, fields)})")

@@ -1,4 +1,4 @@
-"""Every verifier by the name that a recipe gives it."""
+"""Every verifier, by its name in recipes."""
 
 from outrider.verify.single import SINGLE
 from outrider.verify.verifier import Verifier

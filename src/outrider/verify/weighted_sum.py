@@ -1,4 +1,4 @@
-"""Several verifiers with weights: the score is their weighted sum."""
+"""A verifier that combines several verifiers: its score is their weighted sum."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from outrider.verify.verifier import PooledVerifier, Verifier
 
 
 class WeightedSum(PooledVerifier):
-    r"""Correct where the weighted sum of several scores, :math:`\sum_i w_i s_i`, reaches ``success_at``.
+    r"""Correct if the weighted sum of several scores, :math:`\sum_i w_i s_i`, reaches ``success_at``.
 
-    Each verifier gets the response and decides by itself what stands behind the reasoning; an unparseable response
-    scores 0. A reward function that returns None does not apply to the problem and is excluded from its sum, as in TRL;
-    where none applies, and where one is an *error* or a *timeout*, so is the sum. Answers for majority votes are those
-    of the first verifier. The limits of the sum hold for all of its verifiers together.
+    Each verifier gets the whole response and handles its reasoning by itself. An unparseable response scores 0. A
+    reward function that returns None does not apply to the problem and is excluded from the sum, as in TRL. If no
+    function applies, the outcome is *error*. If one verifier's outcome is *error* or *timeout*, so is the sum's. The
+    first verifier that applies gives the answer for majority votes. The sum's limits hold for all verifiers together.
 
     Raises:
-        UserError: not one weight for each verifier, or one that is not finite.
+        UserError: the number of weights differs from the number of verifiers, or a weight is not finite.
     """
 
     verifiers: list[Annotated[Verifier, ComponentOf(SINGLE, "verifier", Verifier)]] = Field(
@@ -70,4 +70,4 @@ class WeightedSum(PooledVerifier):
         return Verdict(outcome, total, answer=first.answer, detail=detail)
 
     def right(self, problem: Problem) -> None:
-        return None  # a gold answer alone may miss what another verifier asks of the whole response
+        return None  # a gold answer alone may lack what another verifier requires of the whole response

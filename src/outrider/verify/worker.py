@@ -28,8 +28,12 @@ Verify = Callable[[Problem, str, bool], Verdict]
 
 
 def run_template(control: Connection, memory_gb: float) -> None:
-    """Receive what serves a channel, such as :func:`run_worker`, and its verifier; then orders: ``"fork"`` and a
-    channel, answered by a pid, or by minus the number of the system's error; or a pid, by its exit status."""
+    """Import the verifier, then fork and reap workers on request.
+
+    The first message holds a function that serves a channel, such as :func:`run_worker`, and its verifier. Every later
+    message is an order: ``"fork"`` with a channel, answered by a pid or a negative error number; or the pid of a worker
+    to reap, answered by its exit status.
+    """
     try:
         serve, served = pickle.loads(control.recv_bytes())
     except BaseException as error:  # noqa: BLE001 - the parent raises it
@@ -63,7 +67,7 @@ def run_template(control: Connection, memory_gb: float) -> None:
 def run_worker(verify: Verify, channel: Connection, memory_gb: float) -> None:
     """Receive lists of numbered items, confirm each list, and send each verdict at once.
 
-    A message is this process's id, the number of the item or None, its verdict, and whether the worker can go on.
+    A message holds the worker's pid, the item's number or None, its verdict, and whether the worker can continue.
     """
     worker = os.getpid()
     # a process that the verifier forks must not be able to send verdicts
@@ -75,7 +79,7 @@ def run_worker(verify: Verify, channel: Connection, memory_gb: float) -> None:
         channel.send((worker, None, None, True))
         for number, item in items:
             verdict, usable = verify_item(verify, item)
-            if os.getpid() != worker:  # a fork of the verifier that has returned
+            if os.getpid() != worker:  # a process that the verifier forked and that has returned
                 return
             channel.send((worker, number, verdict, usable))
             if not usable:
@@ -83,10 +87,10 @@ def run_worker(verify: Verify, channel: Connection, memory_gb: float) -> None:
 
 
 def verify_item(verify: Verify, item: tuple[Problem, str, bool]) -> tuple[Verdict, bool]:
-    """One verdict with its wall time, and whether this process is still usable for the next one.
+    """Verify one item; return its verdict with the wall time, and whether this process is still usable.
 
-    Whatever ``verify`` raises, or returns instead of a verdict, is ``ERROR``: unscorable, never zero. The fields are
-    made plain, so that they can be sent to the parent and written to disk.
+    Any exception of ``verify``, and any result that is not a verdict, gives ``ERROR``: unscorable, never zero. The
+    fields are converted to plain data, so that they can be sent to the parent and written to disk.
     """
     start = time.perf_counter()
     usable = True
@@ -100,7 +104,7 @@ def verify_item(verify: Verify, item: tuple[Problem, str, bool]) -> tuple[Verdic
 
 
 def limit_memory(gigabytes: float) -> None:
-    """Let the address space grow by at most so much from now on. Only Linux enforces it."""
+    """Limit how much the address space may grow from now on. Only Linux enforces it."""
     if sys.platform == "linux":
         with open("/proc/self/statm") as statm:
             pages = int(statm.read().split()[0])
@@ -112,8 +116,10 @@ def limit_memory(gigabytes: float) -> None:
 
 
 def _end_with(template: int) -> None:
-    """End this process and all that it has started when the template is gone, which ends with the run; also while it
-    verifiers."""
+    """Kill this process and all that it has started as soon as the template, which ends with the run, is gone.
+
+    This also works while the worker verifies an item.
+    """
     while os.getppid() == template:
         time.sleep(1.0)
     os.killpg(0, signal.SIGKILL)

@@ -14,6 +14,7 @@ from outrider.runs.folder import RunFolder
 from outrider.view.opened_run import OpenedRun, Row
 
 TOKENS = "generated tokens of training"
+_OVERLAPPED = "overlapped_"  # phases at the same time as others
 _NO_PHASES = ("step", "evaluate", "tokens_per_second")  # of timing.jsonl
 
 
@@ -81,7 +82,8 @@ def _unfinished(folder: Path) -> float | None:
 def _seconds(folder: Path) -> float:
     """All phases of all steps, evaluations aside."""
     steps = RunFolder(folder).timing()
-    return sum(value for step in steps for name, value in step.items() if name not in _NO_PHASES and value == value)
+    named = ((name, value) for step in steps for name, value in step.items() if not name.startswith(_OVERLAPPED))
+    return sum(value for name, value in named if name not in _NO_PHASES and value == value)
 
 
 def _totals(run: OpenedRun) -> list[Row]:

@@ -17,16 +17,17 @@ class Attention(Selector):
 
     .. math:: F_i = \max_h \sum_{j \ge i + \Delta} a_{h,ji}
 
-    with ``a_{h,ji}`` the mean attention that head h of any layer pays from the tokens of step j to those of step i, and
-    steps as the segmenter cuts them. The first step, and steps at which no branch may start, have F = 0. Pivots are
-    steps at or above the ``quantile`` of all F (if that is 0, the smallest positive F), from the front, at least
-    ``distance`` tokens from the start and from each other. If these are too few, the earliest other cuts are added.
+    where ``a_{h,ji}`` is head h's mean attention from the tokens of step j to the tokens of step i; h ranges over the
+    heads of all layers, and the segmenter defines the steps. The first step, and steps at which no branch may start,
+    have F = 0. Pivots are the earliest steps with F at or above the ``quantile`` of all F (if the quantile is 0: the
+    smallest positive F) and at least ``distance`` tokens from the start and from each other. If there are too few, the
+    earliest other cuts are added.
 
     Each rollout with a candidate needs one forward pass. Degenerate cases: with at most ``ahead`` steps every F is 0,
-    and all steps rank equal. Fewer cuts than pivots are all taken; the released code repeats some.
+    and all steps rank equally. If there are fewer cuts than pivots, all are taken; the released code repeats some.
 
-    Source: AttnRL (``attnrl_core_algos.py``, ``modeling_qwen2.py``). Distance is between cuts; the released code
-    measures from the end of the earlier step.
+    Source: AttnRL (``attnrl_core_algos.py``, ``modeling_qwen2.py``). ``distance`` is measured between cuts; the
+    released code measures it from the end of the earlier step.
     """
 
     requires: ClassVar[Needs] = frozenset({"attention"})

@@ -1,4 +1,4 @@
-"""The contract of a selector, which picks the cuts to branch."""
+"""Interface of a selector, which picks the cuts to branch."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from outrider.record import Rollout
 
 
 class Pivot(NamedTuple):
-    """A branch point, after ``rollout.response_ids[:at]``; at 0 it is the end of the prompt, so branches are new
-    roots."""
+    """A branch point after ``rollout.response_ids[:at]``; branches at 0 start at the prompt and are new roots."""
 
     rollout: Rollout
     at: int
@@ -25,7 +24,7 @@ class PivotOutcome(NamedTuple):
     """The outcome of the branches of one pivot.
 
     Attributes:
-        ratio: relative depth of the pivot, ``at / T`` with T the response tokens of the rollout that was branched.
+        ratio: relative depth of the pivot, ``at / T``, where T is the branched rollout's number of response tokens.
         success: whether any branch succeeded.
         failed: whether the branched rollout had failed, so that a success is a recovery.
     """
@@ -40,12 +39,12 @@ class Source:
     """The rollouts from which one call of ``select`` picks pivots.
 
     Attributes:
-        chains: one rollout, the rollouts of one tree, or of one problem, by the selector's ``over``; in member order.
+        chains: the rollouts of one unit (a rollout, a tree or a problem; see the selector's ``over``), in member order.
         members: number of rollouts of the problem so far, including those that may not be branched.
         round: round of the stage, from 0.
         branches: rollouts per pivot.
-        seed: derived from the run, the source and the round; the only randomness that a selector uses.
-        engine: the policy, for attention.
+        seed: seed derived from the run, the source and the round; a selector uses no other randomness.
+        engine: the policy, to compute attention.
     """
 
     chains: Sequence[SegmentedRollout]
@@ -58,7 +57,7 @@ class Source:
 
 @runtime_checkable
 class FillingSelector(Protocol):
-    """A selector that fills every problem up to a number of rollouts, independent of ``pivots``."""
+    """A selector that branches until every problem has ``fills`` rollouts."""
 
     @property
     def fills(self) -> int: ...
@@ -85,7 +84,7 @@ class Selector(Options):
     def observe(self, outcomes: Sequence[PivotOutcome]) -> dict[str, float]:
         """Learn from the pivots of a finished step, and return the selector's metrics.
 
-        The order of the pivots does not depend on that of the problems.
+        The order of ``outcomes`` does not depend on batch order.
         """
         return {}
 

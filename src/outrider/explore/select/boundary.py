@@ -1,4 +1,4 @@
-"""Every path branches at every boundary, up to a depth and a width (TreePO)."""
+"""Pivots at every boundary of every path, up to a depth and a width (TreePO)."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from outrider.record import identity_seed, uniforms
 
 
 class Boundary(Selector):
-    """In round ``d`` all paths of a problem that reach their ``d``-th cut branch there, in seeded order, until the
-    problem has ``width`` rollouts. Once no path reaches the ``d``-th cut, the rest is spent at random cuts.
+    """Branches all paths of a problem at their ``d``-th cut in round ``d``, until the problem has ``width`` rollouts.
 
-    TreePO's sampling (arXiv 2508.17445; ``vllm_rollout_tree.py``): segments of 512 tokens, depth 14, width 16, every
-    active path in two, so ``branches: 1``, and ``rounds`` above ``depth``. There paths branch during generation. A
-    continuation depends only on its prefix, so branching a finished path at the same cut samples from the same
-    distribution, and no token is generated twice. The random cuts are TreePO's fallback: a finished path, then a cut of
-    it or the prompt, both uniform. Not implemented: stopping paths early, and widths by probability.
+    Paths branch in seeded order. Once no path reaches the ``d``-th cut, the remaining rollouts start at random cuts.
 
-    Degenerate cases: a problem with ``width`` or more rollouts gets none. A problem stays short of ``width`` if
+    This is TreePO's sampling (arXiv 2508.17445; ``vllm_rollout_tree.py``): segments of 512 tokens, depth 14, width 16.
+    There, every active path splits in two; here set ``branches: 1``, and ``rounds`` above ``depth``. TreePO branches
+    paths during generation. A continuation depends only on its prefix, so branching a finished path at the same cut
+    samples from the same distribution, and no token is generated twice. The random cuts are TreePO's fallback: draw a
+    finished path uniformly, then uniformly one of its cuts or the prompt. Not implemented: stopping paths early, and
+    widths that depend on probability.
+
+    Degenerate cases: a problem with ``width`` or more rollouts gets no more. A problem stays below ``width`` if
     ``branches`` does not divide the difference, or if there are too few ``rounds`` for the random cuts; the stage's
-    metric ``short`` counts these. ``pivots`` limits how many paths of a problem branch in one round.
+    metric ``short`` counts the missing rollouts. ``pivots`` limits how many paths of a problem branch in one round.
     """
 
     over: ClassVar[Literal["rollout", "tree", "problem"]] = "problem"

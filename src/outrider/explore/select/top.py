@@ -1,4 +1,4 @@
-"""Pivots before the tokens of a tree with the highest uncertainty (TreeRL)."""
+"""Pivots before a tree's most uncertain tokens (TreeRL)."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from outrider.record import Rollout
 
 
 class Surprisal(Selector):
-    r"""Picks the cuts of a tree before the tokens of highest surprisal, ``-log p`` of the sampled token.
+    r"""Picks a tree's cuts before the tokens with the highest surprisal, ``-log p`` of the sampled token.
 
-    With ``chunk: {tokens: 1}`` every token is a cut: TreeRL's choice (arXiv 2506.11902; its code calls this entropy),
-    per tree over all its rollouts, continued from just before the token. A branch's first token is not one of its cuts,
-    since that cut is its parent's. Neither are tokens after an answer mark (TreeRL: "answer", "conclusion").
+    With ``chunk: {tokens: 1}`` every token is a cut. This is TreeRL's choice (arXiv 2506.11902; its code calls
+    surprisal "entropy"): it ranks the tokens of all rollouts of a tree and continues from just before the token. A
+    branch's first token is not one of its cuts, since that cut belongs to its parent. Tokens after an answer mark are
+    not cuts either (TreeRL: "answer", "conclusion").
 
     Ties go to the earlier member, then the earlier token. The released code differs only in degenerate cases. Here the
     first token of a root is not a cut (its prefix would be empty). With fewer cuts than pivots there are fewer pivots;
-    the released code repeats some. A cut is branched once; there, later rounds may pick it again. Surprisal is under
-    the sampling distribution, with temperature applied.
+    the released code repeats some. A cut is branched once; in the released code, later rounds may pick it again.
+    Surprisal is computed under the sampling distribution, with temperature applied.
     """
 
     over: ClassVar[Literal["rollout", "tree", "problem"]] = "tree"
 
     def signal(self, rollout: Rollout) -> NDArray[np.float32]:
-        """Uncertainty of every own token, in nats."""
+        """Uncertainty of each token that the rollout itself generated, in nats."""
         return -rollout.logprobs_T
 
     def select(self, source: Source, pivots: int) -> list[Pivot]:
@@ -43,7 +44,7 @@ class Surprisal(Selector):
 
 
 class Entropy(Surprisal):
-    """Picks the cuts of a tree before the tokens of highest entropy; otherwise as ``surprisal``.
+    """Picks a tree's cuts before the tokens with the highest entropy; otherwise like ``surprisal``.
 
     Raises:
         UserError: the sampler records no entropies.

@@ -1,4 +1,4 @@
-"""Pivots drawn uniformly, and the plain prompt as pivot."""
+"""Selectors that draw pivots uniformly, or always pick the prompt."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from outrider.record import uniforms
 
 
 class UniformCut(Selector):
-    """Draws cuts of a tree uniformly, with replacement, its prompt among them.
+    """Draws cuts of a tree uniformly, with replacement; the prompt is one of them with ``include_root``.
 
-    Tree-GRPO (arXiv 2509.21240; ``generation_ts.py``): per tree, nodes are drawn from the root and all non-leaf nodes,
-    one new chain each; here with turns as segments and ``branches: 1``. A chain from the prompt has no parent, so it is
-    a separate tree of the group; the released code adds it to the tree that drew it.
+    This is Tree-GRPO's rule (arXiv 2509.21240; ``generation_ts.py``), with turns as segments and ``branches: 1``: per
+    tree, nodes are drawn from the root and all non-leaf nodes, and each gets one new chain. A chain from the prompt has
+    no parent, so it is a separate tree of the group; the released code adds it to the tree that drew it.
 
     Degenerate cases: a tree without a cut gives its prompt, or nothing without ``include_root``.
     """
@@ -38,11 +38,11 @@ class UniformCut(Selector):
 
 
 class Root(Selector):
-    """Picks the prompt: as many new rollouts as branching would sample, in the branch stream.
+    """Picks the prompt: samples as many new rollouts as branching would, in the branch stream.
 
-    This is the utility of DEEP-GRPO as gamma goes to minus infinity (its appendix C.1, "Root Only"): the ablation of
-    depth. New rollouts have no parent, so those of all failed chains of a problem are siblings of each other. Their
-    baseline has more members than that of a pivot's branches.
+    This is the limit of DEEP-GRPO's utility as gamma goes to minus infinity (its appendix C.1, "Root Only"), an
+    ablation of depth. New rollouts have no parent, so the new rollouts of all failed chains of a problem are siblings.
+    Their baseline therefore has more members than the baseline of a pivot's branches.
     """
 
     @property

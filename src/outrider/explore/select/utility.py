@@ -19,22 +19,24 @@ class Utility(Selector):
 
     .. math:: Q(t) \propto W(t) \, R(t), \qquad W(t) = r_t^\gamma, \quad R(t) = \sigma(w r_t + b), \quad r_t = t / T
 
-    with ``t`` of ``T`` tokens kept. R is learned from the outcomes of earlier steps (:class:`Recoverability`) and is 1
-    until there are enough. The draw is the Gumbel-top-k of log Q: one random number per token position and rollout.
+    where a cut keeps ``t`` of ``T`` tokens. R is learned from the outcomes of earlier steps (:class:`Recoverability`)
+    and is 1 until there are enough. The draw is the Gumbel-top-k of log Q, with one random number per token position
+    and rollout.
 
-    ``include_root`` adds the prompt, ``t = 0``, to the cuts, and counts it as one more segment in W alone: ``W(t) = ((t
-    + s) / (T + s))^gamma`` with ``s`` the first segment's length, which for equal chunks is the released code's ``(i +
-    1) / (segments + 1)``. A new rollout from the prompt does not train R; its siblings are those of selector ``root``.
+    ``include_root`` adds the prompt, ``t = 0``, to the cuts. W alone then counts the prompt as one more segment:
+    ``W(t) = ((t + s) / (T + s))^gamma``, where ``s`` is the first segment's length. For equal chunks this is the
+    released code's ``(i + 1) / (segments + 1)``. A new rollout from the prompt does not train R; its siblings are the
+    same as with selector ``root``.
 
-    R learns only from pivots in failed rollouts, including those of other branching stages. It is the probability of a
+    R learns only from pivots in failed rollouts, including those of other branching stages. R is the probability of a
     recovery, and branches of successful rollouts (admitted by ``which``) are not recoveries.
 
-    Degenerate cases: a rollout without a candidate gives no pivot (with ``include_root``: the prompt). Fewer candidates
-    than pivots are all taken. gamma = 0 uses recoverability only.
+    Degenerate cases: a rollout without a candidate gives no pivot (with ``include_root``: the prompt). If there are
+    fewer candidates than pivots, all are taken. With gamma = 0 only recoverability counts.
 
-    Source: DEEP-GRPO (arXiv 2602.14169) Eqs. 1 to 3. The paper counts t and T in segments, which for chunks is the same
-    up to the shorter last one; here they count tokens, so that R does not depend on the segmenter. gamma 2 as in the
-    paper (the released class defaults to 0.1, its configuration to 2).
+    Source: DEEP-GRPO (arXiv 2602.14169) Eqs. 1 to 3. The paper counts t and T in segments; for chunks this is
+    equivalent, except for a shorter last chunk. Here they count tokens, so that R does not depend on the segmenter.
+    gamma is 2 as in the paper (the released class defaults to 0.1, its configuration to 2).
     """
 
     gamma: float = Field(2.0, ge=0, le=1000, description="gamma, exponent that favours late pivots; 0: no preference")
@@ -63,7 +65,7 @@ class Utility(Selector):
         return [Pivot(chain.rollout, cuts[i]) for i in np.argsort(-keys_C, kind="stable")[:pivots]]
 
     def observe(self, outcomes: Sequence[PivotOutcome]) -> dict[str, float]:
-        """Learn; returns the number of outcomes and the fit of recoverability, NaN before the first fit."""
+        """Learn from a step; return the number of outcomes and the fitted w and b (NaN before the first fit)."""
         failed = [o for o in outcomes if o.failed]
         self._recover.learn([o.ratio for o in failed], [o.success for o in failed])
         w, b = (math.nan if value is None else value for value in (self._recover.w, self._recover.b))

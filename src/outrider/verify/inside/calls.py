@@ -1,8 +1,8 @@
-"""The two ends of a call from the tests into the tested program, which is another process.
+"""Calls from the tests into the tested program, which runs in another process: code for both processes.
 
-What comes back is data: numbers, texts, collections of them. An object of the program's own class stays in its process
-and is a handle here: it can be called, iterated, read and written to, and equals nothing but itself. So no ``__eq__``,
-``__bool__`` or ``__class__`` of the program takes part in a test.
+Results come back as data: numbers, texts and collections of them. An object of the program's own class stays in the
+program's process, and the tests get a handle. A handle can be called, iterated, read and written to, and equals only
+itself. So no ``__eq__``, ``__bool__`` or ``__class__`` of the program takes part in a test.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-SHOWN = 200  # characters of a value or message
-LONGEST_SHOWN = 4300  # digits of an integer; more are not written out
+SHOWN = 200  # maximum characters of a value or message in a report
+LONGEST_SHOWN = 4300  # digits; a longer integer is not written out
 FEATURES = sum({getattr(__future__, name).compiler_flag for name in __future__.all_feature_names})
 
 
@@ -41,7 +41,7 @@ class TestedProgram:
     """The program as the tests see it.
 
     Attributes:
-        last: the last call and its outcome, to be shown.
+        last: the last call and its outcome as text, for reports.
     """
 
     def __init__(self, frames: Frames) -> None:
@@ -49,10 +49,10 @@ class TestedProgram:
         self.last = ""
 
     def request(self, what: str, *arguments: Any) -> Any:
-        """Have something done in the program's process; return the result, or raise the exception raised there.
+        """Send a request to the program's process; return the result, or raise the program's exception.
 
         Raises:
-            ProgramEnded: the program ended, instead of an answer or before.
+            ProgramEnded: the program ended before it answered.
             Unsendable: an argument is not data.
             ValueError, TypeError, …: the answer is not valid.
         """
@@ -71,7 +71,7 @@ class TestedProgram:
             raise MissingError
         name, text = value
         known = getattr(builtins, str(name), None)
-        ends = known in (StopIteration, StopAsyncIteration)  # would end a loop or map() of a test, which then passes
+        ends = known in (StopIteration, StopAsyncIteration)  # would end a test's loop or map(), and the test would pass
         if isinstance(known, type) and issubclass(known, Exception) and not ends:
             raise known(str(text)[:SHOWN])
         raise RuntimeError(f"{name}: {text}"[:SHOWN])
@@ -91,7 +91,7 @@ class TestedProgram:
 
 
 class Handle:
-    """An object that stayed in the tested program."""
+    """An object that stayed in the tested program's process."""
 
     __slots__ = ("_name", "_number", "_tested")
 
@@ -134,9 +134,9 @@ def _number_of(value: Any) -> int:
 
 
 def shown(value: object) -> str:
-    """A value to be shown, short."""
+    """The ``repr`` of a value, shortened."""
     before = sys.get_int_max_str_digits()
-    sys.set_int_max_str_digits(LONGEST_SHOWN)  # all digits of a huge integer would take longer than a test
+    sys.set_int_max_str_digits(LONGEST_SHOWN)  # writing all digits of a huge integer would take longer than a test
     try:
         text = repr(value)
     except (ValueError, RecursionError):
@@ -147,8 +147,8 @@ def shown(value: object) -> str:
 
 
 def answer_calls(prefix: str, source: str, frames: Frames) -> None:
-    """The other end: load the program, then answer requests until the pipe closes."""
-    module = module_of(source, "solution")  # not "__main__": code under that condition is not part of the tests
+    """Run the program's side of the pipe: load the program, then answer requests until the pipe closes."""
+    module = module_of(source, "solution")  # not "__main__": code guarded by that name is not part of the tests
     held: list[Any] = []
     me = os.getpid()
 
@@ -189,8 +189,10 @@ def answer_calls(prefix: str, source: str, frames: Frames) -> None:
 
 
 def parts(prefix: str, source: str, file: str) -> list[Any]:
-    """A program behind its prefix as code: on its own where it can stand alone, as one that begins with imports from
-    ``__future__`` has to; else as the prefix's continuation."""
+    """Compile a program and its prefix: separately if each compiles alone, otherwise as one text.
+
+    A program that begins with imports from ``__future__`` can only be compiled separately.
+    """
     if prefix:
         with Ignoring(SyntaxError, ValueError):
             first = compiled(prefix, "prefix")
@@ -199,9 +201,9 @@ def parts(prefix: str, source: str, file: str) -> list[Any]:
 
 
 def functions_of(module: Any) -> tuple[list[str], list[str], str, str]:
-    """The public methods of a program's ``Solution``, its own functions, and the main one of each.
+    """The public methods of a program's ``Solution``, its own functions, the main method and the main function.
 
-    The main one is the last that no other of them names.
+    The main method (or function) is the last one that no other method (or function) uses.
     """
     solution = getattr(module, "Solution", None)
     methods = {n: m for n, m in vars(solution).items() if _is_public(n, m)} if isinstance(solution, type) else {}
@@ -211,7 +213,7 @@ def functions_of(module: Any) -> tuple[list[str], list[str], str, str]:
 
 
 def _is_public(name: str, value: Any) -> bool:
-    function = getattr(value, "__func__", value)  # of a static method
+    function = getattr(value, "__func__", value)  # unwraps a static method
     return not name.startswith("_") and callable(function) and not isinstance(function, type)
 
 
@@ -227,7 +229,7 @@ def _code_of(function: Any) -> Any:
 
 
 def _names_in(code: Any) -> set[str]:
-    """The names that code uses, that of functions in it too."""
+    """The names that code uses, including those in nested functions."""
     if code is None:
         return set()
     inner = [_names_in(part) for part in code.co_consts if hasattr(part, "co_consts")]

@@ -1,4 +1,4 @@
-"""The untrusted child: how it is started, limited, and ended with all its descendants."""
+"""Start, limit and end the untrusted child process, with all its descendants."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def fork(limits: Mapping[str, int], keep: Sequence[int]) -> int:
-    """Fork; the child keeps the descriptors of ``keep`` alone, as 0, 1, 2, …, and is limited. Returns the pid or 0."""
+    """Fork a limited child that keeps only the descriptors ``keep``, as 0, 1, …; return its pid, or 0 in the child."""
     parent, pid = os.getpid(), os.fork()
     if pid == 0:
         control(DIE_WITH_PARENT, signal.SIGKILL)
         if os.getppid() != parent:
-            os._exit(1)  # it had ended before
-        safe = [os.dup2(fd, 100 + i) for i, fd in enumerate(keep)]  # out of the way, so that none is overwritten below
+            os._exit(1)  # the parent had ended before
+        safe = [os.dup2(fd, 100 + i) for i, fd in enumerate(keep)]  # moved up, so that the next loop overwrites none
         for i, fd in enumerate(safe):
             os.dup2(fd, i)
         os.closerange(len(keep), 1024)
@@ -31,8 +31,8 @@ def fork(limits: Mapping[str, int], keep: Sequence[int]) -> int:
 
 
 def end_of(pid: int) -> tuple[int, Any]:
-    """Wait for the end of a child: its raw status, and the resources that it used."""
-    # a child that asks to be traced stops where others end, so a stop is not taken for the end
+    """Wait until a child ends; return its raw status and its resource usage."""
+    # a child that asks to be traced stops where others end, so a stop does not count as the end
     while True:
         _, status, usage = os.wait4(pid, 0)
         if not os.WIFSTOPPED(status):
@@ -40,7 +40,7 @@ def end_of(pid: int) -> tuple[int, Any]:
 
 
 def confine(limits: Mapping[str, int]) -> None:
-    """Limit this process; it cannot raise the limits again."""
+    """Limit this process; the process cannot raise the limits again."""
     limit(resource.RLIMIT_CPU, limits["cpu"], limits["cpu"] + 1)  # SIGXCPU, then SIGKILL for programs that ignore it
     limit(resource.RLIMIT_AS, limits["memory"])
     limit(resource.RLIMIT_FSIZE, limits["file"])
@@ -51,7 +51,7 @@ def confine(limits: Mapping[str, int]) -> None:
 
 
 def limit(which: int, soft: int, hard: int | None = None) -> None:
-    """Set one limit, not above the present hard limit."""
+    """Set a resource limit, capped at the current hard limit."""
     _, highest = resource.getrlimit(which)
     wanted = [soft, soft if hard is None else hard]
     if highest != resource.RLIM_INFINITY:
@@ -60,16 +60,16 @@ def limit(which: int, soft: int, hard: int | None = None) -> None:
 
 
 def used_up(status: int, cpu: float, limits: Mapping[str, int]) -> bool:
-    """Whether a process ended because it had used its CPU time."""
+    """Whether a process ended because it used up its CPU time."""
     by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     return by == signal.SIGXCPU or (
         by == signal.SIGKILL and cpu > limits["cpu"] / 2
-    )  # half, since the limit and the usage come from two clocks
+    )  # half, since the limit and the usage come from different clocks
 
 
 def kill_the_rest() -> None:
-    """End everything else in this process namespace and take it off the table."""
-    if os.getpid() != 1:  # no namespace of its own: these would be the user's processes
+    """Kill all other processes in this process namespace and reap them."""
+    if os.getpid() != 1:  # not in its own namespace: the other processes would be the user's
         return
     with Ignoring(ProcessLookupError):
         os.kill(-1, signal.SIGKILL)

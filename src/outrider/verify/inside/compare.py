@@ -1,11 +1,11 @@
-"""Whether what a program printed or returned equals what was expected: numbers as numbers, everything else exactly.
+"""Whether a program's printed or returned values equal the expected ones: numbers by value, everything else exactly.
 
-Used on both sides: outside for printed tokens, and in the testing process of a sandbox for returned values.
+Used outside the sandbox for printed tokens, and in the sandbox's testing process for returned values.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # typing takes longer to import in a sandbox than the sandbox to make
+TYPE_CHECKING = False  # in a sandbox, importing typing takes longer than creating the sandbox
 if TYPE_CHECKING:
     from typing import Any
 
@@ -13,14 +13,14 @@ LONGEST_EXPONENT = 6  # digits
 
 
 def same_token(seen: str, expected: str, tolerance: float | None, case: bool) -> bool:
-    """Whether a printed token is the expected one.
+    """Whether a printed token matches the expected one.
 
-    Equal texts are the same. So are two decimal numbers of the same value (``3.0`` and ``3``), and, where the expected
-    one has a point or an exponent, two with ``|seen - expected| <= tolerance * max(1, |expected|)``. An expected
-    integer has to be met exactly. Digits behind a leading zero or a plus sign, ``nan`` and ``inf`` are texts.
+    Equal texts match, and so do decimal numbers of equal value (``3.0`` and ``3``). If the expected number has a point
+    or an exponent, numbers with ``|seen - expected| <= tolerance * max(1, |expected|)`` match as well. An expected
+    integer must be met exactly. Digits after a leading zero or a plus sign, ``nan`` and ``inf`` are texts.
 
     Args:
-        tolerance: None: all tokens are texts; 0: only equal values are the same.
+        tolerance: for decimals; None: all tokens are compared as text; 0: only equal values match.
         case: whether upper and lower case differ.
 
     >>> [same_token(seen, "0.5", 1e-6, True) for seen in ("0.5000004", "5e-1", ".5", "0.50001")]
@@ -39,11 +39,11 @@ def same_token(seen: str, expected: str, tolerance: float | None, case: bool) ->
 
 
 def same_value(seen: Any, expected: Any, tolerance: float | None, case: bool) -> bool:
-    """Whether a returned value is the expected one, which is JSON data.
+    """Whether a returned value matches the expected one, which is JSON data.
 
-    Numbers and texts as Python compares them, but for the tolerance where the expected one is a float. A tuple equals
-    a list of the same members, and a key of a dictionary its JSON text. NaN is the same as NaN. An object that is no
-    plain data equals nothing.
+    Numbers and texts are compared as in Python, with the tolerance if the expected value is a float. A tuple matches a
+    list of the same members, and a dictionary key matches its JSON text. NaN matches NaN. An object that is not plain
+    data matches nothing.
 
     >>> same_value((1, 0.3333333), [1.0, 1 / 3], 1e-6, True), same_value([1], [2], 1e-6, True)
     (True, False)
@@ -75,13 +75,13 @@ def _near(seen: float, expected: float, tolerance: float) -> bool:
         return False
     try:
         return abs(seen - expected) <= tolerance * max(1.0, abs(expected))
-    except OverflowError:  # an integer beyond all floats
+    except OverflowError:  # an integer too large for a float
         return False
 
 
 def _decimal(text: str) -> tuple[bool, str, int] | None:
-    """Sign, digits and power of ten of a decimal number, the same for all its spellings; None: it is none."""
-    # written out: this module is also imported in every sandbox, where `re` and `decimal` would take longer
+    """Sign, digits and power of ten of a decimal number, the same for all its spellings; None for any other text."""
+    # written by hand: this module is also imported in every sandbox, where `re` and `decimal` load slowly
     mantissa, mark, exponent = text.removeprefix("-").replace("E", "e").partition("e")
     whole, _, fraction = mantissa.partition(".")
     power = exponent[1:] if exponent[:1] in ("+", "-") else exponent
@@ -108,7 +108,7 @@ def _digits(text: str) -> bool:
 
 
 def _key(key: object) -> object:
-    """A key as JSON writes it."""
+    """A dictionary key as JSON writes it."""
     if isinstance(key, bool):
         return "true" if key else "false"
     return str(key) if isinstance(key, int) else key

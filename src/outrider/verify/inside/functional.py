@@ -1,6 +1,6 @@
-"""Tests that are calls: arguments, and the value that a function of the program has to return for them.
+"""Tests by function calls: each has arguments, and the value that the program's function must return for them.
 
-They run in the testing process, as :mod:`outrider.verify.inside.unit` does: the program never sees what is expected.
+The tests run in the testing process, as in :mod:`outrider.verify.inside.unit`: the program never sees expected values.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 def verify_calls(tested: TestedProgram, job: dict[str, Any]) -> dict[str, Any]:
-    """The result of the tests, in the form of :func:`outrider.verify.inside.unit.verify_tests`.
+    """Run the tests; return the result in the form of :func:`outrider.verify.inside.unit.verify_tests`.
 
     Args:
         tested: the program.
-        job: ``function``, its name or empty; ``cases``, each with ``arguments``, ``spread`` (the same where the one
-            argument, a list, may hold all of them; else None) and ``expected``, the values of which one is right;
-            ``tolerance`` and ``case``.
+        job: ``function``: the function's name, or empty; ``cases``: each has ``arguments``, ``spread`` (the members of
+            the only argument, if it is a list that may hold all arguments; else None) and ``expected``, the accepted
+            values; ``tolerance`` and ``case``.
     """
     stage, at = "load", 0
     try:
         tested.request("load")
-        exit_at(signal.SIGXCPU)  # as in unit: values of a program may be made expensive to read or compare
+        exit_at(signal.SIGXCPU)  # as in unit: a program may make its values expensive to read or compare
         method, name = _wanted(tested, job["function"])
         stage = "test"
         for at, (arguments, spread, expected) in enumerate(job["cases"], 1):
@@ -50,7 +50,7 @@ def _wanted(tested: TestedProgram, name: str) -> tuple[bool, str]:
     """Whether the function is a method of ``Solution``, and its name.
 
     Raises:
-        NameError: the program has none.
+        NameError: the program does not define the function.
     """
     methods, functions, method, function = tested.request("functions")
     if name:
@@ -66,10 +66,10 @@ def _wanted(tested: TestedProgram, name: str) -> tuple[bool, str]:
 
 
 def _function(tested: TestedProgram, method: bool, name: str) -> Any:
-    """The function; of a class that of a new object, as LeetCode has it.
+    """The function, as a handle; a method belongs to a new ``Solution`` object, as on LeetCode.
 
     Raises:
-        TypeError: it is no function.
+        TypeError: the object of this name is not a function.
     """
     found = tested.request("name", "Solution" if method else name)
     if method:
@@ -80,9 +80,9 @@ def _function(tested: TestedProgram, method: bool, name: str) -> Any:
 
 
 def _takes_one(function: Any, method: bool) -> bool:
-    """Whether a function takes one argument by name and needs no more: a list is then this argument, not all of them.
+    """Whether a function can take a single argument: a list is then that argument, not the list of all arguments.
 
-    Only read where a test may mean either; the program learns nothing by its choice.
+    Checked only if a test allows both readings; the program learns nothing from the choice.
     """
     try:
         code, defaults = function.__code__, function.__defaults__ or ()

@@ -1,7 +1,7 @@
 """The first process inside the sandbox: it reads a job from a pipe, and starts the untrusted program as its child.
 
-The child has the same user. Three things protect this process from it: as process 1 it gets no signals from inside, it
-cannot be traced or read (``DUMPABLE`` is 0), and there is no ``/proc``.
+The child runs as the same user. Three things protect this process from the child: as process 1 it gets no signals from
+inside, it cannot be traced or read (``DUMPABLE`` is 0), and there is no ``/proc``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from outrider.verify.inside.plain import Frames, Ignoring, loads
 
 
 def main() -> None:
-    """``argv``: the way in, the pid of the parent, bytes of scratch space, paths to show, paths to hide."""
+    """Serve one job. ``argv``: kind of sandbox, parent's pid, bytes of scratch space, visible paths, hidden paths."""
     way, parent, scratch, shown, hidden = sys.argv[1:]
     control(DIE_WITH_PARENT, signal.SIGKILL)
     if way != "bwrap" and os.getppid() != int(parent):
@@ -33,15 +33,15 @@ def main() -> None:
             sys.exit(str(error.strerror))
     control(DUMPABLE, 0)
     sys.set_int_max_str_digits(0)  # programs and tests may write integers of any length; their CPU time is limited
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # as process 1: ignored
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # process 1 ignores signals without a handler
     channel = Frames(os.dup(0), os.dup(1))
     nothing = os.open(os.devnull, os.O_RDWR)
-    # the channel is kept on copies, so that nothing printed by accident mixes with messages
+    # the channel uses copies of the descriptors, so that nothing printed by accident mixes with messages
     for standard in range(3):
         os.dup2(nothing, standard)
     program = None
     with Ignoring(EOFError):  # the other end has closed: no answer is needed
         job = loads(channel.receive())
         program = {"programs": programs.serve, "tests": unit.serve}[job["kind"]](channel, job)
-    if program is not None:  # outside, so that an EOFError of its own ends it as any other would
+    if program is not None:  # outside the block above, so that an EOFError of the program ends it like any other error
         programs.run_as_main(program)

@@ -1,7 +1,7 @@
-"""New namespaces through system calls alone, for root and for ordinary users. Linux 5.14 and later.
+"""Create namespaces with system calls only, for root and for ordinary users. Linux 5.14 and later.
 
-The sandboxed process is the unprivileged user 65534 inside. Where root started it, it is user 65534 outside too, so
-that the limit of processes applies, from which the kernel exempts root.
+Inside, the sandboxed process is the unprivileged user 65534. If root started it, it is user 65534 outside as well: the
+kernel exempts root from the limit on the number of processes.
 """
 
 from __future__ import annotations
@@ -21,38 +21,38 @@ UNPRIVILEGED = 65534
 NEW_MOUNTS, NEW_HOST, NEW_IPC, NEW_USERS, NEW_PIDS, NEW_NET = 1 << 17, 1 << 26, 1 << 27, 1 << 28, 1 << 29, 1 << 30
 NOSUID, NODEV, BIND, RECURSIVE, PRIVATE = 2, 4, 1 << 12, 1 << 14, 1 << 18
 READ_ONLY, AT_RECURSIVE, HERE = 1, 0x8000, -100
-MOUNT_SETATTR = 442  # the same on every architecture that Python knows; older C libraries have no name for it
+MOUNT_SETATTR = 442  # the same on every architecture that Python supports; older C libraries have no name for it
 DETACH = 2
 NO_NEW_PRIVILEGES, DIE_WITH_PARENT, DUMPABLE = 38, 1, 4
 HOST = "sandbox"
 DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
-STAGE = "/proc"  # the new root is built here: a folder of every machine, and nothing that is shown lies below it
+STAGE = "/proc"  # the new root is built here: every machine has this folder, and no visible path lies below it
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def enter(shown: Sequence[str], hidden: Sequence[str], scratch: int) -> None:
-    """Return in the first process of new namespaces; the calling process waits for it, and never returns.
+    """Create new namespaces and return in their first process. The calling process waits for it and never returns.
 
-    Inside are no network, no other processes, an empty ``/tmp`` of ``scratch`` bytes, and ``shown``, read-only.
-    SIGTERM to the waiting process ends everything inside, and so does its death; it ends itself when the first process
-    has ended.
+    The namespaces have no network, no other processes, an empty ``/tmp`` of ``scratch`` bytes, and ``shown`` as
+    read-only paths. SIGTERM to the waiting process, or its death, ends everything inside. The waiting process ends
+    when the first process has ended.
 
     Args:
-        shown: absolute paths of files and folders, at the same path; parents before what lies below.
-        hidden: folders in them that are shown empty.
-        scratch: bytes.
+        shown: absolute paths of files and folders, visible at the same paths; parents come before their contents.
+        hidden: folders in ``shown`` that appear empty.
+        scratch: size of ``/tmp`` in bytes.
 
     Raises:
-        OSError: the machine does not allow it; the text names the call.
+        OSError: the machine does not allow it; the message names the system call.
     """
-    # blocked until sigwait takes them: none may arrive before the waiting process waits
+    # blocked until sigwait takes them: no signal may arrive before the waiting process waits
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGCHLD})
     _unshare()
-    with Ignoring(OSError):  # a second line of defence: seccomp forbids namespaces too; Docker has this file read-only
+    with Ignoring(OSError):  # a second line of defence: seccomp forbids namespaces too; in Docker the file is read-only
         _write("/proc/sys/user/max_user_namespaces", "0")
     _call("sethostname", HOST.encode(), len(HOST))
-    _write("/proc/self/oom_score_adj", "1000")  # where memory runs out, this process is killed first
+    _write("/proc/self/oom_score_adj", "1000")  # if memory runs out, this process is killed first
     _build_root(shown, hidden, scratch)
     alive, held = os.pipe()  # the waiting process holds the other end as long as it lives
     # the new process namespace begins with the next child, which is its process 1
@@ -66,12 +66,12 @@ def enter(shown: Sequence[str], hidden: Sequence[str], scratch: int) -> None:
     os.set_blocking(alive, False)
     with Ignoring(BlockingIOError):
         os.read(alive, 1)
-        os._exit(1)  # the end of the pipe: the waiting process had died before, and seen from inside it has no number
+        os._exit(1)  # end of file: the waiting process has died, which its pid cannot show from inside
     os.close(alive)
 
 
 def control(option: int, value: int, more: int = 0) -> None:
-    """``prctl`` on this process.
+    """Call ``prctl`` for this process.
 
     Raises:
         OSError: the kernel refuses.
@@ -80,7 +80,7 @@ def control(option: int, value: int, more: int = 0) -> None:
 
 
 def exit_at(number: int) -> None:
-    """Let a signal end this process with the signal's number as status."""
+    """Make a signal end this process, with the signal's number as exit status."""
     # The C library's _exit as handler: process 1 ignores signals without a handler, and Python's own handlers would
     # wait for the end of a call in C.
     _libc.signal(ctypes.c_int(number), ctypes.cast(_libc._exit, ctypes.c_void_p))
@@ -96,7 +96,7 @@ def _call(name: str, *arguments: Any) -> None:
 
 
 def _unshare() -> None:
-    """New namespaces of every kind. The mapping of users is written from outside, by a helper."""
+    """Create namespaces of every kind. A helper process writes the user mapping from outside."""
     me, root = os.getpid(), os.getuid() == 0
     read, write = os.pipe()
     helper = os.fork()
@@ -104,7 +104,7 @@ def _unshare() -> None:
         status = 1
         with Ignoring(OSError):
             os.close(write)
-            os.read(read, 1)  # returns when the parent has closed its end: the namespaces are made, or it has died
+            os.read(read, 1)  # returns when the parent's end is closed: the namespaces exist, or the parent has died
             _map_users(me, root)
             status = 0
         os._exit(status)
@@ -131,7 +131,7 @@ def _map_users(pid: int, root: bool) -> None:
 
 
 def _build_root(shown: Sequence[str], hidden: Sequence[str], scratch: int) -> None:
-    # or mounts made here would appear outside too
+    # without this, mounts made here would also appear outside
     _mount(None, "/", None, RECURSIVE | PRIVATE)
     _mount("tmpfs", STAGE, "tmpfs", NOSUID | NODEV, "size=1m,mode=755")
     for path in (*shown, *DEVICES):
@@ -145,7 +145,7 @@ def _build_root(shown: Sequence[str], hidden: Sequence[str], scratch: int) -> No
     os.mkdir(f"{STAGE}/old")
     _call("pivot_root", STAGE.encode(), f"{STAGE}/old".encode())
     os.chdir("/")
-    # detached: with the old root, everything that is not shown is unreachable
+    # detached: everything that is not shown becomes unreachable with the old root
     _call("umount2", b"/old", DETACH)
     os.rmdir("/old")
     _restrict("/", flags=0)
@@ -153,7 +153,7 @@ def _build_root(shown: Sequence[str], hidden: Sequence[str], scratch: int) -> No
 
 
 def _show(path: str) -> None:
-    """Bind a file or folder to its own path below the stage, read-only; a link stays a link."""
+    """Bind-mount a file or folder, read-only, at its own path below the stage; a symbolic link stays a link."""
     inside = STAGE + path
     os.makedirs(os.path.dirname(inside), exist_ok=True)
     if os.path.islink(path):
@@ -169,8 +169,8 @@ def _show(path: str) -> None:
 
 
 def _restrict(path: str, flags: int = AT_RECURSIVE) -> None:
-    """Make a mount read-only, without devices and set-user-id programs."""
-    # mount_setattr adds flags and keeps the others; a remount by mount(2) would need all the locked ones again
+    """Make a mount read-only, and forbid devices and set-user-id programs on it."""
+    # mount_setattr adds flags and keeps the others; a remount by mount(2) would have to repeat all locked flags
     attributes = (ctypes.c_uint64 * 4)(READ_ONLY | NOSUID | NODEV, 0, 0, 0)
     _call("syscall", MOUNT_SETATTR, HERE & 0xFFFFFFFF, path.encode(), flags, attributes, ctypes.sizeof(attributes))
 
@@ -184,16 +184,16 @@ def _wait_outside(child: int) -> None:
     """Wait outside for the first process; when it ends, the kernel ends all others inside. Never returns."""
     os.closerange(0, 3)
     ended, status = 0, 0
-    while not ended:  # SIGCHLD may be the helper's, which is still pending
+    while not ended:  # a pending SIGCHLD may still be the helper's
         if signal.sigwait({signal.SIGTERM, signal.SIGCHLD}) == signal.SIGTERM:
             os.kill(child, signal.SIGKILL)
         ended, status = os.waitpid(child, os.WNOHANG)
     code = os.waitstatus_to_exitcode(status)
-    os._exit(code if code >= 0 else 128 - code)  # a signal as shells and bwrap report it
+    os._exit(code if code >= 0 else 128 - code)  # signals are reported as shells and bwrap report them
 
 
 def _drop_rights() -> None:
-    # the group first: with the user goes the right to change the group
+    # the group first: without the user's rights, the process could not change its group
     os.setresgid(UNPRIVILEGED, UNPRIVILEGED, UNPRIVILEGED)
     os.setresuid(UNPRIVILEGED, UNPRIVILEGED, UNPRIVILEGED)
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)  # version 3, this process

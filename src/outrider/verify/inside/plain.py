@@ -1,7 +1,7 @@
-"""Plain data as bytes and back, for messages from and to a hostile process.
+"""Encode plain data as bytes and decode it, for messages to and from a hostile process.
 
-A value is a tag, a count of eight bytes, and so many bytes or members. From any bytes :func:`loads` makes only the
-types in this file, with at most as many members as there are bytes, or raises.
+A value is a tag, a count of eight bytes, and that many bytes or members. From any bytes, :func:`loads` either creates
+only the types in this file, with at most one member per byte, or raises.
 """
 
 # Pickle and marshal execute or trust what they read, and JSON takes longer to import than everything else here.
@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import os
 
-TYPE_CHECKING = False  # typing, contextlib and signal take longer to import here than the sandbox to make
+TYPE_CHECKING = False  # importing typing, contextlib or signal takes longer than creating the sandbox
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-LARGEST = 8 << 20  # bytes of a message that is accepted
+LARGEST = 8 << 20  # maximum bytes of an accepted message
 SCALARS: dict[type, bytes] = {int: b"i", float: b"f", str: b"s", bytes: b"b", bytearray: b"b", complex: b"c"}
 COLLECTIONS: dict[type, bytes] = {list: b"l", tuple: b"t", set: b"S", frozenset: b"z", dict: b"d", range: b"r"}
 TYPES = {kind.__name__: kind for kind in (*SCALARS, *COLLECTIONS, bool, object, type(None))}
@@ -24,15 +24,15 @@ MAKERS: dict[bytes, Callable[[list[Any]], Any]] = {b"l": list, b"t": tuple, b"S"
 
 
 def dumps(value: Any, other: Callable[[Any], int] | None = None) -> bytes:
-    """A value as bytes. A subclass counts as its base: a ``Counter`` crosses as a dict.
+    """Encode a value as bytes. A subclass counts as its base class: a ``Counter`` is sent as a dict.
 
     Args:
-        value: of plain data.
-        other: gives a number to an object that is not plain data, which is sent instead of it.
+        value: plain data.
+        other: returns a number for an object that is not plain data; the number is sent instead of the object.
 
     Raises:
         TypeError: an object is not plain data, and ``other`` is None.
-        RecursionError: nested too deep, or without end.
+        RecursionError: the value is nested too deep, or contains itself.
 
     >>> loads(dumps({"a": [1, 2.5, None], (1, "b"): {3}}))
     {'a': [1, 2.5, None], (1, 'b'): {3}}
@@ -51,14 +51,14 @@ def dumps(value: Any, other: Callable[[Any], int] | None = None) -> bytes:
 
 
 def loads(data: bytes, other: Callable[[int], Any] | None = None) -> Any:
-    """The value of the bytes.
+    """Decode a value from bytes.
 
     Args:
-        data: from :func:`dumps`, or from a hostile process.
-        other: makes the stand-in for an object from its number; None: no such object is allowed.
+        data: bytes from :func:`dumps`, or from a hostile process.
+        other: returns the stand-in for an object, given its number; None: object numbers are refused.
 
     Raises:
-        ValueError, TypeError, RecursionError, OverflowError, MemoryError: these bytes are no value.
+        ValueError, TypeError, RecursionError, OverflowError, MemoryError: the bytes do not encode a value.
     """
     value, end = _load(data, 0, other)
     if end != len(data):
@@ -91,7 +91,7 @@ def _sized(tag: bytes, payload: bytes) -> bytes:
 
 def _load(data: bytes, at: int, other: Callable[[int], Any] | None) -> tuple[Any, int]:
     tag, count, at = data[at : at + 1], int.from_bytes(data[at + 1 : at + 9], "little"), at + 9
-    # before anything is allocated: a hostile count must not use up memory
+    # checked before anything is allocated: a hostile count must not use up memory
     if count > len(data):
         raise ValueError("a count larger than the message")
     for word, its_tag in WORDS.items():
@@ -131,7 +131,7 @@ class Frames:
     """Messages over two file descriptors: a length of eight bytes, then the message.
 
     Raises:
-        EOFError: the other side has closed.
+        EOFError: the other side has closed its end.
     """
 
     def __init__(self, read: int, write: int) -> None:
@@ -150,7 +150,7 @@ class Frames:
         """Wait for a message.
 
         Raises:
-            ValueError: it is larger than ``largest``.
+            ValueError: the message is larger than ``largest``.
         """
         size = int.from_bytes(self._exactly(8), "little")
         if size > largest:
@@ -169,7 +169,7 @@ class Frames:
         return b"".join(parts)
 
     def _wait(self) -> None:
-        """Before each read; the side that has a clock waits here until its deadline."""
+        """Called before each read; a subclass with a deadline waits here."""
 
 
 class Ignoring:

@@ -1,4 +1,4 @@
-"""Programs that read standard input and write standard output, one after the other in the same sandbox."""
+"""Run programs that read standard input and write standard output, one after another in the same sandbox."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-SHOWN = 2000  # bytes of what a program wrote to standard error
+SHOWN = 2000  # last bytes of standard error that are reported
 
 
 def serve(channel: Frames, job: dict[str, Any]) -> str:
-    """Run ``job["source"]`` once for each input that comes over the channel; answer with its end and its output.
+    """Run ``job["source"]`` once for each input from the channel; send back the exit status and the output.
 
-    In the process of a run the source is returned, for :func:`run_as_main`.
+    In the process of a run, the source is returned, for :func:`run_as_main`.
     """
     limits = job["limits"]
     while True:
-        # files in memory: no pipe can fill up, and the limit of file sizes limits the output
+        # files in memory: no pipe can fill up, and the limit on file sizes also limits the output
         fds = [os.memfd_create(name) for name in ("stdin", "stdout", "stderr")]
         given = memoryview(loads(channel.receive(1 << 62)))
         while given:
@@ -33,7 +33,7 @@ def serve(channel: Frames, job: dict[str, Any]) -> str:
             source: str = job["source"]
             return source
         status, usage = end_of(pid)
-        # descendants could otherwise still write to the output, or meet the next input
+        # descendants could otherwise still write to the output, or read the next input
         kill_the_rest()
         cpu = usage.ru_utime + usage.ru_stime
         size = os.fstat(fds[1]).st_size
@@ -58,7 +58,7 @@ def run_as_main(source: str) -> None:
 
 
 def module_of(source: str, name: str) -> Any:
-    """The module of a program, with a file of its source, for programs that read themselves."""
+    """Create the module of a program, and a file with its source for programs that read themselves."""
     module: Any = type(sys)(name)
     module.__file__ = os.path.join(os.getcwd(), "solution.py")
     with Ignoring(OSError):  # no room, or an earlier run has made a folder there
@@ -71,12 +71,12 @@ def module_of(source: str, name: str) -> Any:
 
 
 def compiled(source: str, file: str, features: int = 0) -> Any:
-    """Code without the features that this file has imported from ``__future__``."""
+    """Compile source code without the features that this file imports from ``__future__``."""
     return compile(source, file, "exec", features, dont_inherit=True)
 
 
 def prepare_interpreter() -> None:
-    """Standard streams on the present descriptors 0 to 2, and the names that the module ``site`` adds."""
+    """Open the standard streams on descriptors 0 to 2, and define ``exit`` and ``quit`` as the module ``site`` does."""
     import builtins
 
     for name, fd, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):

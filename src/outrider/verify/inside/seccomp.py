@@ -1,8 +1,8 @@
-"""A filter of system calls for everything inside, for what namespaces leave open.
+"""A system call filter for all processes in the sandbox; it blocks what namespaces leave open.
 
-These are address families outside the network namespace (``AF_VSOCK`` reaches the machine's host), calls by which one
-process acts on another of the same user, and in containers new namespaces. The filter is classic BPF over number and
-arguments of each call (seccomp(2)); it cannot be removed, and all descendants inherit it.
+Namespaces leave open: address families outside the network namespace (``AF_VSOCK`` reaches the machine's host), calls
+by which a process acts on another process of the same user, and, in containers, new namespaces. The filter is classic
+BPF on the number and arguments of each call (seccomp(2)). It cannot be removed, and all descendants inherit it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 NUMBER, MACHINE, ARGUMENTS = 0, 4, 16  # offsets in the kernel's description of a call; arguments take 8 bytes each
 ALLOW, REFUSE = 0x7FFF0000, 0x00050000
 NOT_PERMITTED, NO_SUCH_CALL, NO_SUCH_FAMILY = 1, 38, 97
-OTHER_ABI = 0x40000000  # numbers from here on are calls of x32, another way in on x86-64
-UNIX = 1  # the one address family that programs need: asyncio and multiprocessing use it within themselves
+OTHER_ABI = 0x40000000  # numbers from here on are x32 calls, a second system call interface of x86-64
+UNIX = 1  # the only address family that programs need: asyncio and multiprocessing use it internally
 NEW_NAMESPACES = 0x7E020000
-# A process that waits in vfork looks from outside as if it waited for a disk. Programs need none: Python's subprocess
-# falls back to fork.
-CLONE_VFORK, VFORK = 0x4000, 58  # the flag; the call, which only x86-64 has
+# From outside, a process that waits in vfork looks as if it waited for a disk. Programs do not need vfork: Python's
+# subprocess falls back to fork.
+CLONE_VFORK, VFORK = 0x4000, 58  # the flag of clone; the call itself, which only x86-64 has
 
-# Calls against the verifying process or the kernel, which no program needs. Numbers: x86-64; other machines.
+# Calls that could attack the verifying process or the kernel; no program needs them. Numbers: x86-64, other machines.
 REFUSED = {
     "ptrace": (101, 117),
     "process_vm_readv": (310, 270),
@@ -52,7 +52,7 @@ REFUSED = {
     "fspick": (433, 433),
     "mount_setattr": (442, 442),
     "open_by_handle_at": (304, 265),
-    "syslog": (103, 116),  # reads the kernel's log, where that is not restricted
+    "syslog": (103, 116),  # reads the kernel's log, if that is not restricted
     "bpf": (321, 280),
     "perf_event_open": (298, 241),
     "userfaultfd": (323, 282),
@@ -63,7 +63,7 @@ REFUSED = {
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
 }
-# Calls that a process may make for itself only: the values that these arguments must have.
+# Calls that a process may make only for itself: the required values of their arguments, by position.
 FOR_ITSELF: dict[str, tuple[int, int, Mapping[int, int]]] = {
     "prlimit64": (302, 261, {0: 0}),
     "sched_setparam": (142, 118, {0: 0}),
@@ -82,10 +82,10 @@ def install() -> None:
     """Install the filter for this process and its descendants.
 
     Raises:
-        OSError: the kernel refuses it.
+        OSError: the kernel refuses the filter.
     """
     program = b"".join(assembled(os.uname().machine))
-    # without it the kernel accepts a filter from root only
+    # without this flag, the kernel accepts a filter only from root
     control(NO_NEW_PRIVILEGES, 1)
     code = ctypes.create_string_buffer(program, len(program))
     described = (ctypes.c_uint64 * 2)(len(program) // 8, ctypes.addressof(code))
@@ -96,15 +96,15 @@ def install() -> None:
 
 
 def assembled(machine: str) -> Iterator[bytes]:
-    """The filter for a kind of machine, one instruction after the other.
+    """Yield the instructions of the filter for a machine type.
 
     Raises:
-        OSError: its numbers are not known.
+        OSError: the machine's call numbers are not known.
     """
     if machine not in MACHINES:
         raise OSError(0, f"no filter of system calls for {machine}")
     column, audit = MACHINES[machine]
-    # first the machine: under another calling convention the numbers mean other calls
+    # the machine is checked first: under another calling convention the numbers mean other calls
     yield from [_step(LOAD, MACHINE), _step(EQUAL, audit, 1, 0), _refuse(NOT_PERMITTED), _step(LOAD, NUMBER)]
     if machine == "x86_64":
         yield from [_step(AT_LEAST, OTHER_ABI, 0, 1), _refuse(NOT_PERMITTED)]
@@ -123,8 +123,8 @@ def assembled(machine: str) -> Iterator[bytes]:
 
 
 def _only(number: int, wanted: Mapping[int, int], error: int) -> list[bytes]:
-    """Refuse a call unless the lower halves of its arguments have these values."""
-    # jumps count the instructions to skip: behind the last comparison lie RETURN ALLOW and then the refusal
+    """Instructions that refuse a call unless the lower halves of its arguments have these values."""
+    # jumps count the instructions to skip: RETURN ALLOW and then the refusal follow the last comparison
     steps: list[bytes] = []
     for left, (at, value) in zip(range(len(wanted) - 1, -1, -1), wanted.items(), strict=True):
         steps += [_step(LOAD, ARGUMENTS + 8 * at), _step(EQUAL, value, 0, 2 * left + 1)]

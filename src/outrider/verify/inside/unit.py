@@ -1,7 +1,7 @@
-"""Function-level tests: they run here, the program they test runs in a child, and calls cross a pipe.
+"""Function-level tests: the tests run in this process, the tested program runs in a child, and calls cross a pipe.
 
 The child never sees the tests or their expected values: it is forked before they arrive, and gets one call at a time.
-Whether a test has passed is decided here.
+This process decides whether a test has passed.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-GRACE = 0.05  # seconds between the end of a program's pipes and that of its process
+GRACE = 0.05  # seconds between the closing of a program's pipes and the end of its process
 
 
 def serve(channel: Frames, job: dict[str, Any]) -> None:
-    """Verify ``job["source"]`` by the tests that come over the channel afterwards, and send the result."""
+    """Verify ``job["source"]`` with the tests that arrive over the channel, and send the result."""
     limits = job["limits"]
     nothing = os.open(os.devnull, os.O_RDWR)
     (their_read, write), (read, their_write) = os.pipe(), os.pipe()
@@ -58,7 +58,7 @@ def serve(channel: Frames, job: dict[str, Any]) -> None:
         ended, status, usage = os.wait4(pid, os.WNOHANG)
         result["stays"] = not ended or os.WIFSTOPPED(status)
         if result["stays"]:
-            os.kill(pid, signal.SIGKILL)  # it has only closed its pipes, or is just ending and takes no harm
+            os.kill(pid, signal.SIGKILL)  # the program has only closed its pipes, or is already ending
             status, usage = end_of(pid)
         result["status"] = os.waitstatus_to_exitcode(status)
         result["used_up"] = used_up(status, usage.ru_utime + usage.ru_stime, limits)
@@ -66,16 +66,16 @@ def serve(channel: Frames, job: dict[str, Any]) -> None:
 
 
 def verify_tests(tested: TestedProgram, job: dict[str, Any]) -> dict[str, Any]:
-    """The result of the tests.
+    """Run the tests and return the result.
 
     Args:
         tested: the program.
-        job: ``prefix`` (code that is trusted, run here for its helpers), ``modules`` to import, ``names`` to take
-            from the program, and ``tests``, statements to run one after the other.
+        job: ``prefix`` (trusted code, run here for its helpers), ``modules`` to import, ``names`` to take from the
+            program, and ``tests``, statements to run in order.
     """
     import random
 
-    random.seed(0)  # tests that draw are the same each time
+    random.seed(0)  # tests that use random numbers are the same each time
     space: dict[str, Any] = {"__name__": "tests"}
     stage, at = "prefix", 0
     try:
@@ -84,8 +84,8 @@ def verify_tests(tested: TestedProgram, job: dict[str, Any]) -> dict[str, Any]:
             space[module] = __import__(module)
         stage = "load"
         tested.request("load")
-        # values of a program may be made expensive to read or compare, such as colliding hashes: from here on the end
-        # of CPU time ends this process with the signal's number
+        # a program may make its values expensive to read or compare, for example by colliding hashes: from here on,
+        # running out of CPU time ends this process with the signal's number
         exit_at(signal.SIGXCPU)
         for name in job["names"]:
             with Ignoring(MissingError):
@@ -105,13 +105,13 @@ def verify_tests(tested: TestedProgram, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _error_text(error: BaseException) -> str:
-    """The error to be shown; a bare ``assert`` has only its type."""
+    """The error as text; a bare ``assert`` has only its type."""
     text = shown(str(error))[1:-1]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _line(test: int) -> int:
-    """The line of the test at which the error that is being handled was raised or passed; 0: none."""
+    """The test's innermost line in the traceback of the current exception; 0: no line of the test."""
     trace, line = sys.exc_info()[2], 0
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == f"test {test}":

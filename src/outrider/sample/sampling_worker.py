@@ -1,0 +1,92 @@
+"""The other side of :mod:`outrider.sample.sampling_process`: ``python -m outrider.sample.sampling_worker CHANNEL``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+
+from outrider.model.load import load_policy
+from outrider.model.weights_file import WEIGHTS
+from outrider.record import Rollout, SampleRequest
+from outrider.sample.kept import Kept
+from outrider.sample.local import LocalSampler
+from outrider.sample.ready import on_path
+from outrider.sample.sampling_process import SamplerParts
+
+
+class _Worker:
+    """The sampler, and the calls that the channel may name."""
+
+    def __init__(self, parts: SamplerParts) -> None:
+        torch.set_num_threads(parts.threads)
+        policy = on_path(load_policy(parts.model, parts.policy, parts.seed), parts.path)
+        self._model, self._sampler = policy.model, LocalSampler(policy, parts.sample)
+        self._kept: Kept | None = None
+        self._keeping = ExitStack()
+
+    def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
+        return self._sampler.sample(requests)
+
+    def take(self, version: int, folder: Path) -> dict[str, int]:
+        self._model.load_state_dict(load_file(folder / WEIGHTS))
+        return self._sampler.take(version, lambda folder: None)
+
+    def keep(self) -> None:
+        self._kept = self._keeping.enter_context(self._sampler.keeping())
+
+    def drop(self, rollouts: Iterable[str]) -> None:
+        assert self._kept is not None
+        self._kept.drop(rollouts)
+
+    def forget(self) -> None:
+        self._keeping.close()
+
+
+def serve(channel: Connection) -> None:
+    """Receive the parts of a sampler, then calls by name, and answer each with ``(failed, result or exception)``."""
+    failed, worker = _attempted(_Worker, channel.recv())
+    while True:
+        name, arguments = channel.recv()
+        channel.send((True, worker) if failed else _attempted(getattr(worker, name), *arguments))
+
+
+def _attempted(call: Callable[..., Any], *arguments: Any) -> tuple[bool, Any]:
+    """False and the result of a call, or True and its exception, which the parent raises."""
+    try:
+        return False, call(*arguments)
+    except Exception as error:  # noqa: BLE001 - the parent raises it
+        return True, _portable(error)
+
+
+def _portable(error: Exception) -> Exception:
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # noqa: BLE001 - copying a third-party exception may raise any error
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
+def _end_with(parent: int) -> None:
+    """End this process when its parent is gone, also while it samples."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    with contextlib.suppress(EOFError, ConnectionError):  # the other end is closed: nothing is left to do
+        serve(Connection(int(sys.argv[1])))
+    os._exit(0)

@@ -1,0 +1,113 @@
+"""Exploration of the next step while the learner updates the policy on this one (``train.lag: 1``).
+
+::
+
+    sampler   step 1 | step 2 (version 0) | step 3 (version 1) | …
+    learner          | step 1 → version 1 | step 2 → version 2 | …
+
+A step ends when sampler and learner are done. Then the sampler takes the new weights, so the rollouts of step ``t``
+have version ``max(0, t - 2)``, each rollout has one version, and sampler and learner are idle during evaluations and
+checkpoints. A checkpoint contains the rollouts of the next step, so a resumed run makes the same updates.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from outrider.explore.explorer import Explored, Explorer
+from outrider.processes.clock import OVERLAPPED, Clock
+from outrider.record import Group, Problem
+from outrider.record.store import RolloutStore
+from outrider.train.collect import Collector
+
+_NAME = "ahead"
+
+
+class Ahead:
+    """Explores the next step in another thread.
+
+    Args:
+        on: whether to explore ahead; False does nothing.
+        problems: problems per step.
+
+    Attributes:
+        explored: the groups of the next step, once they are sampled; None if they are sampled in their own step.
+        error: the exception that ended the last exploration. Explorer and collector then have the state from before it.
+    """
+
+    def __init__(self, on: bool, explorer: Explorer, collect: Collector, problems: int, clock: Clock) -> None:
+        self._on, self._explorer, self._collect, self._problems = on, explorer, collect, problems
+        self._clock = clock
+        self.explored: Explored | None = None
+        self.error: Exception | None = None
+
+    @contextmanager
+    def exploring(self, step: int, progress: float) -> Iterator[None]:
+        """Context manager that explores ``step`` in the background; its end waits for the exploration.
+
+        Args:
+            progress: share of the budget spent before ``step``; at 1 or more, nothing is explored.
+        """
+        self.explored = None
+        if not self._on or progress >= 1.0:
+            yield
+            return
+        # a copy, since parts modify the objects in their states
+        before = pickle.dumps((self._explorer.state_dict(), self._collect.state_dict()))
+        clock = Clock()
+        thread = threading.Thread(target=self._explore, args=(step, progress, self._collect.beside(clock)), daemon=True)
+        thread.start()
+        yield  # an error in the block ends the run, and with it the thread and its sampler
+        with self._clock.phase("wait"):
+            thread.join()
+        self._clock.add({f"{OVERLAPPED}{phase}": seconds for phase, seconds in clock.take().items()})
+        if self.error is not None:
+            explorer, collect = pickle.loads(before)
+            self._explorer.load_state_dict(explorer)
+            self._collect.load_state_dict(collect)
+
+    def _explore(self, step: int, progress: float, collect: Collector) -> None:
+        try:
+            with collect.clock.phase("explore"):
+                self.explored = self._explorer.explore(step, self._problems, collect, progress)
+        except Exception as error:  # noqa: BLE001 - raised by the loop, once the present step is recorded
+            self.error = error
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the explored step without its rollouts, as JSON data; empty if there is none."""
+        if self.explored is None:
+            return {}
+        groups = [{"id": group.id, "problem": asdict(group.problem)} for group in self.explored.groups]
+        return {_NAME: {"groups": groups, "metrics": self.explored.metrics}}
+
+    def save(self, folder: Path) -> None:
+        """Write the rollouts of the explored step, if there is one, into a checkpoint."""
+        if self.explored is not None:
+            rollouts = [rollout for group in self.explored.groups for rollout in group.rollouts]
+            RolloutStore(folder).write(0, rollouts, _NAME)
+
+    def load(self, state: Mapping[str, Any], folder: Path) -> None:
+        """Restore the explored step of a checkpoint, if it has one."""
+        self.explored = self.error = None
+        if (saved := state.get(_NAME)) is not None:
+            self.explored = Explored(_groups(saved["groups"], folder), saved["metrics"])
+
+
+def _groups(saved: Sequence[Mapping[str, Any]], folder: Path) -> list[Group]:
+    groups = {one["id"]: Group(_problem(one["problem"]), one["id"]) for one in saved}
+    for rollout in RolloutStore(folder).read(0, _NAME):
+        groups[rollout.group_id] = groups[rollout.group_id].joined([rollout])
+    return list(groups.values())
+
+
+def _problem(data: Mapping[str, Any]) -> Problem:
+    before = data["messages_before"]
+    return Problem(
+        **{**data, "messages_before": None if before is None else tuple(before), "tools": tuple(data["tools"])}
+    )
