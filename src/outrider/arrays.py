@@ -1,4 +1,4 @@
-"""Types of arrays, each under one name."""
+"""Names of common array types."""
 
 from __future__ import annotations
 

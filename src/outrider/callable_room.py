@@ -1,7 +1,7 @@
 """Makes a subpackage callable if it shares its name with a function of the Python API, such as ``outrider.bench``.
 
-On import, Python binds the name of a subpackage in its package. This would hide the function of that name that
-:mod:`outrider` offers. So calling such a subpackage calls the function.
+When a subpackage is imported, Python makes it an attribute of its package. The attribute would hide the function of the
+same name in :mod:`outrider`, so a call of the subpackage calls the function.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class _CallableRoom(ModuleType):
         return _function(self.__name__)(*arguments, **options)
 
     @property
-    def __doc__(self) -> str | None:  # type: ignore[override]  # the subpackage's own is for its file
+    def __doc__(self) -> str | None:  # type: ignore[override]  # the subpackage's own docstring describes its file
         return inspect.getdoc(_function(self.__name__))
 
     @property

@@ -17,7 +17,7 @@ class ComponentOf:
     """Annotates a field that holds a component: ``Annotated[Stage, ComponentOf(STAGES, "stage", Stage)]``.
 
     In a recipe a component is a mapping with one key, ``{uniform: {n: 8}}``, or a bare name, ``uniform``, which means
-    its defaults. The name is that of a shipped component, that of a component of an installed package
+    the component with its defaults. The name is a shipped one, one that an installed package registers
     (:mod:`outrider.plugins`), or an import path, ``my_methods.py:Retry``. In Python the component may be an instance;
     the recipe takes a copy. A component parses to an instance of its class and is dumped as the mapping, with every
     default filled in. With ``bare``, a component without options is dumped as its name.
@@ -27,7 +27,7 @@ class ComponentOf:
         table: the shipped components, by name.
         noun: the noun for a component in errors.
         base: the base class, or a union of classes, of third-party components; None: only shipped components.
-        old_keys: names of older versions, with their present names, as :attr:`outrider.options.Options.old_keys`.
+        old_keys: names of older versions, with their present names, as in :attr:`outrider.options.Options.old_keys`.
 
     >>> from typing import Annotated
     >>> from outrider.explore import STAGES, Stage
@@ -50,7 +50,7 @@ class ComponentOf:
         self.old_keys = old_keys or {}
 
     def find(self, name: str) -> type[BaseModel] | None:
-        """The class of that name; None if there is none, or if it cannot be loaded."""
+        """Return the class with this name; None if there is none, or if it cannot be loaded."""
         if name in self.table:
             return self.table[name]
         try:
@@ -114,7 +114,7 @@ class ComponentOf:
             return False
         try:
             load_component(name, self.base, self._a_noun)
-        except UserError:  # the plug-in's component has another kind
+        except UserError:  # the plug-in's component is of another kind
             return False
         raise self._error(
             f"{name!r} is shipped with Outrider, and {plugins()[name].origin} has {self._a_noun} of that name"

@@ -19,7 +19,7 @@ class EngineLostError(UserError):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The hint that ends a sentence about an unknown name.
+    """Return the hint that ends an error message about an unknown name.
 
     >>> nearest("uniforn", ["uniform", "refill"])
     "did you mean 'uniform'?"

@@ -18,7 +18,7 @@ from outrider.errors import UserError, nearest
 
 
 def is_import_path(name: str) -> bool:
-    """Whether a name has the form of an import path.
+    """Return whether a name has the form of an import path.
 
     >>> is_import_path("my_methods.py:Retry"), is_import_path("uniform")
     (True, False)
@@ -30,7 +30,7 @@ def is_import_path(name: str) -> bool:
 def load_object(where: str, noun: str = "function") -> Any:
     """Load the object ``name`` from a module or a file. A path is relative to the working directory.
 
-    A file runs under its own module name, once for each version of its content. The file can import installed packages,
+    A file is executed as a module of its own, once per version of its content. The file can import installed packages,
     but not neighbouring files. ``noun`` is the noun for the object in errors.
 
     Raises:
@@ -54,25 +54,25 @@ def load_object(where: str, noun: str = "function") -> Any:
 
 
 def source_of(where: str) -> str:
-    """The text of the file from which a name is loaded, and of the file that defines it if that is another one.
+    """Return the text of the file that a name is loaded from, followed by that of the defining file if it differs.
 
-    The text of imported files is not included. Empty if there is no file, as for an extension module.
+    The text of imported files is not included. The result is empty if there is no file, as for an extension module.
 
     Raises:
-        UserError: as :func:`load_object`.
+        UserError: as in :func:`load_object`.
     """
     found, place = load_object(where), where.rpartition(":")[0]
     named = place if place.endswith(".py") else getattr(sys.modules[place], "__file__", None) or ""
     try:
         defined = inspect.getsourcefile(inspect.unwrap(found)) or ""
-    except (TypeError, OSError):  # an object of a class, of an extension, or of a notebook
+    except (TypeError, OSError):  # an instance, or an object from an extension or a notebook
         defined = ""
     files = dict.fromkeys(Path(file).expanduser().absolute() for file in (named, defined) if file.endswith(".py"))
     return "\n".join(file.read_text("utf-8", "replace") for file in files if file.is_file())
 
 
 def text_without_import(where: str) -> str:
-    """The text of the file that an import path names, without running the file; empty if there is no file."""
+    """Return the text of the file that an import path names, without running the file; empty if there is no file."""
     place = where.rpartition(":")[0]
     try:
         spec = None if place.endswith(".py") else importlib.util.find_spec(place)
@@ -93,7 +93,7 @@ Where = Annotated[str, AfterValidator(_says_where)]
 
 
 def place_of_module(thing: Any) -> str:
-    """The module part of the import path of a class or function: its file, if it was loaded from a file."""
+    """Return the module part of a class's or function's import path: its file, if it was loaded from a file."""
     return str(getattr(sys.modules.get(thing.__module__), "__outrider_path__", thing.__module__))
 
 
@@ -102,7 +102,7 @@ class _MissingError(Exception):
 
 
 class _Source(SourceFileLoader):
-    """Compiles a file each time, since cached bytecode goes by whole seconds, and a file may change within a second."""
+    """Compiles a file on every load: a bytecode cache compares whole seconds, but a file may change within a second."""
 
     def path_stats(self, path: Any) -> Any:
         raise OSError

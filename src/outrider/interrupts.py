@@ -1,4 +1,4 @@
-"""Controls when Ctrl-C and SIGTERM act: not in child processes that the parent ends, and not during an update."""
+"""Controls when Ctrl-C and SIGTERM act: not in child processes, which the parent ends, and not during an update."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from types import FrameType
 
 STOPS = (signal.SIGINT, signal.SIGTERM)
 TERMINATED = 143
-"""A shell's exit status for a program that SIGTERM has ended."""
+"""Exit status that a shell reports for a program ended by SIGTERM."""
 
 
-SAME_COMMAND = "the same command goes on where it was"
+SAME_COMMAND = "run the same command again to continue"
 
 
 class Terminated(BaseException):
-    """SIGTERM has come, the warning of batch systems before a kill; the text is the message for the user."""
+    """SIGTERM was received, which batch systems send before a kill; the text is the message for the user."""
 
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """A block in which SIGTERM raises :class:`Terminated`, unless another handler is already set."""
+    """Context manager in which SIGTERM raises :class:`Terminated`, unless another handler is already set."""
     if not _in_main_thread() or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
         return
@@ -40,7 +40,7 @@ def terminable() -> Iterator[None]:
 
 @contextmanager
 def ignoring_interrupts() -> Iterator[None]:
-    """A block in which started processes ignore Ctrl-C and SIGTERM; this process handles both again afterwards."""
+    """Context manager in which new child processes ignore Ctrl-C and SIGTERM; this process handles both afterwards."""
     if not _in_main_thread():
         yield
         return
@@ -55,7 +55,7 @@ def ignoring_interrupts() -> Iterator[None]:
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """A block at whose end Ctrl-C and SIGTERM act."""
+    """Context manager that delays Ctrl-C and SIGTERM until its end."""
     # Python code called from C++ must not be interrupted. The callback of torch.save prints and loses the interrupt, or
     # turns it into a RuntimeError about the file. During the import of torch, an interrupt aborts the process.
     if not _in_main_thread():
@@ -74,7 +74,7 @@ def interrupts_held() -> Iterator[None]:
 
 
 def how_it_ended(code: int) -> str:
-    """An exit code in words.
+    """Return an exit code in words.
 
     >>> how_it_ended(-9), how_it_ended(1)
     ('was killed by signal 9, as when memory runs out', 'ended with status 1')
@@ -85,13 +85,14 @@ def how_it_ended(code: int) -> str:
 
 
 class SafeStop:
-    """Restricts SIGTERM to blocks where it may end a run, so that the state after the last step can be saved.
+    """Lets SIGTERM end a run only in certain blocks, so that the state after the last step can be saved.
 
-    Inside :meth:`handled` the signal is recorded. Inside :meth:`allowed` the signal raises :class:`Terminated`, also
-    if it came earlier. Without :meth:`handled`, as in a child process that the parent ends, nothing happens.
+    Inside :meth:`handled` the signal is recorded. Inside :meth:`allowed` the signal raises :class:`Terminated`, even if
+    it was received earlier. Without :meth:`handled` this class has no effect: child processes do not call it, since
+    their parent ends them.
 
     Attributes:
-        requested: whether the signal has come.
+        requested: whether SIGTERM was received.
     """
 
     def __init__(self) -> None:
@@ -100,7 +101,7 @@ class SafeStop:
 
     @contextmanager
     def handled(self) -> Iterator[None]:
-        """A block in which SIGTERM is recorded."""
+        """Context manager in which SIGTERM is recorded."""
         if not _in_main_thread():
             yield
             return
@@ -112,10 +113,10 @@ class SafeStop:
 
     @contextmanager
     def allowed(self) -> Iterator[None]:
-        """A block in which the run may stop.
+        """Context manager in which SIGTERM may stop the run.
 
         Raises:
-            Terminated: the signal has come.
+            Terminated: SIGTERM was received.
         """
         self._allowed = True
         try:

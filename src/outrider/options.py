@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from outrider.errors import UserError
 
 Auto = Literal["auto"]
-"""The value of an option that is chosen by the available memory (:mod:`outrider.estimate.auto`)."""
+"""Value of an option that is to be chosen from the available memory (:mod:`outrider.estimate.auto`)."""
 AUTO: Auto = "auto"
 
 
@@ -27,17 +27,17 @@ class Options(BaseModel):
         strict=False,
         protected_namespaces=(),
         allow_inf_nan=False,
-        defer_build=True,  # builds validators on first use, which saves a quarter of the import time of the layers
+        defer_build=True,  # builds validators on first use, which saves a quarter of the import time
     )
 
     old_keys: ClassVar[Mapping[str, str]] = {}
     """Keys of older versions, and their present names. Run folders may have old keys (:mod:`outrider.config.older`);
-    elsewhere an old key is an error with one sentence. ``table.judge`` is a key inside the option ``table``."""
+    elsewhere an old key is an error. A dotted key, ``table.judge``, is a key inside the option ``table``."""
 
     @model_validator(mode="before")
     @classmethod
     def _refuse_old_keys(cls, data: Any) -> Any:
-        """Refuse old keys of options made in Python; the loader of recipes refuses such a key earlier, with its
+        """Refuse old keys in options created in Python; the recipe loader refuses an old key earlier, with its
         place."""
         for key, now in cls.old_keys.items():
             *outer, last = key.split(".")

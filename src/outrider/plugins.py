@@ -25,7 +25,7 @@ from outrider.importing import is_import_path, load_object, source_of
 from outrider.options import Options
 
 GROUP = "outrider.components"
-"""The group of entry points."""
+"""The entry-point group of components."""
 
 RENAMED = {
     "reads_entropies": "requires",
@@ -35,7 +35,7 @@ RENAMED = {
     "reads_text": "requires",
     "plans_ahead": "the base class PlansAhead",
 }
-"""Flags of 0.2 with which a component declared its needs, and their replacements. A base class lists its renamed
+"""Flags by which components of version 0.2 declared their needs, and the replacements. A base class lists its renamed
 methods in ``old_methods``."""
 
 
@@ -72,7 +72,7 @@ class CallsFunctions(Protocol):
 
 @cache
 def plugins() -> dict[str, Plugin]:
-    """The components of installed packages, by name. If two packages use the same name, ``clash`` has the other."""
+    """Return the components of installed packages by name. If two packages share a name, ``clash`` has the second."""
     from importlib import metadata  # not at the top: most recipes name only shipped components
 
     found: dict[str, Plugin] = {}
@@ -84,7 +84,7 @@ def plugins() -> dict[str, Plugin]:
 
 
 def unknown_name(name: str, example: str) -> str:
-    """The error message for a name that is no import path and no component of an installed package; empty for others.
+    """Return the error message for a name that is neither an import path nor an installed component, otherwise ``""``.
 
     Args:
         example: an example of an import path for this kind of component.
@@ -99,7 +99,7 @@ def unknown_name(name: str, example: str) -> str:
 
 
 def import_path_of(name: str) -> str:
-    """The import path of a component: that of the entry point with this name, or else the name itself.
+    """Return the import path of a component: that of the entry point with this name, otherwise the name itself.
 
     Raises:
         UserError: two packages use this name.
@@ -120,11 +120,11 @@ _WRITTEN: dict[type, str] = {}
 
 
 def load_component(name: str, base: Any, a_noun: str) -> type[Options]:
-    """The class of a component, by import path or by the name of an entry point.
+    """Return the class of a component, by import path or by the name of an entry point.
 
     Args:
         base: the required base class, or a union of classes.
-        a_noun: the noun, with its article, for the component in errors.
+        a_noun: the noun for the component in error messages, with its article.
 
     Raises:
         UserError: the component cannot be imported, has another kind, or has a flag or method of an older version.
@@ -143,7 +143,7 @@ def load_component(name: str, base: Any, a_noun: str) -> type[Options]:
 
 
 def written_name(cls: type) -> str:
-    """The name of a class in a recipe: the name by which it was loaded, or else its import path.
+    """Return the name of a class in a recipe: the name by which it was loaded, otherwise its import path.
 
     >>> from fractions import Fraction
     >>> written_name(Fraction)
@@ -153,7 +153,7 @@ def written_name(cls: type) -> str:
 
 
 def provenances_in(value: Any) -> dict[str, Provenance]:
-    """The provenance of every third-party component in a tree of options, lists and mappings, by name."""
+    """Return the provenance of every third-party component in a tree of options, lists and mappings, by name."""
     found: dict[str, Provenance] = {}
     if isinstance(value, BaseModel):
         cls = type(value)
@@ -190,11 +190,11 @@ def refuse_main(options: BaseModel, processes: int) -> None:
 
 
 def provenance_of(cls: type) -> Provenance:
-    """The provenance of a third-party class: the distribution of its module, and a hash of its source."""
+    """Return the provenance of a third-party class: the distribution of its module, and a hash of its source."""
     where = import_path_of(written_name(cls))
     try:
         text = source_of(where)
-    except UserError:  # a class of a notebook, or of a function
+    except UserError:  # a class that was defined in a notebook or a function
         text = ""
     return Provenance(where=where, distribution=_distribution(cls.__module__), source=_hash(text))
 
@@ -212,7 +212,7 @@ def _hash(text: str) -> str:
 
 @cache
 def _distribution(module: str) -> str:
-    """The installed packages that contain a module, with their versions; "" for a file. Cached, since it reads all."""
+    """Return the installed packages that contain a module, with versions; "" for a file. Cached, since it is slow."""
     from importlib import metadata
 
     if hasattr(sys.modules.get(module), "__outrider_path__"):

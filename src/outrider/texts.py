@@ -23,13 +23,13 @@ MARKS: Mapping[str, str] = {
     "<|inner_prefix|>": "<|inner_suffix|>",
     "<|channel|>analysis<|message|>": "<|end|>",
 }
-"""Opening and closing marks of reasoning that chat templates and prompts use; upper and lower case are the same."""
+"""Opening and closing marks of reasoning that chat templates and prompts use; case is ignored."""
 
 _TOKENS = re.compile(r"\\{1,2}(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
 
 
 def box_spans(text: str) -> Iterator[tuple[int, int]]:
-    r"""Begin and end of the content of each closed ``\boxed{…}`` or ``\fbox{…}``, in the order in which they close.
+    r"""Yield start and end of the content of each closed ``\boxed{…}`` or ``\fbox{…}``, in order of their ends.
 
     Escaped braces do not count.
 
@@ -49,7 +49,7 @@ def box_spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def first_box_end(text: str) -> int | None:
-    r"""The index where the text after the first closed box begins; None without a box. The outer of nested boxes
+    r"""Return the index after the end of the first closed box; None without a box. Of nested boxes, the outer one
     counts.
 
     >>> first_box_end(r"\boxed{\frac{1}{2}}, or \boxed{3}"), first_box_end(r"\boxed{3")
@@ -60,7 +60,7 @@ def first_box_end(text: str) -> int | None:
 
 
 def tokens_until_box(token_texts: Sequence[str]) -> int:
-    r"""The number of tokens up to the token that closes the first box, by token texts; all tokens without a box.
+    r"""Return the number of tokens up to the one that closes the first box, from token texts; without a box, of all.
 
     >>> tokens_until_box(["so ", "\\boxed{", "4", "}.", "<end>"])
     4
@@ -73,7 +73,7 @@ def tokens_until_box(token_texts: Sequence[str]) -> int:
 
 
 def redundancy(text: str, n: int = 3, least: int = 50) -> float | None:
-    r"""1 - (distinct n-grams)/(n-grams), over words separated by blanks; None where there are fewer than ``least``.
+    r"""Return 1 - (distinct n-grams)/(n-grams), over words separated by blanks; None for fewer than ``least`` n-grams.
 
     >>> round(redundancy("one two three four " * 25), 2)  # 98 trigrams, 4 distinct
     0.96
@@ -84,7 +84,7 @@ def redundancy(text: str, n: int = 3, least: int = 50) -> float | None:
 
 
 def late_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """A pattern as from ``re.compile``, but compiled on first use: verifiers' patterns take longer than their code.
+    """Return a pattern like ``re.compile``, compiled on first use: that takes longer than importing a verifier's code.
 
     >>> digits = late_pattern("[0-9]+")
     >>> digits.findall("1, 22"), digits.sub("n", "1, 22")

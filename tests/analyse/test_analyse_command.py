@@ -106,7 +106,7 @@ def test_interrupted_and_taken_up_again_leaves_the_same_files(
     again = tmp_path / "again"
     assert main([*command, str(again)]) == 130
     captured = capsys.readouterr()
-    assert captured.err.splitlines()[-1] == "outrider: interrupted; the same command goes on where it was"
+    assert captured.err.splitlines()[-1] == "outrider: interrupted; run the same command again to continue"
     done = files(again)
     assert 0 < sum(file.startswith("parts/") for file in done) < len(parts)
     with pytest.raises(UserError, match="is not finished"):

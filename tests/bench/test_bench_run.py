@@ -243,7 +243,7 @@ def test_sigterm_ends_a_bench_and_its_runs_with_a_sentence_each(tmp_path: Path) 
     process = begun(words_of(out), tmp_path / "errors.txt")
     process.wait_for(lambda: any(out.glob("tuning/*/*/*/checkpoints/step-00000000")))
     process.send(signal.SIGTERM)
-    assert process.last_words() == "outrider: ended by SIGTERM; the same command goes on where it was"
+    assert process.last_words() == "outrider: ended by SIGTERM; run the same command again to continue"
     assert process.wait() == 143
     assert not running(out)
     logs = [log.read_text() for log in out.glob("tuning/*/*/*.log")]
@@ -278,7 +278,7 @@ def test_interrupted_killed_and_begun_again_it_ends_the_same(whole: Path, tmp_pa
     process = begun(words_of(out), tmp_path / "errors.txt")
     process.wait_for(lambda: any(out.glob("tuning/dr-grpo/0.001/*/config.yaml")))
     process.send(signal.SIGINT)
-    assert process.last_words() == "outrider: interrupted; the same command goes on where it was"
+    assert process.last_words() == "outrider: interrupted; run the same command again to continue"
     assert process.wait() == 130
     assert not running(out)
 

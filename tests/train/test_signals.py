@@ -231,7 +231,7 @@ def test_ranks_of_a_launcher_end_with_a_sentence_each(sent: signal.Signals, tmp_
     ("command", "again"),
     [
         pytest.param(["evaluate", "base:countdown", "--task", "countdown"], "", marks=pytest.mark.slow),
-        (["sft", "countdown"], "; the same command goes on where it was"),
+        (["sft", "countdown"], "; run the same command again to continue"),
     ],
 )
 def test_other_commands_end_by_sigterm_with_a_sentence(tmp_path: Path, command: list[str], again: str) -> None:

@@ -1,1 +1,1 @@
-"""Analyses that need the model itself: exact entropies, gradient norms, interventions."""
+"""Analyses that run the model: exact entropies, gradient norms, interventions."""

@@ -15,12 +15,12 @@ WORDS = ("last", "all")
 
 
 class RolloutSelection(Options):
-    """The choice of rollouts of a run."""
+    """Options that select rollouts of a run."""
 
-    split: str = Field("train", min_length=1, description="purpose of the rollouts: train, evaluate or greedy")
-    steps: str = Field("last", description="steps: last, all, or numbers and ranges such as 1,50,90-105")
+    split: str = Field("train", min_length=1, description="split of the rollouts: train, evaluate or greedy")
+    steps: str = Field("last", description="steps to analyse: last, all, or numbers and ranges such as 1,50,90-105")
     limit: int | None = Field(
-        None, ge=1, description="maximum rollouts per step, spread evenly over the step; null: no limit"
+        None, ge=1, description="maximum rollouts per step, evenly spaced within the step; null: no limit"
     )
 
     @field_validator("steps")
@@ -32,35 +32,51 @@ class RolloutSelection(Options):
 
 
 class TokensAnalysis(RolloutSelection):
-    """Values of every token under one policy."""
+    """Options of ``outrider analyse tokens``: values of every token under one policy."""
 
     model: str = Field(
-        "trained", min_length=1, description="model: trained, start, step-<n>, or any model of the same vocabulary"
+        "trained",
+        min_length=1,
+        description="model to run: trained, start, step-<n>, or any model with the same vocabulary",
     )
     temperature: float = Field(1.0, gt=0, description="softmax temperature")
     masses: list[Annotated[float, Field(gt=0, lt=1)]] = Field(
-        [0.95], description="probability masses of the nuclei whose tokens are counted"
+        [0.95], description="probability masses (top-p) for which the number of tokens in the nucleus is recorded"
     )
     micro_tokens: int = Field(4096, ge=1, description="maximum tokens per forward pass")
 
 
 class Shift(RolloutSelection):
-    """The same tokens under two policies."""
+    """Options of ``outrider analyse shift``: values of the same tokens under two policies."""
 
-    before: str = Field("start", min_length=1, description="model before the change, named as in Tokens")
+    before: str = Field(
+        "start",
+        min_length=1,
+        description="model before the change: start, trained, step-<n>, or any model with the same vocabulary",
+    )
     after: str = Field("trained", min_length=1)
     temperature: float = Field(1.0, gt=0, description="softmax temperature")
     micro_tokens: int = Field(4096, ge=1, description="maximum tokens per forward pass")
 
 
 class Intervene(RolloutSelection):
-    """Tokens replaced by the best alternative, and the success of the continued responses."""
+    """Options of ``outrider analyse intervene``: success after a token is replaced by its best alternative."""
 
-    model: str = Field("trained", min_length=1, description="model, named as in Tokens")
-    positions: int = Field(5, ge=1, description="number of equal sections of a response, with one position each")
-    choose: Literal["entropy", "random"] = Field("entropy", description="position within a section")
-    k: int = Field(8, ge=1, description="continuations sampled for each of the two tokens")
-    seed: int = Field(0, ge=0, description="seed of the continuations and of random positions")
+    model: str = Field(
+        "trained",
+        min_length=1,
+        description="model to run: trained, start, step-<n>, or any model with the same vocabulary",
+    )
+    positions: int = Field(
+        5, ge=1, description="number of positions per response, one in each of as many equal sections"
+    )
+    choose: Literal["entropy", "random"] = Field(
+        "entropy", description="position within a section: the token with the highest entropy, or a random token"
+    )
+    k: int = Field(
+        8, ge=1, description="continuations sampled with the original token, and as many with its replacement"
+    )
+    seed: int = Field(0, ge=0, description="seed of the continuations and the random positions")
     micro_tokens: int = Field(4096, ge=1, description="maximum tokens per forward pass")
     task: AnyTask
     sample: SampleOptions = Field(default_factory=SampleOptions)
@@ -76,10 +92,10 @@ class Intervene(RolloutSelection):
 
 
 def step_ranges(steps: str) -> list[range]:
-    """The ranges of a list of steps.
+    """Parse a list of steps into ranges.
 
     Raises:
-        ValueError: it is not such a list.
+        ValueError: the text is not a list of steps.
 
     >>> step_ranges("1,50,90-105")
     [range(1, 2), range(50, 51), range(90, 106)]

@@ -1,4 +1,4 @@
-"""An analysis on disk: written part by part, so that it can be stopped at any moment and taken up again."""
+"""The folder of an analysis: written part by part, so that it can be interrupted at any time and resumed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class AnalysisFolder:
 
     ======================  ==========================================================================
     ``about.json``          the analysis and its settings, the identity of model and rollouts, all parts
-    ``parts/*.parquet``     the rows, ``<split>-<step>-<number>.parquet``; each is whole or not there
+    ``parts/*.parquet``     the rows, ``<split>-<step>-<number>.parquet``; a file is complete or absent
     ``vocabulary.parquet``  ``token_id`` and ``text`` of every token of the model
     ======================  ==========================================================================
 
@@ -43,17 +43,18 @@ class AnalysisFolder:
         """Begin an analysis in an empty folder, or continue the same one.
 
         Raises:
-            UserError: the folder holds another analysis or anything else, is being written, or the disk refuses.
+            UserError: the folder holds another analysis or other files, another process is writing to it, or it cannot
+                be written.
         """
         self._lock = lock_folder(self.path)
         file = self.path / _ABOUT
         if not file.exists():
             others = sorted(p.name for p in self.path.iterdir() if p.name != _LOCK and not p.name.endswith(".tmp"))
-            if others and others != ["vocabulary.parquet"]:  # left alone by a kill
+            if others and others != ["vocabulary.parquet"]:  # left over from a kill
                 raise UserError(f"{self.path} is not empty (it holds {others[0]}); choose another folder with --out")
             texts = pa.table({"token_id": pa.array(range(len(vocabulary)), pa.int32()), "text": pa.array(vocabulary)})
             write_table(self.path / "vocabulary.parquet", texts)
-            # last, since a folder that has it counts as begun
+            # last, since this file marks the analysis as begun
             write_atomically(file, json.dumps(about, indent=1).encode() + b"\n")
         elif differences := _differences(self.about(), about):
             raise UserError(
@@ -63,7 +64,7 @@ class AnalysisFolder:
         sweep(self.path / "parts")
 
     def about(self) -> dict[str, Any]:
-        """The settings.
+        """Return the content of ``about.json``.
 
         Raises:
             UserError: there is no analysis, or the file is damaged.
@@ -81,7 +82,7 @@ class AnalysisFolder:
         return self.path / "parts" / f"{name}.parquet"
 
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """All rows, in the order of the rollouts.
+        """Return all rows, in the order of the rollouts.
 
         Raises:
             UserError: there is no analysis, or it is not finished.
@@ -99,7 +100,7 @@ class AnalysisFolder:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Let other processes write the folder."""
+        """Release the lock, so that other processes may write to the folder."""
         if self._lock is not None:
             self._lock.close()
 
@@ -112,7 +113,7 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 
 def part_name(split: str, part: WorkUnit) -> str:
-    """The name of a part's file, without its ending."""
+    """Return the name of a part's file, without its ending."""
     return f"{split}-{part.step:08d}-{part.number:05d}"
 
 
@@ -124,9 +125,9 @@ def compute_parts(
     unit: str,
     work: Callable[[WorkUnit], pa.Table],
 ) -> None:
-    """Compute and write every part that is not there yet, each rank its share, with a progress bar over all.
+    """Compute and write all missing parts, divided among the ranks, with one progress bar.
 
-    After Ctrl-C the finished parts are on disk, and the same call goes on with the others.
+    After Ctrl-C the finished parts are on disk, and the same call continues with the others.
     """
     places = {part: folder.place(part_name(split, part)) for part in parts}
 
@@ -140,11 +141,11 @@ def compute_parts(
             progress.resume_at(reached := done())
             for part in mine:
                 write_table(places[part], work(part))
-                before, reached = reached, done()  # the other ranks' parts too
+                before, reached = reached, done()  # includes the other ranks' parts
                 progress.advance(reached - before)
         return []
 
-    # listed by one rank: seen at different times the lists, and so the shares, would differ
+    # listed by one rank: ranks that list the parts at different times would divide them differently
     missing = ranks.from_main(lambda: [part for part in parts if not places[part].is_file()])
     mine = missing[ranks.rank :: ranks.size]
     ranks.gather(share)  # every rank waits for the last one, and an error of one is raised on all

@@ -1,4 +1,4 @@
-"""A policy's values for given tokens: packed forward passes, and the head a chunk of tokens at a time."""
+"""Computes a policy's values for given tokens: packed forward passes, and the LM head on chunks of tokens."""
 
 from __future__ import annotations
 
@@ -22,21 +22,22 @@ AnyFloats = NDArray[np.floating]
 
 
 class TokenValues(NamedTuple):
-    r"""A policy's values for the own tokens of a rollout; all but the last ``[T]``.
+    r"""A policy's values for a rollout's own tokens; every field but the last has shape ``[T]``.
 
-    With :math:`p` the distribution before a token, :math:`e` the one-hot vector of the token, :math:`h` what the head
-    of weights :math:`W` is applied to, and :math:`p = \mathrm{softmax}(W h / \tau)`:
+    :math:`p = \mathrm{softmax}(W h / \tau)` is the distribution at the token's position, with :math:`W` the weights of
+    the LM head and :math:`h` its input; :math:`e` is the token's one-hot vector.
 
     Attributes:
-        logprobs: of the token, nats.
-        entropies: of :math:`p`, nats, over the whole vocabulary.
+        logprobs: log-probability of the token, in nats.
+        entropies: entropy of :math:`p` over the whole vocabulary, in nats.
         error_norms: :math:`\|e - p\|_2`, between 0 and :math:`\sqrt2`.
         hidden_norms: :math:`\|h\|_2`.
-        gradient_norms: :math:`\|(e - p) h^\top\|_F / \tau`, the product of the two norms, since the matrix has rank
-            one: the Frobenius norm of the gradient of the token's log-probability with respect to :math:`W`.
-        alternatives: the most likely other token; the lowest id where several are.
-        alternative_logprobs: its log-probability.
-        branching_TM: for each mass the size of its nucleus: the fewest tokens that hold at least that mass.
+        gradient_norms: Frobenius norm of the gradient of the token's log-probability with respect to :math:`W`. It is
+            :math:`\|(e - p) h^\top\|_F / \tau`, the product of the two norms over :math:`\tau`, since the matrix has
+            rank one.
+        alternatives: id of the most likely other token; in a tie, the lowest id.
+        alternative_logprobs: log-probability of that alternative.
+        branching_TM: nucleus size for each mass: the smallest number of tokens with at least that total probability.
     """
 
     logprobs: AnyFloats
@@ -67,11 +68,11 @@ def token_values(
     masses: Sequence[float] = (),
     micro_tokens: int = 4096,
 ) -> list[TokenValues]:
-    """The values of every rollout's own tokens, given its prompt and prefix; in order.
+    """Return the values of every rollout's own tokens, given its prompt and prefix, in order.
 
-    The model's attention must be routed through plans. Memory is that of a forward pass over ``micro_tokens`` tokens
-    and of a few chunks of logits (:data:`outrider.model.head.CHUNK`), whatever the vocabulary. The division into passes
-    changes only the last bits.
+    The model's attention must use attention plans (:mod:`outrider.model.attention`). Memory is that of a forward pass
+    over ``micro_tokens`` tokens and of a few chunks of logits (:data:`outrider.model.head.CHUNK`), for any vocabulary.
+    The split into micro-batches changes only the last bits.
     """
     sequences = [
         _Sequence(i, np.concatenate([r.prompt_ids, r.prefix_ids]), r.token_ids) for i, r in enumerate(rollouts)
@@ -92,10 +93,10 @@ def head_values(
     masses: Sequence[float] = (),
     chunk: int = CHUNK,
 ) -> list[Tensor]:
-    """The fields of :class:`TokenValues` as tensors, from hidden states; at most ``chunk`` logits are held at once.
+    """Return the fields of :class:`TokenValues` as tensors, from hidden states; at most ``chunk`` logits at a time.
 
     Arithmetic is in at least float32. The error norm is summed from the probabilities of the other tokens, so it
-    keeps its relative precision where the token is almost certain.
+    keeps its relative precision if the token is almost certain.
     """
     size = max(1, chunk // len(weight_VH))
     dtype = torch.promote_types(hidden_NH.dtype, torch.float32)
@@ -113,11 +114,11 @@ def _chunk_values(
     logps_tV = logits_tV.log_softmax(-1)
     probs_tV = logps_tV.exp()
     logprobs_t = logps_tV.gather(1, targets_t1)[:, 0]
-    entropies_t = -(probs_tV * logps_tV.clamp_min(torch.finfo(logps_tV.dtype).min)).sum(-1)  # -inf * 0 is 0 here
+    entropies_t = -(probs_tV * logps_tV.clamp_min(torch.finfo(logps_tV.dtype).min)).sum(-1)  # so that -inf * 0 is 0
     branching_tM = nucleus_sizes(probs_tV, masses)
     # in place, after the entropies: a copy of [t, V] would double the memory
     alternative_logprobs_t, alternatives_t = logps_tV.scatter_(1, targets_t1, float("-inf")).max(-1)
-    # summed over the other tokens: 1 - p would lose all digits where the token is almost certain
+    # summed over the other tokens: 1 - p would lose all digits if the token is almost certain
     others_tV = probs_tV.scatter_(1, targets_t1, 0.0)
     errors_t = torch.hypot(others_tV.sum(-1), torch.linalg.vector_norm(others_tV, dim=-1))
     return (

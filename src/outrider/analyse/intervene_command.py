@@ -1,4 +1,4 @@
-"""``outrider analyse intervene``: replace a token by the best alternative and see how the response ends."""
+"""``outrider analyse intervene``: replace tokens by their best alternatives and measure the effect on success."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class Interventions:
     all independent, and verified as whole responses. The effect :math:`I_t` of the token is the mean accuracy of the
     former minus that of the latter; see :mod:`outrider.measure.intervention` for its estimate from the counts.
 
-    After a token that ends the response, or is at the length limit, nothing is drawn: that response is verified once
-    and counts ``k`` times. A draw is a function of seed, rollout, position, kept or replaced token, and index, so that
-    a larger ``k`` includes the draws of a smaller one.
+    After a token that ends the response, or is at the length limit, nothing is sampled: that response is verified once
+    and counts ``k`` times. A continuation depends only on seed, rollout, position, kept or replaced token, and index,
+    so a larger ``k`` includes the continuations of a smaller one.
 
     Source: STILL report, arXiv 2508.07534, Eqs. 5 and 6.
     """
@@ -57,7 +57,7 @@ class Interventions:
         self.context = context_length(policy.model)
 
     def sites(self, rollouts: Sequence[Rollout]) -> list[Site]:
-        """The chosen positions of responses, in order."""
+        """Return the chosen positions of responses, in order."""
         every = token_values(self.policy, rollouts, micro_tokens=self.options.micro_tokens)
         return [
             Site(rollout, at, values)
@@ -68,7 +68,7 @@ class Interventions:
     def count_continuations(
         self, sites: Sequence[Site], problems: Mapping[str, Problem], branch: str
     ) -> list[ContinuationCounts]:
-        """The results of each site's continuations with its token kept, or replaced."""
+        """Sample and verify each site's continuations, with its token kept or replaced, and count the results."""
         paths = [site.path(branch) for site in sites]
         going = [self._goes_on(site, path) for site, path in zip(sites, paths, strict=True)]
         every = list(zip(sites, paths, going, strict=True))
@@ -98,7 +98,7 @@ class Interventions:
             prompt_ids=site.rollout.prompt_ids,
             params=self.options.sample.params(),
             stage="intervene",
-            group_id=f"{branch}:{site.rollout.group_id}",  # else the two tokens would share their random numbers
+            group_id=f"{branch}:{site.rollout.group_id}",  # otherwise the two tokens would share their random numbers
             seed=self.options.seed,
         )
 
@@ -113,7 +113,8 @@ def intervene_command(run: Path, options: Intervene, plan: AnalysisPlan, out: Pa
     """Replace chosen tokens of the chosen rollouts, write successes per position, and print their means.
 
     Raises:
-        UserError: no such model, rollouts of another model or task, or ``out`` holds something else; a task with turns.
+        UserError: the model does not exist, the rollouts are from another model or task, the task has turns, or ``out``
+            holds other files.
     """
     if isinstance(options.task, TurnTask):
         raise UserError(

@@ -1,4 +1,4 @@
-"""The policy of an analysis: the trained one, the one that the run began with, a checkpoint, or any other model."""
+"""Loads the policy of an analysis: the trained model, the run's initial model, a checkpoint, or any other model."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _WEIGHTS = "weights.safetensors"
 
 
 def open_policy(run: Path, word: str) -> Policy:
-    """The policy that ``word`` names, ready for forward passes.
+    """Load the policy that ``word`` names, prepared for forward passes.
 
-    ``trained``: the exported model of the run, or its newest checkpoint before there is one; for rollouts that
-    ``outrider evaluate`` kept, the model that wrote them. ``start``: the model that the run began with. ``step-40``:
-    the checkpoint after step 40. Anything else is a model as a recipe names it.
+    ``trained``: the run's exported model, or its newest checkpoint if no model is exported yet; in a folder of
+    ``outrider evaluate``, the evaluated model. ``start``: the run's initial model. ``step-40``: the checkpoint after
+    step 40. Any other word names a model, as in a recipe.
 
     Raises:
-        UserError: the run has no such policy, or it cannot be loaded.
+        UserError: the run has no such policy, or the policy cannot be loaded.
     """
     folder = RunFolder.existing(run)
     config = read_yaml(folder.config.read_text("utf-8"), str(folder.config))
@@ -51,11 +51,11 @@ def open_policy(run: Path, word: str) -> Policy:
 
 
 def refuse_foreign(policy: Policy, model: str, run: Path, rollouts: Sequence[Rollout]) -> None:
-    """Refuse rollouts that another model's tokenizer wrote, and those that are too long for this model.
+    """Refuse rollouts from another model's tokenizer, and rollouts that are too long for this model.
 
     Raises:
-        UserError: a token is beyond the vocabulary; the first response reads otherwise than it was written; a
-            sequence is longer than the context.
+        UserError: a token is outside the vocabulary, the first response decodes to a different text, or a sequence is
+            longer than the context.
     """
     vocabulary, context = policy.model.get_output_embeddings().weight.shape[0], context_length(policy.model)
     for rollout in rollouts:
@@ -79,7 +79,7 @@ def refuse_foreign(policy: Policy, model: str, run: Path, rollouts: Sequence[Rol
 
 
 def vocabulary(policy: Policy) -> list[str]:
-    """The text of every token of the model; empty for those that the tokenizer does not have."""
+    """Return the text of every token of the model; empty for tokens that the tokenizer does not have."""
     known = len(policy.tokenizer)
     size = policy.model.get_output_embeddings().weight.shape[0]
     texts = policy.tokenizer.batch_decode([[i] for i in range(min(size, known))], clean_up_tokenization_spaces=False)
@@ -96,7 +96,7 @@ def _checkpoint(run: Path, word: str, kept: dict[int, Path]) -> Path:
 
 @torch.no_grad()
 def _restored(model: str, options: TrainedPolicyOptions, checkpoint: Path) -> Policy:
-    """The architecture of ``model`` with the weights of a checkpoint: all, or those of its adapter."""
+    """Load ``model`` with the weights of a checkpoint: all of them, or those of its adapter."""
     policy = load_policy(model, options)
     file = checkpoint / _WEIGHTS
     try:

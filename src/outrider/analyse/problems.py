@@ -1,4 +1,4 @@
-"""The problems of rollouts on disk, which have only their ids."""
+"""Finds the problems of rollouts on disk, which contain only problem ids."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from outrider.runs.folder import RunFolder
 from outrider.tasks.task import Task
 
 BEYOND = 10_000
-"""Problems of the stream to look through after those that the newest checkpoint had taken."""
+"""Number of problems to search in the stream after its position at the newest checkpoint."""
 
 
 def problems_of(run: Path, task: Task, evaluate: EvaluateOptions, split: str, ids: Iterable[str]) -> dict[str, Problem]:
-    """The problems with these ids: held-out ones for evaluations, else those of the task's training stream.
+    """Return the problems with these ids: held-out ones for evaluations, otherwise those of the training stream.
 
     Raises:
         UserError: the task does not have one of them, so it is not the task of these rollouts.
@@ -44,7 +44,7 @@ def problems_of(run: Path, task: Task, evaluate: EvaluateOptions, split: str, id
 
 
 def _position(run: Path) -> int:
-    """The position in the problem stream at the newest checkpoint; 0 where it is not known."""
+    """Return the position in the problem stream at the newest checkpoint; 0 if it is unknown."""
     kept = checkpoints(RunFolder(run).checkpoints)
     try:
         state = json.loads((kept[max(kept)] / "state.json").read_bytes()) if kept else {}

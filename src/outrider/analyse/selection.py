@@ -1,4 +1,4 @@
-"""The rollouts of an analysis, divided into parts that are computed one by one. Imports no torch."""
+"""Selects the rollouts of an analysis and divides them into parts, the units of work. Imports no torch."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ T = TypeVar("T")
 
 
 class Chosen(NamedTuple):
-    """The chosen rollouts of one step: how many tokens of each its policy sampled, in the order of the file."""
+    """The chosen rollouts of one step; ``lengths`` are their numbers of sampled tokens, in the order of the file."""
 
     step: int
     lengths: list[int]
 
 
 class WorkUnit(NamedTuple):
-    """Consecutive chosen rollouts of a step, the unit of work: it is written completely or not at all.
+    """Consecutive chosen rollouts of a step: a unit of work, written completely or not at all.
 
     Attributes:
-        number: its place among the parts of its step.
-        start, stop: of the rollouts.
+        number: index of the unit among those of its step.
+        start: index of the first rollout.
+        stop: index after the last rollout.
         cost: the expected cost, in the analysis's own unit.
     """
 
@@ -48,10 +49,11 @@ class AnalysisPlan(NamedTuple):
     """All rollouts of an analysis.
 
     Attributes:
-        split, limit: those of the options.
-        steps: the chosen rollouts, step by step.
-        digest: a hash of their tokens; an analysis that is continued must find the same.
-        observed: own tokens that no policy sampled (tool output). They have no row in any analysis.
+        split: split of the rollouts, from the options.
+        limit: maximum rollouts per step, from the options.
+        steps: the chosen rollouts of each step.
+        digest: hash of the rollouts' tokens, which must be the same when an analysis is resumed.
+        observed: number of own tokens that no policy sampled (tool output). They have no row in any analysis.
     """
 
     split: str
@@ -69,15 +71,15 @@ class AnalysisPlan(NamedTuple):
         return sum(sum(chosen.lengths) for chosen in self.steps)
 
     def cut(self, cost: Callable[[int], int], most: int) -> list[WorkUnit]:
-        """Parts of consecutive rollouts that cost at most ``most`` together; a more expensive one gets its own part.
+        """Divide the rollouts into parts that cost at most ``most``; a more expensive rollout is a part of its own.
 
-        ``cost`` is that of a rollout with so many sampled tokens. The parts depend on nothing else, so that a pass
-        that is taken up again computes the same batches, to the last bit.
+        ``cost`` maps a rollout's number of sampled tokens to its cost. The parts depend on nothing else, so a resumed
+        analysis computes the same batches, with bit-identical results.
         """
         return [part for chosen in self.steps for part in _parts(chosen, cost, most)]
 
     def read(self, run: Path, step: int) -> list[Rollout]:
-        """The chosen rollouts of a step."""
+        """Return the chosen rollouts of a step."""
         return _spread(RunFolder(run).rollouts, step, self)
 
 
@@ -85,7 +87,7 @@ def select(run: Path, selection: RolloutSelection) -> AnalysisPlan:
     """Choose rollouts of a run, one file at a time.
 
     Raises:
-        UserError: there is no run, it has no such rollouts, or the chosen ones have no token.
+        UserError: there is no run, it has no such rollouts, or the chosen rollouts have no tokens.
     """
     store = RunFolder.existing(run).rollouts
     digest, observed = hashlib.blake2b(digest_size=12), 0
@@ -104,23 +106,28 @@ def select(run: Path, selection: RolloutSelection) -> AnalysisPlan:
 
 
 def token_parts(plan: AnalysisPlan) -> list[WorkUnit]:
-    """The parts of a pass over tokens; their cost is tokens."""
+    """Return the parts of an analysis of tokens; the cost is in tokens."""
     return plan.cut(lambda tokens: tokens, PART_TOKENS)
 
 
 def intervention_parts(plan: AnalysisPlan, options: Intervene) -> list[WorkUnit]:
-    """The parts of an intervention; their cost is continuations."""
+    """Return the parts of an intervention; the cost is in continuations."""
     return plan.cut(lambda tokens: continuations(tokens, options), PART_CONTINUATIONS)
 
 
 def continuations(tokens: int, options: Intervene) -> int:
-    """How many continuations the interventions in a rollout of so many sampled tokens take."""
+    """Return the number of continuations for a rollout with this number of sampled tokens."""
     return 2 * options.k * min(tokens, options.positions)
 
 
 class Cost(NamedTuple):
-    """What an intervention costs: ``tokens`` if every continuation is as long as the rest of its response, with the
-    positions in the middle of their stretches; ``most_tokens`` if every one runs to the limit from there."""
+    """The cost of an intervention.
+
+    Attributes:
+        tokens: tokens to generate if every continuation is as long as the rest of its response, with the positions in
+            the middle of their sections.
+        most_tokens: tokens to generate if every continuation runs to the limit.
+    """
 
     positions: int
     continuations: int
@@ -129,7 +136,7 @@ class Cost(NamedTuple):
 
 
 def intervention_cost(plan: AnalysisPlan, options: Intervene) -> Cost:
-    """The cost before anything is run."""
+    """Estimate the cost of an intervention before it runs."""
     lengths = [length for chosen in plan.steps for length in chosen.lengths]
     positions = sum(min(length, options.positions) for length in lengths)
     halves = sum(continuations(length, options) * length for length in lengths) // 2
@@ -138,7 +145,7 @@ def intervention_cost(plan: AnalysisPlan, options: Intervene) -> Cost:
 
 
 def spread(items: Sequence[T], limit: int | None) -> list[T]:
-    """At most ``limit`` items, evenly spread over all of them; None: all.
+    """Return at most ``limit`` items, evenly spaced; None: all items.
 
     >>> spread("abcdefg", 3)
     ['a', 'c', 'e']
@@ -149,7 +156,7 @@ def spread(items: Sequence[T], limit: int | None) -> list[T]:
 
 
 def _spread(store: RolloutStore, step: int, chosen: RolloutSelection | AnalysisPlan) -> list[Rollout]:
-    """Of a step, without what it replays: another policy drew that."""
+    """Read the chosen rollouts of a step, without replayed ones, which another policy sampled."""
     return spread([r for r in store.read(step, chosen.split) if not r.replayed], chosen.limit)
 
 

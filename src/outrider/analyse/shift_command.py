@@ -1,4 +1,4 @@
-"""``outrider analyse shift``: how the probability of every token of the same rollouts differs between two policies."""
+"""``outrider analyse shift``: the change in every token's probability between two policies, on the same rollouts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def shift_command(run: Path, options: Shift, plan: AnalysisPlan, out: Path) -> i
     """Write the change of every chosen token from ``options.before`` to ``options.after``, and print a summary.
 
     Raises:
-        UserError: no such models, rollouts of another one, or ``out`` holds something else.
+        UserError: a model does not exist, the rollouts are from another model, or ``out`` holds other files.
     """
     return launch(processes(token_parts(plan)), _shift, run, options, plan, out, hint=SAME_COMMAND)
 
@@ -57,12 +57,12 @@ def _shift(ranks: Ranks, run: Path, options: Shift, plan: AnalysisPlan, out: Pat
 def shift_table(
     split: str, step: int, rollouts: Sequence[Rollout], before: Sequence[TokenValues], after: Sequence[TokenValues]
 ) -> pa.Table:
-    r"""One row for every token that a policy sampled: both log-probabilities and entropies, and the change.
+    r"""Return one row per sampled token: its log-probabilities and entropies under both policies, and the change.
 
-    ``shift`` is :math:`p_\text{after} - p_\text{before}`, in [-1, 1]: positive where the token was reinforced.
-    ``gradient_norm`` is that before the change, as in :class:`outrider.analyse.forward.TokenValues`.
+    ``shift`` is :math:`p_\text{after} - p_\text{before}`, in [-1, 1]: positive if the token was reinforced.
+    ``gradient_norm`` is that of the policy before the change, see :class:`outrider.analyse.forward.TokenValues`.
     """
-    # the difference of two probabilities that are nearly equal, without losing its digits
+    # expm1 keeps the digits of the difference if the two probabilities are nearly equal
     shifts = [np.exp(b.logprobs) * np.expm1(a.logprobs - b.logprobs) for b, a in zip(before, after, strict=True)]
     columns = key_columns(split, step, rollouts) | {
         "logprob_before": own(rollouts, [v.logprobs for v in before]),

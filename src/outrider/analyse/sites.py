@@ -18,12 +18,12 @@ KEPT, REPLACED = "kept", "replaced"
 
 
 class Site(NamedTuple):
-    """A token of a response that is replaced.
+    """A token of a response that an intervention replaces.
 
     Attributes:
         rollout: the response.
-        at: place of the token among the rollout's own.
-        values: the policy's values for the rollout's tokens.
+        at: index of the token among the rollout's own tokens.
+        values: the policy's values for the rollout's own tokens.
     """
 
     rollout: Rollout
@@ -32,38 +32,38 @@ class Site(NamedTuple):
 
     @property
     def position(self) -> int:
-        """Place in the whole response, a branch's prefix included."""
+        """Index of the token in the whole response, a branch's prefix included."""
         return self.rollout.branch_at + self.at
 
     @property
     def length(self) -> int:
-        """Tokens of the whole response."""
+        """Number of tokens in the whole response, a branch's prefix included."""
         return self.rollout.branch_at + len(self.rollout.token_ids)
 
     @property
     def tokens(self) -> dict[str, int]:
-        """The token at this place, and the most likely other one."""
+        """Ids of the token itself and of the most likely other token."""
         return {KEPT: int(self.rollout.token_ids[self.at]), REPLACED: int(self.values.alternatives[self.at])}
 
     def path(self, branch: str) -> Ids:
-        """The response up to and with the token, kept or replaced."""
+        """Return the response up to and including the token, kept or replaced."""
         before = self.rollout.response_ids[: self.position]
         return np.append(before, self.tokens[branch]).astype(np.int32)
 
     @property
     def perplexity(self) -> float:
-        """Of the rollout's tokens under the policy that intervenes; observed tokens do not count."""
+        """Perplexity of the rollout's own tokens under the analysed policy, without observed tokens."""
         logprobs_T, sampled_T = self.values.logprobs, self.rollout.trainable_T
         return float(np.exp(-(logprobs_T if sampled_T is None else logprobs_T[sampled_T]).mean(dtype=np.float64)))
 
 
 class ContinuationCounts(NamedTuple):
-    """The results of the continuations of one of a site's two tokens.
+    """The results of the continuations after one of a site's two tokens, the kept or the replaced one.
 
     Attributes:
-        successes: verdicts that are correct.
-        unscorable: timeouts and errors of the verifier.
-        tokens: generated.
+        successes: number of correct verdicts.
+        unscorable: number of timeouts and errors of the verifier.
+        tokens: number of generated tokens.
     """
 
     successes: int
@@ -72,10 +72,10 @@ class ContinuationCounts(NamedTuple):
 
 
 def chosen_positions(rollout: Rollout, entropies_T: NDArray[np.floating], options: Intervene) -> list[int]:
-    """One own token from each of ``options.positions`` equal parts of a rollout, ascending.
+    """Choose one sampled token from each of ``options.positions`` equal sections of a rollout; return their indices.
 
-    That of the highest entropy (the first of several), or one at random by the rollout's identity. Observed tokens do
-    not count. Fewer where the rollout has fewer tokens; none where it has none.
+    The token is the one with the highest entropy (in a tie, the first), or a random one, seeded by the rollout's
+    identity. Observed tokens do not count. A rollout with fewer sampled tokens than sections has one per token.
 
     >>> from outrider.tasks import Countdown
     >>> ids = np.arange(5, dtype=np.int32)
@@ -93,7 +93,7 @@ def chosen_positions(rollout: Rollout, entropies_T: NDArray[np.floating], option
         if options.choose == "entropy":
             chosen.append(int(stretch[np.argmax(entropies_T[stretch])]))
         else:
-            # from the rollout's identity, so it does not depend on which others are selected
+            # seeded by the rollout's identity, so the choice does not depend on the other selected rollouts
             chosen.append(int(stretch[identity_seed(options.seed, "position", rollout.id, number) % len(stretch)]))
     return chosen
 
@@ -106,11 +106,11 @@ def site_table(
     replaced: Sequence[ContinuationCounts],
     k: int,
 ) -> pa.Table:
-    """One row per site: the token, the policy's values for it, and the results of both continuations.
+    """Return one row per site: the token, the policy's values for it, and the results of both continuations.
 
-    ``success`` is that of the response as it was; ``relative_position`` is :math:`t / L` in [0, 1) with the position
-    counted from 0, as in the position shaper. Successes are null where one of the continuations could not be verified:
-    their number out of ``k`` is not known. ``unscorable`` counts those continuations.
+    ``success`` is that of the original response. ``relative_position`` is :math:`t / L` in [0, 1) with the position
+    counted from 0, as in the position shaper. Successes are null if a continuation could not be verified, since their
+    number out of ``k`` is then unknown. ``unscorable`` counts these continuations.
     """
     rollouts = [s.rollout for s in sites]
     positions, lengths = (np.array([getattr(s, name) for s in sites], np.int32) for name in ("position", "length"))

@@ -27,10 +27,10 @@ SCHEMA_VERSION = 1
 
 
 def tokens_command(run: Path, options: TokensAnalysis, plan: AnalysisPlan, out: Path) -> int:
-    """Write the values of every chosen token, and print a summary: :class:`TokenValues`, ``docs/analyse.md``.
+    """Write the values of every chosen token (:class:`TokenValues`, ``docs/analyse.md``), and print a summary.
 
     Raises:
-        UserError: no such model, rollouts of another one, or ``out`` holds something else.
+        UserError: the model does not exist, the rollouts are from another model, or ``out`` holds other files.
     """
     return launch(processes(token_parts(plan)), _tokens, run, options, plan, out, hint=SAME_COMMAND)
 
@@ -55,7 +55,7 @@ def _tokens(ranks: Ranks, run: Path, options: TokensAnalysis, plan: AnalysisPlan
 
 
 def about_of(analysis: str, settings: dict[str, Any], plan: AnalysisPlan, parts: Sequence[WorkUnit]) -> dict[str, Any]:
-    """The identity of an analysis: it can be continued only where all of this is the same."""
+    """Return the identity of an analysis, which must be the same when the analysis is resumed."""
     return {
         "schema_version": SCHEMA_VERSION,
         "analysis": analysis,
@@ -68,9 +68,9 @@ def about_of(analysis: str, settings: dict[str, Any], plan: AnalysisPlan, parts:
 def token_table(
     split: str, step: int, rollouts: Sequence[Rollout], values: Sequence[TokenValues], options: TokensAnalysis
 ) -> pa.Table:
-    """One row for every token that a policy sampled, in order of rollout and position; observed tokens have none.
+    """Return one row per sampled token, in order of rollout and position; observed tokens have no row.
 
-    ``sampled_logprob`` is what was recorded when the token was drawn; null where that was at another temperature.
+    ``sampled_logprob`` is the log-probability recorded at sampling; null if the temperature was a different one.
     """
     columns = key_columns(split, step, rollouts)
     columns |= {
@@ -90,7 +90,7 @@ def token_table(
 
 
 def branching_column(mass: float) -> str:
-    """The name of a column of nucleus sizes.
+    """Return the name of a column of nucleus sizes.
 
     >>> branching_column(0.95), branching_column(0.999)
     ('branching_95', 'branching_99_9')
@@ -99,8 +99,8 @@ def branching_column(mass: float) -> str:
 
 
 def key_columns(split: str, step: int, rollouts: Sequence[Rollout]) -> dict[str, Any]:
-    """The columns that identify a row's token. ``position`` counts from 0 in the whole response, with its prefix, and
-    ``length`` is that of the whole response."""
+    """Return the columns that identify a row's token. ``position`` counts from 0 in the whole response, its prefix
+    included; ``length`` is the whole response's."""
     tokens = sum(r.trainable_tokens for r in rollouts)
     positions = [r.branch_at + np.arange(len(r.token_ids)) for r in rollouts]
     return {
@@ -115,20 +115,20 @@ def key_columns(split: str, step: int, rollouts: Sequence[Rollout]) -> dict[str,
 
 
 def own(rollouts: Sequence[Rollout], arrays: Sequence[NDArray[Any]], dtype: type = np.float32) -> NDArray[Any]:
-    """One array per rollout, of its own tokens, as one column of those that a policy sampled."""
+    """Concatenate one array per rollout, with a value per own token, to a column of the sampled tokens."""
     kept = [a if r.trainable_T is None else a[r.trainable_T] for r, a in zip(rollouts, arrays, strict=True)]
     # an empty array, since concatenate refuses an empty list
     return np.concatenate([np.zeros(0, dtype), *kept]).astype(dtype)
 
 
 def per_token(rollouts: Sequence[Rollout], values: Sequence[Any], type: pa.DataType) -> pa.Array:
-    """One value per rollout, repeated for each of its tokens that a policy sampled."""
+    """Repeat one value per rollout for each of its sampled tokens."""
     at = np.repeat(np.arange(len(rollouts)), [r.trainable_tokens for r in rollouts])
     return pa.array(values, type).take(pa.array(at))
 
 
 def processes(parts: Sequence[WorkUnit]) -> int:
-    """For :func:`launch`: a single part needs one process, more of them one per core."""
+    """Return the number of processes for :func:`launch`: 1 for a single part, otherwise 0 (one per core)."""
     return 1 if len(parts) == 1 else 0
 
 
@@ -157,5 +157,5 @@ def print_place(folder: AnalysisFolder, plan: AnalysisPlan) -> None:
 
 
 def print_line(sentence: str) -> None:
-    """One line on the standard output."""
+    """Print one line to standard output."""
     Console().print(sentence, soft_wrap=True, markup=False, highlight=False)

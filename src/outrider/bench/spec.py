@@ -36,7 +36,7 @@ class Tune(Options):
     """Hyperparameters that are tuned for every recipe with the same budget, on separate seeds and held-out problems."""
 
     values: dict[str, list[Any]] = Field(
-        min_length=1, description="candidate values by dotted key; all combinations run"
+        min_length=1, description="candidate values per dotted key; every combination is run"
     )
     tokens: int = Field(ge=1, description="generated tokens per tuning run")
     seeds: int = Field(1, ge=1, description="tuning runs per recipe and combination")
@@ -69,9 +69,11 @@ class Tune(Options):
 class FinalTest(Options):
     """Held-out problems for a single measurement of the last policies; the bench uses them for nothing else."""
 
-    problems: int = Field(ge=1, description="problems in the final test set")
+    problems: int = Field(ge=1, description="number of problems in the final test set")
     skip: int | None = Field(
-        None, ge=1, description="held-out problems before the final test set; null: those used by the bench"
+        None,
+        ge=1,
+        description="held-out problems to skip before the final test set; null: those that this bench evaluates on",
     )
 
 
@@ -81,16 +83,18 @@ class Bench(Options):
     old_keys: ClassVar[Mapping[str, str]] = {"untouched": "final_test"}
 
     recipes: list[str] = Field(min_length=1, description="names of the recipes, in the order of the table")
-    base: str = Field(description="baseline recipe that all others are compared with")
-    seeds: int = Field(5, ge=1, le=FIRST_TUNING_SEED, description="number of seeds; each recipe runs once per seed")
-    first_seed: int = Field(0, ge=0, lt=FIRST_TUNING_SEED, description="first seed")
+    base: str = Field(description="baseline recipe, to which all others are compared")
+    seeds: int = Field(5, ge=1, le=FIRST_TUNING_SEED, description="number of seeds; each recipe is run once per seed")
+    first_seed: int = Field(0, ge=0, lt=FIRST_TUNING_SEED, description="first seed; the others are consecutive")
     tokens: int | None = Field(None, ge=1, description="generated tokens per run")
     steps: int | None = Field(None, ge=1, description="training steps per run")
     seconds: float | None = Field(None, gt=0, description="training seconds per run")
-    points: int = Field(4, ge=1, description="evaluations at equal shares of the budget, the last one at its end")
+    points: int = Field(
+        4, ge=1, description="evaluations per run, evenly spaced over the budget, the last one at its end"
+    )
     tune: Tune | None = Field(None, description="hyperparameter search before the comparison; null: none")
     final_test: FinalTest | None = Field(
-        None, description="final test set, measured once with the last policies; null: none"
+        None, description="final test set, measured once with the final policies; null: none"
     )
 
     @model_validator(mode="after")

@@ -14,7 +14,7 @@ from outrider.interrupts import interrupts_held
 if TYPE_CHECKING:
     from outrider.analyse.selection import AnalysisPlan
 
-_MODELS = "trained, start (what the run began with), step-<n> (a checkpoint), base:<name>, a folder or a hub name"
+_MODELS = "trained, start (the run's initial model), step-<n> (a checkpoint), base:<name>, a folder or a hub name"
 
 
 def add_to(commands: Commands) -> None:
@@ -27,21 +27,29 @@ def add_to(commands: Commands) -> None:
     tokens.add_argument("--model", metavar="MODEL", help=f"{_MODELS} (trained)")
     tokens.add_argument("--temperature", type=float, metavar="T", help="softmax temperature (1)")
     tokens.add_argument(
-        "--mass", type=float, action="append", metavar="P", help="probability mass of a nucleus; repeatable (0.95)"
+        "--mass",
+        type=float,
+        action="append",
+        metavar="P",
+        help="probability mass (top-p) for which the tokens in the nucleus are counted; repeatable (0.95)",
     )
     shift = _analysis(kinds, "shift", "how the probability of every token differs between two models", run_shift)
     shift.add_argument("--before", metavar="MODEL", help=f"{_MODELS} (start)")
     shift.add_argument("--after", metavar="MODEL", help=f"{_MODELS} (trained)")
     shift.add_argument("--temperature", type=float, metavar="T", help="softmax temperature (1)")
-    intervene = _analysis(kinds, "intervene", "replace tokens and see what becomes of the responses", run_intervene)
+    intervene = _analysis(kinds, "intervene", "replace tokens and measure the effect on success", run_intervene)
     intervene.add_argument("--model", metavar="MODEL", help=f"{_MODELS} (trained)")
     intervene.add_argument(
-        "--positions", type=int, metavar="N", help="equal sections of a response, one position in each (5)"
+        "--positions", type=int, metavar="N", help="positions per response, one in each of as many equal sections (5)"
     )
     intervene.add_argument(
-        "--choose", metavar="HOW", help="position in a section: entropy (its highest) or random (entropy)"
+        "--choose",
+        metavar="HOW",
+        help="position in a section: its highest entropy (entropy), or random (default: entropy)",
     )
-    intervene.add_argument("--k", type=int, metavar="K", help="continuations sampled for each of the two tokens (8)")
+    intervene.add_argument(
+        "--k", type=int, metavar="K", help="continuations with the original token, and as many with its replacement (8)"
+    )
     intervene.add_argument("--seed", type=int, metavar="N", help="seed of continuations and random positions (0)")
     intervene.add_argument(
         "overrides",
@@ -117,9 +125,11 @@ def _analysis(kinds: Any, name: str, help: str, run: Callable[[argparse.Namespac
     parser.add_argument("run_folder", type=folder, metavar="RUN", help="run folder, or one that `evaluate --out` wrote")
     parser.add_argument("--split", metavar="NAME", help="split of the rollouts: train, evaluate or greedy (train)")
     parser.add_argument(
-        "--steps", metavar="WHICH", help="steps: last, all, or numbers and ranges such as 1,50,90-105 (last)"
+        "--steps", metavar="WHICH", help="steps to analyse: last, all, or numbers and ranges such as 1,50,90-105 (last)"
     )
-    parser.add_argument("--limit", type=int, metavar="N", help="maximum rollouts per step, spread evenly over it (all)")
+    parser.add_argument(
+        "--limit", type=int, metavar="N", help="maximum rollouts per step, evenly spaced within the step (all)"
+    )
     parser.add_argument("--micro-tokens", type=int, metavar="N", help="maximum tokens per forward pass (4096)")
     parser.add_argument(
         "--out", type=folder, metavar="DIR", help=f"output folder, resumed if it exists (default: RUN/analysis/{name})"

@@ -61,7 +61,7 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=FIELD",
-        help="field of a dump that is a column here: success='reward >= 1', problem=prompt",
+        help="column and the dump's field for it, e.g. success='reward >= 1' problem=prompt; repeatable",
     )
 
 

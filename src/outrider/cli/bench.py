@@ -38,20 +38,20 @@ def add_to(commands: Commands) -> None:
         "--tune",
         action="append",
         metavar="KEY=V,V,…",
-        help="tune a key per recipe first: learn.lr=5e-5,1e-4,2e-4; several keys: all combinations",
+        help="tune a key for each recipe first, e.g. learn.lr=5e-5,1e-4,2e-4; several keys: every combination",
     )
     parser.add_argument("--tune-tokens", type=int, metavar="N", help="generated tokens per tuning run (--tokens)")
     parser.add_argument("--tune-seeds", type=int, metavar="N", help="tuning runs per recipe and combination (1)")
     parser.add_argument("--tune-problems", type=int, metavar="N", help="held-out problems reserved for tuning (200)")
     parser.add_argument("--tune-by", metavar="WHAT", help="selection metric: pass@1, pass@n or their mean (pass@1)")
     parser.add_argument(
-        "--final-test", type=int, metavar="N", help="size of a final test set, measured once with the last policies"
+        "--final-test", type=int, metavar="N", help="size of the final test set, measured once with the final policies"
     )
     parser.add_argument(
         "--final-test-skip",
         type=int,
         metavar="N",
-        help="held-out problems before the final test set (those that this bench uses)",
+        help="held-out problems to skip before the final test set (those that this bench evaluates on)",
     )
     for old, now in (("--untouched", "final_test"), ("--untouched-skip", "final_test_skip")):
         parser.add_argument(old, action=OldOption, dest=now, default=argparse.SUPPRESS, help=argparse.SUPPRESS)

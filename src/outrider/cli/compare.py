@@ -15,14 +15,18 @@ def add_to(commands: Commands) -> None:
         type=folder,
         nargs="+",
         metavar="RUN",
-        help="run folder, also of `evaluate --out`, or rollouts of another framework; the first is the baseline",
+        help=(
+            "run folder, folder of `evaluate --out`, or rollouts of another framework; the first one is the baseline"
+        ),
     )
     parser.add_argument(
         "--out",
         type=folder,
         metavar="PLACE",
-        help="X.html: that page, and X.json beside it; a folder: compare.html and compare.json in it (default: the "
-        "folder that holds the first RUN)",
+        help=(
+            "page X.html, with X.json next to it; or a folder for compare.html and compare.json (default: "
+            "the folder that contains the first RUN)"
+        ),
     )
     add_columns(parser)
     parser.set_defaults(run=run)

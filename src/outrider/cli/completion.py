@@ -15,7 +15,9 @@ def add_to(commands: Commands) -> None:
     parser = commands.add_parser(
         "completion", help="print a script for shell completion", description=__doc__, allow_abbrev=False
     )
-    parser.add_argument("shell", choices=("bash", "zsh"), help='in ~/.bashrc: eval "$(outrider completion bash)"')
+    parser.add_argument(
+        "shell", choices=("bash", "zsh"), help='shell of the script; in ~/.bashrc: eval "$(outrider completion bash)"'
+    )
     parser.set_defaults(run=run)
 
 

@@ -25,8 +25,10 @@ def add_to(commands: Commands) -> None:
         "words",
         nargs="*",
         metavar="WORD|show RECIPE",
-        help="list the recipes with these words in name, paper or summary; `show RECIPE` prints the file of one, and "
-        "its credit on a worked group",
+        help=(
+            "list the recipes with these words in name, paper or summary; `show RECIPE` prints a recipe's "
+            "file, and its credit for an example group"
+        ),
     )
     parser.add_argument(
         "--goal", metavar="GOAL", help="recipes for a goal, best evidence first; `--goal list` lists the goals"

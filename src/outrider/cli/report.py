@@ -24,10 +24,14 @@ def add_to(commands: Commands) -> None:
         "--out",
         type=folder,
         metavar="PLACE",
-        help="X.html: that page, and X.json beside it; a folder: report.html and report.json in it (default: RUN)",
+        help="page X.html, with X.json next to it; or a folder for report.html and report.json (default: RUN)",
     )
     add_columns(parser)
-    parser.add_argument("--watch", action="store_true", help="serve the page here and follow the run until Ctrl-C")
+    parser.add_argument(
+        "--watch",
+        action="store_true",
+        help="serve the page from this machine and update it during the run, until Ctrl-C",
+    )
     parser.add_argument("--port", type=int, default=8765, metavar="N", help="port of --watch (8765)")
     parser.set_defaults(run=run)
 

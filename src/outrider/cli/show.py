@@ -21,11 +21,13 @@ def add_to(commands: Commands) -> None:
         "--problem", metavar="ID", help="only rollouts of this problem, by id or the id's first characters"
     )
     parser.add_argument(
-        "--verdict", metavar="NAME", help="only rollouts with this verdict: correct, incorrect, …; none: not verified"
+        "--verdict",
+        metavar="NAME",
+        help="only rollouts with this verdict: correct, incorrect, …; none: rollouts without a verdict",
     )
     parser.add_argument("--stage", metavar="NAME", help="only rollouts of this stage")
-    parser.add_argument("--longest", action="store_true", help="the longest rollouts, instead of a sample")
-    parser.add_argument("--full", action="store_true", help="whole texts without truncation")
+    parser.add_argument("--longest", action="store_true", help="show the longest rollouts instead of a sample")
+    parser.add_argument("--full", action="store_true", help="show whole texts without truncation")
     parser.set_defaults(run=run)
 
 

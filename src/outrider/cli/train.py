@@ -24,7 +24,9 @@ def add_to(commands: Commands) -> None:
     parser.add_argument(
         "--force",
         action="store_true",
-        help="train although the memory estimate exceeds the machine; resume with a changed configuration",
+        help=(
+            "train even if the memory estimate exceeds the machine's memory; resume even if the configuration changed"
+        ),
     )
     parser.set_defaults(run=run)
 

@@ -22,7 +22,10 @@ def add_to(commands: Commands) -> None:
     add_columns(parser)
     parser.add_argument("--port", type=int, default=8766, metavar="N", help="port; 0: any free port (8766)")
     parser.add_argument(
-        "--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on; any but loopback requires a token"
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="address to listen on; addresses other than loopback require a token",
     )
     parser.set_defaults(run=run)
 

@@ -1,4 +1,4 @@
-"""All components that a recipe can name, environments included: shipped ones and those of installed packages."""
+"""Lists all components that a recipe can name, environments included: shipped ones and those of installed packages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CREDIT = {RewardShaper: "reward shaper", Baseline: "baseline", Shaper: "shaper"
 
 
 class ComponentInfo(NamedTuple):
-    """One line about a component.
+    """Summary of a component.
 
     Attributes:
         kind: the role of the component in a recipe.
@@ -41,7 +41,7 @@ class ComponentInfo(NamedTuple):
 
 
 def list_components() -> list[ComponentInfo]:
-    """Every component by kind and name, also those of installed packages.
+    """Return every component, those of installed packages included, sorted by kind and name.
 
     Raises:
         UserError: a component of an installed package cannot be loaded, or its kind has no place in a recipe.
@@ -67,11 +67,11 @@ def _of_packages(tables: list[ComponentOf]) -> Iterator[ComponentInfo]:
 
 
 def _environment_info(name: str, plugin: Plugin) -> ComponentInfo:
-    """The line about a component that is in no table, such as an environment."""
+    """Return the summary of a component that is in no component table, such as an environment."""
     try:
         cls = load_environment(name)
     except UserError:
-        load_component(name, BaseModel, "a component")  # the error says why the component cannot be loaded
+        load_component(name, BaseModel, "a component")  # raises an error that says why the component cannot be loaded
         raise UserError(f"{plugin.origin}: {name!r} ({plugin.where}) is of no kind that a recipe names") from None
     return ComponentInfo("environment", name, plugin.origin, (), plugin.where, _summary(cls))
 
@@ -83,6 +83,6 @@ def _info(table: ComponentOf, name: str, cls: type[BaseModel], origin: str) -> C
 
 
 def _summary(cls: type) -> str:
-    """The first paragraph of the class's docstring, without markup."""
+    """Return the first paragraph of the class's docstring, without markup."""
     first = (inspect.getdoc(cls) or "").partition("\n\n")[0].replace("\n", " ")
     return _MARKUP.sub(r"\1", first).replace("``", "")

@@ -1,4 +1,4 @@
-"""The engines of a run: what samples the rollouts and what trains the policy."""
+"""The engines of a run: the sampler of rollouts and the learner that trains the policy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outrider.sample.options import SAMPLER_ENGINES, LocalSampling, SamplerEngin
 class EngineOptions(Options):
     """The sampler and the learner of a run, chosen separately. No other section of a recipe depends on them.
 
-    ``tinker`` is one service for both; short form ``engine: tinker``.
+    A Tinker service is both sampler and learner; its short form is ``engine: tinker``.
     """
 
     sampler: Annotated[SamplerEngine, ComponentOf(SAMPLER_ENGINES, "sampler", bare=True)] = Field(
@@ -41,7 +41,7 @@ class EngineOptions(Options):
         return self
 
     def names(self) -> dict[str, str]:
-        """The names of the engines without their options. Local engines are excluded, as in runs of older versions.
+        """Return the engines' names without their options. Local engines are omitted, as in runs of older versions.
 
         >>> EngineOptions().names()
         {}
@@ -52,7 +52,7 @@ class EngineOptions(Options):
 
 
 def is_local(engine: Any) -> bool:
-    """Whether the ``engine`` section of a recipe, as written or absent, samples in the run's own processes.
+    """Return whether an ``engine`` section (None if absent) selects sampling in the run's own processes.
 
     >>> is_local(None), is_local({"sampler": "local"}), is_local({"sampler": {"vllm": {"servers": []}}})
     (True, True, False)

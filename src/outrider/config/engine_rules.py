@@ -1,4 +1,4 @@
-"""Refusals of recipes that an engine does not support, when the recipe is read and before anything is spent."""
+"""Refuses a recipe that its engines do not support, when the recipe is read, before any compute is spent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from outrider.tasks.turn_task import TurnTask
 
 
 class Carried(Protocol):
-    """The part of a recipe that an engine must support."""
+    """The sections of a recipe that an engine must support."""
 
     @property
     def engine(self) -> EngineOptions: ...
@@ -40,7 +40,7 @@ class Carried(Protocol):
 
 
 def refuse_engine(recipe: Carried) -> None:
-    """Raise ValueError if the engines of a recipe do not support the rest of it."""
+    """Raise ValueError if a recipe's engines do not support the rest of the recipe."""
     if isinstance(recipe.engine.learner, Fsdp2):
         _refuse_fsdp2(recipe)
     if isinstance(recipe.engine.learner, Tinker):

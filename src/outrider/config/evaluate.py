@@ -1,4 +1,4 @@
-"""The options of ``outrider evaluate``: the part of a recipe that measuring a model needs."""
+"""The options of ``outrider evaluate``: the sections of a recipe that evaluation needs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from outrider.sample.options import SampleOptions
 
 
 class Evaluate(Options):
-    """A model, a task, and how to sample and count."""
+    """A model to measure, a task, and the options of sampling and evaluation."""
 
     model: str = Field(
         min_length=1,
-        description="base:<name> (shipped), a folder, a GGUF file, package:<name>, or a name on the hub",
+        description=(
+            "model to measure: base:<name> (shipped), a folder, a GGUF file, package:<name>, or a name on the hub"
+        ),
     )
     policy: PolicyOptions = Field(default_factory=PolicyOptions)
     task: AnyTask

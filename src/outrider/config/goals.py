@@ -14,9 +14,10 @@ class GoalRecipe(NamedTuple):
     """A recipe for a goal.
 
     Attributes:
-        name: of the recipe.
-        evidence: ``confirmed`` on new seeds and problems, ``measured`` in a committed bench, or by its ``paper``.
-        note: the result that Outrider's own benches found.
+        name: name of the recipe.
+        evidence: ``confirmed`` on new seeds and problems, ``measured`` in a committed bench, or ``paper`` (only the
+            paper claims it).
+        note: the result in Outrider's own benches.
     """
 
     name: str
@@ -32,7 +33,7 @@ class Goal(NamedTuple):
 
 
 def goals() -> dict[str, Goal]:
-    """The goals by name.
+    """Return the goals by name.
 
     >>> goals()["keep-coverage"].recipes[0].name
     'prefix-replay'
@@ -44,7 +45,7 @@ def goals() -> dict[str, Goal]:
 
 
 def first_recipes() -> list[str]:
-    """The ten recipes to begin with."""
+    """Return the names of the ten recipes to begin with."""
     return list(_data()["begin"])
 
 

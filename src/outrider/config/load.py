@@ -16,7 +16,7 @@ from outrider.errors import UserError
 
 
 class RecipeInfo(NamedTuple):
-    """One line about a shipped recipe."""
+    """Summary of a shipped recipe."""
 
     name: str
     paper: str
@@ -24,9 +24,9 @@ class RecipeInfo(NamedTuple):
 
 
 class SettingInfo(NamedTuple):
-    """One line about a shipped setting, and the recipe that a comparison recommends there.
+    """Summary of a shipped setting, and the recipe that a comparison in this setting recommends.
 
-    The recipe comes with the hyperparameters of the comparison; the name is empty where no recipe is recommended.
+    ``recommended`` is the recipe's name, empty if no recipe is recommended; ``values`` are its hyperparameters.
     """
 
     name: str
@@ -41,11 +41,11 @@ def load_recipe(
     setting: str | None = None,
     model: str | None = None,
 ) -> Recipe:
-    """Load the recipe of a shipped name or a YAML file in a setting, and apply the overrides.
+    """Load a recipe, by shipped name or from a YAML file, in a setting, and apply the overrides.
 
-    A recipe is a method, and may extend another recipe. A setting says where a method is tried: model, task, lengths
+    A recipe is a method, and may extend another recipe. A setting defines where a method is tried: model, task, lengths
     and budget. A setting is a shipped name or a YAML file as well. A recipe keeps its own values for a setting under
-    ``settings``. There it may also derive a setting (``released: {extends: paper, …}``) or drop an inherited one
+    ``settings``. This section may also derive a setting (``released: {extends: paper, …}``) or drop an inherited one
     (``released: null``). The default ``setting`` is Countdown, but a recipe that names its model has no setting.
     :func:`outrider.config.setting.layers` gives the order of these layers. :func:`outrider.config.merge.assign` gives
     the rule by which one layer overwrites another.
@@ -55,7 +55,7 @@ def load_recipe(
     The argument ``model`` counts as the recipe's own model: unless a setting is named, the run has no setting.
 
     Raises:
-        UserError: no such recipe, setting or key; a value out of range; not YAML. The error says where.
+        UserError: no such recipe, setting or key; a value out of range; not YAML. The error names the place.
 
     >>> recipe = load_recipe("grpo", ["explore.0.n=16", "learn.lr=2e-4"])
     >>> recipe.explore, recipe.learn.lr, recipe.model
@@ -69,7 +69,7 @@ def load_recipe(
     for file in bases:
         file.values.pop("name", None)
     for file in recipes:
-        file.values.pop("components", None)  # in a run's configuration: the origins of the components at that time
+        file.values.pop("components", None)  # a run's configuration records the components' origins at that time
     if any(key.partition(".")[0] == "components" for key, _, _ in changes):
         raise UserError("components is recorded by the run, and cannot be set")
     if model is not None and setting is None:
@@ -96,7 +96,7 @@ def load_options(
 
 
 def list_recipes() -> list[RecipeInfo]:
-    """The shipped recipes, by name."""
+    """Return the shipped recipes, sorted by name."""
     infos = []
     for name in shipped("recipe"):
         values = {key: value for file in chain(name) for key, value in file.values.items()}
@@ -105,7 +105,7 @@ def list_recipes() -> list[RecipeInfo]:
 
 
 def list_settings() -> list[SettingInfo]:
-    """The shipped settings, by name."""
+    """Return the shipped settings, sorted by name."""
     infos = []
     for name in shipped("setting"):
         values = read("setting", name).values
@@ -115,12 +115,12 @@ def list_settings() -> list[SettingInfo]:
 
 
 def setting_texts(name_or_path: str, setting: str | None = None) -> list[tuple[str, str]]:
-    """The files of a recipe's setting: the name of each file, and its text with the comments."""
+    """Return the name and the text, comments included, of each file of a recipe's setting."""
     return [(step.file.where, step.file.text) for step in steps_of(chain(name_or_path), setting) if step.file]
 
 
 def changes_of(overrides: Sequence[str] | Mapping[str, Any]) -> list[tuple[str, Any, str]]:
-    """Key, value and full text of each override; the full text is for error messages."""
+    """Return key, value and full text of each override; the full text is for error messages."""
     if isinstance(overrides, Mapping):
         return [(key, value, f"{key}={value!r:.60}") for key, value in overrides.items()]
     return [split_override(override) for override in overrides]

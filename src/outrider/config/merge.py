@@ -1,4 +1,4 @@
-"""The one rule by which the values of a setting, of recipes and of the command line overwrite each other."""
+"""The rule by which values of settings, recipes and the command line overwrite each other."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ Path = tuple[str | int, ...]
 
 
 class Origin(NamedTuple):
-    """The place where a value was written, shown as ``where: prefix`` and the dotted key, and whether that place is the
-    command line."""
+    """The place where a value was written; messages show ``where: prefix``, followed by the dotted key.
+
+    Attributes:
+        typed: whether the value was written on the command line.
+    """
 
     where: str
     prefix: str = ""
@@ -29,7 +32,7 @@ Origins = list[tuple[Path, Origin]]
 
 
 def dotted(path: Path) -> str:
-    """A place in a recipe, in the notation of the command line.
+    """Return a place in a recipe in the notation of the command line.
 
     >>> dotted(("explore", 0, "uniform", "n"))
     'explore.0.uniform.n'
@@ -43,12 +46,12 @@ def assign(data: dict[str, Any], key: str, value: Any, origin: Origin) -> list[P
     By this rule a recipe overwrites its base recipe and its setting, and the command line overwrites both. A mapping is
     merged into the present mapping, key by key. Any other value replaces the present value: a plain value, a list, or
     a component with all its options. A component is not merged, because the author of ``task={table: …}`` cannot see
-    the present options. To change one value inside a list or a component, name its place. The component's name may be
-    skipped: ``explore.0.n`` means ``explore.0.uniform.n``.
+    the present options. To change one value inside a list or a component, give its dotted key. The key may omit the
+    component's name: ``explore.0.n`` means ``explore.0.uniform.n``.
 
     Raises:
-        UserError: the key leads through a plain value, past the end of a list, or into a component that is not there;
-            or the key is one of an older version.
+        UserError: the key leads through a plain value, past the end of a list, or into a component that the recipe
+            does not have; or the key is one of an older version.
 
     >>> data = {"explore": ["uniform"], "learn": {"lr": 1.0}}
     >>> assign(data, "explore.0.n", 16, Origin("explore.0.n=16"))
@@ -79,12 +82,12 @@ def refuse_old(steps: Sequence[str], value: Any, origin: Origin) -> None:
 
 
 def old_key(renamed: Renamed, origin: Origin) -> str:
-    """The error message for a key of an older version."""
+    """Return the error message for a key of an older version."""
     return f"{origin.where}: {origin.prefix}{dotted(renamed.old)} is now {origin.prefix}{dotted(renamed.now)}"
 
 
 def _refuse_other_component(place: Any, path: Path, rest: list[str], value: Any, origin: Origin) -> None:
-    """Refuse a key of an absent component, such as ``task.gym.dataset=x`` where the task is Countdown."""
+    """Refuse a key of an absent component, such as ``task.gym.dataset=x`` if the task is Countdown."""
     known = components_at(path)
     if not (isinstance(place, dict) and len(place) == 1 and rest[0] in known and rest[0] not in place):
         return
@@ -101,7 +104,7 @@ def _refuse_other_component(place: Any, path: Path, rest: list[str], value: Any,
 
 
 def _enter(place: Any, path: Path, step: str, origin: Origin) -> tuple[Any, Path]:
-    """Go one step down, to a mapping or list that can be written into; make it if absent, or from a bare name."""
+    """Descend one step to a mapping or list; create a mapping if there is none, or only a component's bare name."""
     place, path = _through_name(place, path, step)
     key: Any = _index(place, path, step, origin)
     path = (*path, key)
@@ -113,7 +116,7 @@ def _enter(place: Any, path: Path, step: str, origin: Origin) -> tuple[Any, Path
 
 
 def _through_name(place: Any, path: Path, step: str) -> tuple[Any, Path]:
-    """Apply the shorthand: if ``step`` is not the name of the component here, continue in the component's options."""
+    """Apply the shorthand: if ``step`` is not the name of the component, descend into the component's options."""
     if not (is_component(path) and isinstance(place, dict) and len(place) == 1 and step not in place):
         return place, path
     [name] = place
@@ -123,7 +126,7 @@ def _through_name(place: Any, path: Path, step: str) -> tuple[Any, Path]:
 
 
 def _index(place: Any, path: Path, step: str, origin: Origin) -> str | int:
-    """``step`` as a key of ``place``, which is a mapping or a list with an entry of that index."""
+    """Return ``step`` as a key of the mapping ``place``, or as an index of the list ``place``."""
     here = origin.prefix + dotted(path)
     match place:
         case {} if not place and step.isdecimal():

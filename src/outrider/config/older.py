@@ -17,9 +17,9 @@ _GENERATED = ("countdown", "hops", "word_problems")
 
 
 def config_of_run(config: Mapping[str, Any], outside: bool = True) -> dict[str, Any]:
-    """The configuration of a run with present keys, in the same order.
+    """Return a run's configuration with old keys renamed to present ones, in the same order.
 
-    In a recipe an old key is an error instead, since the author may mean something else by the key.
+    In a recipe file an old key is an error instead, since the author may mean something else by the key.
 
     Args:
         outside: whether to import third-party components, which may have old keys as well.
@@ -39,10 +39,10 @@ def config_of_run(config: Mapping[str, Any], outside: bool = True) -> dict[str, 
 
 
 def recipe_of_run(config: Mapping[str, Any]) -> Recipe:
-    """The recipe of a run from its configuration.
+    """Return the recipe of a run, parsed from its configuration.
 
     Raises:
-        UserError: the recipe cannot be read here, for example because a third-party component is missing.
+        UserError: the recipe cannot be parsed on this machine, for example because a third-party component is missing.
     """
     try:
         return Recipe.model_validate(config_of_run(config))

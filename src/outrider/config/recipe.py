@@ -57,16 +57,16 @@ def refuse_plain_messages(task: Task, policy: PolicyOptions) -> None:
 
 
 class Recipe(Options):
-    """The full specification of a run. :func:`outrider.config.load_recipe` reads one from YAML of the same sections.
+    """The full specification of a run. :func:`outrider.config.load_recipe` reads it from YAML with the same sections.
 
-    ``explore``, ``credit`` and ``task`` hold the stage, chain and task objects. Stages keep state, so a recipe object
-    serves one run.
+    ``explore``, ``credit`` and ``task`` hold the stage, chain and task objects. Stages keep state, so use a recipe
+    object for one run only.
     """
 
     model_config = ConfigDict(frozen=True)
 
     about: ClassVar[frozenset[str]] = frozenset({"name", "from_setting", "paper", "summary"})
-    """Fields that describe a run and do not change it."""
+    """Fields that describe a run and do not affect it."""
 
     name: str = Field(
         "recipe", min_length=1, description="name of the recipe and of its run folder; default: the file's name"
@@ -80,10 +80,14 @@ class Recipe(Options):
     summary: str = Field("", description="one line for `outrider recipes`")
     model: str = Field(
         min_length=1,
-        description="base:<name> (shipped), a folder, a GGUF file, package:<name>, or a name on the hub",
+        description=(
+            "initial model: base:<name> (shipped), a folder, a GGUF file, package:<name>, or a name on the hub"
+        ),
     )
     policy: TrainedPolicyOptions = Field(default_factory=TrainedPolicyOptions)
-    seed: int = Field(0, ge=0, description="seed of all random draws; the order of problems has the task's own seed")
+    seed: int = Field(
+        0, ge=0, description="seed of all random draws except the order of problems, which the task's seed sets"
+    )
     task: AnyTask = Field(description="source of problems, with the verifier of their answers")
     explore: list[AnyStage] = Field(min_length=1, description="stages that plan the rollouts of a step, in order")
     credit: dict[str, CreditChain] = Field(
@@ -103,7 +107,7 @@ class Recipe(Options):
     @model_validator(mode="before")
     @classmethod
     def _other_numerics_are_corrected(cls, data: Any) -> Any:
-        """Enable the off-policy correction by default if the sampler is another engine, or has older weights."""
+        """Enable the off-policy correction by default if the sampler is not local, or has older weights."""
         if not isinstance(data, Mapping) or (is_local(data.get("engine")) and not _lags(data.get("train"))):
             return data
         objective = {} if (given := data.get("objective")) is None else given
@@ -206,7 +210,7 @@ class Recipe(Options):
     def _samples_are_the_policy(self) -> Recipe:
         """Refuse sampling options under which rollouts would not be samples of the policy.
 
-        Evaluations may sample in other ways, and have options of their own (:class:`outrider.config.Evaluate`).
+        Evaluations may sample differently, and have their own options (:class:`outrider.config.Evaluate`).
         """
         sample = self.sample
         if sample.temperature == 0:
@@ -223,29 +227,29 @@ class Recipe(Options):
 
     @model_validator(mode="after")
     def _components_are_recorded(self) -> Recipe:
-        """Record the components' origins. A run on disk gives those it was trained with, which may differ by now."""
+        """Record the components' origins, unless a run's configuration already gives those it was trained with."""
         if not self.components:
             self.__dict__["components"] = provenances_in(self)  # the recipe is frozen, but not yet in use
         return self
 
-    @interrupts_held()  # pydantic would turn Ctrl-C into an error of serialization, with a traceback
+    @interrupts_held()  # pydantic would turn Ctrl-C into a serialization error with a traceback
     def resolved(self) -> dict[str, Any]:
-        """The recipe as plain data in a fixed order, every default filled in; it parses back to an equal recipe."""
+        """Return the recipe as plain data, in a fixed order with all defaults; parsing it gives an equal recipe."""
         return self._without_empty(self.model_dump(mode="json"))
 
     def fingerprint(self) -> str:
-        """A hash of everything that decides how a run continues; if two are equal, ``difference`` is empty.
+        """Return a hash of all options that affect how a run continues; for equal hashes ``difference`` is empty.
 
         Excluded: names and notes (``about``), the frequency and number of checkpoints, trackers and their options, and
-        the options of engines. Renamed keys count under their first names, as in files of older versions.
+        the options of engines. Renamed keys are hashed under their first names, as in files of older versions.
         """
         text = json.dumps(with_old_keys(Recipe, self._decisive()), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def difference(self, other: Recipe) -> list[str]:
-        """The keys that change a run and differ in ``other``, one line each: ``learn.lr: 1e-06 -> 0.0001``.
+        """Return one line per key that affects a run and differs in ``other``: ``learn.lr: 1e-06 -> 0.0001``.
 
-        A size that is ``auto`` on one side is no difference: ``auto`` became a number when the run began.
+        A size that is ``auto`` in one recipe does not count: ``auto`` became a number when the run began.
         """
         mine, theirs = _flat(self._decisive()), _flat(other._decisive())
         return [
@@ -272,7 +276,7 @@ class Recipe(Options):
 
     @interrupts_held()
     def _decisive(self) -> dict[str, Any]:
-        # only the names of engines count: options such as the addresses of servers change no number
+        # only the engines' names count: their options, such as server addresses, do not affect results
         excluded = dict.fromkeys({*self.about, "engine"}, True)
         kept = self.model_dump(
             mode="json", exclude={**excluded, "train": {"save_every", "keep", "trackers", "tracking"}}
@@ -281,12 +285,12 @@ class Recipe(Options):
 
     @staticmethod
     def _without_empty(data: dict[str, Any]) -> dict[str, Any]:
-        """The data, without ``components`` if all are shipped, as in most recipes and all runs of older versions."""
+        """Omit ``components`` if all are shipped, as in most recipes and all runs of older versions."""
         return data if data["components"] else {key: value for key, value in data.items() if key != "components"}
 
 
 def _lags(train: Any) -> bool:
-    """Whether the ``train`` section of a recipe, as written or absent, has a lag."""
+    """Return whether a recipe's ``train`` section (None if absent) sets a lag."""
     return bool(train.lag if isinstance(train, TrainOptions) else isinstance(train, Mapping) and train.get("lag"))
 
 
@@ -294,7 +298,7 @@ _SIZES = {"sample.rows", "learn.micro_tokens", "learn.gradient_checkpointing"}
 
 
 def _flat(data: Any, prefix: str = "") -> dict[str, str]:
-    """The data as a mapping from dotted keys to JSON texts; an empty mapping or list is a value of its own."""
+    """Return a mapping from dotted keys to JSON texts; an empty mapping or list counts as a value."""
     if not isinstance(data, (Mapping, list)) or not data:
         return {prefix: json.dumps(data)}
     items = data.items() if isinstance(data, Mapping) else enumerate(data)

@@ -1,7 +1,7 @@
 """Renames keys of older versions to their present names, and back; only this module reads ``old_keys``.
 
-The types decide. A key is old if the class at its place lists the key in ``old_keys``. A third-party component may
-use the same word for an option of its own.
+A key is old only if the class at its place lists the key in ``old_keys``. So a third-party component may use the same
+word for its own option.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _Names = Mapping[_Place, str]  # the other name of a key, by the path to it
 
 
 class Renamed(NamedTuple):
-    """A key that had its old name: the place where it was found, and the place under its present name."""
+    """An old key: the place where it was found, and the same place with present names."""
 
     old: _Place
     now: _Place
 
 
 def with_present_keys(model: type[BaseModel], data: Any, outside: bool = True) -> tuple[Any, list[Renamed]]:
-    """Data for ``model`` with every old key renamed, in the same order; and the keys that were old.
+    """Return data for ``model`` with every old key renamed, in the same order, and the list of these keys.
 
     Args:
         outside: whether to import third-party components, which may have old keys too.
@@ -41,7 +41,7 @@ def with_present_keys(model: type[BaseModel], data: Any, outside: bool = True) -
 
 
 def with_old_keys(model: type[BaseModel], data: Any) -> Any:
-    """The inverse: data for ``model`` with the first name of every key, for hashes that older versions computed.
+    """Return data for ``model`` with the first name of every key, for hashes that older versions computed.
 
     >>> from outrider.config.recipe import Recipe
     >>> with_old_keys(Recipe, {"task": {"table": {"verifier": "exact"}}})

@@ -12,4 +12,6 @@ class Score(Options):
     """The task by which saved generations are verified."""
 
     task: AnyTask = Field(description="source of the gold answers, with the verifier of responses")
-    problems: int | None = Field(None, ge=1, description="held-out problems; null: all problems of a finite set")
+    problems: int | None = Field(
+        None, ge=1, description="number of held-out problems; null: all problems of a finite set"
+    )

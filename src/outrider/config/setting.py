@@ -1,4 +1,4 @@
-"""The layers of a configuration, from recipes and settings; the last layer counts."""
+"""The layers of a configuration, from settings and recipes; later layers overwrite earlier ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from outrider.errors import UserError, nearest
 
 DEFAULT = "countdown"
 _ABOUT = frozenset({"summary", "recommended"})  # help in choosing a setting; not values of a run
-_METHOD = {"name", "paper", "settings", "explore", "credit", "objective", "reward"}  # recipes overwrite their setting
+_METHOD = {"name", "paper", "settings", "explore", "credit", "objective", "reward"}  # keys of a recipe only
 
 
 class Layer(NamedTuple):
@@ -22,7 +22,7 @@ class Layer(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One of the settings of a run: its name, its file, and each recipe's values for the setting."""
+    """One setting of a run's chain of settings: its name, its file, and each recipe's values for the setting."""
 
     name: str
     file: Written | None
@@ -30,7 +30,7 @@ class Step(NamedTuple):
 
 
 def steps_of(recipes: Sequence[Written], setting: str | None) -> list[Step]:
-    """The chosen setting, after the settings that it extends; empty for a run without a setting.
+    """Return the chosen setting, preceded by the settings that it extends; empty for a run without a setting.
 
     A setting is a shipped name, a file, or a name that a recipe defines by extending another setting. The default is
     Countdown, but a recipe that names its model is a complete run and has no setting.
@@ -63,11 +63,11 @@ def steps_of(recipes: Sequence[Written], setting: str | None) -> list[Step]:
 
 
 def layers(recipes: Sequence[Written], steps: Sequence[Step]) -> list[Layer]:
-    """The layers in the order of writing: each layer overwrites the layers before it.
+    """Return the layers in order; each layer overwrites the layers before it.
 
-    The setting's file comes first, after the file that it extends. The recipes follow, a base recipe before the recipe
-    that extends it. Each recipe adds its values, and then its values for this setting under ``settings``. So a recipe's
-    values hold in every setting, and a base file never replaces the values of a file that extends it.
+    The setting's file comes first, preceded by the file that it extends. The recipes follow, a base recipe before the
+    recipe that extends it. Each recipe adds its values, and then its values for this setting under ``settings``. So a
+    recipe's values hold in every setting, and a base file never replaces the values of a file that extends it.
     """
     result = [_layer(step.file.values, _ABOUT, Origin(step.file.where)) for step in steps if step.file]
     for file in recipes:
@@ -79,17 +79,17 @@ def layers(recipes: Sequence[Written], steps: Sequence[Step]) -> list[Layer]:
 
 
 def _file(name: str) -> Written | None:
-    """A setting's file, or None for a setting without a file.
+    """Return a setting's file, or None for a setting without a file.
 
     Raises:
-        UserError: the file has a key of a method, which the recipe would overwrite.
+        UserError: the file has a key that belongs in a recipe.
     """
     if not is_file(name) and name not in shipped("setting"):
         return None
     file = read("setting", name)
     for key in file.values:
         if key.split(".")[0] in _METHOD:
-            raise UserError(f"{file.where}: {key} is what a recipe says; a setting is where it is tried")
+            raise UserError(f"{file.where}: {key} belongs in a recipe, not in a setting")
     return file
 
 
@@ -98,10 +98,10 @@ def _layer(values: dict[str, Any], without: Set[str], origin: Origin) -> Layer:
 
 
 def _of_recipes(recipes: Sequence[Written], whole: bool) -> dict[str, dict[str, dict[str, Any]]]:
-    """The recipes' values for settings, by setting and recipe; null drops inherited values.
+    """Return the recipes' values for settings, by setting and recipe; null drops inherited values.
 
     Raises:
-        UserError: a name that is not shipped and extends no setting, so that its values would never be used.
+        UserError: a setting is not shipped and extends no setting, so its values would never be used.
     """
     result: dict[str, dict[str, dict[str, Any]]] = {}
     for file in recipes:

@@ -16,23 +16,25 @@ from outrider.model.options import NewModel
 
 
 class Sft(SftOptions):
-    """A task, and the length and learning rate of training on its solutions."""
+    """A task, and the options of training on its solutions."""
 
     task: AnyTask
-    model: NewModel = Field(default_factory=NewModel, description="size of a new model")
+    model: NewModel = Field(default_factory=NewModel, description="dimensions and initialisation of a new model")
     base: str | None = Field(None, description="model to fine-tune, named as in a recipe; null: a new model")
 
 
 def folder_of_sft(sft: Sft) -> Path:
-    """The default folder of the trained model."""
+    """Return the default folder of the trained model."""
     return Path("runs") / f"sft-{sft.task.name}-{sft.seed}"
 
 
 def load_sft(task: Any, overrides: Sequence[str] | Mapping[str, Any] = ()) -> Sft:
-    """The options of the shipped base model for a task, with overrides. The task is a name or a name with options.
+    """Return the options of training on a task's solutions: those of the shipped base models, with overrides.
+
+    The task is a name or a name with options.
 
     Raises:
-        UserError: no such task or key, a value out of range, or a base model with an option of new models.
+        UserError: no such task or key, a value out of range, or an option of new models together with ``base``.
 
     >>> load_sft("countdown", ["learn.lr=1e-3"]).learn.schedule
     'cosine'

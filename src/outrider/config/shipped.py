@@ -33,21 +33,21 @@ class Written(NamedTuple):
 
 
 def shipped(kind: Kind) -> list[str]:
-    """The names of the shipped recipes or settings."""
+    """Return the names of the shipped recipes or settings."""
     entries = (_PACKAGE / f"{kind}s").iterdir()
     return sorted(entry.name.removesuffix(".yaml") for entry in entries if entry.name.endswith(".yaml"))
 
 
 def is_file(name_or_path: str) -> bool:
-    """Whether a name means a file: it has a slash or a YAML suffix. Other names are shipped ones."""
+    """Return whether a name is a path: it has a slash or a YAML suffix. Any other name must be a shipped one."""
     return "/" in name_or_path or name_or_path.endswith((".yaml", ".yml"))
 
 
 def text_of(kind: Kind, name_or_path: str) -> tuple[str, str]:
-    """The name of a file in messages, and the file's text with its comments.
+    """Return the name of a file in messages, and the file's text, comments included.
 
     Raises:
-        UserError: the name is not shipped, and no file that can be read as text.
+        UserError: no shipped file has this name, or the path cannot be read as text.
     """
     if not is_file(name_or_path):
         if name_or_path not in shipped(kind):
@@ -68,10 +68,10 @@ def text_of(kind: Kind, name_or_path: str) -> tuple[str, str]:
 
 
 def read(kind: Kind, name_or_path: str) -> Written:
-    """The values of a file. A run's ``config.yaml`` gets present keys, so that a run of an older version continues.
+    """Read a file. Old keys in a run's ``config.yaml`` are renamed, so that a run of an older version can continue.
 
     Raises:
-        UserError: as ``text_of``; also if the file is not a mapping or has a key of 0.1.
+        UserError: as in ``text_of``; also if the file is not a mapping or has a key of 0.1.
     """
     where, text = text_of(kind, name_or_path)
     values = mapping(read_yaml(text, where), where)
@@ -89,10 +89,10 @@ def read(kind: Kind, name_or_path: str) -> Written:
 
 
 def chain(name_or_path: str) -> list[Written]:
-    """A recipe's file after the files that it extends, the outermost base first.
+    """Return a recipe's file, preceded by the files that it extends, the outermost base first.
 
     Raises:
-        UserError: as ``read``; also if files extend each other.
+        UserError: as in ``read``; also if files extend each other.
     """
     files = [read("recipe", name_or_path)]
     while (base := files[0].extends) is not None:
@@ -104,7 +104,7 @@ def chain(name_or_path: str) -> list[Written]:
 
 
 def mapping(data: Any, file: str, key: str = "") -> dict[str, Any]:
-    """The data as a mapping. Raises UserError if the data is not a mapping."""
+    """Return the data unchanged. Raises UserError if the data is not a mapping."""
     if isinstance(data, dict):
         return data
     here = f"{file}: {key}" if key else file

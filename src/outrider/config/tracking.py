@@ -1,4 +1,4 @@
-"""The options of trackers: names of a run, and data that is sent besides metrics."""
+"""The options of experiment trackers: names of a run, and data that is logged in addition to metrics."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from outrider.options import Options
 
 
 class TrackingOptions(Options):
-    """The names of a run in its trackers, and the table of rollouts that is sent to them."""
+    """The names of a run in its trackers, and the size and frequency of logged rollout tables."""
 
-    project: str | None = Field(None, min_length=1, description="project; default: $WANDB_PROJECT (wandb) or outrider")
+    project: str | None = Field(
+        None, min_length=1, description="project of the run; default: $WANDB_PROJECT (wandb) or outrider"
+    )
     entity: str | None = Field(None, min_length=1, description="user or team that owns the project (wandb)")
     tags: list[str] = Field([], description="tags of the run (wandb)")
     name: str | None = Field(None, min_length=1, description="name of the run; default: the name of its folder")

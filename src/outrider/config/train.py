@@ -14,27 +14,31 @@ class TrainOptions(Options):
     """The length of a run, and how often it evaluates and saves. A run ends at the first limit that it reaches."""
 
     problems: int = Field(32, ge=1, description="problems per step")
-    steps: int | None = Field(None, ge=0, description="maximum training steps")
-    tokens: int | None = Field(1_600_000, ge=1, description="maximum generated tokens")
-    seconds: float | None = Field(None, gt=0, description="maximum seconds of training, without evaluation and saving")
+    steps: int | None = Field(None, ge=0, description="maximum training steps; null: no limit")
+    tokens: int | None = Field(1_600_000, ge=1, description="maximum generated tokens; null: no limit")
+    seconds: float | None = Field(
+        None, gt=0, description="maximum training time in seconds, without evaluation and saving; null: no limit"
+    )
     evaluate_every: int = Field(0, ge=0, description="steps between evaluations; 0: only before and after training")
     evaluate_at: list[Annotated[float, Field(gt=0, lt=1)]] = Field(
-        [], description="shares of the budget; each adds an evaluation at the first step that reaches it"
+        [], description="shares of the budget; each adds an evaluation after the first step that reaches it"
     )
     save_every: int = Field(20, ge=1, description="steps between checkpoints")
-    keep: int = Field(2, ge=1, description="number of checkpoints kept")
+    keep: int = Field(2, ge=1, description="number of checkpoints to keep")
     trackers: list[Literal["tensorboard", "wandb", "trackio"]] = Field(
-        ["tensorboard"], description="experiment trackers, beside metrics.jsonl"
+        ["tensorboard"], description="experiment trackers, in addition to metrics.jsonl"
     )
     tracking: TrackingOptions = Field(
-        default_factory=TrackingOptions, description="name of the run in trackers, and tables of rollouts"
+        default_factory=TrackingOptions, description="run name and rollout tables in the experiment trackers"
     )
     lag: Literal[0, 1] = Field(
         0,
         description="training steps between the weights that sample a batch and those that train on it; 1: the next "
         "batch is sampled during the update (by vLLM servers, or on a CPU by another process)",
     )
-    ranks: int = Field(0, ge=0, description="number of processes; 0: one per core on a CPU, otherwise one")
+    ranks: int = Field(
+        0, ge=0, description="number of processes; 0: one per core without a GPU, one process with a GPU"
+    )
 
     @model_validator(mode="after")
     def _some_limit(self) -> TrainOptions:
@@ -44,19 +48,21 @@ class TrainOptions(Options):
 
 
 EVALUATED_TOGETHER = 100
-"""Problems that an evaluation samples together: enough rows for full waves, few enough for one gather."""
+"""Number of problems that an evaluation samples together: enough to fill decoding batches, few enough to gather."""
 
 
 class EvaluateOptions(Options):
-    """The evaluation of a policy during training."""
+    """The options of a policy's evaluation."""
 
-    problems: int = Field(300, ge=1, description="held-out problems")
+    problems: int = Field(300, ge=1, description="number of held-out problems")
     skip: int = Field(0, ge=0, description="held-out problems to skip before the measured ones")
     n: int = Field(64, ge=1, description="samples per problem")
-    greedy: bool = Field(True, description="one greedy response per problem as well")
+    greedy: bool = Field(True, description="whether to sample one greedy response per problem as well")
     bootstrap: int = Field(
         2000, ge=0, description="bootstrap resamples of problems for confidence intervals; 0: no intervals"
     )
-    seed: int = Field(0, ge=0, description="seed of samples and bootstrap, equal for all runs that are compared")
-    before: bool = Field(True, description="evaluation before the first step")
-    after: bool = Field(True, description="evaluation after the last step")
+    seed: int = Field(
+        0, ge=0, description="seed of samples and bootstrap; use the same seed for all runs to be compared"
+    )
+    before: bool = Field(True, description="whether to evaluate before the first step")
+    after: bool = Field(True, description="whether to evaluate after the last step")

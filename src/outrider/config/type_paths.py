@@ -1,4 +1,4 @@
-"""Finds the types that options allow at a place below them."""
+"""Finds the types that are allowed at a place below an options class."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from outrider.components import ComponentOf
 
 
 def types_at(place: Any, path: tuple[str | int, ...]) -> Iterator[Any]:
-    """Everything that the types allow at ``path`` below ``place``: models, tables of components, plain types."""
+    """Yield every type that is allowed at ``path`` below ``place``: models, component tables, plain types."""
     for here in alternatives(place):
         if not path:
             yield here
@@ -29,7 +29,7 @@ def types_at(place: Any, path: tuple[str | int, ...]) -> Iterator[Any]:
 
 
 def alternatives(place: Any) -> Iterator[Any]:
-    """The alternatives of an annotation: the members of a union, and for ``Annotated`` its table of components."""
+    """Yield the alternatives of an annotation: the members of a union, or the component tables of an ``Annotated``."""
     if get_origin(place) is Annotated:
         base, *metadata = get_args(place)
         tables = [m for m in metadata if isinstance(m, ComponentOf)]

@@ -14,7 +14,11 @@ class Validate(Options):
     """A task to check, and the thresholds of the checks."""
 
     task: AnyTask
-    model: str | None = Field(None, min_length=1, description="model whose tokenizer measures the prompts; null: none")
+    model: str | None = Field(
+        None,
+        min_length=1,
+        description="model whose tokenizer counts prompt tokens; null: prompt lengths are not checked",
+    )
     policy: PolicyOptions = Field(
         default_factory=PolicyOptions, description="chat template and system message for the prompts"
     )
@@ -23,8 +27,8 @@ class Validate(Options):
     )
     step_problems: int | None = Field(None, ge=1, description="problems per training step; null: no training")
     evaluate: EvaluateOptions | None = Field(None, description="held-out problems of an evaluation; null: none")
-    problems: int = Field(1000, ge=1, description="problems per split to check, for a task without end")
-    ngram: int = Field(5, ge=1, description="n of the token n-grams that find near duplicates")
+    problems: int = Field(1000, ge=1, description="problems to check per split of a task with endless problems")
+    ngram: int = Field(5, ge=1, description="n of the token n-grams by which near duplicates are found")
     near: float = Field(
         0.6, gt=0, le=1, description="Jaccard similarity of n-grams above which two texts are near duplicates"
     )

@@ -13,7 +13,7 @@ from outrider.errors import UserError
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe loader, strict about keys, without the pitfalls of YAML 1.1 (``1e-4`` as text, ``no`` as false, octals)."""
+    """Safe loader with strict keys, without the pitfalls of YAML 1.1 (``1e-4`` as text, ``no`` as false, octals)."""
 
     yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012 - PyYAML's own way to give a class its resolvers
 
@@ -37,7 +37,7 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes what ``_Loader`` reads back; lists of plain values on one line."""
+    """Writes YAML that ``_Loader`` reads back; lists of plain values are on one line."""
 
     yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012 - as above
 
@@ -72,15 +72,15 @@ _Dumper.add_representer(
 
 @functools.lru_cache(maxsize=256)
 def _parsed(text: str) -> Any:
-    """The parsed text, cached: the files of a recipe's chain are also those of other recipes, at 4 ms each."""
+    """Parse a text, with a cache: recipes share the files that they extend, and parsing takes 4 ms per file."""
     return yaml.load(text, Loader=_Loader)
 
 
 def read_yaml(text: str, where: str) -> Any:
-    """The data of one YAML document; ``where`` names the source in error messages.
+    """Return the data of one YAML document; ``where`` names the source in error messages.
 
     Raises:
-        UserError: not YAML, a duplicate key, or a key that is no name; the error gives the line.
+        UserError: the text is not YAML, or a key is a duplicate or not a name; the error gives the line.
 
     >>> read_yaml("lr: 1e-4\\ntokens: 1_600_000\\nanswer: no", "x.yaml")
     {'lr': 0.0001, 'tokens': 1600000, 'answer': 'no'}
@@ -91,12 +91,12 @@ def read_yaml(text: str, where: str) -> Any:
         mark = error.problem_mark or error.context_mark
         line = f", line {mark.line + 1}" if mark and "\n" in text else ""
         raise UserError(f"{where}{line}: {error.problem or 'not valid YAML'}") from None
-    except (yaml.YAMLError, ValueError) as error:  # a forbidden character; an explicit tag on the wrong text
+    except (yaml.YAMLError, ValueError) as error:  # a forbidden character, or an explicit tag on the wrong text
         raise UserError(f"{where}: {' '.join(str(error).split())}") from None
 
 
 def dump_yaml(data: Any) -> str:
-    """Plain data as YAML that :func:`read_yaml` reads back unchanged, keys in their given order.
+    """Return plain data as YAML that :func:`read_yaml` reads back unchanged; keys keep their order.
 
     >>> print(dump_yaml({"lr": 1e-06, "clip": [0.2, 0.2], "note": "1e-4"}), end="")
     lr: 1.0e-06
@@ -108,7 +108,7 @@ def dump_yaml(data: Any) -> str:
 
 
 def flow(data: Any) -> str:
-    """Plain data as YAML on one line, in the notation of the command line.
+    """Return plain data as YAML on one line, in the notation of the command line.
 
     >>> flow({"gym": {"dataset": "chain_sum", "config": {"max_terms": 3}}})
     '{gym: {dataset: chain_sum, config: {max_terms: 3}}}'

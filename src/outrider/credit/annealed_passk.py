@@ -34,7 +34,9 @@ class AnnealedPassK(Baseline):
     first: int = Field(4, ge=1, description="k in the first step; at most the group size")
     last: int = Field(1, ge=1, description="k after the schedule's last step")
     steps: int = Field(100, ge=1, description="training steps over which k falls from first to last")
-    variant: Literal["training", "pkpo", "pkpo_centred"] = Field("training", description="estimator, as for passk")
+    variant: Literal["training", "pkpo", "pkpo_centred"] = Field(
+        "training", description="estimator: the variant of baseline passk"
+    )
 
     @model_validator(mode="after")
     def _falls(self) -> AnnealedPassK:

@@ -35,7 +35,9 @@ class BoundaryGate(Shaper):
     """
 
     k: int = Field(16, ge=1, description="k of the pass@k objective")
-    threshold: float = Field(0.01, ge=0, description="τ; groups with u(c) < τ (n + 1) get advantage 0")
+    threshold: float = Field(
+        0.01, ge=0, description="τ; a group of n rollouts gets no advantage if its utility is below τ (n + 1)"
+    )
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
         n, successes = int(members.valid_G.sum()), int((members.success_G & members.valid_G).sum())

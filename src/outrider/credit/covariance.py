@@ -45,7 +45,7 @@ class Covariance(Shaper):
     """
 
     share: float = Field(0.002, gt=0, le=1, description="share of the group's tokens whose advantage is scaled")
-    weight: float = Field(0.0, ge=0, le=1, description="w, factor on the advantage of the chosen tokens")
+    weight: float = Field(0.0, ge=0, le=1, description="w, factor on the advantage of the selected tokens")
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
         logprobs_GT = logprobs_of(members, "covariance")

@@ -37,12 +37,14 @@ class Difficulty(Shaper):
     [[1.483], [-0.583], [-0.583], []]
     """
 
-    low: float = Field(0.4, gt=0, description="weight of expected outcomes")
-    high: float = Field(1.5, gt=0, description="weight of rare outcomes")
+    low: float = Field(0.4, gt=0, description="a, lower bound of the weight: outcomes that are common in their group")
+    high: float = Field(1.5, gt=0, description="b, upper bound of the weight: outcomes that are rare in their group")
     midpoint: float = Field(
-        0.75, ge=0, le=1, description="ρ₀, success rate at which a success gets the mean of low and high"
+        0.75, ge=0, le=1, description="success rate at which the weight of a success is halfway between low and high"
     )
-    slope: float = Field(10.0, ge=0, description="k, steepness of the logistic function; 0: the same weight for all")
+    slope: float = Field(
+        10.0, ge=0, description="k, steepness of the weight over the success rate; 0: the same weight for all groups"
+    )
 
     @model_validator(mode="after")
     def _rare_counts_more(self) -> Difficulty:

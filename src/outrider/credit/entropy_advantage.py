@@ -44,7 +44,7 @@ class EntropyAdvantage(Shaper):
     requires: ClassVar[Needs] = frozenset({"entropies"})
 
     weight: float = Field(0.4, ge=0, description="alpha, bonus per nat of entropy")
-    kappa: float = Field(2.0, gt=1, description="κ; the bonus is at most the advantage divided by κ")
+    kappa: float = Field(2.0, gt=1, description="κ; the bonus is at most the absolute advantage divided by κ")
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
         entropies_GT = entropies_of(members, "entropy_advantage")

@@ -34,7 +34,7 @@ class Focal(Shaper):
     """
 
     gamma: float = Field(
-        0.5, ge=0, description="exponent that down-weights groups with high success rates; 0: no weighting"
+        0.5, ge=0, description="gamma, exponent that down-weights groups with high success rates; 0: no weighting"
     )
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:

@@ -40,7 +40,9 @@ class GroupMean(Baseline):
 
     std: bool = Field(True, description="whether to divide by the group's standard deviation")
     epsilon: float = Field(1e-6, ge=0, description="constant added to the standard deviation")
-    per_conditioning: bool = Field(False, description="whether seeded and plain members have separate baselines")
+    per_conditioning: bool = Field(
+        False, description="whether to use separate baselines for rollouts with seeded and with plain prompts"
+    )
 
     def advantages(self, members: Members) -> Floats:
         result_G = np.zeros(members.size)

@@ -41,13 +41,13 @@ class Novelty(Shaper):
     [[0.9], [0.6, 0.6], [-1.2]]
     """
 
-    weight: float = Field(2.5, ge=0, description="λ, weight of the novelty bonus")
+    weight: float = Field(2.5, ge=0, description="λ, scale of the bonus")
     cap: float = Field(0.5, ge=0, description="κ, maximum bonus as a share of the advantage")
     degenerate_cap: float | None = Field(
-        None, gt=0, description="maximum bonus in a group of successes only; null: no bonus in such a group"
+        None, gt=0, description="maximum bonus in a group without failures; null: groups without failures get no bonus"
     )
     per_conditioning: bool = Field(
-        False, description="whether likelihoods of seeded and plain members are compared separately"
+        False, description="whether to compare likelihoods separately among rollouts with seeded and with plain prompts"
     )
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:

@@ -31,8 +31,8 @@ class Overlong(RewardShaper):
     [1.0, 0.25, -2.0]
     """
 
-    max_tokens: int = Field(ge=1, description="response limit in tokens; must equal sample.max_tokens")
-    buffer: int = Field(ge=1, description="tokens before the limit over which the penalty grows")
+    max_tokens: int = Field(ge=1, description="maximum response tokens; must equal sample.max_tokens")
+    buffer: int = Field(ge=1, description="number of tokens before the limit over which the penalty rises linearly")
     weight: float = Field(1.0, ge=0, description="penalty at the limit")
 
     @model_validator(mode="after")

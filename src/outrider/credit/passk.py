@@ -56,10 +56,13 @@ class PassK(Baseline):
 
     k: int = Field(4, ge=1, description="k of the pass@k objective; at most the group size")
     variant: Literal["training", "pkpo", "pkpo_centred"] = Field(
-        "training", description="estimator: Pass@k Training, or PKPO with the paper's baseline or the group mean"
+        "training",
+        description=(
+            "estimator: Pass@k Training, PKPO with its own baseline (pkpo), or PKPO with the group mean (pkpo_centred)"
+        ),
     )
     epsilon: float = Field(
-        1e-6, ge=0, description="constant added to the standard deviation of the best of k (variant training)"
+        1e-6, ge=0, description="constant added to the standard deviation of the best-of-k reward (variant training)"
     )
 
     def advantages(self, members: Members) -> Floats:

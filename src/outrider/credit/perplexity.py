@@ -46,11 +46,18 @@ class Perplexity(Shaper):
     [[1.1, 1.1], [-0.9]]
     """
 
-    weight: float = Field(0.01, ge=-1, le=1, description="alpha, strength; negative values favour high perplexity")
-    drop_outliers: bool = Field(
-        False, description="whether mean and deviation exclude values 1.5 interquartile ranges outside the quartiles"
+    weight: float = Field(
+        0.01, ge=-1, le=1, description="alpha; positive values favour low perplexity, negative values high perplexity"
     )
-    clamp: tuple[float, float] | None = Field(None, description="minimum and maximum factor; null: no bounds")
+    drop_outliers: bool = Field(
+        False,
+        description=(
+            "whether to exclude values over 1.5 interquartile ranges outside the quartiles from mean and deviation"
+        ),
+    )
+    clamp: tuple[float, float] | None = Field(
+        None, description="minimum and maximum of the factor on the advantage; null: no bounds"
+    )
 
     @model_validator(mode="after")
     def _bounds_hold_one(self) -> Perplexity:

@@ -42,12 +42,14 @@ class Position(Shaper):
         15.0,
         ge=-1000,
         le=1000,
-        description="m, steepness in the relative position; negative values favour early tokens",
+        description="steepness of the bonus over the relative position; negative values favour early tokens",
     )
-    midpoint: float = Field(0.5, ge=0, le=1, description="relative position at which the bonus is half its maximum")
+    midpoint: float = Field(
+        0.5, ge=0, le=1, description="relative position (0 to 1) at which the bonus is half its maximum"
+    )
     cap: float | None = Field(None, gt=0, description="maximum bonus as a share of the advantage; null: no bound")
     first_step: int = Field(1, ge=1, description="first step with a bonus")
-    steps: int | None = Field(None, ge=1, description="number of steps with a bonus; null: until the run ends")
+    steps: int | None = Field(None, ge=1, description="number of steps with a bonus; null: until the end of training")
 
     @property
     def needs_step(self) -> bool:

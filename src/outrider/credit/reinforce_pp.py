@@ -51,7 +51,8 @@ class ReinforcePP(BatchBaseline):
 
     group_mean: bool = Field(True, description="whether to subtract the group mean first (REINFORCE++ w/ Baseline)")
     weight: Literal["sequence", "token"] = Field(
-        "sequence", description="unit of mean and standard deviation: responses, or tokens as in the released code"
+        "sequence",
+        description="unit of the batch mean and deviation: responses (sequence), or tokens as in the released code",
     )
     epsilon: float = Field(1e-8, ge=0, description="constant added to the standard deviation of the batch")
 

@@ -20,8 +20,8 @@ class RewardOptions(Options):
     correct: float = Field(1.0, description="reward of a correct answer")
     incorrect: float = Field(0.0, description="reward of an incorrect answer")
     unparseable: float | None = Field(0.0, description="reward of a response without an answer; null: unscorable")
-    timeout: float | None = Field(None, description="reward if the verifier timed out; null: unscorable")
-    error: float | None = Field(None, description="reward if the verifier failed; null: unscorable")
+    timeout: float | None = Field(None, description="reward if the verifier times out; null: unscorable")
+    error: float | None = Field(None, description="reward if the verifier fails; null: unscorable")
 
     def of(self, verdict: Verdict) -> float:
         """Return the reward of a verdict; NaN if unscorable."""

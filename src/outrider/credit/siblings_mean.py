@@ -35,7 +35,7 @@ class SiblingsMean(Baseline):
     [0.667, -0.333, -0.333, 0.0, 0.0]
     """
 
-    std: bool = Field(False, description="whether to divide by the standard deviation of the siblings")
+    std: bool = Field(False, description="whether to divide by the siblings' standard deviation")
     epsilon: float = Field(1e-6, ge=0, description="constant added to the standard deviation")
 
     def advantages(self, members: Members) -> Floats:

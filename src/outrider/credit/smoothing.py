@@ -51,7 +51,7 @@ class Smoothing(Shaper):
         0.1, ge=0, description="coefficient of the surprisal subtracted from the advantage of an incorrect response"
     )
     likelihood: Literal["mean", "sum"] = Field(
-        "mean", description="log-likelihood: mean per token, or sum over the response"
+        "mean", description="surprisal of a response: mean or sum over its tokens"
     )
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:

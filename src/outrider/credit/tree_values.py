@@ -53,7 +53,7 @@ class TreeValues(Baseline):
     by_segment: ClassVar[bool] = True
 
     variant: Literal["treerl_paper", "treerl_code"] = Field(
-        "treerl_paper", description="published formula (also AttnRL's), or the formula of TreeRL's released code"
+        "treerl_paper", description="formula: TreeRL's paper (also AttnRL's), or TreeRL's released code"
     )
 
     def advantages(self, members: Members) -> Floats:

@@ -44,7 +44,7 @@ class UniformCorrect(Shaper):
     """
 
     tau: float = Field(
-        0.2, ge=0, le=1, description="strength of the correction towards equally likely successes; 0: none"
+        0.2, ge=0, le=1, description="τ, strength of the correction towards equally likely successes; 0: no correction"
     )
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:

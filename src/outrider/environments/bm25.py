@@ -26,7 +26,7 @@ class Bm25(Retriever):
     """
 
     k1: float = Field(0.9, ge=0, description="saturation of term frequency")
-    b: float = Field(0.4, ge=0, le=1, description="strength of length normalisation")
+    b: float = Field(0.4, ge=0, le=1, description="strength of length normalisation; 0: none")
 
     @property
     def made_with(self) -> str:

@@ -30,7 +30,7 @@ class Dense(Retriever):
     papers on search agents, with the prefixes ``"query: "`` and ``"passage: "``.
     """
 
-    model: str = Field(min_length=1, description="folder, or name on the hub")
+    model: str = Field(min_length=1, description="embedding model: a folder, or a name on the hub")
     package: Literal["model2vec", "sentence_transformers"] = Field(
         "model2vec", description="package that loads the model"
     )

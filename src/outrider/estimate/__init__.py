@@ -1,1 +1,1 @@
-"""Estimated needs of a configuration: memory, fit, tokens and calls of a service."""
+"""Estimates for a configuration: memory, whether it fits, tokens, time, and the cost of a paid service."""

@@ -1,16 +1,16 @@
-"""The options that are ``auto``: the fastest values that fit the memory there is, by the formula of the estimate.
+"""Chooses the options that are ``auto``: the fastest values that fit the available memory, by the memory estimate.
 
-Memory while it samples and memory while it learns are never taken at once, so each phase is sized by itself:
+Sampling and learning never use their memory at the same time, so each phase is sized separately:
 
-- ``sample.rows``: the most of 1,024 and its halves.
-- ``learn.gradient_checkpointing`` and ``learn.micro_tokens``: passes of 16,384 tokens, or 4,096 on a CPU, whose
-  activations stay nearer to its cache, and halves down to 2,048 with all activations kept; then with activations
-  recomputed, which takes a third more time; then smaller passes.
-- ``engine.sampler.memory`` of vLLM in the run's own processes: what its weights, the KV cache of a step and its
-  own buffers need, at most what the learner leaves.
-- ``train.ranks=0`` on a CPU starts fewer processes than there are cores where nothing else fits.
+- ``sample.rows``: the largest of 1,024 and its halves that fits.
+- ``learn.micro_tokens`` and ``learn.gradient_checkpointing``: micro-batches of 16,384 tokens (4,096 on a CPU, for its
+  cache) and halves down to 2,048, with all activations kept. If none fits, activations are recomputed, which takes a
+  third more time; if still none fits, micro-batches become smaller.
+- ``engine.sampler.memory`` of vLLM in the run's own processes: enough for its weights, the KV cache of a step and its
+  buffers, at most what the learner leaves.
+- ``train.ranks=0`` on a CPU starts fewer processes than there are cores if nothing else fits.
 
-A tenth of the memory stays free, for what the estimate leaves out; where that is too much, all of it counts.
+A tenth of the memory stays free for what the estimate omits. If nothing fits then, all of the memory is used.
 """
 
 from __future__ import annotations
@@ -32,20 +32,21 @@ from outrider.sample.options import ROWS, SHARE, Vllm
 _MOST_ROWS = 1024
 _CPU_TOKENS = 4096
 _FEWEST_TOKENS = 2048
-"""Smaller passes cost more time than recomputing activations in larger ones."""
+"""Minimum tokens of a micro-batch before activations are recomputed, which costs less time than smaller ones."""
 _FREE = 0.1
 _VLLM_BUFFERS = 3 * GIB
-"""Of vLLM beside weights and KV cache: its profile run, CUDA graphs and libraries. An assumption."""
+"""Assumed memory of vLLM in addition to weights and KV cache: its profile run, CUDA graphs and libraries."""
 
 Dotted = dict[str, Any]
 """Dotted keys with their values."""
 
 
 class AutoValues(NamedTuple):
-    """Values for the options of a recipe that are ``auto``, and one sentence about them; None without any.
+    """The values chosen for a recipe's ``auto`` options.
 
     Attributes:
-        values: by dotted key; for :func:`with_values`.
+        values: the values by dotted key; for :func:`with_values`.
+        sentence: one sentence about the values for the user; None if memory did not decide them.
     """
 
     values: Dotted
@@ -53,7 +54,7 @@ class AutoValues(NamedTuple):
 
 
 def auto_keys(recipe: Recipe) -> list[str]:
-    """The options of a recipe that are ``auto``."""
+    """Return the keys of a recipe's options that are ``auto``."""
     found: Dotted = {
         "sample.rows": recipe.sample.rows,
         "learn.micro_tokens": recipe.learn.micro_tokens,
@@ -70,15 +71,15 @@ def choose(
     recorded: Recipe | None = None,
     devices: Devices | None = None,
 ) -> AutoValues:
-    """A value for every option of the recipe that is ``auto``.
+    """Choose a value for every option of the recipe that is ``auto``.
 
     Args:
-        config: the model's config.json; None where it is not on this machine.
-        recorded: what the run that is resumed was trained with, whose values are kept.
-        devices: what there is, where it is not to be looked up.
+        config: the model's config.json; None if it is not on this machine.
+        recorded: the recipe that a resumed run was trained with; its values are kept.
+        devices: the devices to fit; None: those of this machine.
 
-    Where no values fit, the smallest are taken, so that the refusal that follows names what else would have to change.
-    Where the model or the memory is not known, they are 256 rows, passes of 16,384 tokens and nothing recomputed.
+    If no values fit, the smallest are chosen, so that the error that follows names the other options to change. If the
+    model or the memory is unknown, the values are 256 rows, micro-batches of 16,384 tokens, and no recomputation.
     """
     keys = auto_keys(recipe)
     if not keys:
@@ -105,7 +106,7 @@ def choose(
 
 
 def with_values(recipe: Recipe, values: Mapping[str, Any]) -> Recipe:
-    """The recipe with other values for dotted keys, which are valid."""
+    """Return the recipe with new values at dotted keys; the values must be valid."""
     for key, value in values.items():
         recipe = _with(recipe, key.split("."), value)
     return recipe
@@ -124,7 +125,7 @@ def _value(recipe: Recipe, key: str) -> Any:
 
 
 def _defaults(keys: list[str]) -> Dotted:
-    """Where nothing is known of the model or of the memory."""
+    """Return the values for an unknown model or unknown memory."""
     every = {
         "sample.rows": ROWS,
         "learn.micro_tokens": MICRO_TOKENS,
@@ -135,7 +136,7 @@ def _defaults(keys: list[str]) -> Dotted:
 
 
 class _Room(NamedTuple):
-    """What the values are chosen for; ``need`` says how many bytes the recipe takes with some of them."""
+    """The inputs of the choice; ``need`` returns the bytes that the recipe needs with given values."""
 
     recipe: Recipe
     keys: list[str]
@@ -145,7 +146,7 @@ class _Room(NamedTuple):
 
 
 def _fastest(room: _Room) -> Dotted:
-    """The first that fits: with some memory to spare, then with none; with all processes, then with fewer."""
+    """Return the first values that fit: with memory to spare, then without; with all processes, then with fewer."""
     smallest: list[Dotted] = []
     for free in (_FREE, 0.0):
         for ranks in _ranks(room):
@@ -157,14 +158,14 @@ def _fastest(room: _Room) -> Dotted:
 
 
 def _fastest_in(room: _Room, ranks: Dotted, size: int) -> tuple[Dotted, bool]:
-    """The fastest values with these processes that need at most ``size`` bytes, and True; else the smallest, False."""
+    """Return the fastest values that need at most ``size`` bytes, and True; if none do, the smallest, and False."""
 
     def fits(values: Dotted) -> bool:
         return room.need(values) <= size
 
     learning, rows = list(_learning(room)), list(_rows(room))
     fixed = ranks | _vllm_share(room, 0.25)
-    # each with the smallest of the other phase, so that it alone decides
+    # each phase is sized with the smallest values of the other one, so that only its own memory decides
     waves = next((w for w in rows if fits(fixed | w | learning[-1])), rows[-1])
     passes = next((p for p in learning if fits(fixed | waves | p)), learning[-1])
     values = waves | passes | fixed
@@ -175,7 +176,7 @@ def _fastest_in(room: _Room, ranks: Dotted, size: int) -> tuple[Dotted, bool]:
 
 
 def _ranks(room: _Room) -> Iterator[Dotted]:
-    """As many processes as it says; on a CPU also fewer, where it says none."""
+    """Yield the recipe's own number of processes; on a CPU also fewer, unless the recipe sets a number."""
     yield {}
     open_ = room.devices.host and not room.recipe.train.ranks and started_by_another(0) is None
     processes = layout_of(room.recipe, room.devices).processes if open_ else 1
@@ -194,7 +195,7 @@ def _rows(room: _Room) -> Iterator[Dotted]:
 
 
 def _learning(room: _Room) -> Iterator[Dotted]:
-    """From the fastest to the one that takes the least memory; a pass is never shorter than the longest row."""
+    """Yield values from the fastest to the smallest; a micro-batch is never smaller than the longest row."""
     most = _CPU_TOKENS if room.devices.host else MICRO_TOKENS
     longest = min(wave(room.recipe, room.shape)[1], most)
     sizes = [size for i in range(15) if (size := most >> i) > longest] + [longest]
@@ -209,7 +210,7 @@ def _learning(room: _Room) -> Iterator[Dotted]:
 
 
 def _vllm_share(room: _Room, part: float) -> Dotted:
-    """The share of a device, or of a host for all engines, that holds the KV cache of such a part of a step."""
+    """Return vLLM's share of a device (on a CPU, of all engines together) with the KV cache of ``part`` of a step."""
     if "engine.sampler.memory" not in room.keys:
         return {}
     recipe, shape = room.recipe, room.shape

@@ -1,4 +1,4 @@
-"""The sizes of a dense decoder, from its config.json alone. Imports no torch."""
+"""The dimensions of a dense decoder, from its config.json. Imports no torch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ from typing import Any, NamedTuple
 
 
 class DecoderShape(NamedTuple):
-    """Sizes of a decoder, as its config.json has them."""
+    """Dimensions of a decoder.
+
+    Attributes:
+        inner: width of the MLP.
+        queries: width of all query heads together.
+        keys: width of all key heads together.
+        tied: whether head and embedding share their weights.
+        head_norms: number of parameters in a layer's query and key norms.
+        biased: whether the query, key and value projections have biases.
+        context: maximum tokens of a sequence.
+    """
 
     vocabulary: int
     layers: int
@@ -22,18 +32,18 @@ class DecoderShape(NamedTuple):
 
     @property
     def linear(self) -> dict[str, tuple[int, int]]:
-        """Input and output width of the linear maps of a layer."""
+        """Input and output width of each linear map of a layer."""
         h, q, kv, inner = self.width, self.queries, self.keys, self.inner
         attention = {"q_proj": (h, q), "k_proj": (h, kv), "v_proj": (h, kv), "o_proj": (q, h)}
         return attention | {"gate_proj": (h, inner), "up_proj": (h, inner), "down_proj": (inner, h)}
 
     def adapted(self, targets: str | Sequence[str]) -> list[tuple[int, int]]:
-        """The maps that an adapter changes."""
+        """Return the widths of the linear maps that an adapter changes."""
         return [widths for name, widths in self.linear.items() if targets == "all-linear" or name in targets]
 
     @property
     def layer_products(self) -> int:
-        """Parameters of the linear maps of a layer."""
+        """Number of parameters in a layer's linear maps."""
         return sum(a * b for a, b in self.linear.values())
 
     @property
@@ -43,12 +53,12 @@ class DecoderShape(NamedTuple):
 
     @property
     def head(self) -> int:
-        """Parameters of the head, which are those of the embedding too where both are tied."""
+        """Number of parameters of the LM head; if it is tied, the embedding has the same ones."""
         return self.vocabulary * self.width
 
     @property
     def outside(self) -> int:
-        """Parameters outside of the layers: embedding, last norm, head."""
+        """Number of parameters outside the layers: embedding, final norm and head."""
         return self.head * (1 if self.tied else 2) + self.width
 
     @property
@@ -57,7 +67,7 @@ class DecoderShape(NamedTuple):
 
 
 def shape_of(config: Mapping[str, Any]) -> DecoderShape | None:
-    """The sizes of a dense decoder; None for one that is quantised, and for anything else: they hold other numbers."""
+    """Return the dimensions of a dense decoder; None for a quantised or any other model, whose memory differs."""
     if any("experts" in key for key in config) or config.get("quantization_config"):
         return None
     try:

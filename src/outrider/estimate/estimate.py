@@ -1,7 +1,7 @@
 """Estimated generated tokens and memory of a run, as sentences, from its recipe and the model's config.json only.
 
-Tokens of a step are bounded by the rollouts that the stages may ask for, each of ``sample.max_tokens``. Memory is as
-:mod:`outrider.estimate.memory` counts it, for the devices that are found.
+A step's tokens are bounded by the rollouts that the stages may request, each of ``sample.max_tokens``.
+:mod:`outrider.estimate.memory` computes the memory, for the devices of this machine.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from outrider.processes.other_launcher import started_by_another
 from outrider.sample.options import Vllm
 
 _ROLLOUT, _TOKEN = 2_000, 16
-"""Bytes of a rollout, and of each of its tokens: id, log-probability, entropy, text."""
+"""Bytes per rollout, and per token of a rollout: id, log-probability, entropy, text."""
 
 
 def estimate(recipe: Recipe, config: Mapping[str, Any] | None) -> list[str]:
-    """The estimate in sentences."""
+    """Return the estimate as sentences."""
     rollouts, unbounded = most_rollouts(recipe.explore, recipe.train.problems)
     tokens = rollouts * recipe.sample.max_tokens
     adds = "adds" if len(unbounded) == 1 else "and the later stages add"
@@ -46,10 +46,9 @@ def estimate(recipe: Recipe, config: Mapping[str, Any] | None) -> list[str]:
 
 
 def lacking(recipe: Recipe, config: Mapping[str, Any] | None) -> str | None:
-    """Reason why a run does not fit the memory, and the options that make it fit; None if it fits or the memory is
-    unknown.
+    """Return why a run does not fit into memory and which options make it fit; None if it fits, or if unknown.
 
-    Beside what ``estimate`` counts, the responses of a step: all are held by rank 0 until they have been trained on.
+    In addition to the parts of ``estimate``, this counts a step's responses, which rank 0 holds until they are trained.
     """
     rollouts, _ = most_rollouts(recipe.explore, recipe.train.problems)
     responses, there = rollouts * (_ROLLOUT + _TOKEN * recipe.sample.max_tokens), host_share()
@@ -69,7 +68,7 @@ def lacking(recipe: Recipe, config: Mapping[str, Any] | None) -> str | None:
 
 
 def _tokens_of(model: str) -> Callable[[str], int] | None:
-    """The number of tokens of a text, where the model's tokenizer is on this machine."""
+    """Return a function that counts the tokens of a text; None if the model's tokenizer is not on this machine."""
     from transformers import AutoTokenizer
 
     try:
@@ -104,7 +103,7 @@ def _memory_lines(recipe: Recipe, shape: DecoderShape, model_type: str, devices:
 
 
 def _host_lines(taken: Memory, processes: int) -> list[str]:
-    """What lies beside the GPUs, of all processes of this machine."""
+    """Return a line about the host memory that all processes of this machine need besides GPU memory."""
     here = int(os.environ.get("LOCAL_WORLD_SIZE", processes))
     there, held = host_share(), here * sum(taken.host.values())
     need = max(here * taken.loading + taken.checking, held) + here * LIBRARIES
@@ -123,7 +122,7 @@ def _unknown_targets(recipe: Recipe, shape: DecoderShape) -> list[str]:
 
 
 def layout_of(recipe: Recipe, devices: Devices | None) -> Layout:
-    """The processes of a run, as :func:`outrider.processes.launch.launch` starts them, or as torchrun has."""
+    """Return the processes of a run, as :func:`outrider.processes.launch.launch` or torchrun starts them."""
     on_gpus = devices is not None and not devices.host
     asked = started_by_another(recipe.train.ranks) or recipe.train.ranks
     processes = asked or (1 if on_gpus else ranks_on_cpu(len(usable_cores()), recipe.samples_apart))
@@ -133,7 +132,7 @@ def layout_of(recipe: Recipe, devices: Devices | None) -> Layout:
 
 
 def _vllm(recipe: Recipe, engine: Vllm, shape: DecoderShape, processes: int) -> str:
-    """What vLLM has to hold, so that a user can size it."""
+    """Return a sentence about the memory that vLLM needs, so that a user can size it."""
     rollouts, _ = most_rollouts(recipe.explore, recipe.train.problems)
     engines = len(engine.servers) or processes
     asked = -(-rollouts // engines)

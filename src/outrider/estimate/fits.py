@@ -17,49 +17,54 @@ from outrider.sample.options import Vllm
 
 GIB = 2**30
 LIBRARIES = GIB // 2
-"""Bytes that Python, PyTorch and its kernels take beside what is counted: of each process, or of CUDA on each GPU."""
+"""Bytes that Python, PyTorch and its kernels take in addition to the counted parts: per process, or per GPU (CUDA)."""
 
 GAPS = 0.75
-"""Share of a phase's memory that the C library keeps beside it on a CPU once it is freed, as measured over five steps:
-0.66 to 0.78. What a GPU's allocator keeps is not known."""
+"""Share of a phase's memory that the C library keeps on a CPU after it is freed; 0.66 to 0.78 were measured over five
+steps. The share that a GPU's allocator keeps is unknown."""
 
 _FSDP2 = "engine.learner=fsdp2 train.ranks={} beside vLLM servers"
-_FEWEST_ROWS = 16  # fewer waste nearly all of a device
+_FEWEST_ROWS = 16  # fewer rows leave most of a device idle
 
 
 class Setup(NamedTuple):
-    """A recipe and on how many processes it learns."""
+    """A recipe and the processes that it trains on."""
 
     recipe: Recipe
     layout: Layout
 
 
 class Remedy(NamedTuple):
-    """One value of an option, and the changed setup."""
+    """A change of one option that reduces memory.
+
+    Attributes:
+        words: the option with its value, as on the command line.
+        of: the function that applies the change to a setup.
+    """
 
     words: str
     of: Callable[[Setup], Setup]
 
 
 def needed(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices, evaluating: bool = False) -> int:
-    """Bytes of a device; of the host's memory, where that is the device, by all processes together."""
+    """Return the bytes that a run needs on a device; on a CPU, those of all processes together."""
     taken = memory(setup.recipe, shape, model_type, setup.layout, evaluating)
     vllm = int(vllm_share(setup.recipe) * devices.size)
     if not devices.host:
         return taken.peak + LIBRARIES + vllm
     gaps = int(GAPS * (taken.peak - sum(taken.held.values())))
-    libraries = LIBRARIES * (2 if setup.recipe.samples_apart else 1)  # of the sampling process too
+    libraries = LIBRARIES * (2 if setup.recipe.samples_apart else 1)  # the sampling process loads its own
     return (max(taken.peak + gaps, taken.host_peak) + libraries) * setup.layout.processes + vllm
 
 
 def vllm_share(recipe: Recipe) -> float:
-    """Of a GPU's memory, or of a host's for all processes together, that vLLM takes in the run's own processes."""
+    """Return the share of a GPU's memory that in-process vLLM takes; on a CPU, that of all processes together."""
     sampler = recipe.engine.sampler
     return sampler.share if isinstance(sampler, Vllm) and not sampler.servers else 0.0
 
 
 def verdict(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) -> str:
-    """One sentence: free memory, or the missing memory and the options that make the run fit."""
+    """Return one sentence: the free memory, or the missing memory and the options that make the run fit."""
     need = needed(setup, shape, model_type, devices)
     there = f"the {devices.size / GIB:.1f} GiB of {devices.name}"
     if need <= devices.size:
@@ -73,7 +78,7 @@ def verdict(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices
 
 
 def _several(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) -> str:
-    """How many such GPUs would do, with what changes no number."""
+    """Return how many GPUs of this kind would be enough, with changes that do not affect results, as text."""
     if not devices.host:
         twice, passes = ([*kind(setup, shape, devices)][-1:] for kind in (_recomputed, _smaller_passes))
         for number in (2**k for k in range(1, 11)):
@@ -92,10 +97,10 @@ def _changed(setup: Setup, changes: Sequence[Remedy]) -> Setup:
 
 
 def least(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) -> tuple[str, int] | None:
-    """The smallest set of changes that makes it fit, in words, and the bytes that it then needs; None without any.
+    """Return the smallest set of changes that makes the run fit, as text, and the bytes needed then; None without one.
 
-    Of sets of one size the first in order of what a change costs: first those that change no number, then the type of
-    the products, last what is trained.
+    Sets of the same size are tried in order of cost: changes that do not affect results come first, then the compute
+    dtype, then the choice of trained parameters.
     """
     options = [found for kind in _CHANGES if (found := list(kind(setup, shape, devices)))]
     for count in range(1, len(options) + 1):
@@ -113,7 +118,7 @@ def _recomputed(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator
 
 
 def _smaller_passes(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Remedy]:
-    """Halves, down to the longest row, which is a pass of its own in any case."""
+    """Yield smaller micro-batches: halves, down to the longest row, which is never split."""
     least = wave(setup.recipe, shape)[1]
     for tokens in _halves(setup.recipe.learn.tokens_of_a_pass, least):
         yield _option(f"learn.micro_tokens={tokens}", "learn", micro_tokens=tokens)
@@ -125,14 +130,14 @@ def _smaller_waves(setup: Setup, shape: DecoderShape, devices: Devices) -> Itera
 
 
 def _fewer_processes(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Remedy]:
-    """On a host, whose memory all of them share."""
+    """Yield fewer processes on a CPU, where all processes share the host's memory."""
     if devices.host:
         for processes in _halves(setup.layout.processes, 1):
             yield Remedy(f"train.ranks={processes}", partial(_with_layout, layout=Layout(processes)))
 
 
 def _shares(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Remedy]:
-    """On as few of the GPUs that there are as will do."""
+    """Yield sharding over more of this machine's GPUs, the fewest first."""
     if not devices.host:
         for number in (2**k for k in range(1, 11) if 2**k <= devices.number):
             if number > (setup.layout.processes if setup.layout.sharded else 1):
@@ -140,7 +145,7 @@ def _shares(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Rem
 
 
 def _sharded(setup: Setup, number: int) -> Setup:
-    """With servers elsewhere where the recipe's sampler needs the whole policy."""
+    """Shard the policy over ``number`` GPUs; a sampler that needs the whole policy is replaced by vLLM servers."""
     engine = setup.recipe.engine
     learner = engine.learner if isinstance(engine.learner, Fsdp2) else Fsdp2()
     sampler = engine.sampler if isinstance(engine.sampler, Vllm) else Vllm(servers=["http://127.0.0.1:8000"])

@@ -1,43 +1,46 @@
-r"""Memory of a run in bytes, by part, from its recipe and the model's sizes only.
+r"""Memory of a run in bytes, by part, from its recipe and the model's dimensions.
 
-Of one device (or one process on a CPU), for :math:`P` parameters of which :math:`T` are trained, and matrix products in
-numbers of :math:`b` bytes (4, or 2 with ``policy.dtype: bfloat16``). Held all along, each divided by the number of
-devices where the learner shards:
+Numbers are per device (per process on a CPU), for :math:`P` parameters of which :math:`T` are trained, and a compute
+dtype of :math:`b` bytes (4, or 2 with ``policy.dtype: bfloat16``). The following parts are held throughout training.
+Each is divided by the number of devices if the learner is sharded:
 
 ================  =====================================================================================================
-weights           :math:`4P`; beside an adapter :math:`bP + 4T`
+weights           :math:`4P`; with an adapter :math:`bP + 4T`
 gradients         :math:`4T`
 AdamW             :math:`8T`
-reference model   :math:`4P` where ``objective.kl`` is not 0; beside an adapter :math:`4T`
-sampler's copy    of the local sampler on the fused path (Llama, Mistral, Qwen2, Qwen3), never divided: in bfloat16 all
-                  weights and the head once more; in float32 what a norm is multiplied into (queries, keys, values,
-                  gate, up, head), beside an adapter also what it changes; none for an adapter in bfloat16
-sampler's         of the sampling process with ``train.lag=1``: :math:`4P`; sampling and learning then add up
-weights
+reference model   :math:`4P` if ``objective.kl`` is not 0; with an adapter :math:`4T`
+sampler's copy    only for the local sampler on the fused path (Llama, Mistral, Qwen2, Qwen3), never divided. In
+                  bfloat16: all weights, and the head a second time. In float32: the weights that a norm is multiplied
+                  into (queries, keys, values, gate, up, head) and those that an adapter changes. With an adapter in
+                  bfloat16 there is no copy
+sampler's         of the sampling process with ``train.lag=1``: :math:`4P`; the memory of sampling and learning then
+weights           adds up
 ================  =====================================================================================================
 
-While it samples, with the local sampler, and while it learns; what one of them frees the other takes:
+The following parts are needed only while the local sampler samples, or only while the learner learns. Each of the two
+phases reuses the memory that the other has freed:
 
 ================  =====================================================================================================
-KV cache          :math:`2 b\, L D_{kv}` for a token: :math:`R` rows of a wave, of ``max_tokens`` and a prompt of 512,
-                  beside the prompts that they continue; one layer twice, while the wave grows
-kept for turns    where rollouts have turns: as many rows again, which wait for their environments
-draws             :math:`20 R V`: logits, probabilities and their sums, some in float64
+KV cache          :math:`2 b\, L D_{kv}` per token, for :math:`R` rows decoded together, each of ``max_tokens`` and a
+                  prompt of 512, and for the prompts that they share; one layer twice, while the cache grows
+kept for turns    for multi-turn tasks: the same number of rows again, which wait for their environments
+draws             :math:`20 R V`: logits, probabilities and their cumulative sums, some in float64
 activations       per token of a micro-batch and layer :math:`24 H + 16 (I + D_q + D_{kv})`, in bfloat16
-                  :math:`26 H + 8 (I + D_q + D_{kv})`, beside an adapter :math:`8 H` less; where queries and keys have
-                  norms, 8 or 6, beside an adapter 4, more for each number of them; recomputed: :math:`4 H`, and one
-                  layer of the former
-products' copies  in bfloat16 and without an adapter :math:`2` for each number in the linear maps, which the backward
-                  pass needs; recomputed: of one layer
-head              chunks of logits (:mod:`outrider.model.head`); where it is trained, its gradient and a copy in
-                  numbers of :math:`b` bytes
-gathered layers   of a sharded learner: what is outside of the layers, in float32; one layer and the next one, as it is
-                  sent and as it is used, in :math:`b` bytes, which are no copies then
-summed gradients  of several processes that hold everything: :math:`4T`, after the backward pass
+                  :math:`26 H + 8 (I + D_q + D_{kv})`; with an adapter :math:`8 H` less. If queries and keys have norms,
+                  :math:`8 (D_q + D_{kv})` more (factor 6 in bfloat16, 4 with an adapter). If recomputed: :math:`4 H`,
+                  and all of the above for one layer
+products' copies  in bfloat16 without an adapter: :math:`2` per parameter of the linear maps, for the backward pass; if
+                  recomputed, those of one layer
+head              chunks of logits (:mod:`outrider.model.head`); if the head is trained, also its gradient, and a copy
+                  of :math:`b` bytes per parameter
+gathered layers   of a sharded learner: the parameters outside the layers, in float32; one layer and the next one, as
+                  sent and as used, in :math:`b` bytes, which replace the products' copies
+summed gradients  if several processes each hold the whole model: :math:`4T`, after the backward pass
 ================  =====================================================================================================
 
-:math:`L` layers of width :math:`H`, inner width :math:`I`, queries of :math:`D_q` and keys of :math:`D_{kv}` numbers, a
-vocabulary of :math:`V`. Not counted: the allocator's gaps, verifiers, and what writing a checkpoint takes.
+:math:`L` is the number of layers, :math:`H` their width, :math:`I` the width of the MLP, :math:`D_q` and
+:math:`D_{kv}` the widths of queries and keys, :math:`V` the vocabulary size. Not counted: gaps of the allocator,
+verifiers, and memory for writing a checkpoint.
 """
 
 from __future__ import annotations
@@ -54,18 +57,19 @@ from outrider.sample.options import FUSED_FAMILIES, LocalSampling
 from outrider.tasks.turn_task import TurnTask
 
 PROMPT = 512
-"""Tokens of a prompt where none has been seen: a long problem with a template."""
+"""Assumed tokens of a prompt: a long problem with a template."""
 
 CHUNK, GPU_CHUNKS = 8 * 2**20, 8
-"""Most logits that the head holds at once, as in :mod:`outrider.model.head`, which imports torch."""
+"""Maximum logits that the head computes at once, and the factor on a GPU; as in :mod:`outrider.model.head`, which
+imports torch."""
 
 
 class Layout(NamedTuple):
-    """How many processes learn together, and whether each holds a share of the model or all of it.
+    """The number of processes that learn together, and whether each holds a shard or all of the model.
 
     Attributes:
-        offload: shares lie in host memory, and come to the device when they are computed with.
-        gpu: each has one; else all are on the CPU.
+        offload: whether shards are in host memory, and on the device only while they are used.
+        gpu: whether each process has a GPU; otherwise all run on the CPU.
     """
 
     processes: int = 1
@@ -84,11 +88,12 @@ class Memory(NamedTuple):
     """Bytes by part.
 
     Attributes:
-        held, phases: on the device: all along, and in each phase beside it.
-        host: shares that lie in the host's memory instead.
-        loading: in the host's memory before a model is shared out, since every process reads the whole.
-        checking: beside that, on one process alone, which finds out how it is computed: in bfloat16 its copy of what
-            products take.
+        held: parts that are on the device throughout training.
+        phases: parts that are on the device in each phase, in addition to ``held``.
+        host: shards that are in host memory instead.
+        loading: host memory of a process before sharding, since every process reads the whole model.
+        checking: additional host memory of the one process that chooses the forward pass: in bfloat16, a copy of the
+            matmul weights.
     """
 
     held: dict[str, int]
@@ -99,17 +104,17 @@ class Memory(NamedTuple):
 
     @property
     def host_peak(self) -> int:
-        """Of the host's memory beside a device."""
+        """Peak host memory of a process that has a device."""
         return max(self.loading, sum(self.host.values()))
 
     @property
     def peak(self) -> int:
-        """Of the device, in the phase that takes most."""
+        """Peak device memory, in the phase that needs the most."""
         return sum(self.held.values()) + max(sum(parts.values()) for parts in self.phases.values())
 
 
 def most_rollouts(stages: Sequence[Stage], problems: int) -> tuple[int, list[str]]:
-    """The most rollouts of a step up to the first stage without a bound, and the names of this and later stages."""
+    """Return the maximum rollouts per step before the first unbounded stage, and the names of that and later stages."""
     bounds, most = Bounds(), 0
     for i, stage in enumerate(stages):
         bounds = bounds_of(stage, bounds, problems)
@@ -122,7 +127,7 @@ def most_rollouts(stages: Sequence[Stage], problems: int) -> tuple[int, list[str
 def memory(
     recipe: Recipe, shape: DecoderShape, model_type: str, layout: Layout = ALONE, evaluating: bool = False
 ) -> Memory:
-    """Bytes by part, as the module says; of the steps alone, unless ``evaluating``."""
+    """Return the bytes by part, as the module docstring defines them; with ``evaluating``, also for evaluations."""
     whole, trained, low = shape.parameters, trained_parameters(recipe, shape), number_bytes(recipe)
     lora = recipe.policy.lora is not None
     shared = {
@@ -148,7 +153,7 @@ def memory(
 
 
 def trained_parameters(recipe: Recipe, shape: DecoderShape) -> int:
-    """All, or those of an adapter."""
+    """Return the number of trained parameters: all, or those of the adapter."""
     lora = recipe.policy.lora
     if lora is None:
         return shape.parameters
@@ -156,12 +161,12 @@ def trained_parameters(recipe: Recipe, shape: DecoderShape) -> int:
 
 
 def number_bytes(recipe: Recipe) -> int:
-    """Of a number in matrix products."""
+    """Return the bytes per number in the compute dtype."""
     return 2 if recipe.policy.dtype == "bfloat16" else 4
 
 
 def wave(recipe: Recipe, shape: DecoderShape, evaluating: bool = False) -> tuple[int, int]:
-    """Rows that are decoded together at most in a step, or in evaluations as well, and tokens of the longest."""
+    """Return the maximum rows decoded together (evaluating: also in evaluations) and the longest row's tokens."""
     rollouts, unbounded = most_rollouts(recipe.explore, recipe.train.problems)
     at_once = max(rollouts, evaluated_at_once(recipe)) if evaluating else rollouts
     rows = recipe.sample.most_rows if unbounded else min(recipe.sample.most_rows, at_once)
@@ -169,7 +174,7 @@ def wave(recipe: Recipe, shape: DecoderShape, evaluating: bool = False) -> tuple
 
 
 def evaluated_at_once(recipe: Recipe) -> int:
-    """The most responses that an evaluation asks for in one call: samples of a hundred problems, or greedy ones."""
+    """Return the maximum responses that an evaluation requests at once: samples of 100 problems, or greedy ones."""
     train, evaluate = recipe.train, recipe.evaluate
     if not (evaluate.before or evaluate.after or train.evaluate_every or train.evaluate_at):
         return 0
@@ -177,12 +182,12 @@ def evaluated_at_once(recipe: Recipe) -> int:
 
 
 def kv_cache(recipe: Recipe, shape: DecoderShape, tokens: int) -> int:
-    """Of so many tokens."""
+    """Return the bytes of a KV cache of ``tokens`` tokens."""
     return 2 * number_bytes(recipe) * shape.layers * shape.keys * tokens
 
 
 def activations(shape: DecoderShape, low: int, adapter: bool = False) -> int:
-    """Bytes per token and layer that the backward pass needs, as ``tests/estimate/test_memory.py`` measures them."""
+    """Return the bytes per token and layer for the backward pass, as measured in ``tests/estimate/test_memory.py``."""
     stream = (24 if low == 4 else 26) - (8 if adapter else 0)
     normed = (4 if adapter else 4 + low) if shape.head_norms else 0
     heads = shape.queries + shape.keys
@@ -209,7 +214,7 @@ def _sampling(recipe: Recipe, shape: DecoderShape, evaluating: bool) -> dict[str
     turns = isinstance(recipe.task, TurnTask)
     kept = {"kept for turns": kv_cache(recipe, shape, rows * longest)} if turns else {}
     return kept | {
-        # and one layer's more, while the wave grows
+        # one layer is held twice while the cache grows
         "KV cache": kv_cache(recipe, shape, rows * longest + contexts)
         + kv_cache(recipe, shape, rows * longest) // shape.layers,
         "draws": 20 * rows * shape.vocabulary,
@@ -217,14 +222,14 @@ def _sampling(recipe: Recipe, shape: DecoderShape, evaluating: bool) -> dict[str
 
 
 def _learning(recipe: Recipe, shape: DecoderShape, layout: Layout) -> dict[str, int]:
-    """Of the moment that takes most: the head's backward pass, with all layers behind it, or that of a layer."""
+    """Return the parts at the peak of learning: the head's backward pass, or with recomputation that of a layer."""
     low, adapter = number_bytes(recipe), recipe.policy.lora is not None
     longest = wave(recipe, shape)[1]
     tokens = max(recipe.learn.tokens_of_a_pass, longest)
-    own = tokens * min(recipe.sample.max_tokens, longest) // longest  # the others need no logits
+    own = tokens * min(recipe.sample.max_tokens, longest) // longest  # prompt tokens need no logits
     layer = activations(shape, low, adapter) * tokens
     shares = layout.sharded and layout.processes > 1
-    # shares are gathered in the type of products, so that nothing is copied
+    # shards are gathered in the compute dtype, so no copies are needed
     copies = low * shape.layer_products if low == 2 and not adapter and not shares else 0
     gathered = {"gathered layers": _gathered(shape, low, adapter) if shares else 0}
     head = _head(shape, low, adapter, own, CHUNK * (GPU_CHUNKS if layout.gpu else 1))
@@ -233,7 +238,7 @@ def _learning(recipe: Recipe, shape: DecoderShape, layout: Layout) -> dict[str, 
         return all_layers | {"head": head} | gathered
     kept = shape.layers * 4 * shape.width * tokens
     at_head = {"activations": kept, "head": head} | gathered
-    # a tied head's gradient waits there for the embedding's, a gathered one for what is gathered with it
+    # a tied head's gradient waits for the embedding's gradient, a gathered one for those gathered with it
     waiting = 4 * shape.head if (shape.tied or shares) and not adapter else 0
     at_layer = {"activations": kept + layer, "products' copies": copies, "head": waiting} | gathered
     return max(at_head, at_layer, key=lambda parts: sum(parts.values()))

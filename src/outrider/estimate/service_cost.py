@@ -1,9 +1,9 @@
 """Estimated tokens and cost of a run on a paid service.
 
-Three counts. *Sampled*: generated tokens. *Prefilled*: tokens that are read and not trained on, once for each request,
-whatever the number of its rollouts: prompts, what a branch continues, and for corrections and for objectives that a
-service does not know by name the whole rows. *Trained*: rows with their prompts, in every pass with a gradient. All are
-upper bounds: responses of ``sample.max_tokens``, and a request for each rollout.
+*Sampled* tokens are generated. *Prefilled* tokens are read but not trained on, and count once per request, whatever the
+number of its rollouts: prompts and the prefixes of branches. With a correction, or an objective that the service does
+not know by name, whole rows are prefilled as well. *Trained* tokens are those of rows with their prompts, in every pass
+with a gradient. All counts are upper bounds: responses have ``sample.max_tokens``, and every rollout is one request.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from outrider.estimate.memory import most_rollouts
 from outrider.learn.options import Prices, Tinker
 from outrider.learn.service_loss import named_loss
 
-_PROMPTS = 32  # of a task, whose mean stands for all
+_PROMPTS = 32  # the mean length of the task's first prompts is used for all
 
 
 class Tokens(NamedTuple):
-    """Sampled, prefilled and trained."""
+    """Numbers of sampled, prefilled and trained tokens."""
 
     sampled: int
     prefilled: int
@@ -28,12 +28,12 @@ class Tokens(NamedTuple):
 
 
 def step_tokens(recipe: Recipe, prompt: float) -> Tokens:
-    """At most, of a step with prompts of this mean length."""
+    """Return the maximum tokens of a step whose prompts have a mean length of ``prompt`` tokens."""
     rollouts, _ = most_rollouts(recipe.explore, recipe.train.problems)
     first, _ = most_rollouts(recipe.explore[:1], recipe.train.problems)
     continued = (rollouts - first) * recipe.sample.max_tokens  # later stages may branch anywhere
     row = prompt + recipe.sample.max_tokens
-    # one more pass before the first update, and before each update of a loss that the service does not know
+    # one more forward pass before the first update, and before each update with a loss that the service does not know
     forward = (recipe.objective.correction is not None) + (named_loss(recipe.objective) is None) * recipe.learn.epochs
     return Tokens(
         sampled=rollouts * recipe.sample.max_tokens,
@@ -43,7 +43,7 @@ def step_tokens(recipe: Recipe, prompt: float) -> Tokens:
 
 
 def evaluation_tokens(recipe: Recipe, prompt: float) -> Tokens:
-    """At most, of one evaluation."""
+    """Return the maximum tokens of one evaluation."""
     options = recipe.evaluate
     each = options.n + options.greedy
     requests = options.problems * (1 + options.greedy)
@@ -51,10 +51,10 @@ def evaluation_tokens(recipe: Recipe, prompt: float) -> Tokens:
 
 
 def service_lines(recipe: Recipe, write: Callable[[str], int] | None) -> list[str]:
-    """The estimate in sentences.
+    """Return the estimate as sentences.
 
     Args:
-        write: the number of tokens of a text; None where there is no tokenizer on this machine.
+        write: function that counts the tokens of a text; None without a tokenizer on this machine.
     """
     engine = recipe.engine.learner
     assert isinstance(engine, Tinker)
@@ -81,7 +81,7 @@ def service_lines(recipe: Recipe, write: Callable[[str], int] | None) -> list[st
 
 
 def evaluations(recipe: Recipe) -> int:
-    """Of a run whose steps are limited: before, after, and in between."""
+    """Return the number of evaluations in a run with limited steps: before, after and during training."""
     train, steps = recipe.train, recipe.train.steps or 0
     between = (steps - 1) // train.evaluate_every if train.evaluate_every and steps else 0
     return recipe.evaluate.before + recipe.evaluate.after + len(train.evaluate_at) + between

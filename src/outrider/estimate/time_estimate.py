@@ -1,4 +1,4 @@
-"""The most tokens that a run generates, and its time at measured rates."""
+"""The maximum tokens that a run generates, and its time at measured rates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from outrider.estimate.memory import most_rollouts
 
 
 class Rates(NamedTuple):
-    """Seconds per generated token of one process, by phase, and the tokens that they were measured on."""
+    """Seconds per generated token of one process, by phase, and the number of tokens in the measurement."""
 
     sample: float
     verify: float
@@ -22,9 +22,9 @@ class Rates(NamedTuple):
 
 
 class Amounts(NamedTuple):
-    """The most generated tokens of a run: of training (None without a limit of steps or tokens), and of evaluations.
+    """The maximum generated tokens of a run: in training (None without a limit of steps or tokens) and in evaluations.
 
-    ``unbounded`` names the stages whose rollouts ``training`` leaves out, since a recipe does not bound them.
+    ``unbounded`` names the stages whose rollouts ``training`` does not include, since the recipe does not bound them.
     """
 
     training: int | None
@@ -34,8 +34,11 @@ class Amounts(NamedTuple):
 
 
 def amounts(recipe: Recipe) -> Amounts:
-    """The most tokens of a run. Evaluations by step count the steps of the longest responses, so they are the fewest;
-    with ``train.seconds`` alone there are none to count."""
+    """Return the maximum tokens of a run.
+
+    Evaluations of ``train.evaluate_every`` are counted for responses of maximum length; shorter responses give more
+    steps and so more evaluations. With ``train.seconds`` alone, these evaluations are not counted.
+    """
     train, evaluate = recipe.train, recipe.evaluate
     rollouts, unbounded = most_rollouts(recipe.explore, train.problems)
     step_tokens = max(rollouts * recipe.sample.max_tokens, 1)
@@ -50,7 +53,7 @@ def amounts(recipe: Recipe) -> Amounts:
 
 
 def amount_lines(recipe: Recipe) -> list[str]:
-    """The tokens of a run, evaluation included, in sentences."""
+    """Return the tokens of a run, evaluations included, as sentences."""
     most, evaluate = amounts(recipe), recipe.evaluate
     samples = f"{evaluate.n} samples" + (" and a greedy one" if evaluate.greedy else "")
     lines = []
@@ -63,15 +66,15 @@ def amount_lines(recipe: Recipe) -> list[str]:
         return [*lines, "evaluation: none"]
     each = f"{evaluate.problems:,} problems with {samples}"
     most_tokens = f"at most {most.evaluation:,} generated tokens, in addition to training"
-    # shorter responses make more steps of the same tokens, and so more evaluations
+    # with shorter responses, the same tokens give more steps and so more evaluations
     by_step = recipe.train.evaluate_every > 0 and recipe.train.steps is None
     more = ", more with train.evaluate_every if responses are shorter" if by_step else ""
     return [*lines, f"evaluation: {most.evaluations} of {each}, {most_tokens}{more}"]
 
 
 def time_sentence(recipe: Recipe, rates: Rates, processes: int) -> str:
-    """The time of a run at these rates, in one sentence."""
-    from outrider.screen.progress import clock_text  # not at the top: what prints a recipe needs no rich
+    """Return the time of a run at these rates, as one sentence."""
+    from outrider.screen.progress import clock_text  # not at the top: printing a recipe needs no rich
 
     most, limit = amounts(recipe), recipe.train.seconds
     parts = {name: seconds * (most.training or 0) / processes for name, seconds in rates.of_a_token().items()}

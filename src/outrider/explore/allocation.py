@@ -24,7 +24,9 @@ class Allocation(PlansAhead, Stage):
         ValidationError: ``min_n <= n <= max_n`` does not hold, so the budget could not be spent.
     """
 
-    n: int = Field(8, ge=1, description="mean rollouts per problem, met exactly in every step")
+    n: int = Field(
+        8, ge=1, description="mean rollouts per problem; a step samples exactly n times its number of problems"
+    )
     min_n: int = Field(2, ge=1, description="minimum rollouts per problem")
     max_n: int = Field(32, ge=1, description="maximum rollouts per problem")
 

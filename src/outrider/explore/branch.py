@@ -61,8 +61,12 @@ class Branch(Stage):
     {'surprisal': {}}
     """
 
-    which: Literal["failed", "all", "by_accuracy"] = Field("failed", description="rollouts that may be branched")
-    segment: AnySegmenter = Field(default_factory=Chunk, description="positions where a response may be cut")
+    which: Literal["failed", "all", "by_accuracy"] = Field(
+        "failed", description="rollouts that may be branched: failed, all, or fewer at higher pass rates (by_accuracy)"
+    )
+    segment: AnySegmenter = Field(
+        default_factory=Chunk, description="segmenter: the positions at which a response may be cut"
+    )
     select: Annotated[Selector, ComponentOf(SELECTORS, "selector", Selector)] = Field(
         default_factory=Utility, description="rule that picks pivots among the cuts"
     )

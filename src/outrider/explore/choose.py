@@ -57,7 +57,12 @@ class Choose(PlansAhead, Stage):
     0.02
     """
 
-    enough: float = Field(0.3, gt=0, le=1, description="share of the best value at which a problem is always accepted")
+    enough: float = Field(
+        0.3,
+        gt=0,
+        le=1,
+        description="token value from which a problem is always accepted, as a share of the best level's value",
+    )
     k: int = Field(1, ge=1, description="k of the pass@k objective")
     floor: float = Field(0.02, gt=0, le=1, description="minimum acceptance probability of a problem")
 

@@ -52,10 +52,14 @@ class Commit(Stage):
     """
 
     n: int = Field(24, ge=1, description="additional rollouts for an accepted problem")
-    target: int | None = Field(None, ge=1, description="number of problems to accept; null: all within the band")
+    target: int | None = Field(
+        None,
+        ge=1,
+        description="number of problems to accept per step; null: all with a pilot pass rate from low to high",
+    )
     low: float = Field(0.125, ge=0, le=1, description="minimum pilot pass rate for acceptance")
     high: float = Field(0.75, ge=0, le=1, description="maximum pilot pass rate for acceptance")
-    attempts: int = Field(9, ge=0, description="maximum rounds of new problems while the target is not reached")
+    attempts: int = Field(9, ge=0, description="maximum rounds of new problems to reach the target")
     evict: bool = Field(True, description="whether to skip fully solved problems while others remain")
 
     _began: int = PrivateAttr(0)

@@ -46,7 +46,9 @@ class Cures(Allocation):
     """
 
     prior: tuple[Positive, Positive] = Field((1.0, 1.0), description="prior pseudo-counts of successes and failures")
-    memory: float = Field(1.0, ge=0, le=1, description="factor on earlier evidence at each visit; 1: no discount")
+    memory: float = Field(
+        1.0, ge=0, le=1, description="factor on earlier evidence at each visit of a problem; 1: no discount"
+    )
 
     _evidence: dict[str, tuple[float, float]] = PrivateAttr(default_factory=dict)
 

@@ -49,8 +49,10 @@ class Tfidf(Embedder):
     True
     """
 
-    analyzer: Literal["word", "char"] = Field("word", description="unit of the n-grams: words and signs, or characters")
-    ngrams: int = Field(2, ge=1, le=8, description="maximum n-gram length; shorter n-grams count too")
+    analyzer: Literal["word", "char"] = Field(
+        "word", description="unit of the n-grams: words and symbols, or characters"
+    )
+    ngrams: int = Field(2, ge=1, le=8, description="maximum length of n-grams; shorter ones are included")
 
     _counter: Any = PrivateAttr(None)
     _rows: dict[str, Any] = PrivateAttr(default_factory=dict)
@@ -110,7 +112,7 @@ class Transformer(Embedder):
     Source: XRPO (arXiv 2510.06672) uses Qwen3-Embedding-8B and mentions no instruction prompt.
     """
 
-    model: str = Field(min_length=1, description="folder, or name on the Hugging Face Hub")
+    model: str = Field(min_length=1, description="embedding model: a folder, or a name on the hub")
 
     _model: Any = PrivateAttr(None)
     _vectors: dict[str, NDArray[np.float32]] = PrivateAttr(default_factory=dict)
@@ -150,7 +152,7 @@ class Random(Embedder):
     True
     """
 
-    seed: int = Field(0, ge=0, description="seed of the random similarities")
+    seed: int = Field(0, ge=0, description="seed of the random order")
 
     _places: dict[str, int] = PrivateAttr(default_factory=dict)
 

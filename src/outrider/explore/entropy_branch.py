@@ -63,18 +63,27 @@ class EntropyBranch(Stage):
     1
     """
 
-    segment: AnySegmenter = Field(default_factory=Turns, description="boundaries at which paths may branch")
-    tokens: int = Field(20, ge=1, description="k, tokens after a boundary over which entropy is averaged")
-    alpha: float = Field(0.5, ge=-10, le=10, description="branching probability at an entropy rise (ΔH) of 0")
-    beta: float = Field(0.335, ge=0, le=1000, description="added branching probability per nat of entropy rise")
+    segment: AnySegmenter = Field(
+        default_factory=Turns, description="segmenter: the boundaries of turns or reasoning steps"
+    )
+    tokens: int = Field(20, ge=1, description="k, number of tokens after a boundary whose entropy is averaged")
+    alpha: float = Field(
+        0.5, ge=-10, le=10, description="branching probability if the entropy equals the initial entropy of the path"
+    )
+    beta: float = Field(
+        0.335,
+        ge=0,
+        le=1000,
+        description="increase in branching probability per nat of entropy above the initial entropy",
+    )
     threshold: float | None = Field(
         None,
         ge=-10,
         le=10,
-        description="probability above which a path always branches; null: random draws",
+        description="probability above which a path always branches, and otherwise never; null: branch at random",
     )
-    branches: int = Field(1, ge=1, description="continuations per branching path")
-    total: int = Field(16, ge=2, description="rollouts per problem, earlier stages included")
+    branches: int = Field(1, ge=1, description="continuations per branching")
+    total: int = Field(16, ge=2, description="rollouts per problem, those of earlier stages included")
     stream: str = Field("main", min_length=1, description="loss stream of the new rollouts")
     _level: int = PrivateAttr(0)
     _chains: dict[str, SegmentedRollout] = PrivateAttr(default_factory=dict)

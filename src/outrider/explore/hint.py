@@ -49,10 +49,13 @@ class Hint(Stage):
 
     n: int = Field(16, ge=1, description="rollouts per problem")
     shares: list[Annotated[float, Field(ge=0, le=1)]] = Field(
-        [0.5, 0.25], min_length=1, description="shares of a solution's characters to reveal, in order over the run"
+        [0.5, 0.25],
+        min_length=1,
+        description="shares of the solution's characters to reveal, each for an equal part of the run",
     )
     template: str = Field(
-        "{question}\n\n## Hint.{hint}", description="text with {question} and {hint} that replaces the question"
+        "{question}\n\n## Hint.{hint}",
+        description="text with {question} and {hint} that replaces the question in the prompt",
     )
 
     _counts: Counter[str] = PrivateAttr(default_factory=Counter)

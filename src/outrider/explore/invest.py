@@ -57,7 +57,7 @@ class Invest(PlansAhead, Stage):
     2
     """
 
-    n: int = Field(8, ge=1, description="rollouts per problem that define a step's token budget")
+    n: int = Field(8, ge=1, description="mean rollouts per problem; sets the token budget of a step")
     min_n: int = Field(2, ge=2, description="minimum rollouts per problem; at least k")
     max_n: int = Field(64, ge=2, description="maximum rollouts per problem")
     k: int = Field(1, ge=1, description="k of the pass@k objective")

@@ -47,9 +47,13 @@ class Keep(Stage):
     """
 
     most: int | None = Field(None, ge=1, description="maximum responses kept per step; null: no limit")
-    by: Literal["chance", "entropy", "branching"] = Field("chance", description="criterion that ranks the responses")
+    by: Literal["chance", "entropy", "branching"] = Field(
+        "chance", description="ranking of the responses: random (chance), by mean entropy, or by mean branching factor"
+    )
     noise: float = Field(0.0, ge=0, lt=1, description="share of failures among the kept responses")
-    per_problem: int | None = Field(None, ge=1, description="maximum successes, and maximum failures, per problem")
+    per_problem: int | None = Field(
+        None, ge=1, description="maximum successes, and maximum failures, per problem; null: no limit"
+    )
     mass: float = Field(0.95, gt=0, le=1, description="probability mass that the branching factor covers")
 
     _reasons: dict[str, str] = PrivateAttr(default_factory=dict)

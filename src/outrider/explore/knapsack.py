@@ -71,8 +71,12 @@ class Knapsack(Allocation):
     """
 
     max_n: int = Field(128, ge=1, description="maximum rollouts per problem")
-    window: int = Field(16, ge=1, description="rollouts in a pass-rate estimate; more if the last visit had more")
-    known: int = Field(8, ge=1, description="minimum recorded rollouts before a pass-rate estimate is used")
+    window: int = Field(
+        16,
+        ge=1,
+        description="minimum rollouts per pass-rate estimate; a smaller visit is extended with earlier rollouts",
+    )
+    known: int = Field(8, ge=1, description="minimum recorded rollouts for a pass rate to count as known")
     chance: float = Field(
         0.9,
         gt=0,

@@ -68,13 +68,18 @@ class Prefixed(Stage):
     """
 
     n: int = Field(8, ge=1, description="rollouts per prefix")
-    prefixes: int = Field(3, ge=1, description="prefixes per stored success; must be 1 with move")
-    low: float = Field(0.4, gt=0, lt=1, description="minimum share of a success's tokens in a prefix")
-    high: float = Field(0.8, gt=0, lt=1, description="maximum share of a success's tokens in a prefix")
+    prefixes: int = Field(3, ge=1, description="number of prefixes per success; must be 1 with move")
+    low: float = Field(0.4, gt=0, lt=1, description="minimum prefix length, as a share of the success's tokens")
+    high: float = Field(0.8, gt=0, lt=1, description="maximum prefix length, as a share of the success's tokens")
     move: float = Field(
-        0.0, ge=0, lt=1, description="change of the prefix share per visit, towards pass rate 1/2; 0: random shares"
+        0.0,
+        ge=0,
+        lt=1,
+        description="change in prefix length per visit, towards a pass rate of one half; 0: random lengths",
     )
-    given: bool = Field(False, description="whether to use the task's own solution if no success is stored")
+    given: bool = Field(
+        False, description="whether to use the task's own solution for problems without a stored success"
+    )
     stream: str = Field("main", description="loss stream of the continuations")
 
     _kept: dict[str, _Success] = PrivateAttr(default_factory=dict)

@@ -97,12 +97,16 @@ class Prioritise(Stage):
     """
 
     total: int = Field(128, ge=2, description="rollouts per step, earlier stages included")
-    rounds: int = Field(2, ge=1, le=64, description="allocation rounds per step, each with new estimates")
-    confidence: float = Field(0.95, gt=0, lt=1, description="confidence level of the pass-rate interval")
+    rounds: int = Field(2, ge=1, le=64, description="rounds of allocation, each with updated pass-rate estimates")
+    confidence: float = Field(
+        0.95, gt=0, lt=1, description="confidence level of the pass-rate interval whose width is reduced"
+    )
     bonus: float = Field(0.1, ge=0, description="λ, weight of the exploration bonus")
-    cumulative: bool = Field(False, description="whether T counts the whole step's rollouts, not only the round's")
-    skip_solved: bool = Field(False, description="whether to skip problems without a failure")
-    pool_seeded: bool = Field(True, description="whether seeded rollouts count in Δ; the bonus always counts them")
+    cumulative: bool = Field(
+        False, description="whether T in the bonus counts the rollouts of the whole step, not only of the round"
+    )
+    skip_solved: bool = Field(False, description="whether to exclude problems without a failure from more rollouts")
+    pool_seeded: bool = Field(True, description="whether to count seeded rollouts in Δ; the bonus always counts them")
     seed: Seed | None = Field(
         None, description="in-context examples for problems without a success; null: plain prompts"
     )

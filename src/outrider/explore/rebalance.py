@@ -58,11 +58,17 @@ class Rebalance(Stage):
     """
 
     schedule: Schedule = Field(
-        "hw", description="target for hard problems; et: as at pass rate 1/2; hw: up to twice as much"
+        "hw",
+        description=(
+            "target of the cumulative advantage: that at pass rate 1/2 (et), or up to twice as much for "
+            "hard problems (hw)"
+        ),
     )
     n_max: int = Field(32, ge=1, description="maximum rollouts per problem, first pass included")
-    n_max_end: int | None = Field(None, ge=1, description="n_max at the end of training; null: constant")
-    std: bool = Field(False, description="whether advantages are divided by the group's standard deviation")
+    n_max_end: int | None = Field(
+        None, ge=1, description="n_max at the end of training, approached linearly; null: n_max stays constant"
+    )
+    std: bool = Field(False, description="whether to allocate for advantages divided by the group's standard deviation")
 
     _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
 

@@ -51,12 +51,14 @@ class Refill(Stage):
     """
 
     target: int | None = Field(
-        None, ge=1, description="mixed groups per step; null: the number of groups that the step begins with"
+        None, ge=1, description="number of mixed groups per step; null: the step's initial number of groups"
     )
-    n: int | None = Field(None, ge=1, description="rollouts per new problem; null: maximum of the first stage")
-    attempts: int = Field(10, ge=0, description="maximum rounds of new problems; 0: only drop groups")
-    oversample: int = Field(3, ge=1, description="maximum new problems per round for each missing group")
-    surplus: Literal["drop", "keep"] = Field("drop", description="treatment of mixed groups beyond the target")
+    n: int | None = Field(None, ge=1, description="rollouts per new problem; null: the first stage's largest group")
+    attempts: int = Field(10, ge=0, description="maximum rounds of new problems; 0: drop groups without replacing them")
+    oversample: int = Field(3, ge=1, description="maximum new problems per round, as a multiple of the missing groups")
+    surplus: Literal["drop", "keep"] = Field(
+        "drop", description="mixed groups beyond the target: drop them, or keep them"
+    )
 
     _target: int = PrivateAttr(0)
     _began: int = PrivateAttr(0)

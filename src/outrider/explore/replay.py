@@ -61,7 +61,7 @@ class Replay(Stage):
     True
     """
 
-    oldest: int | None = Field(None, ge=1, description="maximum age of a replayed success in steps; null: no limit")
+    oldest: int | None = Field(None, ge=1, description="maximum age in steps of a replayed success; null: no limit")
     stream: str = Field("main", description="loss stream of replayed rollouts")
 
     _kept: dict[str, _Success] = PrivateAttr(default_factory=dict)

@@ -38,11 +38,11 @@ class ExemplarTemplate(Options):
         " Extract a general strategy, then think\n through the new problem, and finally\n"
         " provide the detailed solution.\n</task>\n\n<examples>\n{examples}</examples>\n\n"
         "<new_problem>{question}</new_problem>",
-        description="prompt with {examples} and {question}",
+        description="template of the prompt, with {examples} and {question}",
     )
     example: str = Field(
         ' <example id="{number}">\n  <problem>{problem}</problem>\n  <solution>{solution}</solution>\n </example>\n',
-        description="text of one example, with {problem} and {solution}; {number} counts from 1",
+        description="template of one example, with {problem} and {solution}; {number} counts from 1",
     )
 
     @field_validator("whole", "example")
@@ -113,16 +113,17 @@ class Seed(Options):
 
     k: int = Field(2, ge=1, le=64, description="number of in-context examples")
     embed: Annotated[Embedder, ComponentOf(EMBEDDERS, "embedder", Embedder)] = Field(
-        default_factory=Tfidf, description="text similarity that ranks solved problems"
+        default_factory=Tfidf, description="embedding that measures the similarity of problems"
     )
     template: ExemplarTemplate = Field(default_factory=ExemplarTemplate, description="template of the seeded prompt")
     max_tokens: int = Field(4096, ge=1, description="maximum tokens of a seeded prompt")
     trained: Literal["as_generated", "original", "excluded"] = Field(
-        "as_generated", description="prompt in training: the seeded one, the plain one, or excluded from training"
+        "as_generated",
+        description="prompt that seeded rollouts are trained with: seeded, plain (original), or none (excluded)",
     )
     capacity: int = Field(10_000, ge=1, description="maximum problems in the corpus")
     corpus: str | None = Field(
-        None, description="JSON Lines file of the initial corpus (id, problem, solution); null: starts empty"
+        None, description="file of the initial corpus: JSON lines with id, problem and solution; null: an empty corpus"
     )
 
     _corpus: Corpus = PrivateAttr()

@@ -44,7 +44,9 @@ class SegmentedRollout:
 class Segmenter(Options):
     """Cuts a response into segments. Positions are tokens; text is never decoded and re-encoded."""
 
-    answer_marks: list[Mark] = Field([], description="texts such as \\boxed or ####, after which no branch starts")
+    answer_marks: list[Mark] = Field(
+        [], description="strings that announce an answer, such as \\boxed or ####; no branch starts after one"
+    )
 
     def bounds(self, token_texts: Sequence[str], sampled_T: NDArray[np.bool_]) -> list[int]:
         """Return the segment ends, each in ``0 < t < T``, ascending.
@@ -96,7 +98,7 @@ class Chunk(Segmenter):
     [2, 4]
     """
 
-    tokens: int = Field(50, ge=1, description="length of a segment in tokens")
+    tokens: int = Field(50, ge=1, description="segment length in tokens")
 
     def check(self, around: Surroundings) -> None:
         if self.tokens >= around.max_tokens:
@@ -121,7 +123,7 @@ class Delimiter(Segmenter):
     [2, 4]
     """
 
-    marks: list[Mark] = Field(["."], min_length=1, description="texts that end a segment")
+    marks: list[Mark] = Field(["."], min_length=1, description="strings that end a segment")
 
     @property
     def requires(self) -> Needs:

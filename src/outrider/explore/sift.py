@@ -32,8 +32,10 @@ class Sift(Stage):
     after the first answer, is the shaper ``until_box``.
     """
 
-    digit: bool = Field(True, description="whether to drop responses without a digit")
-    redundancy: float | None = Field(0.31, ge=0, le=1, description="maximum share of repeated 3-grams; null: no limit")
+    digit: bool = Field(True, description="whether to keep only responses that contain a digit")
+    redundancy: float | None = Field(
+        0.31, ge=0, le=1, description="maximum share of repeated word 3-grams; null: no limit"
+    )
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         return before

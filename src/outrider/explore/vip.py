@@ -77,12 +77,15 @@ class Vip(Allocation):
 
     min_n: int = Field(3, ge=2, description="minimum rollouts per problem")
     estimator: Estimator = Field(
-        "rloo", description="advantage estimator whose variance is minimised: leave_one_out, or group_mean without std"
+        "rloo",
+        description=(
+            "baseline whose gradient variance is minimised: leave_one_out (rloo), or group_mean without std (dr_grpo)"
+        ),
     )
     embed: Annotated[Embedder, ComponentOf(EMBEDDERS, "embedder", Embedder)] = Field(
-        default_factory=Tfidf, description="text similarity between questions"
+        default_factory=Tfidf, description="embedding that measures the similarity of problems"
     )
-    bandwidth: float = Field(0.4, gt=0, description="distance scale of the kernel between questions")
+    bandwidth: float = Field(0.4, gt=0, description="bandwidth of the kernel that compares questions")
     epsilon: float = Field(0.05, gt=0, lt=0.5, description="minimum distance of pass-rate estimates from 0 and 1")
 
     _seen: dict[str, tuple[str, float]] = PrivateAttr(default_factory=dict)

@@ -37,19 +37,21 @@ class LearnOptions(Options):
     )
     weight_decay: float = Field(0.0, ge=0, description="AdamW weight decay, scaled by lr")
     decay: Literal["matrices", "all"] = Field(
-        "matrices", description="parameters with weight decay; all: biases and norms too"
+        "matrices", description="parameters that get weight decay; all: biases and norms too"
     )
     clip_norm: float | None = Field(1.0, gt=0, description="maximum gradient norm; null: no clipping")
-    minibatches: int = Field(1, ge=1, description="optimizer batches per step, split by problem")
-    epochs: int = Field(1, ge=1, description="passes over the rollouts of a step")
-    micro_tokens: Auto | Annotated[int, Field(ge=1)] = Field(
-        AUTO, description="maximum tokens per micro-batch; auto: by available memory, at most 16384"
+    minibatches: int = Field(
+        1, ge=1, description="mini-batches (optimizer updates) per pass over a step's rollouts, split by problem"
     )
-    deterministic: bool = Field(False, description="whether gradients on a GPU are bit-exact (slower)")
+    epochs: int = Field(1, ge=1, description="passes over a step's rollouts")
+    micro_tokens: Auto | Annotated[int, Field(ge=1)] = Field(
+        AUTO, description="maximum tokens per micro-batch; auto: set by the available memory, at most 16384"
+    )
+    deterministic: bool = Field(False, description="whether to compute bit-exact gradients on a GPU (slower)")
     gradient_checkpointing: Auto | bool = Field(
         AUTO,
         description=(
-            "whether to recompute activations in the backward pass (less memory, slower); auto: if memory requires it"
+            "recompute activations in the backward pass (less memory, slower); auto: only if memory requires it"
         ),
     )
 
@@ -104,9 +106,7 @@ class SftOptions(Options):
     steps: int = Field(6339, ge=1)
     problems: int = Field(24, ge=1, description="problems per step")
     prompts: bool = Field(False, description="whether to train on prompt tokens too, as in pretraining")
-    seed: int = Field(
-        0, ge=0, description="seed of a new model's weights; the task's own seed sets the order of problems"
-    )
+    seed: int = Field(0, ge=0, description="seed of a new model's weights; the task's seed sets the order of problems")
     learn: LearnOptions = Field(
         default_factory=lambda: LearnOptions(
             lr=2e-3, warmup="50 updates", schedule="cosine", betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0
@@ -130,16 +130,16 @@ class Fsdp2(LearnerEngine):
     """
 
     offload: bool = Field(
-        False, description="whether to keep parameters, gradients and optimizer state in host memory (CPU offload)"
+        False, description="whether to offload parameters, gradients and optimizer state to CPU memory"
     )
 
 
 class Prices(Options):
     """Prices per million tokens, in any currency."""
 
-    prefill: float = Field(ge=0, description="price of prompt tokens")
-    sample: float = Field(ge=0, description="price of generated tokens")
-    train: float = Field(ge=0, description="price of trained tokens")
+    prefill: float = Field(ge=0, description="price per million prompt tokens")
+    sample: float = Field(ge=0, description="price per million generated tokens")
+    train: float = Field(ge=0, description="price per million trained tokens")
 
 
 class Tinker(LearnerEngine, ServiceOptions):
@@ -148,7 +148,7 @@ class Tinker(LearnerEngine, ServiceOptions):
     The API key comes from the environment variable ``TINKER_API_KEY``, and is never written to disk.
     """
 
-    prices: Prices | None = Field(None, description="prices per million tokens, for the estimate of `--dry-run`")
+    prices: Prices | None = Field(None, description="prices per million tokens, for the cost estimate of `--dry-run`")
 
 
 LEARNER_ENGINES: dict[str, type[LearnerEngine]] = {"local": LocalLearning, "fsdp2": Fsdp2, "tinker": Tinker}

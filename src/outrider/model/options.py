@@ -21,7 +21,7 @@ class PolicyOptions(Options):
     bfloat16 an update below a 256th of the weight would be rounded away: at 1e-6, nearly every update.
     """
 
-    chat: bool = Field(False, description="whether to apply the tokenizer's chat template to the prompt")
+    chat: bool = Field(False, description="whether to format prompts with the tokenizer's chat template")
     system: str | None = Field(None, description="system message; null: the template's default")
     chat_template_kwargs: dict[str, bool | int | float | str] = Field(
         default_factory=dict, description="arguments of the chat template, such as {enable_thinking: false}"
@@ -32,7 +32,7 @@ class PolicyOptions(Options):
     check: bool = Field(
         True,
         description=(
-            "whether to compare log-probabilities with the model's own forward pass at loading; see docs/models.md"
+            "whether to compare log-probabilities with the model's own forward pass after loading; see docs/models.md"
         ),
     )
 
@@ -55,11 +55,10 @@ class LoraOptions(Options):
     """
 
     rank: int = Field(16, ge=1, description="rank r of each adapter")
-    alpha: float = Field(
-        32.0, gt=0, description="scale of the adapter; the change of a weight is alpha / rank times B A"
-    )
+    alpha: float = Field(32.0, gt=0, description="scale; the update is alpha / rank times the adapter's product")
     targets: Literal["all-linear"] | list[str] = Field(
-        "all-linear", description="linear layers, such as [q_proj, v_proj]; all-linear: all but the head"
+        "all-linear",
+        description="linear layers with an adapter, such as [q_proj, v_proj]; all-linear: all except the LM head",
     )
 
 
@@ -80,7 +79,8 @@ class TrainedPolicyOptions(PolicyOptions):
 
     lora: LoraOptions | None = Field(None, description="LoRA adapter; null: train all weights")
     export: Literal["merged", "adapter"] = Field(
-        "merged", description="exported part: the whole model, or with lora only the adapter"
+        "merged",
+        description="exported weights: the whole model with the adapter merged, or only the adapter (requires lora)",
     )
 
     @model_validator(mode="after")
@@ -96,7 +96,7 @@ class ServiceOptions(Options):
     url: str | None = Field(
         None,
         pattern="^https?://",
-        description="address of the service; null: $TINKER_BASE_URL, else the hosted service",
+        description="address of the service; null: $TINKER_BASE_URL, otherwise the hosted service",
     )
     seconds: float = Field(
         600.0, gt=0, description="timeout of a request in seconds, after which the service counts as lost"
@@ -106,8 +106,8 @@ class ServiceOptions(Options):
         1,
         ge=1,
         description=(
-            "multiple to which an update's rows are padded, with rows that train nothing; for "
-            "services that compile for every number of rows, such as SkyRL's JAX backend"
+            "multiple to which an update's rows are padded with untrained rows, for services that compile "
+            "once per number of rows, such as SkyRL's JAX"
         ),
     )
 

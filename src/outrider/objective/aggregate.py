@@ -15,7 +15,9 @@ class Aggregate(Options):
 
     denominator: Literal["all", "with_signal"] = Field(
         "all",
-        description=("rows in the denominator: all, or only rows with an advantage (the others then have weight 0)"),
+        description=(
+            "rows in the denominator: all, or only those with an advantage (the others are excluded from the loss)"
+        ),
     )
 
     @property

@@ -27,9 +27,15 @@ class Cispo(Bounded):
     """
 
     low: float | None = Field(
-        None, ge=0, le=1, strict=True, description="lower bound 1 - low of the importance weight; null: no bound"
+        None,
+        ge=0,
+        le=1,
+        strict=True,
+        description="lower clip range: the importance weight is at least 1 - low; null: no bound",
     )
-    high: float = Field(4.0, ge=0, strict=True, description="upper bound 1 + high of the importance weight")
+    high: float = Field(
+        4.0, ge=0, strict=True, description="upper clip range: the importance weight is at most 1 + high"
+    )
 
     @property
     def diagnostics(self) -> tuple[str, ...]:

@@ -29,12 +29,19 @@ class Clip(Bounded):
     sequence level GSPO, arXiv 2507.18071.
     """
 
-    low: float = Field(0.2, ge=0, le=1, strict=True, description="lower clip 1 - low of the ratio; 1: no bound")
-    high: float = Field(0.2, ge=0, strict=True, description="upper clip 1 + high of the ratio")
-    dual: float | None = Field(
-        None, gt=1, description="dual clip c: maximum ratio of tokens with a negative advantage; null: no bound"
+    low: float = Field(
+        0.2, ge=0, le=1, strict=True, description="lower clip range: the ratio is clipped at 1 - low; 1: no bound"
     )
-    ratio: RatioLevel = Field("token", description="level of the ratio: token, or response (GSPO, GSPO-token)")
+    high: float = Field(0.2, ge=0, strict=True, description="upper clip range: the ratio is clipped at 1 + high")
+    dual: float | None = Field(
+        None, gt=1, description="dual clip: upper bound of the ratio for negative advantages (PPO's c); null: no bound"
+    )
+    ratio: RatioLevel = Field(
+        "token",
+        description=(
+            "level of the ratio: per token, per response (GSPO), or per response with token gradients (GSPO-token)"
+        ),
+    )
 
     @property
     def diagnostics(self) -> tuple[str, ...]:

@@ -28,10 +28,10 @@ class ClipCov(Selection):
     leaves_out: ClassVar[bool] = True
 
     share: float = Field(
-        2e-4, gt=0, le=1, description="share of an optimizer batch's trainable tokens, at least one token"
+        2e-4, gt=0, le=1, description="share of an optimizer batch's trainable tokens to exclude, at least one token"
     )
-    low: float = Field(1.0, description="minimum covariance of a selected token")
-    high: float = Field(5.0, description="maximum covariance of a selected token")
+    low: float = Field(1.0, description="minimum covariance of an excluded token")
+    high: float = Field(5.0, description="maximum covariance of an excluded token")
 
     @model_validator(mode="after")
     def _some_fit(self) -> ClipCov:

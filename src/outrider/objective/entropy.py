@@ -34,7 +34,7 @@ class EntropyOptions(Options):
         gt=0,
         description="target entropy in nats per token; below the target the coefficient rises; null: constant",
     )
-    step: float = Field(1e-4, gt=0, description="change of the coefficient per training step (with a target)")
+    step: float = Field(1e-4, gt=0, description="change in the coefficient per training step (with a target)")
     most: float = Field(0.005, gt=0, description="maximum coefficient (with a target)")
 
     @model_validator(mode="after")

@@ -22,7 +22,12 @@ class Forking(Selection):
     leaves_out: ClassVar[bool] = True
     requires: ClassVar[Needs] = frozenset({"entropies"})
 
-    share: float = Field(0.2, gt=0, le=1, description="share of an optimizer batch's trainable tokens")
+    share: float = Field(
+        0.2,
+        gt=0,
+        le=1,
+        description="share of an optimizer batch's trainable tokens to train: those with the highest entropy",
+    )
 
     def select(self, rows: Sequence[WeightedRow]) -> list[Selected]:
         entropies = [entropies_of(row, "objective.select.forking") for row in rows]

@@ -30,8 +30,8 @@ class Gmpo(Bounded):
     Source: arXiv 2507.20673 (its range is (e^-0.4, e^0.4)).
     """
 
-    low: float = Field(0.4, ge=0, strict=True, description="lower clip -low of the log ratio")
-    high: float = Field(0.4, ge=0, strict=True, description="upper clip +high of the log ratio")
+    low: float = Field(0.4, ge=0, strict=True, description="lower clip range: the log ratio is clipped at -low")
+    high: float = Field(0.4, ge=0, strict=True, description="upper clip range: the log ratio is clipped at high")
 
     @property
     def diagnostics(self) -> tuple[str, ...]:

@@ -28,9 +28,12 @@ class KlCov(Selection):
     penalises: ClassVar[bool] = True
 
     share: float = Field(
-        2e-3, gt=0, le=1, description="share of an optimizer batch's trainable tokens, at least one token"
+        2e-3,
+        gt=0,
+        le=1,
+        description="share of an optimizer batch's trainable tokens with a KL penalty, at least one token",
     )
-    coef: float = Field(1.0, gt=0, description="penalty coefficient of the selected tokens")
+    coef: float = Field(1.0, gt=0, description="KL coefficient of the selected tokens")
 
     def select(self, rows: Sequence[WeightedRow]) -> list[Selected]:
         every = covariances(rows)

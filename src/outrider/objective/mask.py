@@ -20,10 +20,13 @@ class Mask(Correction):
     """
 
     level: WeightLevel = Field(
-        "sequence", description="level of importance weights: each token, or the response (product or geometric mean)"
+        "sequence",
+        description=(
+            "level of the importance weight: per token, or per response as product (sequence) or geometric mean"
+        ),
     )
-    low: float = Field(0.0, ge=0, description="minimum importance weight of a token or response that is trained")
-    high: float = Field(2.0, gt=0, description="maximum importance weight of a token or response that is trained")
+    low: float = Field(0.0, ge=0, description="minimum importance weight; tokens or responses below it are masked")
+    high: float = Field(2.0, gt=0, description="maximum importance weight; tokens or responses above it are masked")
 
     @model_validator(mode="after")
     def _some_fit(self) -> Mask:

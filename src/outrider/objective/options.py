@@ -36,12 +36,14 @@ class Kl(Options):
         default_factory=K3, description="KL estimator; each has its own gradient, see objective/kl.py"
     )
     mask_without_signal: bool = Field(
-        False, description="whether to skip the KL for groups whose advantages are all zero"
+        False, description="whether to drop the KL penalty of groups whose advantages are all zero"
     )
     reset_every: int | None = Field(
         None,
         ge=1,
-        description="steps between resets of the reference (to the policy) and of the optimizer state; null: never",
+        description=(
+            "steps between resets: the policy becomes the reference, the optimizer state is cleared; null: never"
+        ),
     )
 
     @model_validator(mode="before")
@@ -67,26 +69,30 @@ class ObjectiveOptions(Options):
         default_factory=Clip, description="policy loss, such as PPO's clipped objective"
     )
     select: Annotated[Selection, ComponentOf(SELECTIONS, "token selection", Selection)] | None = Field(
-        None, description="selection of tokens with a different loss, over the whole optimizer batch; null: none"
+        None,
+        description="tokens to exclude or to train with another loss, selected from each optimizer batch; null: none",
     )
     kl: Kl = Field(default_factory=Kl, description="KL penalty to a reference model")
     entropy: EntropyOptions = Field(default_factory=EntropyOptions, description="entropy bonus")
     correction: Annotated[Correction, ComponentOf(CORRECTIONS, "correction", Correction)] | None = Field(
-        None, description="correction of the sampler-learner mismatch; null: old log-probabilities are the sampler's"
+        None,
+        description=(
+            "correction of the sampler-learner mismatch; null: use the sampler's log-probabilities as old ones"
+        ),
     )
     aggregate: Annotated[Aggregate, ComponentOf(AGGREGATES, "way to aggregate", Aggregate)] = Field(
-        default_factory=TokenMean, description="aggregation of token losses: the denominator"
+        default_factory=TokenMean, description="aggregation of token losses: their denominator"
     )
     streams: dict[str, Annotated[float, Field(ge=0)]] = Field(
         {"main": 1.0},
         min_length=1,
-        description="weight (lambda) of each loss stream, including its KL and entropy terms",
+        description="weight λ of each loss stream, also on its KL and entropy terms",
     )
     prefix: PrefixPolicy = Field(
         "mask",
         description=(
-            "rows that train a branch's prefix tokens: the parent's row, with its own advantage (mask) or the mean "
-            "over all branches (count_once); or every branch's row (repeat)"
+            "training of prefix tokens that branches share: once, with the parent's advantage (mask) or the "
+            "mean over all branches (count_once), or in every branch (repeat)"
         ),
     )
 

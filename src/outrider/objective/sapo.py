@@ -28,9 +28,9 @@ class Sapo(Surrogate):
     Source: arXiv 2511.20347 (its temperatures are 1 and 1.05).
     """
 
-    tau_positive: float = Field(1.0, gt=0, description="steepness of the gate for positive advantages")
+    tau_positive: float = Field(1.0, gt=0, description="τ+, steepness of the gate for positive advantages")
     tau_negative: float = Field(
-        1.05, gt=0, description="steepness of the gate for negative advantages; above tau_positive: more cautious"
+        1.05, gt=0, description="τ-, steepness of the gate for negative advantages; larger values are more cautious"
     )
 
     @property

@@ -42,16 +42,20 @@ class Simko(Bounded):
     those of the trained policy, and the quantile interpolates linearly.
     """
 
-    low: float = Field(0.2, ge=0, le=1, strict=True, description="lower clip 1 - low of the ratio; 1: no bound")
-    high: float = Field(0.2, ge=0, strict=True, description="upper clip 1 + high of the ratio")
+    low: float = Field(
+        0.2, ge=0, le=1, strict=True, description="lower clip range: the ratio is clipped at 1 - low; 1: no bound"
+    )
+    high: float = Field(0.2, ge=0, strict=True, description="upper clip range: the ratio is clipped at 1 + high")
     quantile: float = Field(
         0.8, ge=0, lt=1, description="τ, quantile of a response's entropies above which a token counts as forking"
     )
-    top: int = Field(3, ge=1, description="K, number of most probable tokens that share in a success")
+    top: int = Field(3, ge=1, description="K, number of most probable tokens that get a share of a success's gradient")
     share: float = Field(
-        0.01, ge=0, le=1, description="alpha, share of a success's gradient for the K most probable tokens"
+        0.01, ge=0, le=1, description="alpha, share of a success's gradient that goes to the K most probable tokens"
     )
-    penalty: float = Field(1.1, ge=1, description="λ, factor on a failure's advantage at the most probable token")
+    penalty: float = Field(
+        1.1, ge=1, description="λ, factor on a failure's advantage if its token is the most probable one"
+    )
 
     @property
     def diagnostics(self) -> tuple[str, ...]:

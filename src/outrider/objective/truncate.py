@@ -17,7 +17,10 @@ class Truncate(Correction):
     """
 
     level: WeightLevel = Field(
-        "token", description="level of importance weights: each token, or the response (product or geometric mean)"
+        "token",
+        description=(
+            "level of the importance weight: per token, or per response as product (sequence) or geometric mean"
+        ),
     )
     cap: float = Field(2.0, gt=0, description="maximum importance weight")
 

@@ -13,7 +13,7 @@ def is_bench(path: Path) -> bool:
 
 
 def runs_of_bench(path: Path) -> list[Path]:
-    """The run folders of the compared recipes, by recipe and seed.
+    """Return the run folders of the compared recipes, sorted by recipe and seed.
 
     Raises:
         UserError: the bench has not started a run yet.
@@ -28,7 +28,7 @@ def refuse_bench(path: Path) -> None:
     """Refuse a bench's folder in place of a run's folder; the error names one of the bench's runs.
 
     Raises:
-        UserError: the folder is a bench's.
+        UserError: the folder is that of a bench.
     """
     if is_bench(path):
         runs = runs_of_bench(path)
@@ -38,5 +38,5 @@ def refuse_bench(path: Path) -> None:
 
 
 def _place(run: Path) -> tuple[str, int, str]:
-    """The sort key of a run: by recipe, then by seed as a number."""
+    """Return the sort key of a run: recipe, then seed as a number."""
     return run.parent.name, int(run.name) if run.name.isdecimal() else 0, run.name

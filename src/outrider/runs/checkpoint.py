@@ -1,6 +1,6 @@
 """Checkpoints: the complete state to resume a run as if it was never interrupted.
 
-They have no random state: every draw is seeded by the identity of its purpose.
+They contain no random state: the seed of every random draw follows from its purpose.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Checkpoint(NamedTuple):
     Attributes:
         step: finished steps.
         state: plain JSON data: counters, stages, data position, configuration and data identity.
-        folder: the learner's files.
+        folder: folder with the learner's files.
     """
 
     step: int
@@ -60,7 +60,8 @@ class Checkpoints:
         Args:
             write: writes the learner's files into a folder. The manifest has the hashes of the files as read back, so
                 no copy in memory is needed.
-            once: if several processes save together, runs a function on one of them and broadcasts the result.
+            once: if several processes save together, a function that runs its argument on one process and broadcasts
+                the result.
 
         Raises:
             UserError: the write fails; earlier checkpoints do not change.
@@ -85,7 +86,7 @@ class Checkpoints:
             write_atomically(part / "state.json", text.encode())
             written = sorted(part.iterdir())
             sync(*written)
-            with ThreadPoolExecutor() as threads:  # hashing leaves Python's lock
+            with ThreadPoolExecutor() as threads:  # hashing releases the GIL
                 hashes = dict(zip((file.name for file in written), threads.map(_hash, written), strict=True))
             write_atomically(part / _MANIFEST, json.dumps(hashes).encode())
             if final.exists():  # an extended run saves again at the step where it ended before
@@ -100,7 +101,7 @@ class Checkpoints:
             raise disk_refused(final, error) from error
 
     def undamaged_before(self, step: int) -> int | None:
-        """The newest undamaged checkpoint before ``step``; None if there is none."""
+        """Return the step of the newest undamaged checkpoint before ``step``; None if there is none."""
         earlier = {at: folder for at, folder in checkpoints(self.folder).items() if at < step}
         return next((at for at in reversed(earlier) if _damage(earlier[at]) is None), None)
 
@@ -110,7 +111,7 @@ class Checkpoints:
         return max(checkpoints(self.folder), default=None)
 
     def load_last(self, before: int | None = None) -> tuple[Checkpoint, list[str]]:
-        """The newest undamaged checkpoint, and a message for each newer damaged one; those are set aside.
+        """Load the newest undamaged checkpoint; set aside newer damaged ones, and return a message for each of them.
 
         Args:
             before: checkpoints of this step and later are set aside too.
@@ -124,7 +125,7 @@ class Checkpoints:
             late = before is not None and step >= before
             trouble = f"{folder.name} is set aside" if late else _damage(folder)
             if trouble is None:
-                for newer in damaged:  # else they count as kept, and undamaged ones are deleted
+                for newer in damaged:  # otherwise ``keep`` would count them, and undamaged ones would be deleted
                     move(newer, self.folder / "superseded")
                 return _load(step, folder), troubles
             troubles.append(trouble)
@@ -135,13 +136,13 @@ class Checkpoints:
 
 
 def checkpoints(folder: Path) -> dict[int, Path]:
-    """The complete checkpoints in a folder by step, oldest first."""
+    """Return the complete checkpoints in a folder by step, oldest first."""
     matches = [_NAME.fullmatch(name) for name in sorted(os.listdir(folder))] if folder.is_dir() else []
     return {int(match[1]): folder / match[0] for match in matches if match}
 
 
 def weights_hash(model: torch.nn.Module, frozen: bool = False) -> str:
-    """The identity of a model's weights, or of its frozen weights; ``""`` if there are none."""
+    """Return a hash of a model's weights, or of its frozen weights only; ``""`` if there are none."""
     digest, some = hashlib.sha256(), False
     for name, parameter in model.named_parameters():
         if not (frozen and parameter.requires_grad):

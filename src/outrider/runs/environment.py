@@ -18,7 +18,7 @@ _PACKAGES = ("numpy", "pyarrow", "torch", "transformers")
 
 
 def environment(engine: str = "") -> dict[str, Any]:
-    """The environment of a run, as plain JSON data, without importing any of the packages.
+    """Return the environment of a run as plain JSON data, without importing any of the packages.
 
     Args:
         engine: device, dtype and attention kernel of the model; ``""`` if there is none.
@@ -41,7 +41,7 @@ def environment(engine: str = "") -> dict[str, Any]:
 
 
 def changes_since(file: Path) -> list[str]:
-    """One sentence for every version that has changed since ``file`` was written from :func:`environment`."""
+    """Return one sentence per version that has changed since ``file`` was written from :func:`environment`."""
     try:
         before = json.loads(file.read_bytes())["versions"]
     except (OSError, ValueError, KeyError) as error:
@@ -54,11 +54,11 @@ def changes_since(file: Path) -> list[str]:
 
 
 def _commit() -> str | None:
-    """The commit of Outrider's checkout, with ``-dirty`` if changed; None if installed from a package."""
+    """Return the commit of Outrider's checkout, with ``-dirty`` if changed; None if installed from a package."""
     folder = Path(outrider.__file__).parent
     git = ["git", "--no-optional-locks", "-C", str(folder)]
     try:
-        # A package in the .venv of another checkout is not tracked there, and its commit would be the wrong one.
+        # A package in the .venv of another checkout is not tracked by it, so that checkout's commit would be wrong.
         subprocess.run(
             [*git, "ls-files", "--error-unmatch", "__init__.py"], check=True, capture_output=True, timeout=10
         )

@@ -33,28 +33,28 @@ class RunFolder:
     ======================  ==========================================================================
     ``config.yaml``         the resolved configuration, as ``--dry-run`` prints it
     ``environment.json``    versions, machine, git commit and command line at the start
-    ``metrics.jsonl``       one line per step; numbers that two equal runs share to the last bit
-    ``timing.jsonl``        one line per step; numbers of the wall clock
-    ``eval_timing.jsonl``   one line per evaluation; its seconds
+    ``metrics.jsonl``       one line per step: numbers that are bit-identical in equal runs
+    ``timing.jsonl``        one line per step: wall-clock seconds and rates
+    ``eval_timing.jsonl``   one line per evaluation: its wall-clock seconds
     ``rollouts/``           every rollout, see :class:`outrider.record.store.RolloutStore`
-    ``evaluations/``        ``step-00000012.json``
+    ``evaluations/``        one file per evaluation, such as ``step-00000012.json``
     ``checkpoints/``        the states that a resumed run can start from
     ``model/``              the trained policy in Hugging Face format
     ``tensorboard/`` …      files of trackers, if there are any (``wandb/`` too)
     ``curves.png``          the plot of the run
     ``table.md``            the first and last evaluation, as printed
     ``notices.txt``         other printed lines, such as the repairs and forced changes of a resume
-    ``superseded/<n>/``     the steps after its checkpoint, which the n-th resume set aside
+    ``superseded/<n>/``     records that the n-th resume set aside: steps after its checkpoint
     ======================  ==========================================================================
 
     A step number counts finished training steps: the first step's metrics and rollouts have 1, and the evaluation
     before the first step has 0. So all records up to a checkpoint's step belong to the checkpoint.
 
     ``RunFolder(path)`` only reads, takes no lock and may be used while the run is active. :meth:`create` and
-    :meth:`open` write, and hold the lock of the folder until :meth:`close` or any end of the process.
+    :meth:`open` write, and hold the lock of the folder until :meth:`close` or until the process ends.
 
     Attributes:
-        notices: one sentence for each repair, to be shown to the user.
+        notices: one sentence per repair, for the user.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -97,7 +97,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: str | Path, config: Mapping[str, Any], engine: str = "") -> Self:
-        """Create a run in a folder that is empty or does not exist yet; ``engine`` describes the model's compute.
+        """Create a run in a folder that is empty or does not exist yet; ``engine`` is as in :func:`environment`.
 
         If a kill stopped an earlier start before ``config.yaml`` was written, its files are overwritten.
 
@@ -110,14 +110,14 @@ class RunFolder:
         run._refuse_if_used()  # again: another process may have started a run here before the lock was taken
         sweep(run.path)
         for lines in (run._metrics, run._timing):
-            write_atomically(lines.path, b"")  # durable names: later appends need no sync of the folder
+            write_atomically(lines.path, b"")  # makes the names durable: later appends need no sync of the folder
         write_atomically(run.path / _ENVIRONMENT, _json(environment(engine)))
         write_atomically(run.config, dump_yaml(dict(config)).encode())  # last, since this file makes the folder a run
         return run
 
     @property
     def was_begun(self) -> bool:
-        """Whether a kill stopped the start of a run here, before the run existed."""
+        """Whether a kill stopped the start of a run in this folder before ``config.yaml`` was written."""
         return not self.config.exists() and self.path.is_dir() and any(self.path.iterdir()) and not self._foreign()
 
     @classmethod
@@ -143,7 +143,7 @@ class RunFolder:
         self._metrics.append(step, values)
 
     def note(self, notice: str) -> None:
-        """Add a line to ``notices.txt``, which keeps all text shown to the user, without the numbers.
+        """Add a line to ``notices.txt``, which keeps the text shown to the user except for metrics.
 
         Raises:
             UserError: the file cannot be written.
@@ -178,22 +178,22 @@ class RunFolder:
         return self._metrics, self._timing, self._evaluation_timing
 
     def metrics(self) -> list[dict[str, float]]:
-        """The metrics of the steps in order, each with ``"step"``.
+        """Return the metrics of all steps in order, each with ``"step"``.
 
         Metrics of older versions have present names. A line that is still being written is excluded.
         """
         return [with_present_names(row) for row in self._metrics.rows()]
 
     def timing(self) -> list[dict[str, float]]:
-        """The seconds of each training step by phase."""
+        """Return the seconds of each training step by phase."""
         return self._timing.rows()
 
     def evaluation_timing(self) -> list[dict[str, float]]:
-        """The seconds of each evaluation under ``"evaluate"``; empty for runs of versions that did not record them."""
+        """Return each evaluation's seconds under ``"evaluate"``; empty for versions that did not record them."""
         return self._evaluation_timing.rows()
 
     def write_evaluation(self, step: int, evaluation: Mapping[str, Any], seconds: float | None = None) -> None:
-        """Write one evaluation (plain JSON data) after ``step`` training steps, and its seconds if known.
+        """Write the evaluation (plain JSON data) after ``step`` training steps, and its duration in seconds if known.
 
         Raises:
             UserError: the evaluation exists already, or the file cannot be written.
@@ -207,7 +207,7 @@ class RunFolder:
             self._evaluation_timing.append(step, {"evaluate": seconds})
 
     def evaluations(self) -> dict[int, dict[str, Any]]:
-        """All evaluations by step, in order.
+        """Return all evaluations by step, in order.
 
         Raises:
             UserError: one of the files is not JSON.
@@ -271,9 +271,9 @@ class RunFolder:
             raise UserError(f"{self.path} is a file; choose another output folder.")
 
     def _foreign(self) -> list[str]:
-        """The files that an interrupted :meth:`create` cannot have left.
+        """Return the files that cannot be leftovers of an interrupted :meth:`create`.
 
-        :meth:`create` writes ``_FIRST`` in order: two empty files of numbers, and the environment. A kill may also
+        :meth:`create` writes ``_FIRST`` in order: two empty JSON-lines files, then the environment. A kill may also
         leave a temporary file of the next one.
         """
         names = {path.name for path in self.path.iterdir()} - {_LOCK}

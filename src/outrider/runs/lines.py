@@ -16,7 +16,7 @@ from outrider.record.disk import disk_refused, sync, write_atomically
 
 
 class JsonLines:
-    """A file of one JSON object per step: ``{"step": 12, "reward": 0.5}``, steps ascending, all values numbers.
+    """A file of one JSON object per step: ``{"step": 12, "reward": 0.5}``. Steps ascend, and all values are numbers.
 
     JSON has no NaN: NaN is written as null, the infinities as ``"Infinity"`` and ``"-Infinity"``, and all three are
     read back as floats.
@@ -54,15 +54,15 @@ class JsonLines:
         sync(self.path)
 
     def rows(self) -> list[dict[str, float]]:
-        """All complete lines.
+        """Return all complete lines.
 
         Raises:
-            UserError: a line is no JSON object with a step; the error names file and line.
+            UserError: a line is not a JSON object with a step; the error names file and line.
         """
         return [row for row, _ in self._lines()]
 
     def repair(self) -> list[str]:
-        """Remove an incomplete last line after a kill, and return a message about it. Only for the writing process."""
+        """Remove a last line that a kill left incomplete; return a message about it. Call only from the writer."""
         lines = self._lines()
         self._last = int(lines[-1][0]["step"]) if lines else -1
         whole = sum(len(line) for _, line in lines)

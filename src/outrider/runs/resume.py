@@ -31,11 +31,11 @@ class Resumer:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The identity stored in checkpoints, compared on resume."""
+        """The recipe and other inputs of the run, stored in checkpoints and compared on resume."""
         return {"config": self._recipe.resolved(), **self._surroundings()}
 
     def begun_anew(self, folder: RunFolder) -> list[str] | None:
-        """Messages for a run that was stopped before its first checkpoint and starts again; None for other runs."""
+        """Restart a run that was stopped before its first checkpoint, and return messages; None for other runs."""
         if self._checkpoints.last is not None:
             return None
         folder.rewind(-1)
@@ -43,7 +43,7 @@ class Resumer:
         return [*rewritten, "nothing was saved before the run was stopped: beginning anew"]
 
     def checkpoint(self, folder: RunFolder, force: bool) -> Checkpoint:
-        """The newest checkpoint up to which the records are complete. Nothing changes on disk.
+        """Return the newest checkpoint up to which the records are complete; set aside damaged and later checkpoints.
 
         Raises:
             UserError: without ``force``, the run was started with other settings, or there is no such checkpoint.
@@ -94,7 +94,7 @@ class Resumer:
         return ["config.yaml was empty: it is written anew from this command, which the checkpoint agrees with"]
 
     def _differences(self, state: Mapping[str, Any]) -> list[str]:
-        """The differences from the start of the run, one line each; empty if resuming is exact."""
+        """Return the differences from the start of the run, one line each; empty if resuming is exact."""
         try:
             lines = recipe_of_run(state["config"]).difference(self._recipe)
         except UserError as error:  # an external component is missing, or its options have changed

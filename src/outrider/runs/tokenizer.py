@@ -8,11 +8,11 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 Locate = Callable[[str], Path | None]
-"""The tokenizer.json of a model by its name; None if the file is not on this machine."""
+"""Function that returns a model's tokenizer.json by the model's name; None if the file is not on this machine."""
 
 
 def tokenizer_of(run: Path, model: str | None, locate: Locate) -> Tokenizer | None:
-    """The tokenizer of the exported model, else of the initial model; None if neither is on this machine.
+    """Return the tokenizer of the exported model, otherwise of the initial one; None if neither is on this machine.
 
     Args:
         model: the name of the run's initial model; None if unknown.

@@ -16,7 +16,7 @@ class Gap(NamedTuple):
 
 
 def first_gap(folder: RunFolder, until: int) -> Gap | None:
-    """The first gap in metrics and rollouts of the steps 1 to ``until``; None if both are complete.
+    """Return the first gap in metrics and rollouts of the steps 1 to ``until``; None if both are complete.
 
     Every rollout file is read, which verifies the checksums of its pages: about 5 seconds for a million rollouts.
     """

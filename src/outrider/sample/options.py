@@ -21,11 +21,14 @@ class SampleOptions(Options):
     top_k: int = Field(0, ge=0, description="top-k sampling; 0: off")
     max_tokens: int = Field(128, ge=1, description="maximum response tokens, end token included")
     stop: list[Annotated[str, Field(min_length=1)]] = Field(
-        default_factory=list, description="stop strings beside the end tokens; they stay in the response"
+        default_factory=list, description="stop strings in addition to the end tokens; they stay in the response"
     )
     rows: Auto | Annotated[int, Field(ge=1)] = Field(
         AUTO,
-        description="responses decoded together per rank; auto: by available memory in training, otherwise 256",
+        description=(
+            "maximum responses decoded in one batch per rank; auto: set by the "
+            "available memory in training, otherwise 256"
+        ),
     )
     path: Literal["auto", "fused", "packed", "plain"] = Field(
         "auto", description="implementation of the forward pass; auto: the fastest one that agrees with the model"
@@ -57,7 +60,7 @@ class Vllm(SamplerEngine):
 
     servers: list[Annotated[str, Field(pattern="^https?://[^/]+/?$")]] = Field(
         default_factory=list,
-        description="addresses such as http://127.0.0.1:8000; empty: vLLM in the run's own processes",
+        description="server addresses, such as http://127.0.0.1:8000; empty: vLLM runs in the run's own processes",
     )
     folder: str | None = Field(None, description="folder for weight syncs; null: this machine's temporary folder")
     memory: Auto | Annotated[float, Field(gt=0, le=1)] = Field(
@@ -66,7 +69,7 @@ class Vllm(SamplerEngine):
     )
     in_flight: int = Field(64, ge=1, description="maximum concurrent requests per server and process of the run")
     seconds: float = Field(
-        600.0, gt=0, description="timeout of a request to a server, after which the server counts as lost"
+        600.0, gt=0, description="timeout of a request in seconds, after which the server counts as lost"
     )
 
     @property

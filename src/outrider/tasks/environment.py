@@ -40,10 +40,12 @@ class EnvironmentTask(TurnTable):
     old_keys: ClassVar[Mapping[str, str]] = {"world": "environment"}
 
     environment: Annotated[str, AfterValidator(_named)] = Field(
-        description="module:Class, path/to/file.py:Class, or a name that an installed package registers"
+        description=(
+            "environment class: module:Class, path/to/file.py:Class, or a name registered by an installed package"
+        )
     )
     stop: list[Annotated[str, Field(min_length=1)]] = Field(
-        default_factory=list, description="stop strings of a turn, beside end tokens; they stay in the turn"
+        default_factory=list, description="stop strings of a turn, in addition to the end tokens; they stay in the turn"
     )
 
     @property

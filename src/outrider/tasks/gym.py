@@ -48,13 +48,13 @@ class Gym(Task):
 
     dataset: str = Field(min_length=1, description="name of the dataset in reasoning-gym")
     config: dict[str, Any] = Field(default_factory=dict, description="options of the dataset, except seed and size")
-    prompt: str = Field("{question}\n", description="prompt around {question}")
+    prompt: str = Field("{question}\n", description="template of the prompt, with {question}")
     answer: Literal["tag", "whole"] = Field(
-        "tag", description="extraction of the answer: tag (the last <answer>…</answer>), or whole (the response)"
+        "tag", description="answer of a response: the last <answer>…</answer> (tag), or the whole response"
     )
     heldout_size: int = Field(300, ge=1, description="number of distinct held-out questions")
     seed: int = Field(0, ge=0, description="seed of the training problems; the held-out set does not depend on it")
-    seconds: float = Field(5.0, gt=0, description="wall-clock limit per verdict")
+    seconds: float = Field(5.0, gt=0, description="wall-clock limit in seconds per verdict")
     workers: int = Field(1, ge=1, description="number of verifier processes")
 
     _redrawn: int = PrivateAttr(0)

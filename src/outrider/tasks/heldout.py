@@ -13,7 +13,7 @@ from outrider.tasks.task import Task
 T = TypeVar("T")
 Order = Literal["shuffled", "drawn"]
 ORDER = (
-    "order of the held-out problems: shuffled (any two ranges are alike), or drawn (common problems first, as in "
+    "order of the held-out problems: shuffled (every range has the same mix), or drawn (common problems first, as in "
     "versions up to 0.2)"
 )
 DRAWS = 65_536  # a sixteenth is held out: about 4,000 problems in half a second

@@ -64,7 +64,9 @@ class Hops(TurnTask):
         (1, 2, 3, 4, 5, 6), min_length=1, description="relations per question; each number is a level"
     )
     astray: float = Field(0.5, ge=0, le=1, description="probability that a relation also leads to another entity")
-    pool: int | None = Field(None, ge=1, description="size of a finite training set; null: new problems without end")
+    pool: int | None = Field(
+        None, ge=1, description="size of a finite training set; null: an endless stream of new problems"
+    )
     seed: int = Field(0, ge=0, description="seed of the training problems; the held-out set does not depend on it")
     careless: float = Field(0.0, ge=0, le=0.9, description="probability of a turn without reasoning in a demonstration")
     heldout_order: Order = Field("shuffled", description=ORDER)

@@ -80,13 +80,15 @@ class PythonTool(TurnTable):
 
     calls: int = Field(4, ge=1, description="maximum executed code blocks per rollout")
     longest: int = Field(
-        1000, ge=1, description="maximum characters of an output; longer ones are truncated at the end"
+        1000, ge=1, description="maximum characters of a code block's output; longer output is truncated"
     )
-    cpu_seconds: int = Field(5, ge=1, description="CPU time of a block, earlier blocks included")
-    sandbox: Isolation = Field("required", description="sandbox of the code; none: code runs with this user's rights")
+    cpu_seconds: int = Field(
+        5, ge=1, description="CPU limit in seconds per code block, the re-run of earlier blocks included"
+    )
+    sandbox: Isolation = Field("required", description="sandbox for the code; none: code runs with this user's rights")
     limits: TurnLimits = Field(
         default_factory=lambda: TurnLimits(seconds=30.0),
-        description="limits of turns; one code block gets half of a turn's seconds",
+        description="limits of turns; a code block may run for half of a turn's seconds",
     )
 
     @model_validator(mode="after")

@@ -50,7 +50,7 @@ class Search(TurnTable):
     )
     passages: int = Field(3, ge=1, description="passages returned per search")
     searches: int = Field(4, ge=1, description="maximum searches per rollout")
-    longest: int = Field(2000, ge=1, description="maximum characters of passages per search")
+    longest: int = Field(2000, ge=1, description="maximum characters of all passages per search")
 
     @model_validator(mode="after")
     def _room_for_tags(self) -> Search:

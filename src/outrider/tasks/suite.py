@@ -36,9 +36,11 @@ class TestSet(Options):
 
     old_keys: ClassVar[Mapping[str, str]] = _OLD_KEYS
 
-    data: str = Field(min_length=1, description="file within the data folder")
-    hub: str | None = Field(None, description="hf:name@config:split, used without a data folder")
-    hub_fields: dict[str, str] = Field(default_factory=dict, description="names of the suite's fields on the hub")
+    data: str = Field(min_length=1, description="file of the test set within the data folder")
+    hub: str | None = Field(
+        None, description="dataset on the hub (hf:name@config:split), read if no data folder is given"
+    )
+    hub_fields: dict[str, str] = Field(default_factory=dict, description="names on the hub of the suite's fields")
     table: dict[str, Any] = Field(default_factory=dict, description="table options of this test set")
 
 
@@ -65,10 +67,10 @@ class Suite(Task):
     old_keys: ClassVar[Mapping[str, str]] = _OLD_KEYS
 
     suite: str = Field("math", min_length=1, description="shipped suite, or a YAML file of the same form")
-    data: str | None = Field(None, description="folder with the files of the test sets; null: the hub")
+    data: str | None = Field(None, description="folder with the files of the test sets; null: read them from the hub")
     sets: list[str] = Field([], description="test sets to use; []: all")
     table: dict[str, Any] = Field(
-        default_factory=dict, description="table options for all test sets, over the suite's own"
+        default_factory=dict, description="table options for all test sets; they override the suite's own"
     )
 
     _skipped: int = PrivateAttr(0)

@@ -91,17 +91,20 @@ class Table(Task):
     prompt: str = Field(PROMPT, description="prompt with {field}s ({{ and }} for braces), or a template's name")
     question: str = Field("problem", description="field of the question in a named template")
     messages: str | None = Field(
-        None, min_length=1, description="field of the prompt as chat messages; null: prompt is used"
+        None, min_length=1, description="field of the prompt as chat messages; null: use the option prompt"
     )
     answer: str = Field("answer", min_length=1, description="field of the gold answer")
     skip: Skipped | list[Skipped] | None = Field(
         None,
-        description=("rows to skip; empty: without an answer, long: prompts too long for the model; null: refuse them"),
+        description=(
+            "rows to skip: without an answer (empty), with a prompt too long for "
+            "the model (long); null: report an error"
+        ),
     )
     solution: str | None = Field(None, min_length=1, description="field of a worked solution; null: no solutions")
     id: str | None = Field(None, description="field of the id; null: hash of the prompt")
     level: str | None = Field(None, description="field of the level, required in held-out data; null: no levels")
-    levels: list[str] = Field([], description="training levels; []: all")
+    levels: list[str] = Field([], description="levels to train on; []: all")
     verifier: Annotated[Verifier, ComponentOf(VERIFIERS, "verifier", Verifier)] = Field(
         default_factory=Number, description="verifier of responses"
     )

@@ -48,11 +48,11 @@ class Trl(TurnTask):
         UserError: the class or a function is not there or not of that kind; a row has no prompt, or ``reset`` fails.
     """
 
-    environment_factory: Where = Field(description="module:Class, or path/to/file.py:Class")
+    environment_factory: Where = Field(description="environment class: module:Class, or path/to/file.py:Class")
     reward_funcs: list[Where] = Field(
-        default_factory=list, description="reward functions in TRL's form; []: get_reward"
+        default_factory=list, description="reward functions with TRL's signature; []: the environment's get_reward"
     )
-    success_at: float = Field(1.0, description="minimum sum of rewards of a correct rollout")
+    success_at: float = Field(1.0, description="minimum sum of rewards for a correct rollout")
     train_data: str = Field(min_length=1, description="training table (outrider.tasks.rows), or hf:name@config:split")
     heldout_data: str = Field(min_length=1, description="evaluation table, of the same forms")
     seed: int = Field(0, ge=0, description="seed of the training order")

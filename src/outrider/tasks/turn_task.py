@@ -25,7 +25,7 @@ class TurnLimits(Options):
 
     turns: int = Field(16, ge=1, description="maximum turns per rollout")
     max_concurrent: int = Field(256, ge=1, description="maximum concurrent rollouts; at least those of one problem")
-    seconds: float = Field(10.0, gt=0, description="wall-clock limit of an environment per turn")
+    seconds: float = Field(10.0, gt=0, description="wall-clock limit in seconds of an environment's turn")
     bytes: int = Field(4096, ge=1, description="maximum bytes of an observation; longer ones are truncated and counted")
     memory_gb: float = Field(2.0, gt=0, description="maximum memory growth of an environment's process in GiB")
 

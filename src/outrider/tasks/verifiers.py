@@ -40,10 +40,10 @@ class Verifiers(TurnTask):
 
     taskset: str = Field(min_length=1, description="id of an installed environment, or a module beside the recipe")
     config: dict[str, Any] = Field(
-        default_factory=dict, description="its EnvConfig: taskset (without id), id, the seats, …"
+        default_factory=dict, description="EnvConfig of the environment: taskset (without id), id, the seats, …"
     )
-    python: str | None = Field(None, description="Python interpreter with the package verifiers; null: the run's own")
-    success_at: float = Field(1.0, description="minimum reward of a correct rollout")
+    python: str | None = Field(None, description="Python interpreter with the verifiers package; null: the run's own")
+    success_at: float = Field(1.0, description="minimum reward for a correct rollout")
     heldout_size: int = Field(50, ge=1, description="number of held-out tasks")
     seed: int = Field(0, ge=0, description="seed of the training order")
 

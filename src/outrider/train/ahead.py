@@ -5,9 +5,9 @@
     sampler   step 1 | step 2 (version 0) | step 3 (version 1) | …
     learner          | step 1 → version 1 | step 2 → version 2 | …
 
-A step ends when both are done. Then the sampler takes the new weights, so the rollouts of step ``t`` have version
-``max(0, t - 2)``, each rollout has one version, and evaluations and checkpoints find both idle. A checkpoint has the
-rollouts of the next step, so a resumed run makes the same updates.
+A step ends when sampler and learner are done. Then the sampler takes the new weights, so the rollouts of step ``t``
+have version ``max(0, t - 2)``, each rollout has one version, and sampler and learner are idle during evaluations and
+checkpoints. A checkpoint contains the rollouts of the next step, so a resumed run makes the same updates.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class Ahead:
 
     @contextmanager
     def exploring(self, step: int, progress: float) -> Iterator[None]:
-        """A block during which ``step`` is explored, and at whose end the exploration has ended.
+        """Context manager that explores ``step`` in the background; its end waits for the exploration.
 
         Args:
-            progress: share of the budget spent before ``step``; from 1 on nothing is explored.
+            progress: share of the budget spent before ``step``; at 1 or more, nothing is explored.
         """
         self.explored = None
         if not self._on or progress >= 1.0:
@@ -63,7 +63,7 @@ class Ahead:
         clock = Clock()
         thread = threading.Thread(target=self._explore, args=(step, progress, self._collect.beside(clock)), daemon=True)
         thread.start()
-        yield  # after an error in the block the run ends, and the thread with its sampler
+        yield  # an error in the block ends the run, and with it the thread and its sampler
         with self._clock.phase("wait"):
             thread.join()
         self._clock.add({f"{OVERLAPPED}{phase}": seconds for phase, seconds in clock.take().items()})
@@ -80,7 +80,7 @@ class Ahead:
             self.error = error
 
     def state_dict(self) -> dict[str, Any]:
-        """The explored step without its rollouts, as JSON data; empty if there is none."""
+        """Return the explored step without its rollouts, as JSON data; empty if there is none."""
         if self.explored is None:
             return {}
         groups = [{"id": group.id, "problem": asdict(group.problem)} for group in self.explored.groups]

@@ -31,7 +31,7 @@ def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer
         entropies = learner.entropies
     exact = recipe.policy.dtype == "float32"
     whole = with_turns(sampler, recipe.task, policy, recipe.sample)
-    # with a lag a thread explores during updates, whose collectives it must not disturb
+    # with a lag, a thread explores during updates and must not disturb their collectives
     exploring = ranks.beside() if recipe.train.lag else ranks
     explorer = Explorer(
         recipe.explore,
@@ -58,8 +58,8 @@ def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer
 
 
 def reference_of(recipe: Recipe, policy: Policy) -> str:
-    """The identity of a run's frozen weights before training: the KL's reference, or the base weights of an adapter. If
-    a service holds the policy, its name."""
+    """Return a hash of a run's initial frozen weights: the KL's reference model, or an adapter's base weights. If a
+    service holds the policy, return the model's name."""
     if policy.model.device.type == "meta":
         return recipe.model
     return weights_hash(policy.model, frozen=recipe.objective.kl.coef == 0)

@@ -21,7 +21,7 @@ from outrider.sample.sampler import Arriving, Sampler
 from outrider.tasks.task import Task, verify_all
 
 Entropies = Callable[[Sequence[WeightedRow]], Sequence[NDArray[np.floating]]]
-"""The entropy of every own token of rows, on every rank."""
+"""Function that returns the entropy of every own token of rows; called on every rank."""
 
 
 class Collector:
@@ -30,10 +30,9 @@ class Collector:
     Requests are split by expected tokens: ``n`` times the mean length so far at the problem's level.
 
     Args:
-        entropies: computes token entropies of rows on every rank, by the learner, if the sampler gives none and a
-            component reads them.
-        prompt_end: the end of every prompt from the chat template, which may open a block of reasoning; None without a
-            template.
+        entropies: the learner's function for token entropies; None if the sampler records them or nothing reads them.
+        prompt_end: text with which the chat template ends every prompt, which may open a reasoning block; None without
+            a template.
     """
 
     def __init__(
@@ -48,7 +47,7 @@ class Collector:
     ) -> None:
         self.sampler, self.task, self.reward, self.ranks, self.clock = sampler, task, reward, ranks, clock
         self._entropies, self._prompt_end = entropies, prompt_end
-        self._lengths: dict[str, list[float]] = {}  # level: tokens, rollouts
+        self._lengths: dict[str, list[float]] = {}  # by level: [tokens, rollouts]
 
     def __call__(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
         drawn = iter(self._sampled([request for request in requests if request.replay is None]))
@@ -69,7 +68,7 @@ class Collector:
             return []
         mine = self.split(requests)[self.ranks.rank]
         with self.clock.phase("gather"):
-            # every rank gets all rollouts, so that planning and credit are equal everywhere
+            # every rank gets all rollouts, so that planning and credit are the same on all ranks
             parts = dict(self.ranks.gather(lambda: self._drawn(requests, mine)))
         rollouts = [rollout for i in range(len(requests)) for rollout in parts[i]]
         for i, request in enumerate(requests):
@@ -79,18 +78,18 @@ class Collector:
         return rollouts if self._entropies is None else with_entropies(rollouts, self._entropies)
 
     def renewed(self) -> Collector:
-        """A collector with the same parts but without statistics, so that its batches do not depend on earlier ones."""
+        """Return a collector with the same parts but no statistics, so its batches do not depend on earlier ones."""
         parts = self.sampler, self.task, self.reward, self.ranks, self.clock
         return Collector(*parts, prompt_end=self._prompt_end)
 
     def beside(self, clock: Clock) -> Collector:
-        """This collector with another clock, for another thread; parts and statistics are the same objects."""
+        """Return this collector with another clock, for another thread; both share their parts and statistics."""
         other = copy(self)
         other.clock = clock
         return other
 
     def notices(self) -> list[str]:
-        """New notices of the samplers of all ranks, without duplicates, on every rank."""
+        """Return new notices of all ranks' samplers, without duplicates, on every rank."""
         here = self.sampler.notices
         gathered = self.ranks.gather(lambda: here)
         here.clear()
@@ -106,7 +105,7 @@ class Collector:
         self.sampler.close()
 
     def split(self, requests: Sequence[SampleRequest]) -> list[list[int]]:
-        """Indices of the requests per rank: the most expensive first, each to the rank with the least load so far."""
+        """Assign requests to ranks, the most expensive first, each to the least loaded rank; return indices by rank."""
         totals = sum(tokens for tokens, _ in self._lengths.values()), sum(n for _, n in self._lengths.values())
         overall = totals[0] / totals[1] if totals[1] else 1.0
 
@@ -120,19 +119,19 @@ class Collector:
             rank = loads.index(min(loads))
             parts[rank].append(i)
             loads[rank] += cost(i)
-        # the same on every rank, in the order of the requests within each
+        # every rank computes the same assignment; its requests keep their order
         return [sorted(part) for part in parts]
 
     def state_dict(self) -> dict[str, Any]:
         # The assignment to ranks only changes the last bits of floating-point sums. The lengths are part of the state,
-        # so that these are the same after a resume.
+        # so that these bits are the same after a resume.
         return {"lengths": self._lengths}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._lengths = {level: list(seen) for level, seen in state["lengths"].items()}
 
     def _drawn(self, requests: Sequence[SampleRequest], mine: Sequence[int]) -> list[tuple[int, list[Rollout]]]:
-        """Sample this rank's share, by request."""
+        """Sample and verify this rank's requests; return the rollouts with the index of their request."""
         chosen = [requests[i] for i in mine]
         if isinstance(self.sampler, Arriving):
             return self._verified_as_they_come(self.sampler, mine, chosen)
@@ -154,7 +153,7 @@ class Collector:
         return verified
 
     def _verify(self, requests: Sequence[SampleRequest], rollouts: Sequence[Rollout]) -> list[Rollout]:
-        """Verify rollouts; verdicts of environments stay."""
+        """Verify rollouts that do not have a verdict from an environment yet."""
         _refuse_diverged(rollouts)
         end = self._prompt_end
         asked = [r.problem if end is None else r.problem.prompted(end) for r in requests]
@@ -174,7 +173,7 @@ def _by_request(
 
 
 def with_entropies(rollouts: Sequence[Rollout], entropies: Entropies) -> list[Rollout]:
-    """The rollouts with the entropy of each sampled token, NaN for observed tokens."""
+    """Return the rollouts with the entropy of each sampled token, NaN for observed tokens."""
     filled = list(rollouts)
     for mode in dict.fromkeys(rollout.mode for rollout in rollouts):  # greedy rollouts have another distribution
         places = [i for i, rollout in enumerate(rollouts) if rollout.mode == mode]

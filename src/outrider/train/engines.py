@@ -1,4 +1,4 @@
-"""The engines of a run by name: the only module that imports their implementations."""
+"""Opens the engines of a run; the only module that imports their implementations."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from outrider.train.turns import turn_options
 
 
 def processes_of(recipe: Recipe) -> int:
-    """Number of ranks that a run starts; 0: one per core or GPU."""
+    """Return the number of ranks that a run starts; 0: one per core on a CPU, otherwise one."""
     if isinstance(recipe.engine.learner, Tinker):
         return 1
     return recipe.train.ranks or (ranks_on_cpu(len(usable_cores()), True) if recipe.samples_apart else 0)
 
 
 def open_policy(recipe: Recipe, ranks: Ranks) -> tuple[Policy, str]:
-    """The policy of a recipe, prepared for its engines, and a message about its computation.
+    """Load a recipe's policy and prepare it for the engines; also return a message about its forward pass.
 
     Raises:
-        UserError: it cannot be loaded on some rank, or no path reproduces it.
+        UserError: the policy cannot be loaded on a rank, or no implementation of the forward pass reproduces it.
     """
     return ranks.together(lambda: _open_policy(recipe, ranks))
 
@@ -50,7 +50,7 @@ def _open_policy(recipe: Recipe, ranks: Ranks) -> tuple[Policy, str]:
     if not isinstance(learner, Fsdp2):
         policy = load_policy(recipe.model, recipe.policy, recipe.seed, placement().device)
         return ready(policy, recipe.sample.path)
-    # it may not fit on one device, so it is loaded into host memory, where one rank checks it for all
+    # the policy may not fit on one device, so it is loaded into host memory, where rank 0 checks it for all
     loaded = load_policy(recipe.model, recipe.policy, recipe.seed, torch.device("cpu"))
 
     def checked() -> tuple[ComputePath, str]:
@@ -62,10 +62,10 @@ def _open_policy(recipe: Recipe, ranks: Ranks) -> tuple[Policy, str]:
 
 
 def open_engines(recipe: Recipe, policy: Policy, ranks: Ranks) -> tuple[Sampler, Learner]:
-    """The sampler and the learner of a recipe.
+    """Open the sampler and the learner of a recipe.
 
     Raises:
-        UserError: one of them is not available on some rank.
+        UserError: one of them is not available on a rank.
     """
     return ranks.together(lambda: _open_engines(recipe, policy, ranks))
 
@@ -87,19 +87,19 @@ def _open_engines(recipe: Recipe, policy: Policy, ranks: Ranks) -> tuple[Sampler
         try:
             learner = TinkerLearner(service, recipe.learn, loss, named_loss(recipe.objective))
         except BaseException:
-            service.close()  # no other code holds it
+            service.close()  # nothing else would close it
             raise
         return TinkerSampler(policy, recipe.sample, service), learner
     sampler = open_sampler(recipe, policy, ranks)
     try:
         return sampler, open_learner(recipe, policy, ranks)
     except BaseException:
-        sampler.close()  # no other code holds it
+        sampler.close()  # nothing else would close it
         raise
 
 
 def open_sampler(recipe: Recipe, policy: Policy, ranks: Ranks) -> Sampler:
-    """The sampler of a recipe; raises as :func:`open_engines`."""
+    """Open the sampler of a recipe; raises as in :func:`open_engines`."""
     if isinstance(recipe.engine.sampler, Vllm):
         return _vllm(recipe.engine.sampler, recipe, policy, ranks)
     options = turn_options(recipe.sample, recipe.task)
@@ -137,7 +137,7 @@ def _vllm(engine: Vllm, recipe: Recipe, policy: Policy, ranks: Ranks) -> Sampler
 
 
 def open_learner(recipe: Recipe, policy: Policy, ranks: Ranks) -> Learner:
-    """The learner of a recipe; raises as :func:`open_engines`."""
+    """Open the learner of a recipe; raises as in :func:`open_engines`."""
     loss = PolicyLoss(recipe.objective, recipe.sample.max_tokens)
     dtype = placement(recipe.policy.dtype).dtype
     hold: Hold = WholeModel

@@ -1,4 +1,4 @@
-"""Evaluation on held-out problems: several samples and one greedy response each, verified and recorded."""
+"""Evaluation on held-out problems: several samples and one greedy response per problem, verified and recorded."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Evaluator:
         self.options, self.params = options, params
 
     def run(self) -> Evaluated:
-        """Sample, verify and count."""
+        """Sample and verify responses to all problems, and compute the evaluation."""
         collect = self.collect.renewed()
         greedy_params = replace(self.params, temperature=0.0, top_p=1.0, top_k=0)
         sampled: list[Rollout] = []

@@ -1,4 +1,4 @@
-"""Adds log-probabilities of the last update to rollouts."""
+"""Adds the log-probabilities of a step's last update to its rollouts."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from outrider.record.row import WeightedRow
 def with_log_ratios(
     groups: Sequence[Group], rows: Sequence[WeightedRow], logprobs: Sequence[NDArray[np.float32] | None]
 ) -> list[Group]:
-    """Groups whose rollouts have the log-probabilities of their last update.
+    """Return the groups, each rollout with its log-probabilities in its last update.
 
     A row belongs to the rollout of its group with the same seed.
 
     Args:
         rows: rows of the step.
-        logprobs: of each row, from :class:`outrider.learn.learner.Updated`; empty if the engine does not return them.
+        logprobs: log-probabilities per row, from :class:`outrider.learn.learner.Updated`; empty if the engine does not
+            return them.
 
-    Degenerate cases: rollouts without a row, or whose row was in no update, get none; neither do rollouts of a group
-    with equal seeds, which only external samplers produce.
+    Degenerate cases: rollouts without a row, or whose row was in no update, get no log-probabilities; neither do
+    rollouts of a group with equal seeds, which only external samplers produce.
     """
     if not logprobs:
         return list(groups)

@@ -38,7 +38,7 @@ class Counters:
         tokens: generated tokens of training.
         seconds: seconds of training, on rank 0; the only number that differs between equal runs.
         nonfinite: consecutive steps without an update because loss or gradient was not finite.
-        owes_evaluation: an evaluation after the last step is due, or running.
+        owes_evaluation: whether an evaluation after the last step is due or running.
     """
 
     step: int = 0
@@ -53,8 +53,9 @@ class Watcher:
     """Hooks of the loop; each is called on every rank.
 
     Attributes:
-        stepped: after each step, with its groups, metrics and seconds by phase.
-        evaluate, save: called when due.
+        stepped: called after each step, with its groups, metrics and seconds by phase.
+        evaluate: called when an evaluation is due.
+        save: called when a checkpoint is due.
     """
 
     stepped: Callable[[int, Sequence[Group], Mapping[str, float], Mapping[str, float]], None]
@@ -63,7 +64,7 @@ class Watcher:
 
 
 class TrainingStep(NamedTuple):
-    """A finished step: its number from 1, its groups, and its metrics in ``metrics.jsonl``."""
+    """A finished step: its number (the first is 1), its groups, and its metrics as in ``metrics.jsonl``."""
 
     number: int
     groups: Sequence[Group]
@@ -94,13 +95,14 @@ class Trainer:
     _empty: int = 0
 
     def steps(self, watch: Watcher) -> Iterator[TrainingStep]:
-        """Yield steps until a limit is reached, each after it is recorded; due evaluations and checkpoints follow
-        before the next.
+        """Yield each step once it is recorded, until a limit is reached.
+
+        Due evaluations and checkpoints run between two steps.
 
         Raises:
-            EngineLostError: no engine is left to sample or train; the state is that after the last update.
+            EngineLostError: no engine is left to sample or train; :meth:`state` is the state after the last update.
             UserError: three updates in a row were not finite, or three steps had no rollout; the state is saved.
-            Terminated: the run has to stop; :meth:`state` gives the state after its last step.
+            Terminated: the run has to stop; :meth:`state` is the state after its last step.
         """
         every = self.recipe.train
         self._take_snapshot()
@@ -150,7 +152,7 @@ class Trainer:
         self.snapshot = b""  # during an update there is no consistent state to save
         tokens = self.counters.tokens + sum(group.generated_tokens for group in groups)
         with self.ahead.exploring(step + 1, self._spent(step, tokens)), self.clock.phase("learn"):
-            # before the counters advance: the learning rate uses the share spent before this step
+            # before the counters advance: the learning rate depends on the budget spent before this step
             learned, lost_groups, self.notices, logprobs = self.learner.update(rows, self.progress)
         self._lost = self.ahead.error
         self.counters.step, self.counters.tokens = step, tokens
@@ -184,7 +186,7 @@ class Trainer:
 
     @property
     def finished(self) -> bool:
-        """Whether the budget is spent, and every sampled rollout was trained on."""
+        """Whether the budget is spent and all sampled rollouts were trained on."""
         return self.progress >= 1.0 and self.ahead.explored is None
 
     def _spent(self, step: int, tokens: int) -> float:
@@ -194,8 +196,8 @@ class Trainer:
         return max(used / budget if budget else math.inf for used, budget in spent if budget is not None)
 
     def state(self) -> dict[str, Any]:
-        """The state after the last finished step, without the learner's part, also during the next step's
-        exploration."""
+        """Return the state after the last finished step, without the learner's part; it remains available while the
+        next step explores."""
         state: dict[str, Any] = pickle.loads(self.snapshot) if self.snapshot else self._state()
         return state | self.ahead.state_dict()
 
@@ -209,7 +211,7 @@ class Trainer:
         self._take_snapshot()
 
     def _take_snapshot(self) -> None:
-        """Store the state that exploration changes. With the weights it is a checkpoint, until the next update."""
+        """Store the state that exploration changes; until the next update, it and the weights form a checkpoint."""
         # pickled as a copy, since parts modify the objects in their states
         self.snapshot = pickle.dumps(self._state())
 
@@ -224,11 +226,11 @@ class Trainer:
         """Resume after ``checkpoint``; a weight sync has to follow.
 
         Raises:
-            UserError: the weights do not fit.
+            UserError: the weights do not match the model.
         """
         self.counters = Counters(**checkpoint.state["counters"])
         self.snapshot = b""
-        self.counters.nonfinite = 0  # else a run that was stopped for these would stop again at once
+        self.counters.nonfinite = 0  # otherwise a run stopped for non-finite updates would stop again at once
         self.explorer.load_state_dict(checkpoint.state["explorer"])
         self.collect.load_state_dict(checkpoint.state["collector"])
         self.ahead.load(checkpoint.state, checkpoint.folder)

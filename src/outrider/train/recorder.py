@@ -1,4 +1,4 @@
-"""Output of a run to disk and screen during training."""
+"""Writes a run's output to disk, trackers and screen during training."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Recorder:
         self._watch, self._signal = VerdictWatch(), SignalWatch()
 
     def track(self, folder: RunFolder, recipe: Recipe, step: int) -> None:
-        """Open the recipe's trackers, which have the run up to ``step``."""
+        """Open the recipe's trackers, which already contain the run up to ``step``."""
         train = recipe.train
         opened = open_trackers(train.trackers, folder.path, recipe.resolved(), step, train.tracking)
         self._trackers = RunTrackers(dict(zip(train.trackers, opened, strict=True)), train.tracking, self.say)
 
     def resumed(self, step: int, tokens: int, seconds: float) -> None:
-        """Set the progress of the run before its first step here."""
+        """Set the screen to the run's progress before the first step of this process."""
         self.screen.resumed(step, tokens, seconds)
 
     def report(self) -> None:
@@ -44,7 +44,7 @@ class Recorder:
             self.screen.report(self.folder)
 
     def send_findings(self, step: int, examine: Callable[[Path], TrackedTable]) -> None:
-        """Send the findings of ``examine`` on a finished run's folder to trackers."""
+        """Send to the trackers the findings that ``examine`` computes from a finished run's folder."""
         if self.folder is not None:
             path = self.folder.path
             self._trackers.ended(step, lambda: examine(path))

@@ -30,13 +30,14 @@ T = TypeVar("T")
 
 
 class TrainingRun:
-    """A trainer with its folder on disk. Rank 0 writes; the others follow the same steps without a folder.
+    """A trainer with its folder on disk. Rank 0 writes; the other ranks run the same steps without a folder.
 
     Args:
-        computed: messages about the computation, printed at the start.
-        reference: from :func:`outrider.train.build.reference_of`, on rank 0.
-        warnings: printed at the start, in addition to those of the recipe.
-        examine: computes the findings of a run folder, which are sent to trackers at the end; None: no findings.
+        computed: messages about the forward pass, printed at the start.
+        reference: result of :func:`outrider.train.build.reference_of`, on rank 0.
+        warnings: warnings to print at the start, in addition to those of the recipe.
+        examine: function that computes a run folder's findings, which are sent to trackers at the end; None: no
+            findings.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class TrainingRun:
             self.save(0)
 
     def steps(self) -> Iterator[TrainingStep]:
-        """Evaluate, train step by step, and evaluate; a resumed run repeats nothing."""
+        """Evaluate, train and yield each step, and evaluate again; a resumed run repeats nothing."""
         options, counters = self.recipe.evaluate, self.trainer.counters
         self.recorder.resumed(counters.step, counters.tokens, counters.seconds)
         if options.before and counters.step == 0:
@@ -106,7 +107,7 @@ class TrainingRun:
     def stepped(
         self, step: int, groups: Sequence[Group], metrics: Mapping[str, float], seconds: Mapping[str, float]
     ) -> None:
-        """Put a step on disk and on the screen."""
+        """Write a step to disk and screen."""
         notices = [*self.trainer.notices, *self._collect.notices()]
         self.recorder.stepped(step, groups, metrics, seconds, self.trainer.counters.seconds, notices)
 
@@ -126,21 +127,21 @@ class TrainingRun:
         if self.recorder.folder is None and self._saves_alone:
             return
         with self.trainer.clock.phase("save"):
-            # Rollouts and metrics first: a resume drops later ones than its checkpoint, but cannot restore earlier
-            # ones.
+            # Rollouts and metrics are synced first: a resume drops those after its checkpoint, but cannot restore
+            # lost ones.
             self.recorder.sync()
             state = self._resumer.identity | self.trainer.state()
             self.checkpoints.save(step, state, self._write, self._once)
 
     def save_if_new(self) -> str:
-        """Save the state after the last step unless it is saved; return the point at which a resume continues."""
+        """Save the state after the last step unless it is saved; return the point from which a resume continues."""
         counters = self.trainer.counters
         last = self._once(lambda: self.checkpoints.last)
         if self.trainer.snapshot and (last != counters.step or counters.owes_evaluation):
             try:
                 self.save(counters.step)
                 last = counters.step
-            except EngineLostError:  # an unreachable service has the weights since the last checkpoint
+            except EngineLostError:  # the latest weights are on a service that cannot be reached
                 pass
         return "from the beginning" if last is None else f"after step {last}"
 
@@ -193,7 +194,7 @@ class TrainingRun:
             )
 
     def _write(self, folder: Path) -> None:
-        if not self._saves_alone:  # else a rank would write its shard to a path without a reader
+        if not self._saves_alone:  # otherwise a rank could write its shard to a folder that rank 0 does not see
             self.ranks.refuse_unseen(folder)
         self._learner.save(folder)
         if self.recorder.folder is not None:
@@ -205,7 +206,7 @@ class TrainingRun:
         return self._learner.whole
 
     def _once(self, make: Callable[[], T]) -> T:
-        """The result of ``make`` on rank 0, broadcast if all ranks save together."""
+        """Run ``make`` on rank 0 and return its result, broadcast if all ranks save together."""
         return make() if self._saves_alone else self.ranks.from_main(make)
 
     def _say(self, *notices: str) -> None:

@@ -1,4 +1,4 @@
-"""Samplers for tasks with environments: turns with stop texts, and multi-turn rollouts."""
+"""Adapts samplers to tasks with environments: stop texts of turns, and multi-turn rollouts."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from outrider.tasks.turn_task import TurnTask
 
 
 def turn_options(options: SampleOptions, task: Task) -> SampleOptions:
-    """The sampling options of a task's turns."""
+    """Return the sampling options of a task's turns: the texts that end a turn become stop texts."""
     ends = task.ends if isinstance(task, TurnTask) else ()
     return options.model_copy(update={"stop": [*options.stop, *(end for end in ends if end not in options.stop)]})
 
 
 def with_turns(sampler: Sampler, task: Task, policy: Policy, options: SampleOptions) -> Sampler:
-    """A sampler of multi-turn rollouts from a sampler of turns; unchanged for single-turn tasks."""
+    """Turn a sampler of single turns into one of multi-turn rollouts; for single-turn tasks, return it unchanged."""
     if not isinstance(task, TurnTask):
         return sampler
     return TurnSampler(sampler, policy, options, task.environments(), task.limits.turns, task.limits.max_concurrent)
 
 
 def single_turns(sampler: Sampler) -> Sampler:
-    """The sampler for probes of the weights, without environments."""
+    """Return the sampler without environments, for probes of the weights."""
     return sampler.single if isinstance(sampler, TurnSampler) else sampler

@@ -1,4 +1,4 @@
-"""Weight sync from learner to sampler, with a probe that checks each time that the weights have arrived."""
+"""Weight sync from learner to sampler; after each sync, a probe checks that the weights have arrived."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ class ProbeBounds(NamedTuple):
     """The bounds of a probe.
 
     Attributes:
-        gap: the largest difference of a log-probability where both sides compute in float32, else the mean one.
-        movement: change of the learner's log-probabilities above which the sampler's have to change too. It is above 0
+        gap: bound on the difference between the log-probabilities of sampler and learner: on the largest difference if
+            both compute in float32, otherwise on the mean.
+        movement: change in the learner's log-probabilities above which the sampler's have to change too. It is above 0
             because float32 weights may change by less than the sampler's bfloat16 resolves.
     """
 
@@ -37,7 +38,7 @@ _BOUNDS = {True: ProbeBounds(1e-3, 1e-6), False: ProbeBounds(0.3, 1e-2)}
 
 
 class Copy(NamedTuple):
-    """One copy of the weights: a rank's copies in the order of its round-robin requests."""
+    """One copy of the weights: its rank, and its number in the rank's round-robin order."""
 
     rank: int
     number: int
@@ -61,14 +62,14 @@ class WeightSync:
     A probe samples a few tokens after fixed prompts, with fixed seeds, from every copy of the weights, and compares
     their log-probabilities with the learner's. The prompts are always the same, so that a KV cache from previous
     weights is detected. Each copy is checked separately, since a stale copy could be hidden in the mean. The probe
-    refuses a difference above the bound. It also refuses a copy whose log-probabilities stay bit-identical, or change
-    by less than half as much, while the learner's change. In the second case the learner's change has to exceed four
+    refuses a difference above the bound. It also refuses a copy whose log-probabilities stay bit-identical while the
+    learner's change, or change by less than half as much. In the second case the learner's change has to exceed four
     times the previous difference, since last bits may change on a GPU without new weights.
 
     Args:
         prompts: prompts of the probe, with their problems.
         exact: whether both sides compute in float32.
-        refuse: False only measures (``policy.check=false``).
+        refuse: whether a failed check raises an error; False (``policy.check=false``) only measures.
     """
 
     def __init__(
@@ -93,8 +94,8 @@ class WeightSync:
         """Sync, probe, and return metrics: ``probe_max`` and ``probe_mean`` are differences of log-probabilities.
 
         Raises:
-            UserError: the learner's weights have diverged, sampler and learner disagree, or the sampler cannot take the
-                weights on some rank.
+            UserError: the learner's weights have diverged, sampler and learner disagree, or a rank's sampler cannot
+                take the weights.
         """
         self._refuse_diverged(version)
         export = partial(self._learner.export, adapter=takes_adapter(self._sampler))
@@ -175,7 +176,7 @@ class WeightSync:
 
 
 def _second_half(prompt: Ids) -> WeightedRow:
-    """A prompt as a row whose second half are own tokens."""
+    """Return a prompt as a row whose second half consists of own tokens."""
     begin = len(prompt) // 2
     own = prompt[begin:]
     zeros = np.zeros(len(own), np.float32)

@@ -36,12 +36,12 @@ class MultipleChoice(Verifier):
 
     options: str | list[str] | None = Field(
         None,
-        description="field of the options (list, or label: text), or one field per option; null: only letters are read",
+        description="field of the options (a list, or label: text), or one field per option; null: read letters only",
     )
     index: Literal[0, 1] | None = Field(
         None,
         description=(
-            "number of the first option (0 or 1) if gold answers are positions; null: gold answers are letters or texts"
+            "index of the first option if gold answers are positions; null: gold answers are letters or texts"
         ),
     )
 

@@ -27,12 +27,12 @@ class CodeVerifier(PooledVerifier):
     """Base class of the code verifiers: it finds the program in a response and limits its resources."""
 
     seconds: float = Field(
-        60.0, gt=0, description="wall-clock limit per verdict in seconds, generous for a busy machine"
+        60.0, gt=0, description="wall-clock limit in seconds per verdict, generous for a busy machine"
     )
     memory_gb: float = Field(
-        1.0, gt=0, description="GiB of address space for the program, and of memory growth for a verifier process"
+        1.0, gt=0, description="maximum address space of the program, and maximum growth of a verifier process, in GiB"
     )
-    cpu_seconds: int = Field(10, ge=1, description="CPU time limit of the program per input, in seconds")
+    cpu_seconds: int = Field(10, ge=1, description="CPU limit in seconds of the program, per input")
     sandbox: Isolation = Field(
         "required", description="sandbox for programs; none: programs run unconfined, with this user's rights"
     )
@@ -69,7 +69,7 @@ class Compare(Options):
     tolerance: float | None = Field(
         1e-6, ge=0, description="absolute or relative tolerance for decimals; null: numbers are compared as text"
     )
-    case: bool = Field(True, description="whether upper and lower case differ")
+    case: bool = Field(True, description="whether to compare case-sensitively")
 
 
 class Stdio(CodeVerifier):
@@ -116,9 +116,9 @@ class UnitTests(CodeVerifier):
 
     tests: str = Field("test", min_length=1, description="field of the tests: a program, or a list of statements")
     entry_point: str | None = Field(
-        None, description="field of the function name that check() gets; null: the tests name their functions"
+        None, description="field of the function name passed to check(); null: tests call functions by name"
     )
-    setup: str | None = Field(None, description="field of statements to run before the tests")
+    setup: str | None = Field(None, description="field of statements that run before the tests")
     prefix: str | None = Field(None, description="field of the code that the response continues")
     code: Code = Field(
         "block", description="code in a response: the last fenced block, or the completion up to the next definition"

@@ -67,9 +67,9 @@ class Maths(PooledVerifier):
         ),
     )
     no_box: Literal["unparseable", "answer_line", "last_number"] = Field(
-        "unparseable", description='answer without a box: none, the text after "Answer:" or "####", or the last number'
+        "unparseable", description='answer without a box: none; the text after "Answer:" or "####"; or the last number'
     )
-    tolerance: float = Field(0.0, ge=0, lt=1, description="allowed relative error if the gold answer is a decimal")
+    tolerance: float = Field(0.0, ge=0, lt=1, description="relative error allowed for a decimal gold answer")
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> str | list[str]:
         _require()

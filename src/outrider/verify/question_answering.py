@@ -38,9 +38,11 @@ class QuestionAnswering(Verifier):
     ``whole``: the whole response. With the latter two, a truncated response has no answer.
     """
 
-    take: Literal["tag", "last_line", "whole"] = Field("tag", description="location of the answer in a response")
-    f1: float | None = Field(None, gt=0, le=1, description="minimum F1 of a correct answer; null: exact match")
-    aliases: str | None = Field(None, min_length=1, description="field of a list of other accepted answers")
+    take: Literal["tag", "last_line", "whole"] = Field(
+        "tag", description="answer of a response: in the last <answer> tag, on the last line, or the whole response"
+    )
+    f1: float | None = Field(None, gt=0, le=1, description="minimum F1 for a correct answer; null: exact match")
+    aliases: str | None = Field(None, min_length=1, description="field of a list of alternative gold answers")
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> list[str]:
         """Return all accepted answers without line breaks, the row's gold answer first."""

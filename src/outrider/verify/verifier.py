@@ -24,7 +24,9 @@ class Verifier(Options):
 
     thinking: dict[Annotated[str, Field(min_length=1)], Annotated[str, Field(min_length=1)]] | None = Field(
         None,
-        description=("opening and closing marks of reasoning, which is not verified; null: the common marks; {}: none"),
+        description=(
+            "opening and closing marks of reasoning, which is not verified; null: the common marks; {}: no reasoning"
+        ),
     )
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> Any:
@@ -72,7 +74,7 @@ class PooledVerifier(Verifier):
 
     pooled: ClassVar[bool] = True
 
-    seconds: float = Field(5.0, gt=0, description="wall-clock limit per verdict in seconds")
+    seconds: float = Field(5.0, gt=0, description="wall-clock limit in seconds per verdict")
     memory_gb: float = Field(2.0, gt=0, description="maximum memory growth of a verifier process in GiB")
     workers: int = Field(1, ge=1, description="verifier processes per rank")
 

@@ -32,7 +32,7 @@ class WeightedSum(PooledVerifier):
         min_length=1, description="verifiers, each by name or as name with options"
     )
     weights: list[float] | None = Field(None, description="weight of each verifier; null: 1 for all")
-    success_at: float = Field(1.0, description="minimum weighted sum of a correct response")
+    success_at: float = Field(1.0, description="minimum weighted sum for a correct response")
 
     @model_validator(mode="after")
     def _one_for_each(self) -> WeightedSum:

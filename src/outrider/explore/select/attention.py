@@ -33,8 +33,8 @@ class Attention(Selector):
     requires: ClassVar[Needs] = frozenset({"attention"})
 
     quantile: float = Field(0.8, ge=0, le=1, description="quantile of influence below which steps are excluded")
-    ahead: int = Field(4, ge=1, description="Δ, minimum steps from a step to the later steps whose attention counts")
-    distance: int = Field(512, ge=0, description="minimum tokens before the first pivot and between pivots")
+    ahead: int = Field(4, ge=1, description="Δ, minimum number of steps ahead from which attention counts")
+    distance: int = Field(512, ge=0, description="minimum number of tokens before the first pivot and between pivots")
 
     def select(self, source: Source, pivots: int) -> list[Pivot]:
         [chain] = source.chains

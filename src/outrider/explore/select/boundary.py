@@ -31,7 +31,7 @@ class Boundary(Selector):
     over: ClassVar[Literal["rollout", "tree", "problem"]] = "problem"
 
     depth: int = Field(
-        14, ge=1, description="boundaries at which all paths branch; later rounds spend the remaining budget"
+        14, ge=1, description="number of boundaries at which all paths branch; later rounds spend the remaining budget"
     )
     width: int = Field(16, ge=2, description="maximum rollouts per problem")
 

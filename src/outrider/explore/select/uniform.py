@@ -23,7 +23,7 @@ class UniformCut(Selector):
 
     over: ClassVar[Literal["rollout", "tree", "problem"]] = "tree"
 
-    include_root: bool = Field(True, description="whether the end of the prompt may be a pivot")
+    include_root: bool = Field(True, description="whether to include the end of the prompt as a possible pivot")
 
     @property
     def plants(self) -> bool:

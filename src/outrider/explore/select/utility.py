@@ -39,9 +39,9 @@ class Utility(Selector):
     gamma is 2 as in the paper (the released class defaults to 0.1, its configuration to 2).
     """
 
-    gamma: float = Field(2.0, ge=0, le=1000, description="gamma, exponent that prefers late pivots; 0: no preference")
-    memory: int = Field(10_000, ge=1, description="number of latest pivot outcomes that recoverability is fitted to")
-    include_root: bool = Field(False, description="whether the end of the prompt may be a pivot")
+    gamma: float = Field(2.0, ge=0, le=1000, description="gamma, exponent that favours late pivots; 0: no preference")
+    memory: int = Field(10_000, ge=1, description="number of latest outcomes to which recoverability is fitted")
+    include_root: bool = Field(False, description="whether to include the end of the prompt as a possible pivot")
     _recover: Recoverability = PrivateAttr()
 
     def model_post_init(self, context: Any, /) -> None:
