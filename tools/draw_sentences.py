@@ -1,4 +1,4 @@
-"""Sentences of the project, drawn at random with their place, for a reader who judges whether they are plain.
+"""Sentences of the project, drawn at random with their place, for a reader who says whether they are plain.
 
 Usage: ``python tools/draw_sentences.py SEED [N]``: N (10) each from pages, descriptions of options, and docstrings.
 Each comes with what a reader has beside it: the paragraph of a page, the option's type and default, or the signature.
