@@ -51,7 +51,7 @@ def add_to(commands: Commands) -> None:
         "--final-test-skip",
         type=int,
         metavar="N",
-        help="held-out problems before the final test set (those that this bench uses)",
+        help="number of held-out problems before the final test set (those that this bench uses)",
     )
     for old, now in (("--untouched", "final_test"), ("--untouched-skip", "final_test_skip")):
         parser.add_argument(old, action=OldOption, dest=now, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
@@ -60,7 +60,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Parse the options of the bench and run the bench, or show its configuration."""
+    """Run the bench, or print its plan."""
     from outrider.bench.begin import refuse_another
     from outrider.bench.bench_command import bench_command
     from outrider.bench.dry import plan
@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _bench_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The options of the command line as data; options that were not given keep their defaults."""
+    """The options given on the command line; the others keep their defaults."""
     from outrider.bench.planned import DEFAULT_TOKENS
 
     given = {

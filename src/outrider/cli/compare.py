@@ -1,4 +1,4 @@
-"""``outrider compare``: runs side by side at equal generated tokens, problem by problem, as one page and as JSON."""
+"""``outrider compare``: compare runs at equal generated tokens, problem by problem, as an HTML page and as JSON."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def add_to(commands: Commands) -> None:
         type=folder,
         nargs="+",
         metavar="RUN",
-        help="run folder, also of `evaluate --out`, or rollouts of another framework; the first is the baseline",
+        help="run folder, folder of `evaluate --out`, or rollouts of another framework; the first is the baseline",
     )
     parser.add_argument(
         "--out",
         type=folder,
         metavar="PLACE",
-        help="X.html: that page, and X.json beside it; a folder: compare.html and compare.json in it (default: the "
-        "folder that holds the first RUN)",
+        help="X.html: writes X.html and X.json; a folder: writes compare.html and compare.json into it (default: the "
+        "folder that contains the first RUN)",
     )
     add_columns(parser)
     parser.set_defaults(run=run)

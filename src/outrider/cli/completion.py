@@ -20,7 +20,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the script. The script is static, so another version with other recipes and options needs a new one.
+    """Write the script. It is static, so a version with other recipes or options needs a new script.
 
     Raises:
         UserError: the package shtab is missing.

@@ -19,7 +19,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print name, origin, options and import path of each component, by kind."""
+    """Print each component's name, origin, options and import path, grouped by kind."""
     from outrider.config.component_list import list_components
     from outrider.errors import UserError, nearest
 

@@ -18,22 +18,24 @@ def add_to(commands: Commands) -> None:
         type=folder,
         nargs="+",
         metavar="RUN",
-        help="run folder, or a file or folder of rollouts that another framework wrote (docs/import.md)",
+        help="run folder, or a file or folder of another framework's rollouts (docs/import.md)",
     )
     parser.add_argument(
         "--out",
         type=folder,
         metavar="PLACE",
-        help="X.html: that page, and X.json beside it; a folder: report.html and report.json in it (default: RUN)",
+        help="X.html: writes X.html and X.json; a folder: writes report.html and report.json into it (default: RUN)",
     )
     add_columns(parser)
-    parser.add_argument("--watch", action="store_true", help="serve the page here and follow the run until Ctrl-C")
+    parser.add_argument(
+        "--watch", action="store_true", help="serve the page on this machine and update it with the run, until Ctrl-C"
+    )
     parser.add_argument("--port", type=int, default=8765, metavar="N", help="port of --watch (8765)")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the report, or serve it."""
+    """Write the report, or serve it as a live page."""
     path, *more = arguments.runs
     if more:
         raise UserError("a report is of one run; several are compared by `outrider compare A B …`")

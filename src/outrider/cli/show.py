@@ -1,4 +1,4 @@
-"""``outrider show``: read rollouts of a run with their verdicts."""
+"""``outrider show``: print rollouts of a run with their verdicts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from outrider.errors import UserError
 
 def add_to(commands: Commands) -> None:
     """Declare the command."""
-    parser = commands.add_parser("show", help="read rollouts of a run", description=__doc__, allow_abbrev=False)
-    parser.add_argument("run_folder", type=folder, metavar="RUN", help="run folder, or one that `evaluate --out` wrote")
-    parser.add_argument("--step", type=int, metavar="N", help="step (the last one)")
-    parser.add_argument("--n", type=int, default=8, metavar="N", help="rollouts to show, spread over the step (8)")
+    parser = commands.add_parser("show", help="print rollouts of a run", description=__doc__, allow_abbrev=False)
+    parser.add_argument("run_folder", type=folder, metavar="RUN", help="run folder, or the folder of `evaluate --out`")
+    parser.add_argument("--step", type=int, metavar="N", help="step to show (the last one)")
+    parser.add_argument(
+        "--n", type=int, default=8, metavar="N", help="number of rollouts, evenly spaced within the step (8)"
+    )
     parser.add_argument(
         "--name", choices=("train", "evaluate", "greedy"), default="train", help="split of the rollouts (train)"
     )
@@ -24,13 +26,15 @@ def add_to(commands: Commands) -> None:
         "--verdict", metavar="NAME", help="only rollouts with this verdict: correct, incorrect, …; none: not verified"
     )
     parser.add_argument("--stage", metavar="NAME", help="only rollouts of this stage")
-    parser.add_argument("--longest", action="store_true", help="the longest rollouts, instead of a sample")
-    parser.add_argument("--full", action="store_true", help="whole texts without truncation")
+    parser.add_argument(
+        "--longest", action="store_true", help="show the longest rollouts instead of evenly spaced ones"
+    )
+    parser.add_argument("--full", action="store_true", help="show whole texts without truncation")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the table."""
+    """Print the selected rollouts."""
     if arguments.n < 1:
         raise UserError(f"--n is {arguments.n}, but should be at least 1")
     from outrider.model.places import local_tokenizer

@@ -11,7 +11,9 @@ def add_to(commands: Commands) -> None:
     """Declare the command."""
     parser = commands.add_parser("validate", help="check a task's data", description=__doc__, allow_abbrev=False)
     parser.add_argument("task", metavar="TASK", help='task: countdown, {"table": {…}}, a YAML file, or a recipe')
-    parser.add_argument("--model", metavar="MODEL", help="model whose tokenizer measures the prompts (the recipe's)")
+    parser.add_argument(
+        "--model", metavar="MODEL", help="model whose tokenizer measures prompt lengths (the recipe's model)"
+    )
     add_overrides(parser, "task.table.verifier=exact near=0.8 rejected=0")
     add_setting(parser)
     parser.add_argument(
@@ -24,7 +26,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Parse the options of the checks and run the checks, or show their configuration."""
+    """Check the task, or print the resolved configuration."""
     from outrider.api.validation import task_data
     from outrider.config import Validate, load_options
 

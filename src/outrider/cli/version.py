@@ -1,4 +1,4 @@
-"""``outrider version``."""
+"""``outrider version``: print the version."""
 
 from __future__ import annotations
 

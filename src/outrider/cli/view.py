@@ -17,18 +17,21 @@ def add_to(commands: Commands) -> None:
         type=folder,
         nargs="+",
         metavar="RUN",
-        help="run folders, or files or folders of rollouts that another framework wrote (docs/import.md)",
+        help="run folder, or a file or folder of another framework's rollouts (docs/import.md)",
     )
     add_columns(parser)
     parser.add_argument("--port", type=int, default=8766, metavar="N", help="port; 0: any free port (8766)")
     parser.add_argument(
-        "--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on; any but loopback requires a token"
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="address to listen on; addresses other than loopback require a token",
     )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until Ctrl-C."""
+    """Serve the viewer until Ctrl-C."""
     from outrider.model.places import local_tokenizer
     from outrider.view.view_command import view_command
 

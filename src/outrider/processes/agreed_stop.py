@@ -15,7 +15,7 @@ class AgreedStop(SafeStop):
     Each rank has a shard of the checkpoint, so a rank that stopped within a phase would leave the others waiting.
 
     Args:
-        heard: recorder of SIGTERM; the one of rank 0 decides.
+        heard: recorder of SIGTERM on this rank; only rank 0's recorder decides.
     """
 
     def __init__(self, heard: SafeStop, ranks: Ranks) -> None:

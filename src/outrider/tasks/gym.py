@@ -139,9 +139,7 @@ class Gym(Task):
         There are fewer than ``heldout_size`` if ``10 * heldout_size`` draws have fewer distinct questions.
         """
         found = self._drawn()
-        return {
-            question: found[question] for question in by_hash(found)
-        }  # not in the order of drawing, which favours common questions
+        return {question: found[question] for question in by_hash(found)}  # common questions are drawn first
 
     def _drawn(self) -> dict[str, Problem]:
         heldout: dict[str, Problem] = {}

@@ -2,8 +2,14 @@
 
 ::
 
-    prompt K.bd? turn K.b; where does K's relation b lead? observed RT; to R and T turn R.d; observed -; nowhere: a dead
-    end turn T.d; observed M; turn =M; the answer
+    prompt      K.bd?
+    turn        K.b;    where does K's relation b lead?
+    observed    RT;     to R and T
+    turn        R.d;
+    observed    -;      nowhere: a dead end
+    turn        T.d;
+    observed    M;
+    turn        =M;     the answer
 
 Every question has one answer. One of the entities that a hop leads to continues the path; the other, if any, is a dead
 end at once or one hop later. A question cannot be answered without lookups.

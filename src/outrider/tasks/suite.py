@@ -64,7 +64,7 @@ class Suite(Task):
 
     old_keys: ClassVar[Mapping[str, str]] = _OLD_KEYS
 
-    suite: str = Field("math", min_length=1, description="name of a built-in suite, or a YAML file in the same format")
+    suite: str = Field("math", min_length=1, description="name of a shipped suite, or a YAML file in the same format")
     data: str | None = Field(None, description="folder with the files of the test sets; null: the hub")
     sets: list[str] = Field([], description="test sets to use; []: all")
     table: dict[str, Any] = Field(
