@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _run(argv)
         finally:
             sys.stdout.flush()  # flushed here, where errors are still handled
-    except (BrokenPipeError, SystemExit) as error:  # SystemExit: argparse, and rich on a closed pipe
+    except (BrokenPipeError, SystemExit) as error:  # argparse and rich raise SystemExit, rich on a closed pipe
         if let_go_of_unread() or (isinstance(error, SystemExit) and isinstance(error.__context__, BrokenPipeError)):
             return UNREAD
         raise
@@ -113,5 +113,5 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in COMMANDS:
         command.add_to(commands)
-    parser.set_defaults(parser=parser)  # for the completion script, which describes the parser
+    parser.set_defaults(parser=parser)  # for the completion script, which is generated from the parser
     return parser

@@ -18,7 +18,7 @@ _MODELS = "trained, start (what the run began with), step-<n> (a checkpoint), ba
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command and its three analyses."""
+    """Add the command and its three analyses to the parser."""
     parser = commands.add_parser(
         "analyse", help="run a model over a run's rollouts", description=__doc__, allow_abbrev=False
     )
@@ -27,7 +27,11 @@ def add_to(commands: Commands) -> None:
     tokens.add_argument("--model", metavar="MODEL", help=f"{_MODELS} (trained)")
     tokens.add_argument("--temperature", type=float, metavar="T", help="softmax temperature (1)")
     tokens.add_argument(
-        "--mass", type=float, action="append", metavar="P", help="probability mass of a nucleus; repeatable (0.95)"
+        "--mass",
+        type=float,
+        action="append",
+        metavar="P",
+        help="nucleus mass of the branching factor; repeatable (0.95)",
     )
     shift = _analysis(kinds, "shift", "difference in every token's probability between two models", run_shift)
     shift.add_argument("--before", metavar="MODEL", help=f"{_MODELS} (start)")
@@ -36,7 +40,7 @@ def add_to(commands: Commands) -> None:
     intervene = _analysis(kinds, "intervene", "effect of replacing a token on the success rate", run_intervene)
     intervene.add_argument("--model", metavar="MODEL", help=f"{_MODELS} (trained)")
     intervene.add_argument(
-        "--positions", type=int, metavar="N", help="equal sections of a response, one position in each (5)"
+        "--positions", type=int, metavar="N", help="equal sections per response, each with one analysed position (5)"
     )
     intervene.add_argument(
         "--choose", metavar="HOW", help="position within a section: entropy (the highest) or random (entropy)"
@@ -133,7 +137,7 @@ def _analysis(kinds: Any, name: str, help: str, run: Callable[[argparse.Namespac
 
 
 def _given(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """The options given on the command line; the others keep their defaults."""
+    """The options given on the command line, as data; other options keep their defaults."""
     values = {name: getattr(arguments, name) for name in (*names, "split", "steps", "limit", "micro_tokens")}
     return {name: value for name, value in values.items() if value is not None}
 

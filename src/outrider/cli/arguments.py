@@ -66,7 +66,7 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
 
 
 def columns(arguments: argparse.Namespace) -> dict[str, str]:
-    """The field of each column, from ``--column``.
+    """Parse ``--column`` into a field or expression per column name.
 
     Raises:
         UserError: a value is not ``NAME=FIELD``.

@@ -12,12 +12,12 @@ from outrider.interrupts import SAME_COMMAND, Terminated
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "bench", help="compare recipes at equal budgets", description=__doc__, allow_abbrev=False
     )
     parser.add_argument(
-        "overrides", nargs="+", metavar="RECIPE|key=value", help="recipes, and overrides for all of them"
+        "overrides", nargs="+", metavar="RECIPE|key=value", help="recipes to compare, and overrides for all recipes"
     )
     add_setting(parser)
     parser.add_argument(
@@ -25,7 +25,10 @@ def add_to(commands: Commands) -> None:
     )
     parser.add_argument("--seeds", type=int, metavar="N", help="number of seeds; each recipe runs once per seed (5)")
     parser.add_argument(
-        "--first-seed", type=int, metavar="N", help="first seed; another value repeats a bench with new seeds (0)"
+        "--first-seed",
+        type=int,
+        metavar="N",
+        help="first seed; choose another value to repeat a bench with new seeds (0)",
     )
     budget = parser.add_mutually_exclusive_group()
     budget.add_argument("--tokens", type=int, metavar="N", help="generated tokens per run (1_600_000)")
@@ -45,7 +48,10 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("--tune-problems", type=int, metavar="N", help="held-out problems reserved for tuning (200)")
     parser.add_argument("--tune-by", metavar="WHAT", help="selection metric: pass@1, pass@n or their mean (pass@1)")
     parser.add_argument(
-        "--final-test", type=int, metavar="N", help="size of a final test set, measured once with the last policies"
+        "--final-test",
+        type=int,
+        metavar="N",
+        help="number of problems in a final test set, evaluated once with the final policies",
     )
     parser.add_argument(
         "--final-test-skip",
@@ -88,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _bench_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The options given on the command line; the others keep their defaults."""
+    """The options given on the command line, as data; other options keep their defaults."""
     from outrider.bench.planned import DEFAULT_TOKENS
 
     given = {

@@ -16,15 +16,15 @@ UNREAD = 141
 
 
 def open_closed() -> None:
-    """Replace a stream that the shell has closed (``>&-``) by the null device."""
+    """Replace a stream that the shell has closed (``>&-``) with the null device."""
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - never closed
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
 
 
 def let_go_of_unread() -> bool:
-    """Whether the reader of standard output or standard error is gone.
+    """Return whether the reader of stdout or stderr has gone.
 
-    If it is gone, remaining output goes to the null device, so that the interpreter prints no error at exit.
+    If so, remaining output goes to the null device, so that the interpreter prints no error at exit.
     """
     gone = [stream for stream in (sys.stdout, sys.stderr) if _unread(stream)]
     _let_go(gone)
@@ -32,7 +32,7 @@ def let_go_of_unread() -> bool:
 
 
 def let_go_of_full() -> bool:
-    """Whether standard output is on a full disk. If so, remaining output goes to the null device."""
+    """Return whether stdout is on a full disk. If so, remaining output goes to the null device."""
     try:
         os.write(sys.stdout.fileno(), b"\n")  # if the stream accepts a line, it was not the cause
     except (OSError, ValueError):

@@ -8,11 +8,11 @@ from outrider.cli.arguments import Commands, add_overrides
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "check", help="run the contract tests on your own component", description=__doc__, allow_abbrev=False
     )
-    parser.add_argument("component", metavar="COMPONENT", help="import path of a class, as in my_methods.py:Retry")
+    parser.add_argument("component", metavar="COMPONENT", help="import path of a class, such as my_methods.py:Retry")
     add_overrides(parser, "n=4")
     parser.set_defaults(run=run)
 

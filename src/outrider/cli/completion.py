@@ -11,7 +11,7 @@ from outrider.errors import UserError
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "completion", help="print a script for shell completion", description=__doc__, allow_abbrev=False
     )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser("evaluate", help="evaluate a model on a task", description=__doc__, allow_abbrev=False)
     parser.add_argument(
         "model", metavar="MODEL", help="base:<name> (shipped), a folder, a GGUF file, or a name on the hub"

@@ -8,7 +8,7 @@ from outrider.cli.arguments import Commands, add_columns, columns, folder
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "export", help="write rollouts for Inspect, trackio or Parquet", description=__doc__, allow_abbrev=False
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "recipes", help="list the shipped recipes, search them, or show one", description=__doc__, allow_abbrev=False
     )
@@ -29,7 +29,7 @@ def add_to(commands: Commands) -> None:
         "the advantages of an example group",
     )
     parser.add_argument(
-        "--goal", metavar="GOAL", help="recipes for a goal, best evidence first; `--goal list` lists the goals"
+        "--goal", metavar="GOAL", help="list the recipes for a goal, best evidence first; `--goal list` lists the goals"
     )
     add_setting(parser)
     parser.set_defaults(run=run)

@@ -9,7 +9,7 @@ from outrider.errors import UserError
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "report", help="report what happened in a run", description=__doc__, allow_abbrev=False
     )

@@ -9,7 +9,7 @@ from outrider.cli.task_arguments import add_task, task_options
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser("score", help="verify saved generations", description=__doc__, allow_abbrev=False)
     parser.add_argument(
         "file",

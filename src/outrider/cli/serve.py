@@ -9,7 +9,7 @@ from outrider.cli.arguments import Commands
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser("serve", help="start a vLLM server", description=__doc__, allow_abbrev=False)
     parser.add_argument(
         "model", metavar="MODEL", help="base:<name> (shipped), a folder, a GGUF file, or a name on the hub"

@@ -9,7 +9,7 @@ from outrider.cli.arguments import Commands
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "settings", help="list the shipped settings, or show one", description=__doc__, allow_abbrev=False
     )

@@ -9,11 +9,11 @@ from outrider.interrupts import interrupts_held
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "sft", help="supervised fine-tuning on a task's own solutions", description=__doc__, allow_abbrev=False
     )
-    parser.add_argument("task", metavar="TASK", help="countdown, or another task with solutions, by name or as JSON")
+    parser.add_argument("task", metavar="TASK", help="task with solutions, such as countdown, by name or as JSON")
     add_overrides(parser, "steps=2000 learn.lr=2e-3 seed=1")
     parser.add_argument("--out", type=folder, metavar="DIR", help="model folder (default: runs/sft-<task>-<seed>)")
     parser.set_defaults(run=run)

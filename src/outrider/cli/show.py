@@ -9,7 +9,7 @@ from outrider.errors import UserError
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser("show", help="print rollouts of a run", description=__doc__, allow_abbrev=False)
     parser.add_argument("run_folder", type=folder, metavar="RUN", help="run folder, or the folder of `evaluate --out`")
     parser.add_argument("--step", type=int, metavar="N", help="step to show (the last one)")

@@ -19,7 +19,7 @@ def add_task(parser: argparse.ArgumentParser) -> None:
 
 
 def task_options(arguments: argparse.Namespace) -> Any:
-    """The task in the form of a recipe's ``task``.
+    """Convert the arguments to the form of a recipe's ``task``.
 
     Raises:
         UserError: ``--task`` is not valid YAML, or ``--data`` is given without ``--suite``.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser("train", help="train a policy with a recipe", description=__doc__, allow_abbrev=False)
     parser.add_argument("recipe", metavar="RECIPE", help="a shipped recipe (see `outrider recipes`) or a YAML file")
     add_overrides(parser, "train.steps=200 explore.0.n=16")

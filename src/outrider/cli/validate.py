@@ -8,7 +8,7 @@ from outrider.cli.arguments import Commands, add_overrides, add_setting, folder,
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser("validate", help="check a task's data", description=__doc__, allow_abbrev=False)
     parser.add_argument("task", metavar="TASK", help='task: countdown, {"table": {…}}, a YAML file, or a recipe')
     parser.add_argument(

@@ -8,7 +8,7 @@ from outrider.cli.arguments import Commands, add_setting, folder
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "verl-config",
         help="write a verl configuration that trains with a recipe (experimental)",

@@ -25,8 +25,8 @@ class Bm25(Retriever):
         UserError: no passage has an indexed word.
     """
 
-    k1: float = Field(0.9, ge=0, description="saturation of term frequency")
-    b: float = Field(0.4, ge=0, le=1, description="strength of length normalisation")
+    k1: float = Field(0.9, ge=0, description="BM25's k1: saturation of term frequency")
+    b: float = Field(0.4, ge=0, le=1, description="BM25's b: strength of length normalisation")
 
     @property
     def made_with(self) -> str:

@@ -32,7 +32,7 @@ class Dense(Retriever):
 
     model: str = Field(min_length=1, description="embedding model: folder, or name on the hub")
     package: Literal["model2vec", "sentence_transformers"] = Field(
-        "model2vec", description="package that loads the model"
+        "model2vec", description="Python package that loads the embedding model"
     )
     query: str = Field("", description="prefix of every query")
     passage: str = Field("", description="prefix of every passage")
@@ -46,7 +46,7 @@ class Dense(Retriever):
         return DenseIndex(encoder, encoder.encode([self._text(passage) for passage in passages]), passages)
 
     def read(self, folder: Path, passages: Sequence[Passage]) -> Index:
-        # memory-mapped, so that processes share the pages of an index
+        # memory-mapped, so that processes share the index's memory
         vectors_PD, encoder = np.load(folder / _VECTORS, mmap_mode="r"), Encoder(self)
         again = encoder.encode([self._text(passages[0])])[0]
         if len(again) != vectors_PD.shape[1] or again @ vectors_PD[0] < _SAME:

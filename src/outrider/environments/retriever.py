@@ -22,7 +22,7 @@ class Index(ABC):
 
     @abstractmethod
     def search(self, query: str, k: int) -> list[Passage]:
-        """The ``k`` best passages, best first; fewer if the corpus has fewer, none if nothing matches."""
+        """Return the ``k`` best passages, best first; fewer if fewer match."""
 
     @abstractmethod
     def save(self, folder: Path) -> None:
@@ -74,7 +74,7 @@ class Retriever(Options, ABC):
 
 
 def recall(index: Index, question: str, titles: Sequence[str], k: int) -> float:
-    """The share of a question's supporting titles among its ``k`` best passages; NaN without any."""
+    """The share of ``titles``, a question's supporting passages, among the ``k`` best passages; NaN without titles."""
     found = {passage.title for passage in index.search(question, k)}
     return sum(title in found for title in titles) / len(titles) if titles else float("nan")
 

@@ -22,7 +22,7 @@ _UNKNOWN = ("completion_ids", "trainer_state", "log_extra", "log_metric")  # arg
 
 
 class ToolClass(NamedTuple):
-    """The factory of an environment, the names of its tools, and its reward functions."""
+    """A loaded tool class: its factory, the names of its tools, and its reward functions."""
 
     make: Callable[[], Any]
     tools: list[str]

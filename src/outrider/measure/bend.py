@@ -129,7 +129,7 @@ class _Candidates:
         self.slope_N = slope_N / np.linalg.norm(slope_N)
         hinges_KN = np.maximum(x_N - self.places_K[:, None], 0.0)
         rest_KN = hinges_KN - hinges_KN.mean(axis=1, keepdims=True)
-        # orthogonal to the line, so the gains of all candidates and resamples are one matrix product
+        # made orthogonal to the line, so the gains of all candidates and resamples are one matmul
         rest_KN -= (rest_KN @ self.slope_N)[:, None] * self.slope_N
         self.size_K = np.linalg.norm(rest_KN, axis=1)
         self.unit_KN = rest_KN / self.size_K[:, None]

@@ -21,7 +21,7 @@ LEXICON = Path(__file__).with_name("lexicon.yaml")
 _KEYS = ("words", "patterns")
 _SPACE = re.compile(r"\s")
 _NEVER = "(?!)"
-_MOST = 255  # one byte per character
+_MOST = 255  # maximum number of categories: one byte per character
 
 Offsets = NDArray[np.int64]
 Expressions = tuple[re.Pattern[str], re.Pattern[str]]

@@ -21,7 +21,7 @@ class Change:
     Attributes:
         level: the level's label or the test set's name; ``"all"`` for all problems.
         pass_at: pass@k difference by k, for every k that both evaluations have.
-        majority, greedy: see :class:`Summary`.
+        majority, greedy: differences in majority@n and in greedy success.
         entropy: difference in nats per token, over problems for which both evaluations recorded entropies.
     """
 

@@ -16,7 +16,7 @@ from outrider.measure.evaluation import pass_values
 from outrider.measure.tally import Tally
 
 ERROR = 0.05  # significance level of all tests, and false discovery rate of the per-problem tests
-POWER = 0.8  # power to detect a difference
+POWER = 0.8  # power of the tests in the required sample sizes
 _BOTH = 1.959964 + 0.841621  # standard normal quantiles of 1 - ERROR / 2 and of POWER
 
 
@@ -29,9 +29,9 @@ class Decision:
             models.
         won, lost, tied: number of problems with a higher, lower or equal pass rate in the second model.
         clearly_won, clearly_lost: number of problems with a significantly higher or lower pass rate.
-        decisive: see :func:`decisive_problems`; None if the interval includes 0.
-        needed_problems, needed_samples: see :func:`problems_needed` and :func:`samples_needed`; None if the interval
-            excludes 0, or if no number would be enough.
+        decisive: number of decisive problems (:func:`decisive_problems`); None if the interval includes 0.
+        needed_problems, needed_samples: numbers needed for a significant difference (:func:`problems_needed`,
+            :func:`samples_needed`); None if the interval excludes 0, or if no number would be enough.
     """
 
     difference: Interval

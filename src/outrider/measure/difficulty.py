@@ -49,20 +49,22 @@ def cumulative_advantage(
     bins: int = 8,
     problem_R: ArrayLike | None = None,
 ) -> Weights:
-    r"""Sum of absolute advantages per group, by the group's accuracy.
+    r"""Mean sum of absolute advantages per group, in bins of the group's accuracy.
 
     .. math:: \mathcal{A}_\text{group} = \sum_i |A_i|, \qquad u = \frac{\text{successes}}{\text{scorable}}
 
     Per rollout, ``group_R`` is its group (any labels), ``success_R`` is 1 or 0 (NaN if unscorable), and ``advantage_R``
     is its advantage (NaN if it has none).
 
-    ``counted_R`` selects the rollouts that define the accuracy (None: all scorable ones); the sum is always over the
-    whole group. If only the first-stage rollouts count, the curve shows how an allocation schedule treats problems with
-    equal first-stage accuracy, as in DARS for ET and HW. If all rollouts count, the curve describes the final batch.
-    Exclude branches and rollouts from seeded prompts, since they do not estimate a problem's accuracy.
+    ``counted_R`` selects the rollouts that define the accuracy (None: all scorable ones); the sum of advantages is
+    always over the whole group. If only the first-stage rollouts count, the curve shows how an allocation schedule
+    treats problems with equal first-stage accuracy, as in DARS for ET and HW. If all rollouts count, the curve
+    describes the final batch. Exclude branches and rollouts from seeded prompts, since they do not estimate a problem's
+    accuracy.
 
-    This curve is over *observed* accuracy; ``benchmarks/studies/cumulative_advantage.py`` has the exact curve over the
-    *true* pass rate. The two curves differ most at the ends, since a group without a success has weight 0 at any size.
+    The result is a curve over *observed* accuracy; ``benchmarks/studies/cumulative_advantage.py`` has the exact curve
+    over the *true* pass rate. The two curves differ most at the ends, since a group without a success has weight 0 at
+    any size.
 
     ``problem_R`` is the problem of each rollout (None: every group has its own problem). Groups of one problem are
     correlated, so standard errors are clustered by problem.

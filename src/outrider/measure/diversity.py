@@ -85,8 +85,8 @@ def text_diversity(
     Raises:
         ValueError: ``order < 1``, or the numbers of labels and responses differ.
 
-    Source: self-BLEU, Zhu et al. 2018 (Texygen), arXiv 1802.01886; modified precision, Papineni et al. 2002. STILL's
-    "answer diversity" gives no formula.
+    Source: self-BLEU, Zhu et al. 2018 (Texygen), arXiv 1802.01886; modified precision, Papineni et al. 2002. STILL
+    gives no formula for its "answer diversity".
 
     >>> found = text_diversity([[1, 2, 3], [1, 2, 4], [1, 2, 3]], order=2)
     >>> found.overlap_R.round(3).tolist(), found.novelty_R.tolist()
@@ -140,7 +140,7 @@ def _codes(responses: Sequence[TokenSequence]) -> Ints:
     """Map the tokens of all responses, concatenated, to small integers."""
     if all(isinstance(r, np.ndarray) for r in responses):
         flat_T = np.concatenate([np.zeros(0, np.int64), *map(np.asarray, responses)])
-        # small numbers keep the products in _grams far from the limit of int64
+        # small ids keep the products in _grams far from int64's limit
         return np.unique(flat_T, return_inverse=True)[1]
     number: dict[Hashable, int] = {}
     return np.array([number.setdefault(token, len(number)) for r in responses for token in r], np.int64)
@@ -174,7 +174,7 @@ def _counts(gram_T: Ints, owner_T: Ints, R: int) -> tuple[Floats, Floats, Floats
         return np.zeros(R), np.zeros(R), np.zeros(R)
     pair_K, count_K = np.unique(gram_T * R + owner_T, return_counts=True)
     gram_K, owner_K = np.divmod(pair_K, R)
-    last_U = np.flatnonzero(np.append(np.diff(gram_K) != 0, True))  # U: distinct grams
+    last_U = np.flatnonzero(np.append(np.diff(gram_K) != 0, True))  # U: distinct n-grams
     holders_U = np.diff(last_U, prepend=-1)
     # sorted by n-gram, then by count: the last entry of each n-gram has the largest count
     by_count_K = np.lexsort((count_K, gram_K))

@@ -25,8 +25,8 @@ from outrider.measure.ragged import highest, lengths_of, owners, relative_bins
 def by_relative_position(values_T: ArrayLike, lengths_R: ArrayLike, starts_R: ArrayLike = 0, bins: int = 20) -> Profile:
     """Mean per equal part of the response, which shows the U shape. Groups are the parts' midpoints, in (0, 1).
 
-    Every token has the same weight, so long responses have more weight. For branches, ``starts_R`` is the offset of the
-    own tokens in the whole response. See :func:`relative_bins` for branches and short responses.
+    Every token has the same weight, so long responses have more weight. For branches, ``starts_R`` is the length of the
+    prefix, which has no values. See :func:`relative_bins` for branches and short responses.
 
     Raises:
         ValueError: the lengths do not add up to the tokens.

@@ -29,10 +29,10 @@ class Summary:
 
     Attributes:
         level: the level's label or the test set's name; ``"all"`` for all problems.
-        pass_at: unbiased pass@k for k = 1, 2, 4, … n. ``pass_at[1]`` is avg@n, the mean success.
+        pass_at: unbiased pass@k by k = 1, 2, 4, … n. ``pass_at[1]`` is avg@n, the mean success.
         majority: majority@n; unknown (NaN, 0 problems) if no response in the whole evaluation has an answer text.
         greedy: success of greedy decoding.
-        problems, samples, scorable: number of problems, responses, and responses with a verdict.
+        problems, samples, scorable: number of problems, of responses, and of responses with a usable verdict.
         voteless: number of problems with majority 0 because no response had a vote, although other problems had votes.
         truncated, unparseable: shares of ``samples`` that were truncated, or in which no answer was found.
         timeouts, errors: number of responses, greedy ones included, on which the verifier failed.
@@ -100,7 +100,7 @@ class Evaluation:
                 tallies=tuple(Tally(**_numbers(tally)) for tally in data["tallies"]),
                 resamples=data["resamples"],
                 seed=data["seed"],
-                test_sets=tuple(map(_summary, data.get("test_sets", ()))),  # earlier versions did not have them
+                test_sets=tuple(map(_summary, data.get("test_sets", ()))),  # absent in earlier versions
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise UserError(f"evaluation cannot be read: {error}") from error
@@ -123,7 +123,7 @@ def evaluate(
     ``Summary.problems`` but not in the means.
 
     Raises:
-        ValueError: two problems share an id, a rollout belongs to no problem or has no verdict, or a problem has two
+        ValueError: two problems share an id, a rollout has no verdict or an unknown problem, or a problem has two
             greedy rollouts.
     """
     samples_of, greedy_of = _by_problem(problems, sampled), _by_problem(problems, greedy)
@@ -137,7 +137,7 @@ def evaluate(
 
 def of_tallies(tallies: Sequence[Tally], resamples: int = 2000, seed: int = 0) -> Evaluation:
     """Evaluate a policy from counts per problem; options and degenerate cases as in :func:`evaluate`."""
-    if not any(t.votes for t in tallies):  # otherwise the mean would only be over the zeros of unparseable responses
+    if not any(t.votes for t in tallies):  # otherwise majority would be a mean over zeros
         tallies = [replace(t, majority=math.nan) for t in tallies]
     ks = powers_of_two(max((t.samples for t in tallies), default=0))
     levels, test_sets = by_level(tallies), by_test_set(tallies)

@@ -50,7 +50,7 @@ def mg_pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
     times the sum of G-Pass@k at tau = ``i/k`` for ``i`` from ``k/2 + 1`` to ``k``. For odd ``k`` the paper's sum omits
     half a step at 0.5 and is 0 for ``k = 1``. The integral includes that half step, so mG-Pass@1 equals pass@1.
 
-    Same arguments, errors and rule for ``n < k`` as :func:`g_pass_at_k`.
+    Arguments, errors and NaN where ``n < k`` as in :func:`g_pass_at_k`.
 
     Source: Liu et al. 2024, arXiv 2412.13147.
 

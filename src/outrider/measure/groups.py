@@ -50,7 +50,7 @@ class Profile:
         owners_R: sorted ids of the responses with a token in any group.
         sums_RK, counts_RK: sum of values and number of tokens, per response and group.
         draws_BK: means per resample; NaN if a resample has no token of the group.
-        clusters_K: number of resampled units (responses or problems) per group.
+        clusters_K: number of clusters (responses or problems) per group, which are resampled.
     """
 
     groups: tuple[Label, ...]
@@ -109,7 +109,7 @@ class Profile:
     def over_responses(self, resamples: int = 1000, seed: int = 0) -> Profile:
         """Return the profile with intervals from a bootstrap over responses.
 
-        Only valid for responses to different problems; for unknown problems it is the only choice.
+        The intervals are valid if all responses are to different problems, and too narrow otherwise.
         """
         return self._resampled(self.sums_RK, self.counts_RK, resamples, seed)
 
@@ -138,7 +138,7 @@ def means_by_group(values_T: ArrayLike, groups_T: ArrayLike, owners_T: ArrayLike
     Degenerate cases: a group without values has a NaN mean with n = 0.
 
     Raises:
-        ValueError: the arrays differ in length, or a group index has no label.
+        ValueError: the arrays differ in length, or a group index is not below the number of labels.
 
     >>> found = means_by_group([1.0, 3.0, 5.0, 9.0], [0, 0, 1, 1], [0, 0, 0, 1], ["early", "late"])
     >>> found["late"].value, found["late"].responses, found.difference("early", "late").value

@@ -52,7 +52,7 @@ def pass_power_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
 
 
 def powers_of_two(n: int) -> tuple[int, ...]:
-    """The k to report for ``n`` samples: 1, 2, 4, … and ``n`` itself. Empty without samples.
+    """The values of k to report for ``n`` samples: 1, 2, 4, … and ``n`` itself. Empty without samples.
 
     >>> powers_of_two(8), powers_of_two(6), powers_of_two(0)
     ((1, 2, 4, 8), (1, 2, 4, 6), ())
@@ -62,7 +62,7 @@ def powers_of_two(n: int) -> tuple[int, ...]:
 
 
 def shown_ks(known: Iterable[int]) -> list[int]:
-    """The k shown in tables: 1, 8 and the largest, as far as they are known.
+    """The values of k shown in tables: 1, 8 and the largest known one.
 
     >>> shown_ks([1, 2, 4, 8, 16]), shown_ks([1, 2, 4]), shown_ks([])
     ([1, 8, 16], [1, 4], [])

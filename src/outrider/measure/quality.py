@@ -246,7 +246,7 @@ _NO_SCRIPT = {"MICRO", "FEMININE", "MASCULINE", "MODIFIER"}
 def _script(character: str) -> str:
     """The script of a letter, by the first word of its Unicode name; "" for all other characters."""
     # mathematical symbols are alphabetic in Unicode, but belong to no language
-    symbol = "\u2100" <= character <= "\u214f" or "\U0001d400" <= character <= "\U0001d7ff"  # letterlike, mathematical
+    symbol = "\u2100" <= character <= "\u214f" or "\U0001d400" <= character <= "\U0001d7ff"  # symbol blocks
     if symbol or not character.isalpha():
         return ""
     name = unicodedata.name(character, "").removeprefix("FULLWIDTH ").removeprefix("HALFWIDTH ")

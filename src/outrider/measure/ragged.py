@@ -1,8 +1,9 @@
 """Tokens of many responses as flat arrays plus lengths: the layout of all token metrics.
 
-``values_T`` has one value per own token of all responses, concatenated. ``lengths_R`` has the number of tokens per
-response, in the same order, and sums to ``len(values_T)``. A response without tokens has length 0 and keeps its index.
-Arrays with the suffix ``_R`` have one entry per response, of any problem, so groups may differ in size.
+``values_T`` has one value per token of all responses, concatenated; a branch's response excludes its prefix.
+``lengths_R`` has the number of tokens per response, in the same order, and sums to ``len(values_T)``. A response
+without tokens has length 0 and keeps its index. Arrays with the suffix ``_R`` have one entry per response, of any
+problem, so groups may differ in size.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def relative_bins(lengths_R: ArrayLike, bins: int, starts_R: ArrayLike = 0) -> I
         raise ValueError(f"relative positions need at least one bin, not {bins}")
     known_R = np.asarray(lengths_R, dtype=np.int64)
     start_R = np.broadcast_to(np.asarray(starts_R, dtype=np.int64), known_R.shape)
-    first_R = np.cumsum(known_R) - known_R  # first token of each response among all tokens
+    first_R = np.cumsum(known_R) - known_R  # index of each response's first token
     place_T: Ints = np.arange(known_R.sum()) + np.repeat(start_R - first_R, known_R)
     return place_T * bins // np.repeat(start_R + known_R, known_R)
 

@@ -74,7 +74,7 @@ def as_markdown(result: Evaluation | Comparison) -> str:
 
 
 def _named(result: Evaluation | Comparison) -> str:
-    """The heading of the first column."""
+    """The first column's heading."""
     return "test set, level" if result.test_sets and result.levels else "test set" if result.test_sets else "level"
 
 

@@ -22,7 +22,7 @@ class TallyEntry(NamedTuple):
         outcome: outcome of the verdict; None if never verified (the response is then not scorable).
         answer: answer text from the verifier; "" without one.
         truncated: whether a limit truncated the response.
-        tokens: number of own tokens; 0 if unknown.
+        tokens: number of tokens sampled by the policy; 0 if unknown.
         entropy_sum, entropy_tokens: entropy in nats summed over the policy's tokens, and the number of those tokens.
     """
 
@@ -61,7 +61,7 @@ class Tally:
         greedy: success of the greedy response, 1 or 0; NaN if there is none or it is unscorable.
         truncated, unparseable: number of truncated and of unparseable samples.
         timeouts, errors: number of responses that could not be verified, the greedy one included.
-        tokens, greedy_tokens: number of own tokens in the samples, and in the greedy response.
+        tokens, greedy_tokens: number of tokens sampled by the policy, in the samples and in the greedy response.
         entropy_sum, entropy_tokens: entropy in nats summed over trainable tokens with a recorded entropy, and the
             number of those tokens.
         test_set: name of the problem's test set; "" if the data have only one.
@@ -137,7 +137,7 @@ def _entry(rollout: Rollout) -> TallyEntry:
         raise ValueError(f"rollout {rollout.id} has no verdict")
     nats_T = np.zeros(0) if rollout.entropies_T is None else rollout.entropies_T
     if rollout.entropies_T is not None and rollout.trainable_T is not None:
-        nats_T = nats_T[rollout.trainable_T]  # observed tokens (tool output) are not the policy's own
+        nats_T = nats_T[rollout.trainable_T]  # the policy did not sample observed tokens (tool output)
     entropy = float(nats_T.sum(dtype=np.float64))
     return TallyEntry(
         verdict.outcome, verdict.answer, rollout.truncated, rollout.trainable_tokens, entropy, len(nats_T)

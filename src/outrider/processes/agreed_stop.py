@@ -1,4 +1,4 @@
-"""A coordinated stop for runs whose ranks can only save together."""
+"""A coordinated stop of all ranks, for runs in which ranks can only save together."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Devices(NamedTuple):
 
 
 def find_devices() -> Devices | None:
-    """The GPUs of this machine, or host memory without any; None if unknown."""
+    """Find this machine's GPUs, or host memory without GPUs; None if unknown."""
     if driver_there():  # checked first, since importing torch takes a second
         import torch
 
@@ -77,7 +77,7 @@ def host_memory(root: Path = Path("/")) -> int | None:
     """
     try:
         whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # Windows has no such call
+    except (AttributeError, ValueError, OSError):  # not available on Windows
         return None
     return min([whole, *_limits(root)])
 
@@ -103,6 +103,6 @@ def _limits(root: Path) -> list[int]:
                 break
             try:
                 limits.append(int((group / file).read_text()))
-            except (OSError, ValueError):  # "max"
+            except (OSError, ValueError):  # missing, or "max"
                 continue
     return [limit for limit in limits if limit < _UNLIMITED]

@@ -35,10 +35,10 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # parameters of mallopt(3)
 
 
 def launch(wanted: int, main: RankMain, *arguments: Any, hint: str = "start it again") -> int:
-    """Call ``main(ranks, *arguments)`` in every process and return what rank 0 returned.
+    """Call ``main(ranks, *arguments)`` in every process, and return rank 0's result.
 
-    Rank 0 is this process. ``wanted`` 0 means one process per core on a CPU and one process otherwise. ``main`` and the
-    arguments are pickled for the other ranks.
+    This process is rank 0. ``wanted`` is the number of processes; 0 means one process per core on a CPU, otherwise one.
+    ``main`` and the arguments are pickled for the other ranks.
 
     Raises:
         RankLostError: a process died; the error names the rank and ends with ``hint``.

@@ -22,7 +22,7 @@ from outrider.processes.cores import usable_cores
 T = TypeVar("T")
 
 _WAIT = datetime.timedelta(hours=2)  # long, since other ranks wait while rank 0 verifies or writes
-LOST = 75  # exit status of a rank that ends because another one is gone
+LOST = 75  # exit status of a rank that ends because another rank has died
 _END_SECONDS = 10.0  # maximum time between the end of a rank's connections and of its process, which frees memory first
 
 
@@ -40,10 +40,10 @@ class Ranks:
 
     Attributes:
         cores: number of cores that all ranks of this machine share, even if this rank is pinned to one of them.
-        waits: whether this process is in a block of :meth:`linked`.
+        waits: whether this process is inside :meth:`linked`.
 
     Raises:
-        RankLostError: in each collective, when another rank has died.
+        RankLostError: raised by every collective operation if another rank has died.
     """
 
     def __init__(self, rank: int = 0, size: int = 1, ended: Callable[[], dict[int, str]] | None = None) -> None:
@@ -71,8 +71,8 @@ class Ranks:
         """Connect the ranks of one machine through a file (``meeting``, a ``file://`` address)."""
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # works even if the host name does not resolve
         backend = _backend(size)
-        # Group names are numbered. A failed group in this process has used up a number. The other processes are newer,
-        # and would wait under another name for two hours.
+        # Group names are numbered. A failed group in this process has used up a number. The other processes are newer
+        # and would use another name, so all would wait for two hours.
         if not dist.is_initialized():
             distributed_c10d._world.group_count = 0
         dist.init_process_group(backend, init_method=meeting, rank=rank, world_size=size, timeout=_WAIT)
@@ -163,7 +163,7 @@ class Ranks:
     def together(self, make: Callable[[], T]) -> T:
         """Call ``make`` on every rank and return this rank's result; if a rank fails, all raise its exception.
 
-        ``make`` may itself call collectives: a rank that waits in one gets the exception of an earlier failure.
+        ``make`` may itself call collective operations: a rank that waits in one gets the failed rank's exception.
         """
         return make() if self.size == 1 else self._agreed(make)
 
@@ -250,7 +250,7 @@ def _portable(error: Exception | None) -> Exception:
 
 
 def how_it_ended(code: int) -> str:
-    """An exit code in words.
+    """Describe an exit code in words.
 
     >>> how_it_ended(-9), how_it_ended(1)
     ('was killed by signal 9, as when memory runs out', 'ended with status 1')
@@ -261,7 +261,7 @@ def how_it_ended(code: int) -> str:
 
 
 def _lives(pid: int) -> bool:
-    """Whether a process of this machine runs, and is not a zombie."""
+    """Whether a process of this machine is running, and is not a zombie."""
     try:
         with open(f"/proc/{pid}/stat") as stat:
             # the state follows the command's name, which may contain spaces and brackets

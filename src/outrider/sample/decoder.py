@@ -64,7 +64,7 @@ class Decoder(Protocol[C]):
         ...
 
     def batchable(self, contexts: Sequence[Ids]) -> bool:
-        """Whether these contexts may be prefilled in one call."""
+        """Whether contexts can be prefilled in one call."""
         ...
 
     def updated(self) -> None:

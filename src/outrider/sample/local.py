@@ -87,7 +87,7 @@ class LocalSampler:
                 )
                 members = [(row.request, row.sibling) for row in wave.flat()]
                 tokens_of_member.update(zip(members, sampled, strict=True))
-        # in the order of the requests, independent of the order of the waves
+        # results are in the order of the requests, not of the waves
         modes = [self._params(request).logprob_mode for request in requests]
         return rollouts_of(requests, tokens_of_member, modes, self.version, self.tokenizer)
 

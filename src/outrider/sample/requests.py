@@ -33,7 +33,7 @@ class SampledTokens(NamedTuple):
 
 
 class Room(NamedTuple):
-    """The maximum number of own tokens of a rollout, at least 1, and the stop reason at that limit."""
+    """The maximum number of tokens to sample for a rollout, at least 1, and the stop reason at that limit."""
 
     tokens: int
     reason: StopReason

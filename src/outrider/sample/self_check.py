@@ -25,8 +25,8 @@ from outrider.sample.wave import prefill
 
 _LARGE_LOGIT = 16.0  # a soft cap of 30, 50 or 100 changes such logits by more than the bound
 _LONGEST = 8192  # maximum window in tokens: longer windows are not tested
-_SHAPES = ((3, 9), (11, 5), (14, 12), (1, 7))  # numbers of context tokens and own tokens
-_PREFIX = 2  # own tokens that are prefilled with the context, as in a branch
+_SHAPES = ((3, 9), (11, 5), (14, 12), (1, 7))  # numbers of context tokens and response tokens
+_PREFIX = 2  # response tokens that are prefilled with the context, as in a branch
 
 
 class SelfCheckResult(NamedTuple):
@@ -58,8 +58,9 @@ class SelfCheck:
     The sequences are random tokens: a few of different lengths, and one longer than every attention window and chunk in
     the model's config, if the context is long enough. For the sampler's decoder, log-probabilities of the whole
     vocabulary are compared: contexts are left-padded, prefilled once and copied to several rows, which are decoded
-    token by token and dropped as they end. For the learner, log-probabilities and entropies of own tokens are compared,
-    with all rows in one pass. Construct the check with the model's own attention, inside :func:`amplified_logits`.
+    token by token and dropped as they end. For the learner, log-probabilities and entropies of response tokens are
+    compared, with all rows in one pass. Construct the check with the model's own attention, inside
+    :func:`amplified_logits`.
 
     Attributes:
         exact: whether the weights are float32.
@@ -240,7 +241,7 @@ def _random_rows(policy: Policy, shapes: Sequence[tuple[int, int]]) -> list[Cont
 
 
 def _own_logprobs(model: PreTrainedModel, row: Continuation) -> Tensor:
-    """Reference log-probabilities of the whole vocabulary for every own token, ``[T, V]``."""
+    """Reference log-probabilities of the whole vocabulary for every response token, ``[T, V]``."""
     ids = np.concatenate([row.context_ids, row.token_ids]).astype(np.int64)
     logits_LV = _own_logits(model, torch.from_numpy(ids).to(model.device))
     return logits_LV[len(row.context_ids) - 1 : -1].log_softmax(-1)

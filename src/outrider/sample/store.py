@@ -111,9 +111,9 @@ class Store:
         return whole
 
     def spread(self, row_of_B: Tensor, columns: int) -> Store:
-        """A store with one row per entry of ``row_of_B``, each a copy of that row, and room for ``columns``.
+        """Return a store with a copy of this store's row for each entry of ``row_of_B``, and room for ``columns``.
 
-        Used to continue each context by several rows.
+        Several rows can then continue one context.
         """
         spread = Store(self.starts_B, self.columns, 0)
         spread.column, spread.keys, spread.values = self.column, [*self.keys], [*self.values]

@@ -52,7 +52,7 @@ class SyncedWeights:
 
     @property
     def given(self) -> Path:
-        """The folder of the last sync."""
+        """The folder of the last weight sync."""
         assert self._folder is not None
         return self._folder
 
@@ -96,7 +96,7 @@ class SyncedWeights:
 
 
 def _prefix() -> str:
-    """The name prefix of this machine's folders."""
+    """The prefix of the names of this machine's folders."""
     return f"{_PREFIX}{platform.node()}-"
 
 

@@ -41,7 +41,7 @@ class Trajectory:
         replayed: turns of a branch's prefix that still have to be replayed, each with the observation after it.
         turn: tokens of the current turn, including those from a branch's prefix.
         turns: number of turns sent to the environment.
-        heard: observations after own turns; their positions in the text are not set yet.
+        heard: observations so far; their positions in the text are not set yet.
         stop: stop reason; None while the rollout continues.
     """
 
@@ -123,7 +123,7 @@ class Trajectory:
         return None if all(part.sampled for part in self._own) else np.concatenate(flags)
 
     def tokens(self) -> SampledTokens:
-        """All own tokens; log-probabilities and entropies of observed tokens are NaN."""
+        """All tokens after a branch's prefix; log-probabilities and entropies of observed tokens are NaN."""
         drawn = iter(self._drawn)
         logprobs, entropies = [np.zeros(0, np.float32)], [np.zeros(0, np.float32)]
         for part in self._own:

@@ -78,7 +78,7 @@ class VllmSampler:
         self.version = 0
         self._weights = SyncedWeights(engine.folder, on_main)
         self.notices = [*self._requests.notices, *self._weights.notices]
-        self._beneath = SyncedWeights(engine.folder, on_main)  # base weights beneath the adapter, for restarted servers
+        self._beneath = SyncedWeights(engine.folder, on_main)  # base weights under the adapter, for restarted servers
         self.takes_adapter = False
         try:
             if adapter_outputs(policy.model):
@@ -215,7 +215,7 @@ class VllmSampler:
         return _Answer(server, tokens, usage.get("prompt_tokens", 0), cached)
 
     def _still_has(self, server: VllmServer) -> bool:
-        """Whether a server is active and has this run's weights; otherwise it is excluded."""
+        """Check that an active server still has this run's weights; exclude it if not."""
         given = self._given.get(server.address)
         if given is None:
             return False

@@ -165,7 +165,7 @@ def _write(policy: Policy, folder: Path) -> None:
 
 
 def _options(policy: Policy, memory: float, size: int, device: torch.device) -> dict[str, Any]:
-    """Arguments of ``LLM``."""
+    """Keyword arguments for vLLM's ``LLM``."""
     on_cpu, context = device.type == "cpu", context_length(policy.model)
     options = {
         "dtype": policy.options.dtype,

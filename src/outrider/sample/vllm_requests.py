@@ -20,7 +20,7 @@ class Job(NamedTuple):
 
     Attributes:
         request, member: index of the request, and of the rollout within the request.
-        room: limit of own tokens.
+        room: maximum number of tokens to sample.
         prompt: token ids of the context.
         asked: sampling parameters, by vLLM's names.
     """

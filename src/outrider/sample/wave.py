@@ -23,8 +23,9 @@ _ALIVE = 0.8  # finished rows are dropped once the share of active rows falls be
 class WaveRow(NamedTuple):
     """One rollout to sample.
 
-    Its request and member, its seed, its limit of own tokens, the stop reason at that limit, the initial state of the
-    stop-text search (:class:`outrider.sample.stop.StopTable`), and its id, by which its KV cache may be kept.
+    Its request and member, its seed, its maximum number of sampled tokens, the stop reason at that limit, the initial
+    state of the stop-text search (:class:`outrider.sample.stop.StopTable`), and its id, by which its KV cache may be
+    kept.
     """
 
     request: int
@@ -179,7 +180,7 @@ class _Decoding:
         return self._sampled()
 
     def keep(self, kept: Kept, read: Sequence[Ids]) -> None:
-        """Put the rows taken from the store into ``kept``; ``read`` has the context and own tokens of every row."""
+        """Put the rows taken from the store into ``kept``; ``read`` has every row's context and sampled tokens."""
         held = set[int]()
         for parts, starts, rows in self.left:
             # the last token was sampled but not processed by the model, so the KV cache lacks it

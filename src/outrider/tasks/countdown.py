@@ -28,7 +28,7 @@ from outrider.tasks.task import Task
 
 Operation = tuple[int, str, int, int]  # a, operator, b, result
 
-_HELDOUT_SHARE = 16  # one key in sixteen is held out
+_HELDOUT_SHARE = 16  # one problem in sixteen is held out
 _STEP = re.compile(r"(\d{1,4})([-+*/])(\d{1,4})=(\d{1,4})")
 
 
@@ -108,7 +108,7 @@ class Countdown(Task):
         # a multiset: two equal numbers may each be used once
         left = Counter(problem.answer["numbers"])
         value, steps = None, [part.split(",")[0] for part in text.split(";")]
-        answer = ";".join(steps)  # majorities compare the steps, since the final value is nearly always the target
+        answer = ";".join(steps)  # majority votes compare the steps, since the final value is nearly always the target
         for number, step in enumerate(steps, 1):
             match = _STEP.fullmatch(step)
             if match is None:

@@ -46,7 +46,7 @@ class Gym(Task):
             are too few distinct questions; the questions depend on Python's hash seed, which is not fixed.
     """
 
-    dataset: str = Field(min_length=1, description="name of the dataset in reasoning-gym")
+    dataset: str = Field(min_length=1, description="name of a reasoning-gym dataset")
     config: dict[str, Any] = Field(default_factory=dict, description="options of the dataset, except seed and size")
     prompt: str = Field("{question}\n", description="prompt template; {question} is replaced by the question")
     answer: Literal["tag", "whole"] = Field(
@@ -54,7 +54,7 @@ class Gym(Task):
     )
     heldout_size: int = Field(300, ge=1, description="number of distinct held-out questions")
     seed: int = Field(0, ge=0, description="seed of the training problems; the held-out set does not depend on it")
-    seconds: float = Field(5.0, gt=0, description="wall-clock limit per verdict")
+    seconds: float = Field(5.0, gt=0, description="wall-clock limit per verdict, in seconds")
     workers: int = Field(1, ge=1, description="number of verifier processes")
 
     _redrawn: int = PrivateAttr(0)

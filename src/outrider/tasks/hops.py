@@ -40,7 +40,7 @@ _CALL = re.compile(r"([A-Z])\.([a-z]);")
 _ANSWER = re.compile(r"=([A-Z]);")
 _HELDOUT_SHARE = 16  # one problem in sixteen is held out
 
-Facts = dict[str, str]  # "K.b": the entities to which it leads, "RT"
+Facts = dict[str, str]  # the entities that "K.b" leads to, such as "RT"
 
 
 class Hops(TurnTask):

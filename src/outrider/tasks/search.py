@@ -45,10 +45,10 @@ class Search(TurnTable):
         UserError: the corpus cannot be read, ``index`` belongs to another corpus, or a package is missing.
     """
 
-    corpus: list[str] = Field(min_length=1, description="JSON-lines files with title and text, or with context")
-    index: str | None = Field(None, description="folder of the index; null: rebuilt in every run")
+    corpus: list[str] = Field(min_length=1, description="JSON-lines files with title and text, context, or contents")
+    index: str | None = Field(None, description="folder that stores the index; null: rebuilt in every run")
     retriever: Annotated[Retriever, ComponentOf(RETRIEVERS, "retriever", Retriever)] = Field(
-        default_factory=Bm25, description="retriever of passages"
+        default_factory=Bm25, description="retriever that finds passages"
     )
     passages: int = Field(3, ge=1, description="passages returned per search")
     searches: int = Field(4, ge=1, description="maximum searches per rollout")

@@ -294,6 +294,6 @@ def _places(number: int) -> list[int]:
 
 @cache
 def wording() -> dict[str, Any]:
-    """The content of ``stories.yaml``."""
+    """The names and phrases of ``stories.yaml``."""
     data: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("stories.yaml").read_text(encoding="utf-8"))
     return data

@@ -36,7 +36,7 @@ class TestSet(Options):
 
     old_keys: ClassVar[Mapping[str, str]] = _OLD_KEYS
 
-    data: str = Field(min_length=1, description="file within the data folder")
+    data: str = Field(min_length=1, description="name of the file in the data folder")
     hub: str | None = Field(None, description="hf:name@config:split, used without a data folder")
     hub_fields: dict[str, str] = Field(default_factory=dict, description="hub field name by the suite's name")
     table: dict[str, Any] = Field(default_factory=dict, description="table options of this test set")
@@ -65,7 +65,7 @@ class Suite(Task):
     old_keys: ClassVar[Mapping[str, str]] = _OLD_KEYS
 
     suite: str = Field("math", min_length=1, description="name of a shipped suite, or a YAML file in the same format")
-    data: str | None = Field(None, description="folder with the files of the test sets; null: the hub")
+    data: str | None = Field(None, description="folder with the test sets' files; null: read from the hub")
     sets: list[str] = Field([], description="test sets to use; []: all")
     table: dict[str, Any] = Field(
         default_factory=dict, description="table options for all test sets, which override the suite's own"

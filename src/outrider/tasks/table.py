@@ -98,16 +98,18 @@ class Table(Task):
     answer: str = Field("answer", min_length=1, description="field of the gold answer")
     skip: Skipped | list[Skipped] | None = Field(
         None,
-        description=("rows to skip; empty: without an answer, long: prompts too long for the model; null: refuse them"),
+        description=(
+            "rows to skip; empty: no answer or question, long: prompt too long for the model; null: these are errors"
+        ),
     )
-    solution: str | None = Field(None, min_length=1, description="field of a worked solution; null: no solutions")
+    solution: str | None = Field(None, min_length=1, description="training field of a worked solution; null: none")
     id: str | None = Field(None, description="field of the problem id; null: hash of the prompt")
     level: str | None = Field(None, description="field of the level, required in held-out data; null: no levels")
     levels: list[str] = Field([], description="levels to train on; []: all")
     verifier: Annotated[Verifier, ComponentOf(VERIFIERS, "verifier", Verifier)] = Field(
-        default_factory=Number, description="verifier of responses"
+        default_factory=Number, description="verifier that checks responses against the gold answer"
     )
-    seed: int = Field(0, ge=0, description="seed of the training order")
+    seed: int = Field(0, ge=0, description="seed of the order of training problems")
 
     @model_validator(mode="after")
     def _options_agree(self) -> Table:

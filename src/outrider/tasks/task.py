@@ -53,7 +53,7 @@ class BatchTask(Protocol):
     """A task that verifies many responses in parallel."""
 
     def verify_all(self, items: Sequence[Item]) -> list[Verdict]:
-        """One verdict per item, in order."""
+        """Verify items; return one verdict per item, in order."""
         ...
 
 

@@ -56,7 +56,7 @@ class Trl(TurnTask):
     success_at: float = Field(1.0, description="minimum sum of rewards at which a rollout is correct")
     train_data: str = Field(min_length=1, description="training table (outrider.tasks.rows), or hf:name@config:split")
     heldout_data: str = Field(min_length=1, description="evaluation table, in the same formats")
-    seed: int = Field(0, ge=0, description="seed of the training order")
+    seed: int = Field(0, ge=0, description="seed of the order of training problems")
 
     _prompted: dict[str, Problem] = PrivateAttr(default_factory=dict)
 

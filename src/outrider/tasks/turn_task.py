@@ -27,7 +27,7 @@ class TurnLimits(Options):
     max_concurrent: int = Field(
         256, ge=1, description="maximum concurrent rollouts; the rollouts of one problem always run together"
     )
-    seconds: float = Field(10.0, gt=0, description="wall-clock limit of an environment per turn")
+    seconds: float = Field(10.0, gt=0, description="wall-clock limit per turn of an environment, in seconds")
     bytes: int = Field(
         4096, ge=1, description="maximum bytes of an observation; longer observations are truncated and counted"
     )

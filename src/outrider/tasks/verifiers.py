@@ -45,7 +45,7 @@ class Verifiers(TurnTask):
     python: str | None = Field(None, description="Python interpreter with the package verifiers; null: the run's own")
     success_at: float = Field(1.0, description="minimum reward at which a rollout is correct")
     heldout_size: int = Field(50, ge=1, description="number of held-out tasks")
-    seed: int = Field(0, ge=0, description="seed of the training order")
+    seed: int = Field(0, ge=0, description="seed of the order of training problems")
 
     _problems: dict[int, Problem] = PrivateAttr(default_factory=dict)
 
