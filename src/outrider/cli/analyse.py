@@ -89,8 +89,10 @@ def run_shift(arguments: argparse.Namespace) -> int:
 
 
 def run_intervene(arguments: argparse.Namespace) -> int:
-    """``outrider analyse intervene``: effect of replacing a token on the success rate. Task and sampling are the
-    run's."""
+    """``outrider analyse intervene``: effect of replacing a token on the success rate.
+
+    Task, sampling and held-out problems are the run's own unless overridden.
+    """
     from outrider.analyse.arguments import Intervene
     from outrider.analyse.selection import intervention_cost, intervention_parts, select
     from outrider.config import config_of_run, load_options, read_yaml
