@@ -14,7 +14,7 @@ from outrider.interrupts import interrupts_held
 if TYPE_CHECKING:
     from outrider.analyse.selection import AnalysisPlan
 
-_MODELS = "trained, start (what the run began with), step-<n> (a checkpoint), base:<name>, a folder or a hub name"
+_MODELS = "trained, start (the initial model), step-<n> (a checkpoint), base:<name>, a folder or a hub name"
 
 
 def add_to(commands: Commands) -> None:

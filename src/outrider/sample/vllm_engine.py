@@ -85,7 +85,7 @@ class VllmEngine:
                 from vllm import LLM
 
                 return LLM(str(folder), **options)
-            except Exception as error:  # whatever a package of this size raises
+            except Exception as error:  # vLLM may raise anything
                 raise UserError(
                     f"engine.sampler: vLLM does not start on this machine ({_first_line(error)})"
                 ) from error
@@ -202,7 +202,7 @@ def _refuse_absent() -> None:
 def _lost_if_it_fails() -> Iterator[None]:
     try:
         yield
-    except Exception as error:  # whatever a package of this size raises
+    except Exception as error:  # vLLM may raise anything
         raise EngineLostError(f"vLLM fails in this process ({type(error).__name__}: {_first_line(error)})") from error
 
 
