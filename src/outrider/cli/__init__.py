@@ -1,4 +1,4 @@
-"""The command line: ``outrider COMMAND``. Each command is a file, and heavy imports wait until the command runs."""
+"""The command line: ``outrider COMMAND``. Each command is a module, and slow imports wait until the command runs."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ COMMANDS = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status.
 
-    A user's mistake prints one sentence on stderr and gives status 2. An interrupt prints one sentence and gives
-    status 130; SIGTERM prints one sentence and gives status 143. Output that no process reads any more gives status 141
-    without a message. Any other exception is a bug and keeps its traceback.
+    For a user's mistake, one sentence is printed on stderr, and the status is 2. An interrupt also prints one sentence,
+    with status 130; so does SIGTERM, with status 143. If the output's reader has gone, the status is 141, without a
+    message. Any other exception is a bug and keeps its traceback.
     """
     open_closed()
     try:
         try:
             return _run(argv)
         finally:
-            sys.stdout.flush()  # here, where an error of the flush is still handled
-    except (BrokenPipeError, SystemExit) as error:  # SystemExit: argparse, and rich on a closed pipe
+            sys.stdout.flush()  # flushed here, where errors are still handled
+    except (BrokenPipeError, SystemExit) as error:  # argparse and rich raise SystemExit, rich on a closed pipe
         if let_go_of_unread() or (isinstance(error, SystemExit) and isinstance(error.__context__, BrokenPipeError)):
             return UNREAD
         raise
@@ -71,7 +71,10 @@ def _print_mistake(mistake: object) -> int:
 
 
 def _not_utf8(words: Sequence[str]) -> str:
-    """The first word that is not UTF-8, as Python shows bytes; records and messages cannot contain such a word."""
+    """The first word that is not UTF-8, as Python writes bytes; "" if all are.
+
+    Records and messages can only contain UTF-8.
+    """
     bad = (word for word in words if any("\udc80" <= character <= "\udcff" for character in word))
     return next((repr(word.encode("utf-8", "surrogateescape"))[1:] for word in bad), "")
 
@@ -81,7 +84,7 @@ def _run(argv: Sequence[str] | None) -> int:
         return _print_mistake(f"{word} is not UTF-8; rename the file or folder")
     parser = build_parser()
     arguments, rest = parser.parse_known_args(argv)
-    # argparse gives up on positionals after an option, but `train grpo --dry-run seed=3` is natural to write
+    # argparse rejects overrides after an option, but users naturally write `train grpo --dry-run seed=3`
     if rest and (not hasattr(arguments, "overrides") or any(word.startswith("-") for word in rest)):
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     if rest:
@@ -101,7 +104,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser of the whole command line; it imports no code of a command's work."""
+    """Build the parser of the whole command line, without importing the code that commands run."""
     parser = argparse.ArgumentParser(
         prog="outrider",
         description="Exploration in reinforcement learning with verifiable rewards.",
@@ -110,5 +113,5 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in COMMANDS:
         command.add_to(commands)
-    parser.set_defaults(parser=parser)  # for the completion script, which describes the parser
+    parser.set_defaults(parser=parser)  # for the completion script, which is generated from the parser
     return parser

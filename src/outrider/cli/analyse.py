@@ -1,4 +1,4 @@
-"""``outrider analyse``: run a model over the rollouts of a run: entropy, alternatives, shifts."""
+"""``outrider analyse``: run a model over a run's rollouts: token entropy, probability shifts, token replacement."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _MODELS = "trained, start (the run's initial model), step-<n> (a checkpoint), ba
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command and its three analyses."""
+    """Add the command and its three analyses to the parser."""
     parser = commands.add_parser(
-        "analyse", help="run a model over the rollouts of a run", description=__doc__, allow_abbrev=False
+        "analyse", help="run a model over a run's rollouts", description=__doc__, allow_abbrev=False
     )
     kinds = parser.add_subparsers(title="analyses", metavar="tokens|shift|intervene", required=True)
-    tokens = _analysis(kinds, "tokens", "entropy, gradient norm, branching factor of every token", run_tokens)
+    tokens = _analysis(kinds, "tokens", "entropy, gradient norm and branching factor of every token", run_tokens)
     tokens.add_argument("--model", metavar="MODEL", help=f"{_MODELS} (trained)")
     tokens.add_argument("--temperature", type=float, metavar="T", help="softmax temperature (1)")
     tokens.add_argument(
@@ -33,7 +33,7 @@ def add_to(commands: Commands) -> None:
         metavar="P",
         help="probability mass (top-p) for which the tokens in the nucleus are counted; repeatable (0.95)",
     )
-    shift = _analysis(kinds, "shift", "how the probability of every token differs between two models", run_shift)
+    shift = _analysis(kinds, "shift", "difference in every token's probability between two models", run_shift)
     shift.add_argument("--before", metavar="MODEL", help=f"{_MODELS} (start)")
     shift.add_argument("--after", metavar="MODEL", help=f"{_MODELS} (trained)")
     shift.add_argument("--temperature", type=float, metavar="T", help="softmax temperature (1)")
@@ -60,7 +60,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run_tokens(arguments: argparse.Namespace) -> int:
-    """``outrider analyse tokens``."""
+    """``outrider analyse tokens``: entropy, gradient norm and branching factor of every token."""
     from outrider.analyse.arguments import TokensAnalysis
     from outrider.analyse.selection import select, token_parts
     from outrider.config import load_options
@@ -77,7 +77,7 @@ def run_tokens(arguments: argparse.Namespace) -> int:
 
 
 def run_shift(arguments: argparse.Namespace) -> int:
-    """``outrider analyse shift``."""
+    """``outrider analyse shift``: difference in every token's probability between two models."""
     from outrider.analyse.arguments import Shift
     from outrider.analyse.selection import select, token_parts
     from outrider.config import load_options
@@ -93,7 +93,10 @@ def run_shift(arguments: argparse.Namespace) -> int:
 
 
 def run_intervene(arguments: argparse.Namespace) -> int:
-    """``outrider analyse intervene``. Task, sampling and held-out problems are the run's own unless overridden."""
+    """``outrider analyse intervene``: effect of replacing a token on the success rate.
+
+    Task, sampling and held-out problems are the run's own unless overridden.
+    """
     from outrider.analyse.arguments import Intervene
     from outrider.analyse.selection import intervention_cost, intervention_parts, select
     from outrider.config import config_of_run, load_options, read_yaml
@@ -120,9 +123,9 @@ def run_intervene(arguments: argparse.Namespace) -> int:
 
 
 def _analysis(kinds: Any, name: str, help: str, run: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
-    """A parser with the arguments that all analyses share."""
+    """Add a parser with the arguments that all analyses share."""
     parser: argparse.ArgumentParser = kinds.add_parser(name, help=help, description=run.__doc__, allow_abbrev=False)
-    parser.add_argument("run_folder", type=folder, metavar="RUN", help="run folder, or one that `evaluate --out` wrote")
+    parser.add_argument("run_folder", type=folder, metavar="RUN", help="run folder, or the folder of `evaluate --out`")
     parser.add_argument("--split", metavar="NAME", help="split of the rollouts: train, evaluate or greedy (train)")
     parser.add_argument(
         "--steps", metavar="WHICH", help="steps to analyse: last, all, or numbers and ranges such as 1,50,90-105 (last)"
@@ -140,7 +143,7 @@ def _analysis(kinds: Any, name: str, help: str, run: Callable[[argparse.Namespac
 
 
 def _given(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """The options of the command line as data; options that were not given keep their defaults."""
+    """The options given on the command line, as data; other options keep their defaults."""
     values = {name: getattr(arguments, name) for name in (*names, "split", "steps", "limit", "micro_tokens")}
     return {name: value for name, value in values.items() if value is not None}
 

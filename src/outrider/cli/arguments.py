@@ -1,4 +1,4 @@
-"""Parts that several commands share: overrides, printing a resolved configuration, and the end of a dry run."""
+"""Code shared by several commands: overrides, printing a resolved configuration, and the end of a dry run."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def folder(text: str) -> Path:
-    """A path on the command line; an empty argument is refused, since ``Path("")`` is the working directory."""
+    """Parse a path; an empty argument is an error, since ``Path("")`` would be the working directory."""
     if not text.strip():
         raise argparse.ArgumentTypeError("it is empty; name a folder, as in runs/a")
     return Path(text)
 
 
 class OldOption(argparse.Action):
-    """An option of an older version, whose use is an error with its present name, ``dest``."""
+    """An option of an older version; its use is an error that states the current name, ``dest``."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
@@ -34,20 +34,20 @@ class OldOption(argparse.Action):
 
 
 def add_overrides(parser: argparse.ArgumentParser, example: str) -> None:
-    """Add trailing ``key=value`` words, and ``--dry-run``, which prints the resolved configuration."""
+    """Add ``key=value`` overrides, and ``--dry-run``, which prints the resolved configuration."""
     parser.add_argument("overrides", nargs="*", metavar="key=value", help=f"dotted overrides, e.g. {example}")
     parser.add_argument("--dry-run", action="store_true", help="print the whole resolved configuration and stop")
 
 
 def add_setting(parser: argparse.ArgumentParser) -> None:
-    """Add ``--setting``: the setting of a recipe."""
+    """Add ``--setting``, which selects a recipe's setting."""
     parser.add_argument(
         "--setting", metavar="SETTING", help="a shipped setting (see `outrider settings`) or a YAML file (countdown)"
     )
 
 
 def print_yaml(data: dict[str, Any]) -> int:
-    """Print the output of ``--dry-run``."""
+    """Print data as YAML, for ``--dry-run``; return 0."""
     from outrider.config import dump_yaml
 
     sys.stdout.write(dump_yaml(data))
@@ -55,7 +55,7 @@ def print_yaml(data: dict[str, Any]) -> int:
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:
-    """Add ``--column NAME=FIELD``, any number of times, for a dump of rollouts with other column names."""
+    """Add the repeatable ``--column NAME=FIELD``, for rollouts of other frameworks with other column names."""
     parser.add_argument(
         "--column",
         action="append",
@@ -66,10 +66,10 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
 
 
 def columns(arguments: argparse.Namespace) -> dict[str, str]:
-    """The field of each column, from ``--column``.
+    """Parse ``--column`` into a field or expression per column name.
 
     Raises:
-        UserError: one of them is not ``NAME=FIELD``.
+        UserError: a value is not ``NAME=FIELD``.
     """
     results = {}
     for text in arguments.column:
@@ -81,7 +81,7 @@ def columns(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def interruptible(work: Callable[[], int]) -> int:
-    """Run resumable work; on an interrupt, say that the same command continues it."""
+    """Run resumable work; on an interrupt, print that the same command continues it."""
     try:
         return work()
     except KeyboardInterrupt:
@@ -95,7 +95,7 @@ def finish_dry_run(checked: Preflight, lacks: str | None = None) -> int:
     """Print warnings and costs as comments after the YAML, and return 0.
 
     Args:
-        lacks: the reason why the run does not fit into memory.
+        lacks: reason why the run does not fit into memory; None if it fits.
 
     Raises:
         UserError: the error with which the run would end.

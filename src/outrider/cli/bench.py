@@ -12,12 +12,12 @@ from outrider.interrupts import SAME_COMMAND, Terminated
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "bench", help="compare recipes at equal budgets", description=__doc__, allow_abbrev=False
     )
     parser.add_argument(
-        "overrides", nargs="+", metavar="RECIPE|key=value", help="recipes, and overrides for all of them"
+        "overrides", nargs="+", metavar="RECIPE|key=value", help="recipes to compare, and overrides for all recipes"
     )
     add_setting(parser)
     parser.add_argument(
@@ -25,7 +25,10 @@ def add_to(commands: Commands) -> None:
     )
     parser.add_argument("--seeds", type=int, metavar="N", help="number of seeds; each recipe runs once per seed (5)")
     parser.add_argument(
-        "--first-seed", type=int, metavar="N", help="first seed; another value repeats a bench with new seeds (0)"
+        "--first-seed",
+        type=int,
+        metavar="N",
+        help="first seed; choose another value to repeat a bench with new seeds (0)",
     )
     budget = parser.add_mutually_exclusive_group()
     budget.add_argument("--tokens", type=int, metavar="N", help="generated tokens per run (1_600_000)")
@@ -60,7 +63,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Parse the options of the bench and run the bench, or show its configuration."""
+    """Run the bench, or print its plan."""
     from outrider.bench.begin import refuse_another
     from outrider.bench.bench_command import bench_command
     from outrider.bench.dry import plan
@@ -88,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _bench_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The options of the command line as data; options that were not given keep their defaults."""
+    """The options given on the command line, as data; other options keep their defaults."""
     from outrider.bench.planned import DEFAULT_TOKENS
 
     given = {

@@ -1,5 +1,4 @@
-"""Handles standard output and standard error that are closed, full, or without a reader (``outrider recipes |
-head``)."""
+"""Handles stdout and stderr that are closed, on a full disk, or without a reader (``outrider recipes | head``)."""
 
 from __future__ import annotations
 
@@ -13,19 +12,19 @@ from typing import TextIO
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 UNREAD = 141
-"""A shell's exit status for a program that SIGPIPE has ended."""
+"""Exit status that shells report for a program ended by SIGPIPE."""
 
 
 def open_closed() -> None:
-    """Replace a stream that the shell has closed (``>&-``) by the null device."""
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - for good
+    """Replace a stream that the shell has closed (``>&-``) with the null device."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - never closed
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
 
 
 def let_go_of_unread() -> bool:
-    """Whether the reader of standard output or standard error is gone.
+    """Return whether the reader of stdout or stderr has gone.
 
-    If it is gone, remaining output goes to the null device, so that the interpreter prints no error at exit.
+    If so, remaining output goes to the null device, so that the interpreter prints no error at exit.
     """
     gone = [stream for stream in (sys.stdout, sys.stderr) if _unread(stream)]
     _let_go(gone)
@@ -33,9 +32,9 @@ def let_go_of_unread() -> bool:
 
 
 def let_go_of_full() -> bool:
-    """Whether standard output is on a full disk. If so, remaining output goes to the null device."""
+    """Return whether stdout is on a full disk. If so, remaining output goes to the null device."""
     try:
-        os.write(sys.stdout.fileno(), b"\n")  # the failed text is gone; a stream that accepts a line was not the cause
+        os.write(sys.stdout.fileno(), b"\n")  # if the stream accepts a line, it was not the cause
     except (OSError, ValueError):
         _let_go([sys.stdout])
         return True

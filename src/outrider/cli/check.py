@@ -1,4 +1,4 @@
-"""``outrider check``: run the contract tests of shipped components on a component of your own."""
+"""``outrider check``: run the contract tests of the shipped components on your own component."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from outrider.cli.arguments import Commands, add_overrides
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
-        "check", help="run the contract tests on a component of your own", description=__doc__, allow_abbrev=False
+        "check", help="run the contract tests on your own component", description=__doc__, allow_abbrev=False
     )
     parser.add_argument("component", metavar="COMPONENT", help="import path of a class, such as my_methods.py:Retry")
     add_overrides(parser, "n=4")

@@ -1,4 +1,4 @@
-"""``outrider compare``: runs side by side at equal generated tokens, problem by problem, as one page and as JSON."""
+"""``outrider compare``: compare runs at equal generated tokens, problem by problem, as an HTML page and as JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from outrider.cli.arguments import Commands, add_columns, columns, folder
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser("compare", help="compare runs or models", description=__doc__, allow_abbrev=False)
     parser.add_argument(
         "runs",

@@ -11,7 +11,7 @@ from outrider.errors import UserError
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "completion", help="print a script for shell completion", description=__doc__, allow_abbrev=False
     )
@@ -22,7 +22,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the script. The script is static, so another version with other recipes and options needs a new one.
+    """Write the script. It is static, so a version with other recipes or options needs a new script.
 
     Raises:
         UserError: the package shtab is missing.

@@ -10,16 +10,18 @@ from outrider.cli.arguments import Commands
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "components", help="list the components that a recipe can name", description=__doc__, allow_abbrev=False
     )
-    parser.add_argument("kind", nargs="?", metavar="KIND", help="stage, baseline, shaper, … (default: all)")
+    parser.add_argument(
+        "kind", nargs="?", metavar="KIND", help="kind of component: stage, baseline, shaper, … (default: all)"
+    )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print name, origin, options and import path of each component, by kind."""
+    """Print each component's name, origin, options and import path, grouped by kind."""
     from outrider.config.component_list import list_components
     from outrider.errors import UserError, nearest
 

@@ -1,4 +1,4 @@
-"""``outrider evaluate``: measure a model on held-out problems of a task."""
+"""``outrider evaluate``: evaluate a model on a task's held-out problems."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
-    parser = commands.add_parser("evaluate", help="measure a model on a task", description=__doc__, allow_abbrev=False)
+    """Add the command to the parser."""
+    parser = commands.add_parser("evaluate", help="evaluate a model on a task", description=__doc__, allow_abbrev=False)
     parser.add_argument(
         "model", metavar="MODEL", help="base:<name> (shipped), a folder, a GGUF file, or a name on the hub"
     )
@@ -23,7 +23,7 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("--protocol", metavar="NAME", help="evaluation protocol of a paper: dr-grpo, dars, xrpo, still")
     parser.add_argument("--n", type=int, metavar="N", help="samples per problem (evaluate.n)")
     parser.add_argument(
-        "--problems", type=int, metavar="P", help="held-out problems (evaluate.problems; all for a suite)"
+        "--problems", type=int, metavar="P", help="number of held-out problems (evaluate.problems; all for a suite)"
     )
     add_overrides(parser, "sample.max_tokens=96 evaluate.greedy=false")
     parser.add_argument(
@@ -33,7 +33,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Parse the options of the evaluation and run the evaluation, or show its configuration."""
+    """Evaluate the model, or print the resolved configuration."""
     from outrider.api.evaluation import all_of_a_suite
     from outrider.config import Evaluate, load_options
     from outrider.config.protocol import protocol

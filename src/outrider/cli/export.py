@@ -1,4 +1,4 @@
-"""``outrider export``: rollouts for other tools, as Inspect logs, trackio traces or plain Parquet."""
+"""``outrider export``: write rollouts for other tools, as Inspect logs, trackio traces or plain Parquet."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from outrider.cli.arguments import Commands, add_columns, columns, folder
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "export", help="write rollouts for Inspect, trackio or Parquet", description=__doc__, allow_abbrev=False
     )
@@ -16,7 +16,7 @@ def add_to(commands: Commands) -> None:
         "run_folder",
         type=folder,
         metavar="RUN",
-        help="run folder, or a file or folder of rollouts that another framework wrote (docs/import.md)",
+        help="run folder, or a file or folder of another framework's rollouts (docs/import.md)",
     )
     parser.add_argument(
         "--to",
@@ -42,13 +42,13 @@ def add_to(commands: Commands) -> None:
         metavar="N",
         help="only rollouts of this step; repeatable (all)",
     )
-    parser.add_argument("--project", metavar="NAME", help="project in trackio (outrider)")
+    parser.add_argument("--project", metavar="NAME", help="trackio project (outrider)")
     add_columns(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the files."""
+    """Export the selected rollouts."""
     from outrider.exporters.export_command import export_command
     from outrider.exporters.source import ExportChoice
     from outrider.model.places import local_tokenizer

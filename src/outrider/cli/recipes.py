@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "recipes", help="list the shipped recipes, search them, or show one", description=__doc__, allow_abbrev=False
     )
@@ -31,7 +31,7 @@ def add_to(commands: Commands) -> None:
         ),
     )
     parser.add_argument(
-        "--goal", metavar="GOAL", help="recipes for a goal, best evidence first; `--goal list` lists the goals"
+        "--goal", metavar="GOAL", help="list the recipes for a goal, best evidence first; `--goal list` lists the goals"
     )
     add_setting(parser)
     parser.set_defaults(run=run)
@@ -54,12 +54,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def run_list(words: Sequence[str] = ()) -> int:
-    """Print name, paper and summary of the recipes that contain all words, and the settings where each is recommended.
+    """Print name, paper and summary of the recipes that contain all words. Without words, add the recommendations.
 
-    Each recipe has one line, which is wrapped between words on a terminal.
+    Each recipe is one line, which is wrapped at word boundaries on a terminal.
 
     Raises:
-        UserError: no recipe has the words.
+        UserError: no recipe contains all words.
     """
     from outrider.config import list_recipes, list_settings
 
@@ -91,7 +91,7 @@ def run_goal(name: str) -> int:
     """Print the recipes for a goal with their evidence; for ``list``, print the goals.
 
     Raises:
-        UserError: there is no such goal.
+        UserError: the goal does not exist.
     """
     from outrider.config.goals import goals
 
@@ -112,7 +112,7 @@ def run_goal(name: str) -> int:
 
 def run_show(name: str, setting: str | None) -> int:
     """Print a recipe's file as written, its setting, and the advantages of an example group."""
-    from rich.console import Console  # not at the top: other commands need no rich
+    from rich.console import Console  # not at the top: other commands do not need rich
 
     from outrider.cli.worked import credit_table
     from outrider.config import load_recipe, setting_texts, text_of
@@ -133,7 +133,7 @@ def _has(recipe: RecipeInfo, word: str) -> bool:
 
 
 def _wrapped(line: str) -> str:
-    """The line, wrapped between words on a terminal; unchanged if a program reads the output."""
+    """Wrap a line at word boundaries if stdout is a terminal; otherwise leave it unchanged."""
     if not sys.stdout.isatty():
         return f"{line}\n"
     width = shutil.get_terminal_size().columns

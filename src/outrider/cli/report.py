@@ -9,7 +9,7 @@ from outrider.errors import UserError
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "report", help="report what happened in a run", description=__doc__, allow_abbrev=False
     )
@@ -18,7 +18,7 @@ def add_to(commands: Commands) -> None:
         type=folder,
         nargs="+",
         metavar="RUN",
-        help="run folder, or a file or folder of rollouts that another framework wrote (docs/import.md)",
+        help="run folder, or a file or folder of another framework's rollouts (docs/import.md)",
     )
     parser.add_argument(
         "--out",
@@ -37,7 +37,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the report, or serve it."""
+    """Write the report, or serve it as a live page."""
     path, *more = arguments.runs
     if more:
         raise UserError("a report is of one run; several are compared by `outrider compare A B …`")

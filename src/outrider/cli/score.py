@@ -9,7 +9,7 @@ from outrider.cli.task_arguments import add_task, task_options
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser("score", help="verify saved generations", description=__doc__, allow_abbrev=False)
     parser.add_argument(
         "file",
@@ -18,7 +18,7 @@ def add_to(commands: Commands) -> None:
         help="generations: a run folder, or a dump of another framework (docs/import.md)",
     )
     add_task(parser)
-    parser.add_argument("--problems", type=int, metavar="P", help="held-out problems (all for a finite set)")
+    parser.add_argument("--problems", type=int, metavar="P", help="number of held-out problems (all for a finite set)")
     add_columns(parser)
     parser.add_argument(
         "--out", type=folder, metavar="DIR", help="folder for verdicts, metrics and table (default: nothing is written)"
@@ -27,7 +27,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Parse the task and score the file."""
+    """Verify the file's generations with the task."""
     from outrider.config import load_options
     from outrider.config.score import Score
 

@@ -9,7 +9,7 @@ from outrider.cli.arguments import Commands
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser("serve", help="start a vLLM server", description=__doc__, allow_abbrev=False)
     parser.add_argument(
         "model", metavar="MODEL", help="base:<name> (shipped), a folder, a GGUF file, or a name on the hub"
@@ -20,20 +20,22 @@ def add_to(commands: Commands) -> None:
     parser.add_argument(
         "--dtype", choices=("float32", "bfloat16"), default="bfloat16", help="type of weights and matmuls (bfloat16)"
     )
-    parser.add_argument("--lora", type=int, metavar="RANK", help="maximum rank of LoRA adapters (policy.lora)")
-    parser.add_argument("--python", metavar="PATH", help="Python interpreter with vLLM (this one)")
+    parser.add_argument(
+        "--lora", type=int, metavar="RANK", help="maximum rank of LoRA adapters, for runs with policy.lora"
+    )
+    parser.add_argument("--python", metavar="PATH", help="Python interpreter with vLLM (the current one)")
     parser.add_argument(
         "--vllm",
         type=shlex.split,
         default=[],
         metavar="ARGUMENTS",
-        help="arguments of vLLM, in one string: --vllm='--seed 1'",
+        help="vLLM arguments, as one string: --vllm='--seed 1'",
     )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Replace this process by the server."""
+    """Replace this process with the server."""
     from outrider.sample.serve_command import serve_command
 
     return serve_command(

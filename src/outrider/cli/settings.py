@@ -9,7 +9,7 @@ from outrider.cli.arguments import Commands
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "settings", help="list the shipped settings, or show one", description=__doc__, allow_abbrev=False
     )
@@ -29,7 +29,7 @@ def run_show(arguments: argparse.Namespace) -> int:
 
 
 def run_list(arguments: argparse.Namespace) -> int:
-    """Print name, summary and recommended recipe of every shipped setting, one line each."""
+    """Print name, summary and recommended recipe of every shipped setting, one line per setting."""
     from outrider.config import list_settings
 
     settings = list_settings()

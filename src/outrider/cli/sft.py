@@ -1,4 +1,4 @@
-"""``outrider sft``: fine-tune a model, or a new one as the shipped bases are, on a task's own solutions."""
+"""``outrider sft``: fine-tune a model on a task's own solutions, by default a new small one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from outrider.interrupts import interrupts_held
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "sft", help="supervised fine-tuning on a task's own solutions", description=__doc__, allow_abbrev=False
     )
@@ -20,7 +20,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Load the options and train, or show the options."""
+    """Fine-tune the model, or print the resolved options."""
     from outrider.config import load_sft, read_yaml
     from outrider.config.sft import folder_of_sft
 
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     def work() -> int:
         with interrupts_held():
-            from outrider.commands.sft_command import sft_command  # a slow import; Ctrl-C acts at its end
+            from outrider.commands.sft_command import sft_command  # slow; Ctrl-C acts after the import
 
         return sft_command(sft, out=out)
 

@@ -1,4 +1,4 @@
-"""``outrider show``: read rollouts of a run with their verdicts."""
+"""``outrider show``: print rollouts of a run with their verdicts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from outrider.errors import UserError
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
-    parser = commands.add_parser("show", help="read rollouts of a run", description=__doc__, allow_abbrev=False)
-    parser.add_argument("run_folder", type=folder, metavar="RUN", help="run folder, or one that `evaluate --out` wrote")
-    parser.add_argument("--step", type=int, metavar="N", help="step (the last one)")
-    parser.add_argument("--n", type=int, default=8, metavar="N", help="rollouts to show, spread over the step (8)")
+    """Add the command to the parser."""
+    parser = commands.add_parser("show", help="print rollouts of a run", description=__doc__, allow_abbrev=False)
+    parser.add_argument("run_folder", type=folder, metavar="RUN", help="run folder, or the folder of `evaluate --out`")
+    parser.add_argument("--step", type=int, metavar="N", help="step to show (the last one)")
+    parser.add_argument(
+        "--n", type=int, default=8, metavar="N", help="number of rollouts, evenly spaced within the step (8)"
+    )
     parser.add_argument(
         "--name", choices=("train", "evaluate", "greedy"), default="train", help="split of the rollouts (train)"
     )
@@ -32,7 +34,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the table."""
+    """Print the selected rollouts."""
     if arguments.n < 1:
         raise UserError(f"--n is {arguments.n}, but should be at least 1")
     from outrider.model.places import local_tokenizer

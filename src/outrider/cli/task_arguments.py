@@ -1,4 +1,4 @@
-"""The task arguments of commands that run no recipe: ``--task``, or ``--suite`` and ``--data``."""
+"""The task arguments of commands without a recipe: ``--task``, or ``--suite`` and ``--data``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from outrider.errors import UserError
 
 
 def add_task(parser: argparse.ArgumentParser) -> None:
-    """Add ``--task`` and ``--suite``, of which one is required."""
+    """Add ``--task`` and ``--suite``, one of which is required, and ``--data``."""
     either = parser.add_mutually_exclusive_group(required=True)
     either.add_argument("--task", metavar="TASK", help='task: countdown, {"table": {…}}, or a YAML file')
     either.add_argument(
@@ -19,10 +19,10 @@ def add_task(parser: argparse.ArgumentParser) -> None:
 
 
 def task_options(arguments: argparse.Namespace) -> Any:
-    """The task in the form of a recipe's ``task``.
+    """Convert the arguments to the form of a recipe's ``task``.
 
     Raises:
-        UserError: ``--task`` is no YAML, or ``--data`` is given without ``--suite``.
+        UserError: ``--task`` is not valid YAML, or ``--data`` is given without ``--suite``.
     """
     from outrider.api.task_argument import task_of
 

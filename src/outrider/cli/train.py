@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser("train", help="train a policy with a recipe", description=__doc__, allow_abbrev=False)
     parser.add_argument("recipe", metavar="RECIPE", help="a shipped recipe (see `outrider recipes`) or a YAML file")
     add_overrides(parser, "train.steps=200 explore.0.n=16")
     add_setting(parser)
     parser.add_argument("--out", type=folder, metavar="DIR", help="run folder (default: runs/<recipe>-<seed>)")
-    parser.add_argument("--resume", action="store_true", help="continue from the last checkpoint in the run folder")
+    parser.add_argument("--resume", action="store_true", help="continue from the run folder's last checkpoint")
     parser.add_argument(
         "--force",
         action="store_true",
@@ -32,7 +32,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Load the recipe and train with it, or show the recipe."""
+    """Train with the recipe, or print the resolved recipe and its estimated cost."""
     from outrider.api.arguments import folder_of
     from outrider.config import load_recipe
 
@@ -79,7 +79,7 @@ def _check(recipe: Recipe, force: bool) -> int:
 
 
 def _print_estimate(recipe: Recipe, sizes: str | None) -> None:
-    """Print the estimated cost of the run as comments, so that the output is still a valid recipe."""
+    """Print the run's estimated cost as comments, so that the output is still a valid recipe."""
     from outrider.estimate.estimate import estimate
     from outrider.model.places import local_config
     from outrider.preflight.recipe_warnings import recipe_warnings

@@ -8,7 +8,7 @@ from outrider.cli.arguments import Commands, add_overrides, add_setting, folder,
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser("validate", help="check a task's data", description=__doc__, allow_abbrev=False)
     parser.add_argument("task", metavar="TASK", help='task: countdown, {"table": {…}}, a YAML file, or a recipe')
     parser.add_argument("--model", metavar="MODEL", help="model whose tokenizer counts prompt tokens (the recipe's)")
@@ -24,7 +24,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Parse the options of the checks and run the checks, or show their configuration."""
+    """Check the task, or print the resolved configuration."""
     from outrider.api.validation import task_data
     from outrider.config import Validate, load_options
 

@@ -1,4 +1,4 @@
-"""``outrider verl-config``: write a configuration of verl that trains a recipe. Experimental."""
+"""``outrider verl-config``: write a verl configuration that trains with a recipe (experimental)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from outrider.cli.arguments import Commands, add_setting, folder
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "verl-config",
-        help="write a configuration of verl that trains a recipe (experimental)",
+        help="write a verl configuration that trains with a recipe (experimental)",
         description=__doc__,
         allow_abbrev=False,
     )
@@ -25,7 +25,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Load the recipe, translate it, and write verl's configuration."""
+    """Translate the recipe and write verl's configuration."""
     from outrider.integrations.verl_config_command import verl_config_command
 
     return verl_config_command(arguments.recipe, arguments.overrides, arguments.setting, arguments.out)

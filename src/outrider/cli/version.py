@@ -1,4 +1,4 @@
-"""``outrider version``."""
+"""``outrider version``: print the version."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from outrider.cli.arguments import Commands
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser("version", help="print the version")
     parser.set_defaults(run=run)
 

@@ -8,7 +8,7 @@ from outrider.cli.arguments import Commands, add_columns, columns, folder
 
 
 def add_to(commands: Commands) -> None:
-    """Declare the command."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "view", help="browse rollouts in a web browser", description=__doc__, allow_abbrev=False
     )
@@ -17,7 +17,7 @@ def add_to(commands: Commands) -> None:
         type=folder,
         nargs="+",
         metavar="RUN",
-        help="run folders, or files or folders of rollouts that another framework wrote (docs/import.md)",
+        help="run folder, or a file or folder of another framework's rollouts (docs/import.md)",
     )
     add_columns(parser)
     parser.add_argument("--port", type=int, default=8766, metavar="N", help="port; 0: any free port (8766)")
@@ -31,7 +31,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until Ctrl-C."""
+    """Serve the viewer until Ctrl-C."""
     from outrider.model.places import local_tokenizer
     from outrider.view.view_command import view_command
 

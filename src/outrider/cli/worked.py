@@ -1,4 +1,4 @@
-"""A table for the terminal with the advantages that a recipe's credit assigns to a small example group."""
+"""A terminal table of the advantages that a recipe's credit assigns to a small example group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from outrider.explore import Branch, EntropyBranch, Greedy
 
 
 def credit_table(recipe: Recipe, stream: str) -> Table:
-    """The values of an example group after each component of a loss stream's credit chain."""
+    """A table of an example group's values after each component of a loss stream's credit chain."""
     chain, reward = recipe.credit[stream], recipe.reward
     step = max(getattr(link, "first_step", 1) for link in chain)  # a component may start at a later step
     worked = worked_group(_shape(recipe, stream), reward.correct, reward.incorrect, recipe.sample.max_tokens)
@@ -43,7 +43,11 @@ def _shape(recipe: Recipe, stream: str) -> GroupShape:
 
 
 def _range(values: Floats) -> str:
-    """The range as text: ``0.75``; first to last token ``0.00 → 1.17``; else minimum to maximum ``0.24 to 1.17``."""
+    """Format values over tokens.
+
+    ``0.75`` if all are equal, ``0.00 → 1.17`` if first and last are the extremes, otherwise the range
+    ``0.24 to 1.17``.
+    """
     if np.isnan(values).any():
         return "-"
     first, last, low, high = (

@@ -1,4 +1,4 @@
-"""Environments in separate processes: one that hangs, dies or floods is killed and costs only its own rollout."""
+"""Environments in separate processes: if one hangs, dies or sends too much, only its own rollout fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from outrider.verify.processes import NoMoreProcessesError, TemplateDiedError, T
 
 
 class _EnvironmentProcess:
-    """One process, the number of its last request, and the deadline for the answer."""
+    """The process of one environment, the number of its last request, and the deadline for the answer."""
 
     def __init__(self, template: TemplateProcess) -> None:
         self.template, self.number, self.deadline = template, 0, math.inf
@@ -32,22 +32,22 @@ class _EnvironmentProcess:
     def ask(self, question: object, seconds: float) -> None:
         self.number += 1
         self.deadline = time.monotonic() + seconds
-        with contextlib.suppress(ConnectionError):  # it died, which shows as the end of its channel
+        with contextlib.suppress(ConnectionError):  # it died; `answers` finds its channel closed
             self.channel.send((self.number, question))
 
     def told_to_close(self) -> bool:
-        """Ask it to close; False if it has died."""
+        """Ask the environment to close; return False if its process has died."""
         with contextlib.suppress(OSError):
             self.channel.send(None)
             return True
         return False
 
     def end(self) -> None:
-        """Kill it with all its child processes."""
+        """Kill the process with all its child processes."""
         self.channel.close()
         if self.template.dead:
-            return  # forks of the template end with it, and the pid may be reused
-        for kill in (os.killpg, os.kill):  # os.kill if the process is so young that it has no group yet
+            return  # forks die with the template, and the pid may have been reused
+        for kill in (os.killpg, os.kill):  # os.kill: a new process may not have its own group yet
             with contextlib.suppress(ProcessLookupError):
                 kill(self.pid, SIGKILL)
         with contextlib.suppress(TemplateDiedError):
@@ -55,15 +55,15 @@ class _EnvironmentProcess:
 
 
 class ProcessEnvironments:
-    """Runs every environment in a separate process, forked from one that has imported it.
+    """Runs every environment in a separate process, forked from a process that has imported the environment.
 
     Args:
-        make: picklable, and not defined in ``__main__``.
-        memory_gb: maximum growth of an environment's memory in GiB. Enforced on Linux.
+        make: picklable factory of environments, not defined in ``__main__``.
+        memory_gb: maximum growth of an environment's memory in GiB, enforced only on Linux.
 
     Raises:
-        UserError: ``make`` is defined in ``__main__`` or raises UserError when unpickled; or the system cannot start
-            another process, which would fail all later rollouts.
+        UserError: ``make`` is defined in ``__main__``, or raises UserError when unpickled; or the system cannot start
+            another process, so that all later rollouts would fail.
     """
 
     def __init__(self, make: Make, limits: EnvironmentLimits, memory_gb: float = 2.0) -> None:
@@ -76,7 +76,7 @@ class ProcessEnvironments:
         self._limits, self._memory_gb = limits, memory_gb
         self._template: TemplateProcess | None = None
         self._environments: dict[Key, _EnvironmentProcess] = {}
-        self._closing: list[_EnvironmentProcess] = []  # until their deadlines
+        self._closing: list[_EnvironmentProcess] = []  # closing environments, killed at their deadlines
         self._failed: dict[Key, Failed] = {}
 
     def begin(self, key: Key, problem: Problem, seed: int) -> None:
@@ -116,8 +116,11 @@ class ProcessEnvironments:
         return iter(found)
 
     def close(self, keys: Iterable[Key]) -> None:
-        """Close environments. Busy ones are killed; idle ones may release resources, which is awaited once no
-        environment is left."""
+        """Close environments.
+
+        Busy environments are killed. Idle ones may release resources; once no environment is left, this method waits
+        for them.
+        """
         for key in list(keys):
             if (environment := self._environments.pop(key, None)) is None:
                 continue
@@ -134,7 +137,7 @@ class ProcessEnvironments:
         self._end_template()
 
     def _end_closed(self, wait_for_all: bool = False) -> None:
-        """End environments that have closed, or whose time to close is over."""
+        """Kill the processes of environments that have closed, or whose time to close is over."""
         while self._closing:
             soonest = min(environment.deadline for environment in self._closing) if wait_for_all else 0.0
             closed = wait([environment.channel for environment in self._closing], max(0.0, soonest - time.monotonic()))
@@ -160,10 +163,10 @@ class ProcessEnvironments:
             return _EnvironmentProcess(self._started())
 
     def _received(self, environment: _EnvironmentProcess) -> Reply | Failed | None:
-        """The reply of an environment; None if it is from another process, or not to the last request."""
+        """The reply of an environment; None if the message is from another process, or answers an earlier request."""
         try:
             pid, number, answer = environment.channel.recv()
-        except Exception:  # noqa: BLE001 - its end, or bytes of another process, which may unpickle to anything
+        except Exception:  # noqa: BLE001 - closed, or invalid bytes of another process
             return Failed("its process died")
         if pid != environment.pid or number != environment.number or not isinstance(answer, Reply | Failed):
             return None

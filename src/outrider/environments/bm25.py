@@ -1,4 +1,4 @@
-"""Okapi BM25, by the package bm25s."""
+"""Okapi BM25 retrieval with the package bm25s."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from outrider.errors import UserError
 
 
 class Bm25(Retriever):
-    """Okapi BM25 over title and text: no model, and no download.
+    """Okapi BM25 over title and text, which needs no model and no download.
 
-    Words are from the package's tokenizer: lower case, without words of one letter or digit and 33 English stop words
-    (``the``, ``of``, ``not``, …). A query with only such words finds nothing.
+    The package's tokenizer lower-cases words and drops 33 English stop words (``the``, ``of``, ``not``, …) and words of
+    one letter or digit. A query with only dropped words finds nothing.
 
-    The defaults of k1 and b are those of Anserini, as used in the papers on search agents.
+    The defaults of k1 and b are Anserini's, which the papers on search agents use.
 
     Raises:
         UserError: no passage has an indexed word.
@@ -50,7 +50,7 @@ class Bm25(Retriever):
 
 
 class Bm25Index(Index):
-    """The package's index of a corpus; passages without a word of the query are not found."""
+    """A bm25s index of a corpus; passages that share no word with the query are not found."""
 
     def __init__(self, made: Any, passages: Sequence[Passage]) -> None:
         self._made, self._passages = made, passages

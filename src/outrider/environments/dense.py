@@ -1,4 +1,4 @@
-"""Dense retrieval by the cosine of embeddings."""
+"""Dense retrieval by cosine similarity of embeddings."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from outrider.environments.retriever import Index, Retriever
 from outrider.errors import UserError
 
 _VECTORS = "vectors.npy"
-_SAME = 0.999  # minimum cosine of embeddings of one text by one model on different machines
+_SAME = 0.999  # minimum cosine similarity of one text's embeddings from the same model on different machines
 _EXTRA = {"model2vec": "dense", "sentence_transformers": "embed"}
 
 
 class Dense(Retriever):
-    r"""Exact search by the cosine of embeddings of title and text.
+    r"""Exact search by cosine similarity of embeddings of title and text.
 
-    :math:`\cos(q, p) = q^\top p` for unit vectors, in one pass over all of them, like a flat faiss index. For 21
-    million passages with 768 dimensions a search reads 64 GB; such corpora need a separate service. The package
-    ``model2vec`` has static embeddings, fast on a CPU. ``sentence_transformers`` has encoders, such as e5 from the
-    papers on search agents, with the prefixes ``"query: "`` and ``"passage: "``.
+    :math:`\cos(q, p) = q^\top p` for unit vectors, in one pass over all passages, like a flat faiss index. For 21
+    million passages with 768 dimensions, a search reads 64 GB; such a corpus needs a separate service. The package
+    ``model2vec`` has static embeddings, which are fast on a CPU. ``sentence_transformers`` has encoders, such as e5
+    from the papers on search agents, which needs the prefixes ``"query: "`` and ``"passage: "``.
     """
 
     model: str = Field(min_length=1, description="embedding model: a folder, or a name on the hub")
     package: Literal["model2vec", "sentence_transformers"] = Field(
-        "model2vec", description="package that loads the model"
+        "model2vec", description="Python package that loads the embedding model"
     )
-    query: str = Field("", description="text placed before a query")
-    passage: str = Field("", description="text placed before a passage")
+    query: str = Field("", description="prefix of every query")
+    passage: str = Field("", description="prefix of every passage")
 
     @property
     def made_with(self) -> str:
@@ -46,7 +46,7 @@ class Dense(Retriever):
         return DenseIndex(encoder, encoder.encode([self._text(passage) for passage in passages]), passages)
 
     def read(self, folder: Path, passages: Sequence[Passage]) -> Index:
-        # memory-mapped, so that processes share the pages of an index
+        # memory-mapped, so that processes share the index's memory
         vectors_PD, encoder = np.load(folder / _VECTORS, mmap_mode="r"), Encoder(self)
         again = encoder.encode([self._text(passages[0])])[0]
         if len(again) != vectors_PD.shape[1] or again @ vectors_PD[0] < _SAME:
@@ -61,7 +61,7 @@ class Dense(Retriever):
 
 
 class Encoder:
-    """Embeds texts as float32 unit vectors; texts without a word give zeros. The model is loaded at first use."""
+    """Embeds texts as float32 unit vectors; texts without a word give zeros."""
 
     def __init__(self, options: Dense) -> None:
         self.options, self._encode = options, _loaded(options)
@@ -79,7 +79,7 @@ class Encoder:
 
 
 class DenseIndex(Index):
-    """The vectors of all passages, float32 ``[P, D]``."""
+    """An index of the embeddings of all passages, float32 ``[P, D]``."""
 
     def __init__(self, encoder: Encoder, vectors_PD: NDArray[np.float32], passages: Sequence[Passage]) -> None:
         self._encoder, self._vectors_PD, self._passages = encoder, vectors_PD, passages
@@ -88,7 +88,7 @@ class DenseIndex(Index):
         if not query.strip():
             return []
         cosines_P = self._vectors_PD @ self._encoder.encode([self._encoder.options.query + query])[0]
-        # a stable sort: ties go to the first in the corpus
+        # a stable sort: among ties, the earlier passage wins
         best = np.argsort(-cosines_P, kind="stable")[:k]
         return [self._passages[int(i)] for i in best]
 
@@ -105,7 +105,7 @@ def _loaded(options: Dense) -> Callable[[list[str]], Any]:
         raise UserError(f"{missing}: pip install 'outrider[{extra}]'") from error
     try:
         if options.package == "model2vec":
-            # without multiprocessing, which the package starts from ten thousand texts
+            # without multiprocessing, which the package uses for ten thousand texts or more
             return partial(package.StaticModel.from_pretrained(options.model).encode, use_multiprocessing=False)
         return partial(package.SentenceTransformer(options.model).encode, show_progress_bar=False)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The process of one environment: the other side of :mod:`outrider.environments.apart`."""
+"""The code of an environment's process, whose parent is :mod:`outrider.environments.apart`."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from outrider.verify.worker import limit_memory
 
 
 def run_environment(made: tuple[Make, EnvironmentLimits], channel: Connection, memory_gb: float) -> None:
-    """Receive a problem with a seed, then texts of turns, and reply to each; None ends the process.
+    """Receive a problem with a seed, then the texts of turns, and reply to each message; None ends the process.
 
-    An answer has this process's id, the number of the request, and a reply or a failure, after which the process ends.
+    An answer has this process's id, the number of the request, and a reply or a failure. The process ends after a
+    failure.
     """
     make, limits = made
-    # tracebacks of user code would disturb the progress line, and the answer has the reason. Output of the process that
-    # imports the environment is shown, since it explains why none can be created
+    # tracebacks of user code would disturb the progress line, and the answer has the reason. stderr is only redirected
+    # here: the parent, which imports the environment, must be able to show import errors
     os.dup2(1, 2)
     own = os.getpid()
-    os.register_at_fork(after_in_child=channel.close)  # forks of the environment must not answer on its channel
+    os.register_at_fork(after_in_child=channel.close)  # forks of the environment must not answer
     limit_memory(memory_gb)
     environment: Environment | None = None
     while (question := channel.recv()) is not None:

@@ -1,4 +1,4 @@
-"""The environments of the rollouts that are being sampled."""
+"""Pools of environments for the rollouts that are being sampled."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from outrider.record import Problem
 from outrider.verify.plain_verdict import plain_verdict, writable
 
 Make = Callable[[], Environment]
-Key = tuple[int, int]  # index of a request, and of a rollout in it
+Key = tuple[int, int]  # index of a request, and of a rollout within the request
 
 
 class Failed(NamedTuple):
-    """A failed environment: it raised, hung, died or flooded, and no longer exists."""
+    """A failed environment, which no longer exists: it raised an error, hung, died or sent too much."""
 
     why: str
     hung: bool = False
@@ -26,8 +26,9 @@ class EnvironmentLimits(NamedTuple):
     """Limits of an environment per turn.
 
     Attributes:
-        seconds: wall time after which it has failed.
-        most_bytes: maximum UTF-8 bytes of an observation; a longer one is truncated, and one above 1 MiB is a failure.
+        seconds: wall-clock time limit, after which the environment counts as failed.
+        most_bytes: maximum UTF-8 bytes of an observation; longer observations are truncated, and those above 1 MiB are
+            failures.
     """
 
     seconds: float = 10.0
@@ -35,31 +36,31 @@ class EnvironmentLimits(NamedTuple):
 
 
 class Environments(Protocol):
-    """Environments by the key of their rollout. Requests return at once; answers arrive asynchronously."""
+    """A pool of environments by rollout key. Requests return at once; answers arrive asynchronously."""
 
     def begin(self, key: Key, problem: Problem, seed: int) -> None:
-        """Request an environment; its first answer is a reply with the opening observation."""
+        """Request a new environment; its first answer is a reply with the opening observation."""
         ...
 
     def act(self, key: Key, text: str) -> None:
-        """Send a turn."""
+        """Send the text of a turn to an environment."""
         ...
 
     def answers(self) -> Iterator[tuple[Key, Reply | Failed]]:
-        """The answers that have arrived; waits for at least one if requests are pending."""
+        """Yield the answers that have arrived; wait for at least one if requests are pending."""
         ...
 
     def close(self, keys: Iterable[Key]) -> None:
-        """End some environments; failed ones are ignored."""
+        """End some environments; keys of failed environments are ignored."""
         ...
 
     def end(self) -> None:
-        """End all environments and the process that forks them; the next request starts it again."""
+        """End all environments and the process that forks them; the next request starts a new process."""
         ...
 
 
 def asked(question: Callable[[], Any], limits: EnvironmentLimits) -> Reply | Failed:
-    """The reply of an environment, with plain types and limited length; any exception is a failure."""
+    """Get an environment's reply, with plain types and limited length; any exception becomes a failure."""
     try:
         said = question()
         reply = said if isinstance(said, Reply) else Reply(said)
@@ -78,7 +79,7 @@ def asked(question: Callable[[], Any], limits: EnvironmentLimits) -> Reply | Fai
 
 
 class LocalEnvironments:
-    """Environments in this process, for trusted environments that always return."""
+    """Runs environments in this process; only for trusted environments that always return."""
 
     def __init__(self, make: Make, limits: EnvironmentLimits) -> None:
         self._make, self._limits = make, limits

@@ -13,19 +13,21 @@ from outrider.errors import UserError, nearest
 
 
 class Passage(NamedTuple):
-    """A search result: title and text."""
+    """A passage of a corpus: title and text."""
 
     title: str
     text: str
 
 
 def read_corpus(files: Sequence[str]) -> list[Passage]:
-    """The passages of JSON lines files, deduplicated, in order: rows with ``title`` and ``text``, or with ``context``,
-    a list of ``{"title": …, "sentences": […]}`` as HotpotQA's distractor setting has them, or with ``contents``, a line
-    with the title and then the text, as in the corpora of Search-R1.
+    """Read the passages of JSON lines files, deduplicated, in order.
+
+    A row has one of three formats: ``title`` and ``text``; ``context``, a list of ``{"title": …, "sentences": […]}``,
+    as in HotpotQA's distractor setting; or ``contents``, the title on the first line and then the text, as in
+    Search-R1's corpora.
 
     Raises:
-        UserError: a file is missing, or has a line that is neither.
+        UserError: a file is missing, or has a line in another format.
     """
     passages: dict[Passage, None] = {}
     for file in files:
@@ -62,7 +64,7 @@ def _passages(row: Mapping[str, Any]) -> list[Passage]:
 
 
 def passages_digest(passages: Sequence[Passage], made_with: str) -> str:
-    """The identity of an index's inputs."""
+    """A hash of everything that an index depends on."""
     digest = hashlib.blake2b(made_with.encode(), digest_size=12)
     for passage in passages:
         digest.update("\0".join(["", *passage]).encode("utf-8", "replace"))

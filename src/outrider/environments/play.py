@@ -1,4 +1,4 @@
-"""All replies of an environment to given turns, to compare two episodes with the same turns."""
+"""Plays given turns in an environment, to compare its replies in two episodes with the same turns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from outrider.record import Problem
 def play(
     environments: Environments, key: Key, problem: Problem, turns: Sequence[str], seed: int = 0
 ) -> list[Reply | Failed]:
-    """The replies of a new environment at the start and to each turn, until it is done or has failed."""
+    """Return a new environment's replies at the start and to each turn, until it is done or has failed."""
     environments.begin(key, problem, seed)
     said: list[Reply | Failed] = []
     for turn in [*turns, None]:
@@ -27,7 +27,7 @@ def play(
 
 
 def timeless(said: Reply | Failed) -> Reply | Failed:
-    """A reply without the verdict's seconds, which may differ between two episodes."""
+    """Return a reply without the verdict's ``seconds``, which may differ between two episodes."""
     if isinstance(said, Failed) or said.verdict is None:
         return said
     return said._replace(verdict=replace(said.verdict, seconds=0.0))

@@ -1,4 +1,4 @@
-"""The contract of a retriever, which finds the passages of a corpus for a query."""
+"""The interface of a retriever, which finds passages of a corpus for a query."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ _ABOUT = "outrider.json"
 
 
 class Index(ABC):
-    """A searchable corpus. It can be pickled, and shared with forked processes."""
+    """A searchable corpus, which can be pickled and shared with forked processes."""
 
     @abstractmethod
     def search(self, query: str, k: int) -> list[Passage]:
-        """The ``k`` best passages, best first; fewer if the corpus has fewer, none if nothing matches."""
+        """Return the ``k`` best passages, best first; fewer if fewer match."""
 
     @abstractmethod
     def save(self, folder: Path) -> None:
-        """Write all but the passages into a new folder."""
+        """Write the index without the passages into a new folder."""
 
 
 class Retriever(Options, ABC):
-    """Builds indexes."""
+    """Builds and reads indexes of a corpus."""
 
     @property
     @abstractmethod
     def made_with(self) -> str:
-        """The identity of everything except the passages that an index depends on."""
+        """Text that identifies everything, except the passages, that an index depends on."""
 
     @abstractmethod
     def make(self, passages: Sequence[Passage]) -> Index:
@@ -57,10 +57,10 @@ class Retriever(Options, ABC):
         return passages_digest(passages, self.made_with)
 
     def index(self, passages: Sequence[Passage], folder: str | None) -> Index:
-        """The index of a corpus: read from a folder, or built and stored there.
+        """Read the index of a corpus from a folder, or build it and store it there.
 
         Raises:
-            UserError: the folder holds something else, or the index of another corpus; see :meth:`make`.
+            UserError: the folder is not an index, or the index of another corpus; for more, see :meth:`make`.
         """
         fingerprint = self.fingerprint(passages)
         place = None if folder is None else Path(folder).expanduser()
@@ -74,13 +74,13 @@ class Retriever(Options, ABC):
 
 
 def recall(index: Index, question: str, titles: Sequence[str], k: int) -> float:
-    """The share of a question's supporting titles among its ``k`` best passages; NaN without any."""
+    """The share of ``titles``, a question's supporting passages, among the ``k`` best passages; NaN without titles."""
     found = {passage.title for passage in index.search(question, k)}
     return sum(title in found for title in titles) / len(titles) if titles else float("nan")
 
 
 def _keep(made: Index, place: Path, about: dict[str, Any]) -> None:
-    """Write an index atomically. Ranks build it concurrently; the first one stays."""
+    """Write an index atomically. Ranks build it concurrently; the first index written is kept."""
     place.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
     made.save(part)

@@ -1,4 +1,4 @@
-"""Every retriever by the name that a recipe gives it."""
+"""Retrievers by their name in a recipe."""
 
 from outrider.environments.bm25 import Bm25
 from outrider.environments.dense import Dense

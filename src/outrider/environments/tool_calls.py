@@ -1,4 +1,4 @@
-"""Tool calls in the text of a turn and their responses, in the format of Hermes and Qwen models."""
+"""Tool calls in a turn's text, and their responses, in the format of Hermes and Qwen models."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ToolCall(NamedTuple):
     Attributes:
         name: name of the tool; ``""`` if the call is malformed.
         arguments: arguments by name.
-        wrong: the error; ``""`` if there is none.
+        wrong: the reason why the call is malformed; ``""`` if it is valid.
     """
 
     name: str
@@ -33,7 +33,7 @@ class ToolCall(NamedTuple):
 
 
 class ToolTurn(NamedTuple):
-    """A parsed turn: thinking at the start (None without any), text outside of calls, and calls."""
+    """A parsed turn: thinking at the start (None without any), text outside the calls, and calls."""
 
     thinking: str | None
     content: str
@@ -41,13 +41,14 @@ class ToolTurn(NamedTuple):
 
 
 def read_turn(text: str, prompt: str = "") -> ToolTurn:
-    r"""The calls of a turn: ``<tool_call>{"name": …, "arguments": {…}}</tool_call>``, after the thinking.
+    r"""Parse a turn with calls of the form ``<tool_call>{"name": …, "arguments": {…}}</tool_call>``, after any
+    thinking.
 
     An unclosed call is malformed. A turn with unclosed thinking has no text and no calls
     (:mod:`outrider.verify.thinking`).
 
     Args:
-        prompt: end of the text before the turn, which may open the thinking.
+        prompt: end of the text before the turn, which may contain the opening thinking tag.
 
     >>> read_turn('Let me see. <tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>')
     ToolTurn(thinking=None, content='Let me see.', calls=[ToolCall(name='add', arguments={'a': 1}, wrong='')])
@@ -68,7 +69,7 @@ def read_turn(text: str, prompt: str = "") -> ToolTurn:
 
 
 def example_calls(tools: Sequence[Mapping[str, Any]]) -> list[str]:
-    r"""An example turn per tool with a call of it, with placeholders of the right types.
+    r"""One example turn per tool, which calls the tool with placeholder arguments of the correct types.
 
     >>> parameters = {"properties": {"n": {"type": "integer"}, "how": {"type": "string"}}, "required": ["n"]}
     >>> example_calls([{"type": "function", "function": {"name": "add", "parameters": parameters}}])
@@ -91,7 +92,7 @@ def _like(kind: Mapping[str, Any]) -> Any:
 
 
 def answer_text(results: Iterable[str]) -> str:
-    r"""The responses to a turn's calls, in order, as a user message in these models' format.
+    r"""Format the responses to a turn's calls, in order, as a user message.
 
     >>> answer_text(["1", "2"])
     '<tool_response>\n1\n</tool_response>\n<tool_response>\n2\n</tool_response>'
@@ -100,11 +101,13 @@ def answer_text(results: Iterable[str]) -> str:
 
 
 def answered(results: Sequence[str], error: bool, most_bytes: int) -> Reply:
-    """The responses as a reply. If they are too long, each result is truncated to its share, so that all closing tags
-    and results remain.
+    """Format tool responses as a reply.
+
+    If they are too long, each result is truncated to an equal share of the limit, so that all results and closing tags
+    remain.
 
     Raises:
-        ValueError: the responses flood (:func:`flooded`).
+        ValueError: the responses are too long even for truncation (:func:`flooded`).
 
     >>> answered(["1" * 90, "2"], False, 100).observation.replace("\\n", "")
     '<tool_response>1111111111111111</tool_response><tool_response>2</tool_response>'

@@ -1,4 +1,4 @@
-"""Environments of the package ``verifiers``: episodes in one process with a separate interpreter."""
+"""Environments of the package ``verifiers``: all episodes run in one process with its own interpreter."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from outrider.record import Outcome, Problem, Verdict
 from outrider.verify.processes import starting
 from outrider.verify.thinking import split_thinking
 
-START_SECONDS = 180.0  # time limit for imports, the taskset and its tool servers, on a busy machine
+START_SECONDS = 180.0  # time limit for imports, the taskset and tool servers; generous, for busy machines
 _SCRIPT = Path(__file__).with_name("verifiers_process.py")
 _Said = Mapping[str, Any]
 
 
 class _Process:
-    """The process of the environments, and the channel to it."""
+    """The process of the package's environments, and the channel to the process."""
 
     def __init__(self, python: str, memory_gb: float) -> None:
         self._mark = uuid.uuid4().hex
@@ -48,7 +48,7 @@ class _Process:
                     stderr=subprocess.DEVNULL,
                     env={**os.environ, "OMP_NUM_THREADS": "1", MARK: self._mark},
                     pass_fds=[theirs.fileno()],
-                    start_new_session=True,  # Ctrl-C goes to the run alone
+                    start_new_session=True,  # Ctrl-C only reaches the run
                 )
         except OSError as error:
             raise UserError(f"python: {python} cannot be started ({error.strerror})") from error
@@ -58,17 +58,17 @@ class _Process:
         self._channel.send(said)
 
     def hear(self, seconds: float) -> list[_Said]:
-        """All messages that have arrived, at least one; none after ``seconds``.
+        """Wait for messages and return all that have arrived; an empty list after ``seconds``.
 
         Raises:
-            EOFError: the process has ended, and all messages were read.
+            EOFError: the process has ended, and all its messages have been read.
         """
         said = list[_Said]()
         with contextlib.suppress(queue.Empty):
             while True:
                 one = self._heard.get_nowait() if said else self._heard.get(timeout=max(0.0, seconds))
                 if one is None:
-                    self._heard.put(None)  # for the next time
+                    self._heard.put(None)  # put back for the next call
                     if said:
                         return said
                     raise EOFError
@@ -76,13 +76,13 @@ class _Process:
         return said
 
     def end(self, patience: float = 10.0) -> None:
-        """Let it end by itself, with its servers, or kill all of them."""
+        """Let the process and its servers end by themselves; kill them after ``patience`` seconds."""
         self._channel.close()
         deadline = time.monotonic() + patience
         while not self._over() and time.monotonic() < deadline:
             time.sleep(0.01)
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, SIGKILL)  # while its number is its own: it is not waited for yet
+            os.killpg(self._process.pid, SIGKILL)  # safe: the pid cannot be reused before the wait below
         self._process.wait()
         kill_marked(self._mark)
 
@@ -91,7 +91,7 @@ class _Process:
 
 
 class _Episode:
-    """The episode of one rollout: its process and name there, its problem, and the deadline for the answer."""
+    """The episode of one rollout: its process, its name in the process, its problem, and its answer's deadline."""
 
     def __init__(self, process: _Process, name: str, problem: Problem) -> None:
         self.process, self.name, self.problem, self.deadline = process, name, problem, math.inf
@@ -101,17 +101,17 @@ class _Episode:
 
 
 class VerifiersEnvironments:
-    """Concurrent episodes of one environment of the package.
+    """Concurrent episodes of one environment from the package ``verifiers``.
 
-    A problem's answer is the index of its task. The environment's first request has to equal the problem's prompt;
-    later messages are appended, and sampled tokens never change. An episode that times out costs only its own rollout.
-    If the process does not respond either, it is ended with all episodes and restarted.
+    A problem's ``answer`` is the index of its task. The environment's first request must equal the problem's prompt;
+    later messages are appended, and sampled tokens never change. If an episode times out, only its own rollout fails.
+    If the whole process does not respond either, it is killed with all episodes and restarted.
 
     Args:
-        python: an interpreter with the package.
-        config: configuration for the package's ``EnvConfig``.
-        memory_gb: maximum growth of the process's memory in GiB, with all episodes. Enforced on Linux.
-        success_at: minimum reward of a correct rollout.
+        python: Python interpreter with the package.
+        config: data for the package's ``EnvConfig``.
+        memory_gb: maximum growth of the process's memory in GiB, for all episodes together; enforced only on Linux.
+        success_at: minimum reward at which a rollout is correct.
 
     Raises:
         UserError: the interpreter does not exist, or cannot load the environment.
@@ -129,12 +129,16 @@ class VerifiersEnvironments:
         self._failed: dict[Key, Failed] = {}
 
     def about(self) -> _Said:
-        """``ready``, the version of the package; ``tasks``, their number, None if endless; some ``keys``."""
+        """Facts about the loaded environment.
+
+        ``ready`` is the package version, ``tasks`` their number (None: endless), and ``keys`` has keys of the first
+        tasks.
+        """
         self._running()
         return self._about
 
     def first_request(self, index: int) -> FirstRequest | Failed:
-        """The first request of task number ``index`` to the policy."""
+        """Get the first request to the policy of task number ``index``."""
         process, name = self._running(), next(self._names)
         process.send(do="begin", key=name, task=index)
         try:
@@ -150,7 +154,7 @@ class VerifiersEnvironments:
         return FirstRequest(said["messages"], said["tools"])
 
     def begin(self, key: Key, problem: Problem, seed: int) -> None:
-        """The seed is ignored: tasks of the package have their own seeds if they need any."""
+        """Start an episode. The seed is ignored, since the package's tasks have their own seeds, if any."""
         self._episodes[key] = episode = _Episode(self._running(), next(self._names), problem)
         self._ask(key, episode, do="begin", task=problem.answer)
 
@@ -197,7 +201,7 @@ class VerifiersEnvironments:
                 episode.process.send(do="end", key=episode.name)
 
     def end(self) -> None:
-        """End the process; the next request starts another."""
+        """End the process; the next request starts a new one."""
         self._episodes.clear()
         self._failed.clear()
         self._end()
@@ -210,7 +214,7 @@ class VerifiersEnvironments:
             self._failed[key] = Failed("its process died")
 
     def _sort(self, found: dict[Key, Reply | Failed], heard: Sequence[_Said]) -> None:
-        """Take the answers of the requested episodes; other messages are kept."""
+        """Add the answers of waiting episodes to ``found``; keep messages that no episode waits for yet."""
         named = {one.name: (key, one) for key, one in self._episodes.items()}
         for said in heard:
             key, episode = named.get(said["key"], (None, None))
@@ -240,7 +244,7 @@ class VerifiersEnvironments:
         return Reply(done=True, verdict=verdict, error=episode.error)
 
     def _awaited(self, process: _Process, name: str) -> _Said | None:
-        """The first message of an episode, if in time; messages of others are kept.
+        """Wait for the first message of an episode; None after the time limit. Messages of other episodes are kept.
 
         Raises:
             EOFError: the process has ended.
@@ -253,12 +257,12 @@ class VerifiersEnvironments:
         return None
 
     def _goes_on(self, process: _Process) -> bool:
-        """Whether the process still responds, so that only the late episode is at fault."""
+        """Whether the process still responds, so that only the late episode has failed."""
         process.send(do="answer", key="")
         return self._awaited(process, "") is not None
 
     def _running(self) -> _Process:
-        """The process, with the environment loaded."""
+        """The process with the loaded environment, started if necessary."""
         if self._process is None:
             self._process = _Process(self._python, self._memory_gb)
             self._process.send(**self._config)
@@ -285,7 +289,7 @@ class VerifiersEnvironments:
 
 
 def _read_turn(text: str, episode: _Episode) -> ToolTurn:
-    """A parsed turn; without tools nothing in it is a call."""
+    """Parse a turn; without tools, no text is parsed as a call."""
     end = episode.problem.prompt_end
     if episode.tools:
         return read_turn(text, end)

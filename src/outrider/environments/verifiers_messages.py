@@ -1,4 +1,4 @@
-"""Conversion between messages of the package ``verifiers`` and prompts, observations and turns."""
+"""Conversion between messages of the package ``verifiers`` and Outrider's prompts, observations and turns."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from outrider.record import Problem
 
 
 class FirstRequest(NamedTuple):
-    """The first request of an environment to the policy."""
+    """An environment's first request to the policy."""
 
     messages: list[Mapping[str, Any]]
     tools: list[Mapping[str, Any]]
 
 
 def problem_of(name: str, index: int, request: FirstRequest) -> Problem | Failed:
-    """The problem of an environment's first request."""
+    """Convert an environment's first request to a problem."""
     *before, last = request.messages or [{"role": "nobody"}]
     if last["role"] != "user":
         return Failed(f"its first request ends with a message of the role {last['role']!r}, not the user's")
@@ -37,7 +37,7 @@ def problem_of(name: str, index: int, request: FirstRequest) -> Problem | Failed
 
 
 def shows_the_same(problem: Problem, request: FirstRequest) -> bool:
-    """Whether an environment's first request equals the prompt of a problem."""
+    """Whether an environment's first request equals a problem's prompt."""
     shown = problem_of(problem.id, 0, request)
     return not isinstance(shown, Failed) and all(
         getattr(shown, name) == getattr(problem, name) for name in ("messages_before", "prompt", "tools")
@@ -45,7 +45,7 @@ def shows_the_same(problem: Problem, request: FirstRequest) -> bool:
 
 
 def observation_of(messages: Sequence[Mapping[str, Any]], error: bool, most_bytes: int) -> Reply | Failed:
-    """The observation of new messages: tool responses, or one user message."""
+    """Convert new messages (tool responses, or one user message) to a reply."""
     texts = [_text(message) for message in messages]
     if None in texts:
         return Failed("it answers with an image, and an observation is text")
@@ -67,7 +67,9 @@ def _text(message: Mapping[str, Any]) -> str | None:
 
 
 def sent(call: ToolCall) -> dict[str, str]:
-    """A call in the package's format; a malformed one names a missing tool, so that the harness replies with an
-    error."""
+    """Convert a call to the package's format.
+
+    A malformed call names a non-existent tool, so that the harness replies with an error.
+    """
     arguments = {"error": call.wrong} if call.wrong else dict(call.arguments)
     return {"name": "malformed" if call.wrong else call.name, "arguments": json.dumps(arguments)}

@@ -1,9 +1,8 @@
-"""The process of environments of the package ``verifiers``, with a separate interpreter.
+"""The code of the process that runs environments of the package ``verifiers``, with its own interpreter.
 
-It runs as a script, so it does not import Outrider. It is the other side of
-:mod:`outrider.environments.verifiers_environments`: JSON over a channel, with concurrent episodes in one event loop.
-The package's client requests a model's turn, and waits there for Outrider's sample. Both sides use the same channel
-class.
+It runs as a script, so it does not import Outrider. It exchanges JSON messages with
+:mod:`outrider.environments.verifiers_environments`, and runs concurrent episodes in one event loop. The package's
+client requests a turn of the model, and waits for Outrider to sample it. Both processes use the same channel class.
 """
 
 from __future__ import annotations
@@ -28,18 +27,19 @@ from queue import SimpleQueue
 from typing import Any
 
 HARNESS = "outrider_chat"
-_LAST = 5.0  # seconds in which what the environment holds has to be closed
-_HERE = "http://outrider.invalid"  # the address of the policy; nothing is sent there
-_PASSES = 3  # in a row that find nothing: one that becomes another program shows no variables for a moment
-MARK = "OUTRIDER_VERIFIERS_PROCESS"  # names this process in the environment variables of all that it starts
+_LAST = 5.0  # seconds for the environment to release its resources
+_HERE = "http://outrider.invalid"  # placeholder address of the policy; nothing is sent to it
+_PASSES = 3  # required passes without a match in a row: during exec, a process briefly shows no variables
+MARK = "OUTRIDER_VERIFIERS_PROCESS"  # environment variable that identifies this process in all processes that it starts
 
 
 class Channel:
-    """JSON messages over a socket, sent and received by threads: a sender never waits for the
-    other side, which may have as much to say itself, or be stuck in other people's code.
+    """JSON messages over a socket, sent and received by threads.
+
+    A sender never waits for the other process, which may be busy sending as well, or be stuck in third-party code.
 
     Args:
-        take: called in a thread with each message, and with None at the end.
+        take: called in a thread with each message, and with None when the channel ends.
     """
 
     def __init__(self, end: socket.socket, take: Callable[[Mapping[str, Any] | None], object]) -> None:
@@ -53,7 +53,7 @@ class Channel:
         self._unsent.put(json.dumps(message).encode() + b"\n")
 
     def close(self) -> None:
-        """At once: what was not sent is lost."""
+        """Close the channel at once; unsent messages are lost."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._unsent.put(None)
@@ -62,7 +62,7 @@ class Channel:
         self._socket.close()
 
     def _write(self) -> None:
-        with contextlib.suppress(OSError):  # the other side has ended, as the other thread says
+        with contextlib.suppress(OSError):  # the other process has ended, which the reading thread reports
             while (message := self._unsent.get()) is not None:
                 self._socket.sendall(message)
 
@@ -74,12 +74,13 @@ class Channel:
 
 
 def kill_marked(mark: str) -> None:
-    """Kill what a process has started, also in sessions of its own, as the package starts servers; not the caller.
+    """Kill all processes that a marked process has started, even in their own sessions, as the package's servers; not
+    the caller.
 
-    Only Linux shows the environment variables of processes.
+    This works only on Linux, which shows the environment variables of other processes.
     """
     without = 0
-    for _ in range(50):  # one that the system cannot end is left to it
+    for _ in range(50):  # bounded, since a process in an uninterruptible state cannot be killed
         without = 0 if _kill_pass(f"{MARK}={mark}".encode()) else without + 1
         if without == _PASSES:
             return
@@ -87,11 +88,11 @@ def kill_marked(mark: str) -> None:
 
 
 def _kill_pass(wanted: bytes) -> bool:
-    """Whether any was there."""
+    """Kill all marked processes once; return whether any was found."""
     found = False
     for shown in Path("/proc").glob("[0-9]*/environ"):
         pid = int(shown.parent.name)
-        with contextlib.suppress(OSError):  # it has ended meanwhile, or is another user's
+        with contextlib.suppress(OSError):  # the process has ended, or belongs to another user
             if pid != os.getpid() and wanted in shown.read_bytes().split(b"\0"):
                 os.kill(pid, signal.SIGKILL)
                 found = True
@@ -99,8 +100,10 @@ def _kill_pass(wanted: bytes) -> bool:
 
 
 def chat_harness() -> type:
-    """The chat loop of the package's own ``null`` harness, in this process: that one starts a program for each rollout,
-    with packages that it installs by uv."""
+    """A harness with the chat loop of the package's own ``null`` harness, but in this process.
+
+    The ``null`` harness starts a program per rollout, with packages that it installs with uv.
+    """
     import verifiers.v1 as vf
     from openai import AsyncOpenAI, omit
     from verifiers.v1.dialects.chat import message_to_wire
@@ -108,7 +111,7 @@ def chat_harness() -> type:
     from verifiers.v1.runtimes import ProgramResult
 
     class ChatHarness(vf.Harness[vf.HarnessConfig]):  # type: ignore[misc]
-        """Asks the model, answers its calls of tools, and ends with a turn without one."""
+        """Requests turns from the model and answers its tool calls, until a turn has no call."""
 
         APPENDS_SYSTEM_PROMPT = True
         SUPPORTS_MCP = True
@@ -139,7 +142,7 @@ def chat_harness() -> type:
                         messages.append({"role": "tool", "tool_call_id": call.id, "content": answer})
 
     async def answered(call: Any, places: Mapping[str, Any], opened: Mapping[str, Any]) -> str:
-        """What a tool returns, or why none does."""
+        """The result of a tool call, or an error message."""
         if call.name not in places:
             return f"error: unknown tool {call.name!r}"
         try:
@@ -154,17 +157,17 @@ def chat_harness() -> type:
 
 
 class Episode:
-    """An episode under way: how much of its conversation the policy has seen, and where its next turn is put."""
+    """A running episode: how many messages the policy has seen, and the future of its next turn."""
 
     def __init__(self) -> None:
         self.task: asyncio.Task[None] | None = None
-        self.trace: str | None = None  # the first that asked for a turn
-        self.seen = 0  # messages up to the last turn, it included
+        self.trace: str | None = None  # the first trace that requested a turn
+        self.seen = 0  # number of messages up to the last turn, that turn included
         self.turn: asyncio.Future[Mapping[str, Any]] | None = None
 
 
 class Episodes:
-    """The environment, its tasks, and its episodes by key."""
+    """The loaded environment, its tasks, and its running episodes by key."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -173,7 +176,7 @@ class Episodes:
         self._tasks: list[Any] = []
 
     async def load(self, config: Mapping[str, Any], stack: contextlib.AsyncExitStack) -> None:
-        """Make the environment and serve it, until the stack is closed."""
+        """Create the environment, and serve it until the stack is closed."""
         import verifiers.v1 as vf
         from verifiers.v1.clients import ModelContext
         from verifiers.v1.configs.client import TrainClientConfig
@@ -197,7 +200,7 @@ class Episodes:
         self.tell(ready=version("verifiers"), tasks=len(self._tasks) if bounded else None, keys=keys)
 
     def task(self, index: int) -> Any:
-        """Task number ``index`` of the taskset, which may have no end."""
+        """Task number ``index`` of the taskset, which may be endless."""
         missing = index + 1 - len(self._tasks)
         self._tasks.extend(itertools.islice(self._stream, max(missing, 0)))
         return self._tasks[index]
@@ -206,7 +209,7 @@ class Episodes:
         self._channel.send(said)
 
     def hear(self, asked: Mapping[str, Any]) -> None:
-        """One request of the other side."""
+        """Process one request from Outrider's process."""
         key = asked["key"]
         if asked["do"] == "begin":
             episode = self._episodes[key] = Episode()
@@ -234,14 +237,14 @@ class Episodes:
                 self.tell(key=key, reward=mine[0].reward, stop=mine[0].stop_condition)
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # noqa: BLE001 - an environment may raise anything; it costs its own rollout
+        except BaseException as error:  # noqa: BLE001 - an environment may raise anything; only its own rollout fails
             self.tell(key=key, failed=f"{type(error).__name__}: {error}")
         finally:
             self._of_trace = {trace: other for trace, other in self._of_trace.items() if other != key}
             self._episodes.pop(key, None)
 
     def _client(self) -> Any:
-        """The policy as a client of the package."""
+        """Create a client of the package whose model is Outrider's policy."""
         from verifiers.v1.clients.client import Client
         from verifiers.v1.clients.train import serialize_completion
         from verifiers.v1.dialects.chat import message_to_wire
@@ -250,7 +253,7 @@ class Episodes:
         episodes = self
 
         class Policy(Client):  # type: ignore[misc]
-            """Puts what is new in front of the sampler, and waits for its turn."""
+            """Sends new messages to Outrider, and waits for the sampled turn."""
 
             async def get_response(  # type: ignore[no-untyped-def]
                 self, dialect, body, sampling, session_id=None, turn=None, headers=None
@@ -286,7 +289,7 @@ class Episodes:
     def ask(
         self, key: str, episode: Episode, trace: str, known: int, prompt: list[Any], tools: list[Any]
     ) -> asyncio.Future[Mapping[str, Any]]:
-        """Show what is new; refuse where it is no continuation of what was sampled."""
+        """Send new messages to Outrider; raise an error if they do not continue the sampled conversation."""
         if episode.trace not in (None, trace):
             raise self._refused(key, "its episode has several agents that are the policy, and a rollout is of one")
         if episode.trace is not None and known != episode.seen:
@@ -303,7 +306,7 @@ class Episodes:
 
 
 def with_defaults(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration, with every seat on this machine, and in the chat loop where the taskset brings no harness."""
+    """Complete the configuration: every seat runs on this machine, with the chat loop if the taskset has no harness."""
     from verifiers.v1.configs.agent import AgentConfig
     from verifiers.v1.utils.loaders import default_harness_id, env_config_type
 
@@ -324,7 +327,7 @@ def with_defaults(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def limit_memory(gigabytes: float) -> None:
-    """Let the address space grow by at most so much from now on."""
+    """Limit the further growth of the address space to ``gigabytes`` GiB."""
     if sys.platform == "linux":
         with open("/proc/self/statm") as statm:
             now = int(statm.read().split()[0]) * resource.getpagesize()
@@ -334,11 +337,11 @@ def limit_memory(gigabytes: float) -> None:
 
 
 async def serve(end: socket.socket, memory_gb: float) -> None:
-    """Load the environment that the first message names, then play what is asked for, until the other side ends."""
+    """Load the environment named by the first message, then process requests until Outrider's process ends."""
     loop, asked = asyncio.get_running_loop(), asyncio.Queue[Mapping[str, Any] | None]()
 
     def take(message: Mapping[str, Any] | None) -> None:
-        if message is None:  # also where the loop is blocked
+        if message is None:  # in a thread, in case the event loop is blocked
             threading.Thread(target=_end_soon, daemon=True).start()
         loop.call_soon_threadsafe(asked.put_nowait, message)
 
@@ -347,7 +350,7 @@ async def serve(end: socket.socket, memory_gb: float) -> None:
         if (config := await asked.get()) is not None:
             try:
                 await episodes.load(config, stack)
-            except BaseException as error:  # noqa: BLE001 - also what exits; the other side says it, and ends this
+            except BaseException as error:  # noqa: BLE001 - even SystemExit; Outrider reports it and ends this process
                 episodes.tell(refused=f"{type(error).__name__}: {error}")
             limit_memory(memory_gb)
             while (request := await asked.get()) is not None:
@@ -364,14 +367,14 @@ def _end_soon() -> None:
 
 
 def _end_now() -> None:
-    """End this process, and whatever it has started that is still there."""
+    """End this process, and kill all processes that it has started."""
     if mark := os.environ.get(MARK):
         kill_marked(mark)
     os._exit(0)
 
 
 if __name__ == "__main__":
-    sys.path[0] = os.getcwd()  # an environment may stand beside the recipe; this file's neighbours are no modules
-    # the servers of its tools are programs that import it
+    sys.path[0] = os.getcwd()  # an environment may be next to the recipe; this file's folder must not be importable
+    # tool servers are separate programs that import the environment
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [os.getcwd(), os.environ.get("PYTHONPATH")]))
     asyncio.run(serve(socket.socket(fileno=int(sys.argv[1])), float(sys.argv[2])))

@@ -1,6 +1,6 @@
-"""Measurement: pass@k, majority, greedy and their intervals from verified rollouts. NumPy only.
+"""Metrics of verified rollouts: pass@k, majority vote and greedy success, with confidence intervals. NumPy only.
 
-Tables are in :mod:`outrider.measure.table`, which needs rich and is not imported here.
+Tables are in :mod:`outrider.measure.table`, a separate import because it needs rich.
 """
 
 from outrider.measure.bootstrap import Interval, bootstrap_difference, bootstrap_mean

@@ -12,27 +12,28 @@ from outrider.arrays import Floats, Ints
 from outrider.measure.blocks import NONE, IntervalBounds, bounds, noise
 
 FEWEST = 12
-"""Minimum points to identify two slopes, their meeting point and the noise."""
+"""Minimum number of points to identify two slopes, the bend between them and the noise."""
 
-_EDGE = 0.1  # the curve may not bend within the first and last tenth, where one point could be a segment
-_PLACES = 200  # candidates for the bend
+_EDGE = 0.1  # no bend in the first or last tenth of the curve, since one point could then be a segment
+_PLACES = 200  # maximum number of candidate bends
 
 CurveShape = Literal["too short", "constant", "flat", "steady", "levels off", "bends"]
 
 
 @dataclass(frozen=True, slots=True)
 class Bend:
-    """The result of :func:`find_bend`; NaN where a shape does not define a number.
+    """The result of :func:`find_bend`; a number that the shape does not define is NaN.
 
     Attributes:
-        shape: ``"levels off"``: a rising (or falling) stage and a plateau. ``"bends"``: two slopes, the second no
-            plateau. ``"steady"``: one slope all along. ``"flat"``: no significant slope. ``"constant"``: every value is
-            the same. ``"too short"``: fewer than :data:`FEWEST` points.
-        excluded: number of NaN values.
-        p_value: probability that a straight line with this noise bends at least as much.
-        early, late: slopes per unit of x before and after the bend; without a bend both are the slope of the line.
-        bend: x at which the two segments meet; only for the two shapes with a bend, as ``at_bend``.
-        start, at_bend: fitted values at the first x and at the bend.
+        shape: ``"levels off"``: a rise (or fall), then a plateau. ``"bends"``: two slopes, the second too steep for a
+            plateau. ``"steady"``: one slope for the whole curve. ``"flat"``: no significant slope. ``"constant"``: all
+            values are equal. ``"too short"``: fewer than :data:`FEWEST` points.
+        excluded: number of points excluded because x or y is NaN or infinite.
+        p_value: probability that a straight line with the same noise shows a bend at least as strong.
+        early, late: slopes per unit of x before and after the bend; without a bend, both are the slope of the straight
+            line.
+        bend: x at which the two segments meet; NaN for shapes without a bend.
+        start, at_bend: fitted values at the first x and at the bend; ``at_bend`` is NaN for shapes without a bend.
     """
 
     shape: CurveShape
@@ -53,30 +54,31 @@ def find_bend(
     resamples: int = 500,
     seed: int = 0,
 ) -> Bend:
-    r"""Compare one straight line with two that meet, both fitted by least squares.
+    r"""Compare a straight line with two line segments that meet at a bend, both fitted by least squares.
 
     .. math:: y = c + s\, x + d \max(x - \tau, 0)
 
-    with the bend :math:`\tau` at the best of up to 200 points in the middle 80 % of the points. Two questions, each
-    answered by resampling residuals in blocks, since those of neighbouring steps are alike:
+    with the bend :math:`\tau` at the best of up to 200 candidates in the middle 80 % of the points. Two questions are
+    answered by resampling residuals in blocks, since residuals of neighbouring steps are correlated:
 
-    1. *Is there a bend?* The statistic is the share of the one line's squared error that the best bend removes. The
-       best bend always removes some, so it is compared with ``resamples`` curves without a bend: the one line plus
-       resampled residuals of the *two* segments (those of the one line would contain the bend as noise).
-    2. *Where, and how steep?* Resampled residuals on top of the two segments, fitted again, give the intervals.
+    1. *Is there a bend?* The statistic is the share of the straight line's squared error that the best bend removes.
+       The best bend always removes some error, so the statistic is compared with ``resamples`` curves without a bend.
+       Each is the straight line plus resampled residuals of the *two* segments (the straight line's own residuals would
+       contain the bend as noise).
+    2. *Where, and how steep?* The intervals come from refitting the two segments plus resampled residuals.
 
     The curve ``levels off`` if the bend is significant and the late slope is at most ``plateau`` times as steep as the
-    early one. Falling curves (entropy) work as well. If the bend is at an end of the middle 80 %, the true one may lie
-    further out.
+    early one. Falling curves (such as entropy) are handled in the same way. If the bend is at an end of the middle
+    80 %, the true bend may lie outside that range.
 
-    Degenerate cases: NaN in x or y is excluded and counted. A curve without noise around one line has no bend. The
-    p-value is never below 1 / (resamples + 1).
+    Degenerate cases: points with NaN or infinity in x or y are excluded and counted. An exactly straight curve has no
+    bend. The p-value is never below 1 / (resamples + 1).
 
     Raises:
-        ValueError: x and y differ in length, x does not rise, or ``resamples < 1``.
+        ValueError: x and y differ in length, x does not increase, or ``resamples < 1``.
 
-    Source: the stages are those of the STILL report, arXiv 2508.07534, section 3.2.2, which marks them by eye. Bend by
-    search with a bootstrap test: Hansen 1996, Econometrica 64; blocks: Künsch 1989, Annals of Statistics 17.
+    Source: the stages come from the STILL report, arXiv 2508.07534, section 3.2.2, which marks them by eye. Search for
+    the bend with a bootstrap test: Hansen 1996, Econometrica 64; blocks: Künsch 1989, Annals of Statistics 17.
 
     >>> x = np.arange(60.0)
     >>> found = find_bend(x, np.minimum(x, 20) + np.sin(7 * x))
@@ -112,10 +114,10 @@ def find_bend(
 
 
 class _Candidates:
-    """All candidate bends over the same x at once.
+    """All candidate bends for the same x, fitted together.
 
-    A hinge minus its projection on the straight line is one direction :math:`q_k` per candidate, so the squared error
-    that bend k removes is :math:`(q_k y)^2`.
+    The hinge of candidate k minus its projection on the straight line, normalised, is a direction :math:`q_k`. So bend
+    k removes a squared error of :math:`(q_k y)^2`.
     """
 
     def __init__(self, x_N: Floats) -> None:
@@ -127,39 +129,39 @@ class _Candidates:
         self.slope_N = slope_N / np.linalg.norm(slope_N)
         hinges_KN = np.maximum(x_N - self.places_K[:, None], 0.0)
         rest_KN = hinges_KN - hinges_KN.mean(axis=1, keepdims=True)
-        # orthogonal to the line, so the gains of all candidates and resamples are one matrix product
+        # made orthogonal to the line, so the gains of all candidates and resamples are one matmul
         rest_KN -= (rest_KN @ self.slope_N)[:, None] * self.slope_N
         self.size_K = np.linalg.norm(rest_KN, axis=1)
         self.unit_KN = rest_KN / self.size_K[:, None]
 
     def line(self, y_N: Floats) -> Floats:
-        """Values of the best straight line."""
+        """Fitted values of the best straight line."""
         return np.asarray(y_N.mean() + (y_N @ self.slope_N) * self.slope_N, dtype=np.float64)
 
     def segments(self, y_N: Floats) -> Floats:
-        """Values of the best two segments."""
+        """Fitted values of the best two segments."""
         unit_N = self.unit_KN[self._best(y_N[None])[0]]
         return np.asarray(self.line(y_N) + (y_N @ unit_N) * unit_N, dtype=np.float64)
 
     def gain(self, y_BN: Floats) -> Floats:
-        """For every row, the share of the straight line's squared error that the best bend removes."""
+        """Per row, the share of the straight line's squared error that the best bend removes."""
         removed_B = np.square(y_BN @ self.unit_KN.T).max(axis=1)
         total_B = np.square(y_BN - y_BN.mean(axis=1, keepdims=True)).sum(axis=1)
         error_B = total_B - np.square(y_BN @ self.slope_N)
-        noisy_B = error_B > 1e-12 * total_B  # a smaller error is only rounding
+        noisy_B = error_B > 1e-12 * total_B  # a smaller error is only rounding error
         gain_B: Floats = np.divide(removed_B, error_B, out=np.zeros_like(error_B), where=noisy_B)
         return gain_B
 
     def places(self, y_BN: Floats) -> Floats:
-        """For every row, x of the best bend."""
+        """Per row, x of the best bend."""
         return self.places_K[self._best(y_BN)]
 
     def slope(self, y_BN: Floats) -> Floats:
-        """For every row, the slope of the straight line."""
+        """Per row, the slope of the straight line."""
         return np.asarray(y_BN @ self.slope_N / (self.slope_N @ self.x_N), dtype=np.float64)
 
     def slopes(self, y_BN: Floats) -> tuple[Floats, Floats]:
-        """For every row, the slopes before and after the best bend."""
+        """Per row, the slopes before and after the best bend."""
         at_B = self._best(y_BN)
         change_B = np.einsum("bn,bn->b", y_BN, self.unit_KN[at_B]) / self.size_K[at_B]
         hinges_BN = np.maximum(self.x_N - self.places_K[at_B, None], 0.0)
@@ -171,8 +173,8 @@ class _Candidates:
 
 
 def _p_value(fit: _Candidates, y_N: Floats, resamples: int, seed: int) -> float:
-    """The share of straight lines with the noise of the two segments that bend at least as much."""
-    # residuals of the two segments: those of the one line would contain the bend as noise
+    """The share of straight lines with resampled noise whose bend is at least as strong as the observed one."""
+    # residuals of the two segments: the straight line's residuals would contain the bend as noise
     straight_BN = fit.line(y_N) + noise(y_N - fit.segments(y_N), 4, resamples, seed)
     as_much = int((fit.gain(straight_BN) >= fit.gain(y_N[None])).sum())
     # the observed curve counts as one of the draws, so the p-value is never 0

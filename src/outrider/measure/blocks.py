@@ -27,14 +27,14 @@ NONE = IntervalBounds(np.nan, np.nan, np.nan)
 
 
 def bounds(value: float, draws_B: Floats) -> IntervalBounds:
-    """A value with the middle 95 % of its draws; NaN draws are excluded."""
+    """Return a value with the middle 95 % of its draws; NaN draws are excluded."""
     return IntervalBounds(float(value), *middle(draws_B))
 
 
 def autocorrelation(residuals_N: Floats) -> float:
-    r"""Correlation of neighbours, :math:`\sum_t e_t e_{t+1} / \sum_t e_t^2`, of residuals with mean 0.
+    r"""Lag-1 autocorrelation, :math:`\sum_t e_t e_{t+1} / \sum_t e_t^2`, of residuals with mean 0.
 
-    NaN for fewer than three, or where all are 0.
+    NaN for fewer than three residuals, or if all are 0.
 
     >>> autocorrelation(np.array([1.0, 1.0, -1.0, -1.0])).__round__(3)
     0.25
@@ -44,12 +44,12 @@ def autocorrelation(residuals_N: Floats) -> float:
 
 
 def block_length(residuals_N: Floats) -> int:
-    r"""The number of neighbouring residuals that are drawn together.
+    r"""The number of consecutive residuals per bootstrap block.
 
     .. math:: \ell = \Big\lceil \Big(\frac{2 \rho}{1 - \rho^2}\Big)^{2/3} n^{1/3} \Big\rceil
 
-    with the autocorrelation :math:`\rho`, the best length for the mean of a first-order autoregression. At least 1
-    (single residuals, where there is no positive autocorrelation) and at most a quarter of the points.
+    with the autocorrelation :math:`\rho`: the optimal length for the mean of a first-order autoregressive process. The
+    length is at least 1 (single residuals, if the autocorrelation is not positive) and at most a quarter of the points.
 
     Source: Carlstein 1986, "The use of subseries values for estimating the variance of a general statistic from a
     stationary sequence", Annals of Statistics 14.
@@ -58,7 +58,7 @@ def block_length(residuals_N: Floats) -> int:
     (1, 25)
     """
     rho, n = autocorrelation(residuals_N), len(residuals_N)
-    # written so that NaN (too few residuals) is also a single one
+    # `not rho > 0` rather than `rho <= 0`, so that NaN (too few residuals) also gives 1
     if not rho > 0:
         return 1
     # the length goes to infinity as rho goes to 1
@@ -68,7 +68,7 @@ def block_length(residuals_N: Floats) -> int:
 
 
 def block_indices(n: int, length: int, resamples: int, seed: int) -> Ints:
-    """Indices ``[resamples, n]`` of overlapping blocks, drawn with replacement and concatenated.
+    """Indices ``[resamples, n]``: overlapping blocks, drawn with replacement and concatenated.
 
     >>> block_indices(4, 2, 1, seed=0).tolist()
     [[2, 3, 1, 2]]
@@ -80,10 +80,10 @@ def block_indices(n: int, length: int, resamples: int, seed: int) -> Ints:
 
 
 def noise(residuals_N: Floats, parameters: int, resamples: int, seed: int) -> Floats:
-    """Resampled residuals ``[resamples, n]``, rescaled for the spread that the fit removed.
+    """Resampled residuals ``[resamples, n]``, rescaled to undo the shrinkage by the fit.
 
-    A fit of ``parameters`` numbers leaves residuals that are too small by :math:`\\sqrt{(n - p) / n}`. The blocks have
-    the length :func:`block_length`; the residuals are centred.
+    A fit of ``parameters`` numbers makes residuals too small by a factor of :math:`\\sqrt{(n - p) / n}`. The residuals
+    are centred and drawn in blocks of :func:`block_length`.
     """
     n = len(residuals_N)
     wide_N = (residuals_N - residuals_N.mean()) * np.sqrt(n / (n - parameters))

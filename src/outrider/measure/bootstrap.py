@@ -1,4 +1,4 @@
-"""Bootstrap intervals over problems: the variation of a number on other problems of the same kind."""
+"""Bootstrap intervals over problems: how much a metric would vary on other problems of the same kind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from outrider.arrays import Floats
 
 LEVEL = 0.95  # confidence level of all intervals
-_CHUNK = 2_000_000  # drawn indices held at once: 16 MB
+_CHUNK = 2_000_000  # drawn indices held in memory at once: 16 MB
 
 
 class Interval(NamedTuple):
@@ -19,7 +19,7 @@ class Interval(NamedTuple):
     Attributes:
         value: the mean; NaN if no problem has a value.
         low, high: ends of the interval; NaN if none was computed.
-        problems: number of different problems behind the three numbers.
+        problems: number of distinct problems that the mean and its interval are computed from.
     """
 
     value: float
@@ -29,7 +29,7 @@ class Interval(NamedTuple):
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether all of the interval lies on one side of 0; False where there is none."""
+        """Whether the interval excludes 0; False without an interval."""
         return self.low > 0 or self.high < 0
 
 
@@ -41,18 +41,18 @@ def bootstrap_mean(
 ) -> Interval:
     """Mean over problems with its percentile bootstrap interval.
 
-    ``resamples`` times, as many problems as there are get drawn with replacement; the interval holds the middle 95 %
-    of the resampled means. The samples *within* a problem are not resampled: their noise is already in the
-    spread of the values. The interval covers the choice of problems, not the seed of a training run.
+    Each of ``resamples`` resamples draws as many problems as there are, with replacement; the interval holds the middle
+    95 % of the resampled means. The samples *within* a problem are not resampled, because the spread of the values
+    already includes their noise. The interval covers the choice of problems, not the seed of a training run.
 
-    ``problems_P`` gives the problem of each value if a problem has several (groups of several steps). These are
-    correlated, so they are drawn together, and a resample's mean is over all its values.
+    ``problems_P`` gives the problem of each value if a problem has several values (such as groups from several steps).
+    Values of one problem are correlated, so they are drawn together, and a resample's mean is over all its values.
 
-    Degenerate cases: NaN values are excluded, and ``problems`` counts the problems of the rest. No interval (NaN) for
-    ``resamples = 0`` and for fewer than two problems. If all values are equal the interval has width 0, which is too
-    narrow; docs/intervals.md has the simulated coverage of this and other cases.
+    Degenerate cases: NaN values are excluded, and ``problems`` counts only problems with a known value. The interval is
+    NaN for ``resamples = 0`` or fewer than two problems. If all values are equal, the interval has width 0, which is
+    too narrow; docs/intervals.md has the simulated coverage of this and other cases.
 
-    Source: Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13; of clusters, Davison and
+    Source: Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13; cluster bootstrap: Davison and
     Hinkley, "Bootstrap Methods and their Application", 1997, section 3.8.
 
     Raises:
@@ -76,8 +76,8 @@ def bootstrap_mean(
     if problems < 2 or not resamples:
         return Interval(value, np.nan, np.nan, problems)
     generator = np.random.default_rng(seed)
-    # in chunks: all draws at once would be resamples x problems numbers; one generator in order, so the chunk size
-    # changes no draw
+    # in chunks to save memory: all draws together are resamples x problems numbers. One generator is used in order, so
+    # the draws do not depend on the chunk size
     rows = max(1, _CHUNK // problems)
     draws = (
         generator.integers(problems, size=(min(rows, resamples - start), problems))
@@ -88,7 +88,7 @@ def bootstrap_mean(
 
 
 def middle(draws_B: Floats) -> tuple[float, float]:
-    """Ends of the middle 95 % of the draws that are not NaN; NaN if there are none.
+    """Ends of the middle 95 % of the draws. NaN draws are excluded; NaN if no draw is left.
 
     >>> [round(end, 6) for end in middle(np.arange(201.0))]
     [5.0, 195.0]
@@ -101,7 +101,7 @@ def middle(draws_B: Floats) -> tuple[float, float]:
 
 
 def _by_problem(known_P: Floats, problems_P: NDArray[Any], there_P: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Sum and number of the known values of each problem."""
+    """Sum and number of known values per problem."""
     if problems_P.shape != there_P.shape:
         raise ValueError(f"problems_P must have one entry per value: {len(there_P)} values, {len(problems_P)} problems")
     _, of_P = np.unique(problems_P[there_P], return_inverse=True)
@@ -111,9 +111,9 @@ def _by_problem(known_P: Floats, problems_P: NDArray[Any], there_P: NDArray[np.b
 def bootstrap_difference(before_P: ArrayLike, after_P: ArrayLike, resamples: int = 2000, seed: int = 0) -> Interval:
     """Mean of ``after - before`` on the same problems, in the same order, with its interval.
 
-    Pairing removes the spread between easy and hard problems, which is most of the width of either mean alone: two
-    means with overlapping intervals can still differ significantly. A problem that is NaN on either side is excluded.
-    Otherwise as :func:`bootstrap_mean`.
+    Pairing removes the variance between easy and hard problems, which makes up most of the width of an unpaired
+    interval. So two means with overlapping intervals can still differ significantly. A problem that is NaN on either
+    side is excluded. Everything else works as in :func:`bootstrap_mean`.
 
     Raises:
         ValueError: the two arrays have different shapes.

@@ -21,7 +21,7 @@ LEXICON = Path(__file__).with_name("lexicon.yaml")
 _KEYS = ("words", "patterns")
 _SPACE = re.compile(r"\s")
 _NEVER = "(?!)"
-_MOST = 255  # one byte per character
+_MOST = 255  # maximum number of categories: one byte per character
 
 Offsets = NDArray[np.int64]
 Expressions = tuple[re.Pattern[str], re.Pattern[str]]
@@ -29,13 +29,14 @@ Expressions = tuple[re.Pattern[str], re.Pattern[str]]
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Names of categories with their words and patterns, in order of precedence.
+    """Token categories with their words and regular expressions, in order of precedence.
 
     Attributes:
-        expressions: per category the expression of its words for folded text, and its patterns for the original text.
+        expressions: two compiled expressions per category: one for its words, matched in lower-cased text, and one for
+            its patterns, matched in the original text.
 
     Source: STILL report, arXiv 2508.07534, Table 1, for the four categories of the built-in lexicon. The report gives
-    only a few examples per category; the words are ours.
+    only a few examples per category; Outrider's authors chose the words.
 
     >>> lexicon = Lexicon.of({"metacognitive": {"words": ["wait", "let's check"]}, "formal": {"patterns": ["[0-9]+"]}})
     >>> lexicon.categorise_token_texts(["Wait", ",", " let", "'s", " check", " 12", "3"]).tolist()
@@ -65,7 +66,7 @@ class Lexicon:
         """Create a lexicon from data: ``words`` and ``patterns`` per category, as described in the built-in file.
 
         Raises:
-            UserError: another form, an unknown key, an empty category, or an invalid regular expression.
+            UserError: the data have another form, an unknown key, an empty category, or an invalid regular expression.
         """
         if not isinstance(data, Mapping) or not data:
             raise UserError(f"{where}: a lexicon needs at least one category with words or patterns")
@@ -75,16 +76,16 @@ class Lexicon:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The categories and last ``"unmatched"``, indexed by the numbers of :meth:`categorise`."""
+        """The category names, then ``"unmatched"``; :meth:`categorise` returns indices into this tuple."""
         return (*self.expressions, UNMATCHED)
 
     def categorise(self, text: str, offsets_T2: Sequence[tuple[int, int]] | Offsets) -> Ints:
         """The category of every token of one text, as an index into :attr:`names`.
 
-        ``offsets_T2``: start and end of each token, in characters of ``text``. Words are matched in the text, not in
-        tokens: all tokens of a word or phrase get its category. A token gets the category of its first character that
-        is part of a match. A token of white space or of no characters (special tokens, parts of a character) is
-        unmatched, also within a phrase.
+        ``offsets_T2``: start and end of each token, in characters of ``text``. Words are matched in the text rather
+        than in single tokens, so all tokens of a word or phrase get its category. A token gets the category of its
+        first character that is part of a match. A token that is only white space or has no characters (a special token,
+        part of a character) is unmatched, even within a phrase.
 
         >>> Lexicon.of({"x": {"words": ["in summary"]}}).categorise("In summary", [(0, 2), (2, 3), (3, 10)]).tolist()
         [0, 1, 0]
@@ -102,7 +103,7 @@ class Lexicon:
         return np.array([next((k for k in part if k != unmatched), unmatched) for part in parts], dtype=np.int64)
 
     def categorise_token_texts(self, token_texts: Sequence[str]) -> Ints:
-        """:meth:`categorise` for tokens decoded one by one; joined they must equal the text."""
+        """:meth:`categorise` for separately decoded tokens, which must add up to the text when joined."""
         stops = list(accumulate(map(len, token_texts)))
         return self.categorise("".join(token_texts), list(zip([0, *stops], stops, strict=False)))
 
@@ -127,14 +128,17 @@ def _expressions(name: str, entry: object, where: str) -> Expressions:
 
 
 def _words(words: Sequence[str]) -> re.Pattern[str]:
-    """Whole words and phrases of folded text, the longer ones first."""
+    """Expression that matches whole words and phrases in lower-cased text, longer ones first."""
     ordered = sorted({_folded(word) for word in words}, key=len, reverse=True)
     parts = (r"\s+".join(map(re.escape, word.split())) for word in ordered)
     return re.compile(rf"(?<![\w'])(?:{'|'.join(parts)})(?!\w)" if ordered else _NEVER)
 
 
 def _folded(text: str) -> str:
-    """Lower case with straight apostrophes, of the same length; case-insensitive expressions are slow."""
+    """Lower-case a text and straighten its apostrophes, without changing its length.
+
+    Case-insensitive regular expressions would be slower.
+    """
     lower = text.lower()
     if len(lower) != len(text):  # İ becomes two characters
         lower = "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
@@ -148,8 +152,8 @@ def _strings(value: object, where: str) -> list[str]:
 
 
 def _read(text: str, where: str) -> Any:
-    """Read YAML with every plain value as a string: ``no`` and ``on`` are words here."""
-    import yaml  # not needed to import measure
+    """Read YAML with every plain value as a string, since ``no`` and ``on`` are words in a lexicon."""
+    import yaml  # imported late: importing measure does not need YAML
 
     try:
         root = yaml.compose(text, Loader=yaml.BaseLoader)

@@ -16,13 +16,13 @@ from outrider.measure.tally import Tally
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Paired differences, after minus before, of a set of problems: all of them, or one level.
+    """Paired differences, after minus before, over all problems, one level or one test set.
 
     Attributes:
-        level: the label; ``"all"`` for all problems together.
-        pass_at: by k, for every k of both evaluations.
-        majority, greedy: see :class:`Summary`.
-        entropy: difference in nats per token, over problems where both recorded entropies.
+        level: the level's label or the test set's name; ``"all"`` for all problems.
+        pass_at: pass@k difference by k, for every k that both evaluations have.
+        majority, greedy: differences in majority@n and in greedy success.
+        entropy: difference in nats per token, over problems for which both evaluations recorded entropies.
     """
 
     level: str
@@ -38,10 +38,11 @@ class Comparison:
 
     Attributes:
         before, after: the two evaluations.
-        overall, levels: paired differences, over all problems and by common level, in the order of ``before``.
-        test_sets: differences by test set, if the common problems are from several.
+        overall, levels: paired differences over all problems, and per level that both evaluations have, in the order of
+            ``before``.
+        test_sets: differences per test set; empty if the common problems come from a single test set.
         problems: number of common problems.
-        unpaired: number of problems in only one of them; these count in no difference.
+        unpaired: number of problems that only one evaluation has, which are excluded from all differences.
     """
 
     before: Evaluation
@@ -54,7 +55,7 @@ class Comparison:
 
 
 def compare(before: Evaluation, after: Evaluation) -> Comparison:
-    """Pair two evaluations by problem id, with the bootstrap options of ``after``.
+    """Compare two evaluations, paired by problem id, with the bootstrap options of ``after``.
 
     Raises:
         UserError: the evaluations have no problem in common.
@@ -76,7 +77,7 @@ def compare(before: Evaluation, after: Evaluation) -> Comparison:
 
 
 def paired(before: Evaluation, after: Evaluation) -> list[tuple[Tally, Tally]]:
-    """The counts of the problems that both evaluations have, in the order of the first."""
+    """Pairs of counts for the problems that both evaluations have, in the order of ``before``."""
     known = {tally.problem: tally for tally in after.tallies}
     return [(tally, known[tally.problem]) for tally in before.tallies if tally.problem in known]
 
@@ -94,7 +95,7 @@ def _change(level: str, pairs: Sequence[tuple[Tally, Tally]], ks: Sequence[int],
 
 
 def _entropy(pairs: Sequence[tuple[Tally, Tally]], resamples: int, seed: int) -> Interval:
-    """The difference in entropy. Every token has the same weight, so each side is a ratio of sums over problems.
+    """The difference in mean entropy. All tokens have the same weight, so each mean is a ratio of sums over problems.
 
     To first order in the variation over problems, the ratio r is the mean of r + (nats - r tokens) / mean(tokens).
     """

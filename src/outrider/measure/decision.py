@@ -1,4 +1,4 @@
-"""How decisive a comparison of two models is: problems won and lost, decisive problems, and required sample sizes."""
+"""How clear a comparison of two models is: problems won and lost, decisive problems, and required sample sizes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from outrider.measure.bootstrap import Interval, bootstrap_mean
 from outrider.measure.evaluation import pass_values
 from outrider.measure.tally import Tally
 
-ERROR = 0.05  # significance level of all tests, and false discovery rate among single problems
-POWER = 0.8  # power to detect a difference
+ERROR = 0.05  # significance level of all tests, and false discovery rate of the per-problem tests
+POWER = 0.8  # power of the tests in the required sample sizes
 _BOTH = 1.959964 + 0.841621  # standard normal quantiles of 1 - ERROR / 2 and of POWER
 
 
@@ -25,12 +25,13 @@ class Decision:
     """The difference in pass@1 of two models on their common problems, after minus before.
 
     Attributes:
-        difference: paired, with its bootstrap interval; ``difference.problems`` have verified samples of both models.
-        won, lost, tied: problems whose pass rate after is higher, lower, or equal.
-        clearly_won, clearly_lost: problems whose two pass rates differ significantly.
-        decisive: see :func:`decisive_problems`; None if the interval includes 0.
-        needed_problems, needed_samples: see :func:`problems_needed` and :func:`samples_needed`; None if the interval
-            excludes 0, or if no number is enough.
+        difference: the paired difference with its bootstrap interval, over problems with verified samples of both
+            models.
+        won, lost, tied: number of problems with a higher, lower or equal pass rate in the second model.
+        clearly_won, clearly_lost: number of problems with a significantly higher or lower pass rate.
+        decisive: number of decisive problems (:func:`decisive_problems`); None if the interval includes 0.
+        needed_problems, needed_samples: numbers needed for a significant difference (:func:`problems_needed`,
+            :func:`samples_needed`); None if the interval excludes 0, or if no number would be enough.
     """
 
     difference: Interval
@@ -45,9 +46,9 @@ class Decision:
 
 
 def decide(pairs: Sequence[tuple[Tally, Tally]], resamples: int = 2000, seed: int = 0) -> Decision:
-    """The decision on pass@1 from pairs of counts, before and after; options as in :func:`bootstrap_mean`.
+    """Compare the pass@1 of two models from pairs of counts, before and after; options as in :func:`bootstrap_mean`.
 
-    Pairs of which one side has no verified sample are excluded. Imports scipy.
+    Pairs in which one side has no verified sample are excluded. Imports scipy.
 
     Degenerate cases: without pairs all counts are 0 and ``difference`` is NaN.
     """
@@ -55,7 +56,7 @@ def decide(pairs: Sequence[tuple[Tally, Tally]], resamples: int = 2000, seed: in
     changes_P = differences(known, 1)
     difference = bootstrap_mean(changes_P, resamples, seed)
     clear_P = distinguishable(known)
-    # integers: equal rates from different numbers of samples differ in their last bits
+    # compared as integers: equal rates from different numbers of samples can differ in their last bits
     sign_P = np.array([np.sign(a.successes * b.scorable - b.successes * a.scorable) for b, a in known])
     undecided = not difference.excludes_zero
     return Decision(
@@ -72,23 +73,23 @@ def decide(pairs: Sequence[tuple[Tally, Tally]], resamples: int = 2000, seed: in
 
 
 def differences(pairs: Sequence[tuple[Tally, Tally]], k: int) -> Floats:
-    """pass@k after minus before of each pair; NaN where one of the two has fewer than ``k`` verified samples."""
+    """pass@k after minus before, per pair; NaN if either side has fewer than ``k`` verified samples."""
     before, after = [b for b, _ in pairs], [a for _, a in pairs]
     return np.asarray(pass_values(after, k) - pass_values(before, k))
 
 
 def decisive_problems(changes_P: ArrayLike, resamples: int = 2000, seed: int = 0) -> int | None:
-    """The smallest number of problems without which the interval of the mean change includes 0.
+    """The smallest number of problems whose removal makes the interval of the mean change include 0.
 
     Problems with the largest changes in the direction of the mean are removed first, since they move the mean most. The
-    interval is that of :func:`bootstrap_mean`; the search starts at the count where a normal interval would include 0.
-    If the number is small, the difference depends on few problems and could disappear on a slightly different set.
+    interval comes from :func:`bootstrap_mean`; the search starts at the count at which a normal interval would include
+    0. If the number is small, the difference depends on few problems and could disappear on a slightly different set.
 
-    Degenerate cases: None if the interval of all problems includes 0, or there is none. With fewer than two problems
-    there is no interval, which counts as including 0. NaN values are excluded.
+    Degenerate cases: None if the interval over all problems includes 0 or does not exist. During removal, fewer than
+    two remaining problems have no interval, which counts as including 0. NaN values are excluded.
 
-    Source: the smallest share of the data whose removal makes a result insignificant, Broderick, Giordano and Meager
-    2020, arXiv 2011.14999. They approximate which data these are; for a mean they are known exactly.
+    Source: Broderick, Giordano and Meager 2020, arXiv 2011.14999: the smallest share of the data whose removal makes a
+    result insignificant. The paper approximates which data to remove; for a mean they are known exactly.
 
     >>> decisive_problems([0.5] * 9 + [0.0] * 11), decisive_problems([0.5, -0.5] * 10)
     (6, None)
@@ -111,7 +112,7 @@ def decisive_problems(changes_P: ArrayLike, resamples: int = 2000, seed: int = 0
 
 
 def _without_by_normal(largest_P: Floats) -> int:
-    """The first number of removed values at which a normal interval of the mean of the others includes 0."""
+    """The smallest number of removed values at which a normal interval of the remaining mean includes 0."""
     left_P = np.arange(len(largest_P), 0, -1)
     sums_P, squares_P = (np.cumsum(values_P[::-1])[::-1] for values_P in (largest_P, largest_P**2))
     means_P = sums_P / left_P
@@ -124,8 +125,8 @@ def distinguishable(pairs: Sequence[tuple[Tally, Tally]]) -> np.ndarray:
     """Whether the two pass rates of each problem differ significantly.
 
     Fisher's exact test per problem, two-sided, with a false discovery rate of ``ERROR`` (Benjamini and Hochberg 1995).
-    With few samples per problem hardly any difference is significant: 4 of 4 against 0 of 4 has a p-value of 0.03 by
-    itself. Imports scipy.
+    With few samples per problem, hardly any difference is significant: 4 of 4 against 0 of 4 has a p-value of 0.03,
+    before the correction for multiple tests. Imports scipy.
     """
     if not pairs:
         return np.zeros(0, np.bool_)
@@ -137,23 +138,24 @@ def distinguishable(pairs: Sequence[tuple[Tally, Tally]]) -> np.ndarray:
 
 @lru_cache(maxsize=100_000)
 def _fisher(before: int, of_before: int, after: int, of_after: int) -> float:
-    """The p-value of a two-by-two table, cached since many problems have equal counts."""
+    """Fisher's exact p-value of a two-by-two table, cached since many problems have equal counts."""
     from scipy.stats import fisher_exact
 
     return float(fisher_exact([[before, of_before - before], [after, of_after - after]])[1])
 
 
 def problems_needed(changes_P: ArrayLike) -> int | None:
-    r"""The number of problems to detect a mean change of this size with a power of 80 %.
+    r"""The number of problems needed to detect the observed mean change with a power of 80 %.
 
     .. math:: N = (z_{0.975} + z_{0.8})^2 \, s^2 / \bar d^2
 
-    with the mean and the variance of the paired changes. Assumptions: the true difference is the observed one (it may
-    be smaller or 0), and further problems are like these, with the same number of samples.
+    with the mean :math:`\bar d` and the variance :math:`s^2` of the paired changes. Assumptions: the true difference
+    equals the observed one (it may be smaller or 0), and more problems would be like these, with the same number of
+    samples.
 
     Degenerate cases: None if the mean change is 0 or there are fewer than two problems. NaN values are excluded.
 
-    Source: the paired power analysis of Miller 2024, arXiv 2411.00640.
+    Source: paired power analysis, Miller 2024, arXiv 2411.00640.
 
     >>> problems_needed([0.1, 0.3, -0.1, 0.1])
     21
@@ -166,17 +168,17 @@ def problems_needed(changes_P: ArrayLike) -> int | None:
 
 
 def samples_needed(pairs: Sequence[tuple[Tally, Tally]]) -> int | None:
-    r"""The samples per problem and model to detect the mean change on these problems with a power of 80 %.
+    r"""The number of samples per problem and model needed to detect the mean change with a power of 80 %.
 
-    The variance of the changes is the sum of the variance between problems and that of sampling. Only the latter
-    decreases with samples: it is the mean of :math:`\hat p (1 - \hat p) / (n - 1)` over problems, added over both
-    models. Assumptions as in :func:`problems_needed`, and about as many samples of every problem.
+    The variance of the changes is the variance between problems plus the sampling variance. Only the sampling variance
+    decreases with more samples: it is the mean of :math:`\hat p (1 - \hat p) / (n - 1)` over problems, summed over both
+    models. Assumptions as in :func:`problems_needed`; in addition, all problems have a similar number of samples.
 
-    Degenerate cases: None if no number of samples is enough, because the variance between problems is too large; if the
-    mean change is 0; and if fewer than two problems have two samples of both models, since the two variances are then
+    Degenerate cases: None if the variance between problems is too large for any number of samples, or if the mean
+    change is 0. Also None if fewer than two problems have two samples of both models, since the two variances are then
     not identified.
 
-    Source: the two parts of the variance are those of Miller 2024, arXiv 2411.00640.
+    Source: decomposition of the variance, Miller 2024, arXiv 2411.00640.
     """
     known = [(b, a) for b, a in pairs if min(b.scorable, a.scorable) > 1]
     if len(known) < 2:
@@ -198,12 +200,12 @@ def _variance(tally: Tally) -> float:
 
 
 def paired_p(changes_P: ArrayLike) -> float:
-    """Two-sided p-value for a mean change of 0: Student's t, but never below that of the sign-flip test.
+    """Two-sided p-value for a mean change of 0: Student's t-test, bounded below by the sign-flip test.
 
-    ``n`` changes that are not 0 have a p-value of ``2^(1 - n)`` or more: a few problems with equal changes are weak
-    evidence, although their spread is 0. Imports scipy.
+    With ``n`` non-zero changes, the p-value is at least ``2^(1 - n)``: a few problems with equal changes are weak
+    evidence, although their variance is 0. Imports scipy.
 
-    Degenerate cases: 1 where no problem changed; NaN with fewer than two problems. NaN values are excluded.
+    Degenerate cases: 1 if no problem changed; NaN for fewer than two problems. NaN values are excluded.
 
     >>> paired_p([0.25, 0.25]), paired_p([0.0, 0.0]), round(paired_p([0.1, 0.3, -0.1, 0.1, 0.2, 0.0]), 3)
     (0.5, 1.0, 0.144)
@@ -223,9 +225,9 @@ def paired_p(changes_P: ArrayLike) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm-adjusted p-values: the probability that any true null hypothesis gets less than 0.05 is at most 5 %.
+    """Holm-adjusted p-values: the probability that any true null hypothesis gets a value below 0.05 is at most 5 %.
 
-    Degenerate cases: NaN stays NaN, and is not counted.
+    Degenerate cases: NaN stays NaN and does not count as a test.
 
     Source: Holm 1979, "A simple sequentially rejective multiple test procedure".
 

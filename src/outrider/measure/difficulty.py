@@ -1,4 +1,4 @@
-"""Measured cumulative advantage: the weight of problems of each difficulty in a batch's advantages."""
+"""Measured cumulative advantage: how much weight a batch's advantages give to problems of each difficulty."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from outrider.arrays import Floats, Ints
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Weights:
-    """Cumulative advantage of groups by observed accuracy, one entry per bin, hardest first.
+    """Cumulative advantage of groups by observed accuracy, one entry per accuracy bin, hardest first.
 
-    The first bin holds groups without a success, the last those without a failure (whose advantages are 0 under any
-    baseline that compares members); those between have equal width, ends above included: ``low < accuracy <= high``.
+    The first bin holds groups without a success. The last bin holds groups without a failure, whose advantages are 0
+    under any baseline that compares members. The bins between have equal width and include their upper end:
+    ``low < accuracy <= high``.
 
     Attributes:
-        low_B, high_B: ends of the bins; equal in the first and the last.
-        groups_B: groups with such an accuracy.
-        size_B: mean number of rollouts of such a group, NaN where there is none; so in the next two.
-        weight_B, error_B: mean over groups of the sum of \\|A\\|, and its standard error (NaN for one group).
-        share_B: of all of the batch's \\|A\\|; NaN if all advantages are 0.
-        unassigned: rollouts without an advantage (NaN), which have weight 0.
-        unknown: groups without a verified rollout, which are in no bin.
+        low_B, high_B: lower and upper ends of the bins; equal in the first and the last bin.
+        groups_B: number of groups in each bin.
+        size_B: mean number of rollouts per group; NaN for an empty bin, as are ``weight_B`` and ``error_B``.
+        weight_B, error_B: mean over groups of the sum of \\|A\\|, and its standard error (NaN if all groups are of one
+            problem).
+        share_B: share of the batch's total \\|A\\|; NaN if all advantages are 0.
+        unassigned: number of rollouts without an advantage (NaN), which have weight 0.
+        unknown: number of groups without a verified rollout, which are in no bin.
     """
 
     low_B: Floats
@@ -47,27 +49,29 @@ def cumulative_advantage(
     bins: int = 8,
     problem_R: ArrayLike | None = None,
 ) -> Weights:
-    r"""Sum of absolute advantages per group, by the group's accuracy.
+    r"""Mean sum of absolute advantages per group, in bins of the group's accuracy.
 
     .. math:: \mathcal{A}_\text{group} = \sum_i |A_i|, \qquad u = \frac{\text{successes}}{\text{scorable}}
 
-    ``group_R`` is the group of each rollout (any labels), ``success_R`` is 1 or 0, NaN where unscorable,
-    ``advantage_R`` its advantage, NaN where it has none.
+    Per rollout, ``group_R`` is its group (any labels), ``success_R`` is 1 or 0 (NaN if unscorable), and ``advantage_R``
+    is its advantage (NaN if it has none).
 
-    ``counted_R`` selects the rollouts that define the accuracy (None: all scorable ones); the sum is always over the
-    whole group. If only the first pass counts, the curve shows the effect of an allocation schedule on problems with
-    equal first passes, as in DARS for ET and HW. If all rollouts count, it shows the final batch. Branches and rollouts
-    from seeded prompts do not estimate a problem's accuracy and should not count.
+    ``counted_R`` selects the rollouts that define the accuracy (None: all scorable ones); the sum of advantages is
+    always over the whole group. If only the first-stage rollouts count, the curve shows how an allocation schedule
+    treats problems with equal first-stage accuracy, as in DARS for ET and HW. If all rollouts count, the curve
+    describes the final batch. Exclude branches and rollouts from seeded prompts, since they do not estimate a problem's
+    accuracy.
 
-    This curve is over *observed* accuracy; ``benchmarks/studies/cumulative_advantage.py`` has the exact curve over the
-    *true* pass rate. They differ most at the ends, since a group without a success has weight 0 at any size.
+    The result is a curve over *observed* accuracy; ``benchmarks/studies/cumulative_advantage.py`` has the exact curve
+    over the *true* pass rate. The two curves differ most at the ends, since a group without a success has weight 0 at
+    any size.
 
-    ``problem_R`` is the problem of each rollout (None: every group has a different one). Groups of one problem are
+    ``problem_R`` is the problem of each rollout (None: every group has its own problem). Groups of one problem are
     correlated, so standard errors are clustered by problem.
 
     Raises:
-        ValueError: the arrays differ in length, a success is neither 0, 1 nor NaN, or ``bins`` is not even: 1/2 must
-            be the end of a bin.
+        ValueError: the arrays differ in length, a success is neither 0, 1 nor NaN, or ``bins`` is odd: 1/2 must be the
+            end of a bin.
 
     Source: DARS, arXiv 2508.13755, section 2.1, Eq. 2, Figures 2 and 16.
 
@@ -97,14 +101,14 @@ def cumulative_advantage(
 
 
 def _of_groups(problem_R: ArrayLike, of_group_R: Ints) -> NDArray[Any]:
-    """The problem of each group: that of its first rollout."""
+    """The problem of each group, taken from its first rollout."""
     first_G = np.unique(of_group_R, return_index=True)[1]
     return np.asarray(problem_R)[first_G]
 
 
 def _bin(won_G: Ints, verified_G: Ints, bins: int) -> Ints:
-    """0 for no success, ``bins + 1`` for no failure, else the least ``b`` with won/verified <= b/bins, in integers."""
-    # rounds up in integers: in floating point 3/8 could fall into the bin above
+    """0 without a success, ``bins + 1`` without a failure, otherwise the smallest ``b`` with won/verified <= b/bins."""
+    # rounds up in integer arithmetic: in floating point, 3/8 could fall into the next higher bin
     inside_G = -(-won_G * bins // verified_G)
     return np.where(won_G == verified_G, bins + 1, inside_G)
 
@@ -134,7 +138,7 @@ def _table(
 
 
 def _errors(bin_G: Ints, problem_G: Ints, above_G: Floats, counts_B: Floats) -> Floats:
-    """Standard errors of means over groups, clustered by problem; NaN for one cluster."""
+    """Standard errors of means over groups, clustered by problem; NaN for fewer than two problems."""
     cell_G, bins = problem_G * len(counts_B) + bin_G, len(counts_B)
     cells_C, of_G = np.unique(cell_G, return_inverse=True)
     sums_C = np.bincount(of_G, above_G)

@@ -17,20 +17,20 @@ TokenSequence = Sequence[Hashable] | Ints
 
 
 def distinct_at_k(answers: Sequence[str], k: int) -> float:
-    r"""Expected number of distinct answers among ``k`` of the answers to one problem: distinct@k.
+    r"""distinct@k: the expected number of distinct answers among ``k`` answers to one problem.
 
     .. math:: \sum_a \Big[ 1 - \binom{n - n_a}{k} \Big/ \binom{n}{k} \Big]
 
-    where each answer is found by ``k`` draws like a success in pass@k. It is unbiased for every ``k`` up to the ``n``
-    answers, so models with different numbers of rollouts are comparable. NaN where ``n < k``; ``""`` does not count as
-    an answer.
+    where ``n`` counts all answers and ``n_a`` the answers equal to ``a``; each term is a pass@k with ``n_a`` successes.
+    The estimate is unbiased for every ``k <= n``, so models with different numbers of rollouts are comparable. NaN if
+    ``n < k``; ``""`` does not count as an answer.
 
     Raises:
         ValueError: ``k < 1``.
 
     Source: rarefaction, Hurlbert 1971, Ecology 52(4), Eq. for E(S_n).
 
-    >>> round(distinct_at_k(["7", "7", "3", ""], k=2), 4)  # of the three pairs two hold both answers
+    >>> round(distinct_at_k(["7", "7", "3", ""], k=2), 4)  # two of the three pairs contain both answers
     1.6667
     """
     votes = list(Counter(answer for answer in answers if answer).values())
@@ -42,11 +42,11 @@ class TextDiversity:
     """n-gram statistics of responses, one entry per problem in ``problems``, or per response.
 
     Attributes:
-        problems: their labels, sorted. A suffix ``_R`` counts responses of any problem.
-        responses_P: responses per problem.
-        duplicates_P: responses that equal an earlier one of their problem, token by token.
-        overlap_P, novelty_P: means over the responses where the number is defined; NaN if there are none.
-        overlap_R, novelty_R: of each response, in the order given; see :func:`text_diversity` for NaN.
+        problems: sorted problem labels. A suffix ``_R`` means one entry per response, of any problem.
+        responses_P: number of responses per problem.
+        duplicates_P: number of responses with the same tokens as an earlier response to the problem.
+        overlap_P, novelty_P: means over the problem's responses with a defined value; NaN if there are none.
+        overlap_R, novelty_R: values per response, in the given order; :func:`text_diversity` says when they are NaN.
     """
 
     problems: NDArray[np.generic]
@@ -61,32 +61,32 @@ class TextDiversity:
 def text_diversity(
     responses: Sequence[TokenSequence], problem_R: ArrayLike | None = None, order: int = 4
 ) -> TextDiversity:
-    r"""n-gram statistics of responses, among those to the same problem.
+    r"""n-gram overlap and novelty of each response relative to the other responses to its problem.
 
-    With :math:`c_i(g)` the count of n-gram ``g`` in response ``i``, and ``j`` running over the other responses:
+    Let :math:`c_i(g)` be the count of n-gram ``g`` in response ``i``, and let ``j`` run over the other responses:
 
     .. math::
         p_n(i) &= \sum_g \min\big(c_i(g), \max_{j \ne i} c_j(g)\big) \Big/ \sum_g c_i(g) \\
         \text{overlap}(i) &= \Big( \prod_{n=1}^{N} p_n(i) \Big)^{1/N} \qquad
         \text{novelty}(i) = \sum_{g:\, c_j(g) = 0\, \forall j} c_i(g) \Big/ \sum_g c_i(g) \quad (n = N)
 
-    with ``N = order``. Overlap is BLEU of a response against all others, as in self-BLEU, without the brevity penalty
-    (with many references one of them has about the length) and without smoothing: one order without a match makes it
-    0. It is 1 for a response that lies within another one, 0 if no ``N``-gram is shared. Novelty is the share of
-    ``N``-grams that no other response has.
+    with ``N = order``. Overlap is the BLEU score of a response against all others, as in self-BLEU. It has no brevity
+    penalty, since one of many references usually has a similar length. It has no smoothing: one order without a match
+    makes the overlap 0. Overlap is 1 for a response contained in another one, and 0 if no ``N``-gram is shared. Novelty
+    is the share of ``N``-grams that no other response has.
 
-    ``responses`` are token ids (arrays, or lists) or words (lists of strings, see :func:`words`), ``problem_R`` their
-    problems (None: one problem). The work is a sort of all n-grams per order, O(tokens log tokens) for all problems
-    together; no pair of responses is compared.
+    ``responses`` are token ids (arrays or lists) or words (lists of strings, see :func:`words`); ``problem_R`` has
+    their problems (None: all are of one problem). The cost is one sort of all n-grams per order, O(tokens log tokens)
+    for all problems together, without pairwise comparisons of responses.
 
-    Degenerate cases: overlap excludes orders above the length of the response, and is NaN for an empty one; novelty is
-    NaN for a response of fewer than ``N`` tokens; both are NaN if a problem has only one response.
+    Degenerate cases: overlap excludes orders above the response's length, and is NaN for an empty response. Novelty is
+    NaN for a response with fewer than ``N`` tokens. Both are NaN if a problem has only one response.
 
     Raises:
-        ValueError: ``order < 1``, or labels and responses differ in number.
+        ValueError: ``order < 1``, or the numbers of labels and responses differ.
 
-    Source: self-BLEU, Zhu et al. 2018 (Texygen), arXiv 1802.01886; modified precision, Papineni et al. 2002. STILL's
-    "answer diversity" gives no formula.
+    Source: self-BLEU, Zhu et al. 2018 (Texygen), arXiv 1802.01886; modified precision, Papineni et al. 2002. STILL
+    gives no formula for its "answer diversity".
 
     >>> found = text_diversity([[1, 2, 3], [1, 2, 4], [1, 2, 3]], order=2)
     >>> found.overlap_R.round(3).tolist(), found.novelty_R.tolist()
@@ -107,7 +107,7 @@ def text_diversity(
     for gram_T, owner_T in _grams(code_T, length_R, of_R, order):
         total_R, shared_R, own_R = _counts(gram_T, owner_T, R)
         with np.errstate(divide="ignore", invalid="ignore"):
-            log_R += np.where(total_R > 0, np.log(shared_R / total_R), 0.0)  # log 0 = -inf: an overlap of 0
+            log_R += np.where(total_R > 0, np.log(shared_R / total_R), 0.0)  # log 0 = -inf gives an overlap of 0
             novelty_R = own_R / total_R
         orders_R += total_R > 0
     compared_R = responses_P[of_R] > 1
@@ -125,7 +125,7 @@ def text_diversity(
 
 
 def words(text: str) -> list[str]:
-    """Split a text into words: numbers and words, and every other sign and every ideograph by itself.
+    """Split a text into words and numbers; every ideograph and every other symbol is a word by itself.
 
     >>> words("So 12+x = 7, 答案")
     ['So', '12', '+', 'x', '=', '7', ',', '答', '案']
@@ -137,24 +137,24 @@ _WORD = re.compile(r"[^\W\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+|\S")
 
 
 def _codes(responses: Sequence[TokenSequence]) -> Ints:
-    """All tokens of all responses, concatenated, as small integers."""
+    """Map the tokens of all responses, concatenated, to small integers."""
     if all(isinstance(r, np.ndarray) for r in responses):
         flat_T = np.concatenate([np.zeros(0, np.int64), *map(np.asarray, responses)])
-        # small numbers keep the products in _grams far from the limit of int64
+        # small ids keep the products in _grams far from int64's limit
         return np.unique(flat_T, return_inverse=True)[1]
     number: dict[Hashable, int] = {}
     return np.array([number.setdefault(token, len(number)) for r in responses for token in r], np.int64)
 
 
 def _grams(code_T: Ints, length_R: Ints, of_R: Ints, order: int) -> Iterator[tuple[Ints, Ints]]:
-    """For n = 1 … order: the id of every n-gram, and the response that contains it.
+    """Yield, for n = 1 … order, the id of every n-gram occurrence and the index of its response.
 
-    n-grams have the same id if they are equal and from the same problem. An n-gram is an (n-1)-gram and one more token,
-    so its id is computed from two numbers for any n.
+    Two n-grams have the same id if they are equal and from the same problem. An n-gram is an (n-1)-gram plus one token,
+    so its id is computed from two integers for any n.
     """
     owner_T = np.repeat(np.arange(len(length_R)), length_R)
-    left_T = np.cumsum(length_R)[owner_T] - np.arange(len(code_T))  # tokens up to the response's end
-    # begins with the problem's number, so that grams of different problems never count as equal
+    left_T = np.cumsum(length_R)[owner_T] - np.arange(len(code_T))  # tokens left in the response, this one included
+    # starts from the problem's index, so that n-grams of different problems never have the same id
     start_T, gram_T = np.arange(len(code_T)), of_R[owner_T]
     for n in range(1, order + 1):
         fits_T = left_T[start_T] >= n
@@ -164,22 +164,23 @@ def _grams(code_T: Ints, length_R: Ints, of_R: Ints, order: int) -> Iterator[tup
 
 
 def _counts(gram_T: Ints, owner_T: Ints, R: int) -> tuple[Floats, Floats, Floats]:
-    """For each response: its n-grams, and the numbers that others have (clipped as in BLEU) and do not have.
+    """Per response: all its n-grams, those shared with others (clipped as in BLEU), and those not shared.
 
-    The largest count among the other responses is needed for every pair of n-gram and response. It is the n-gram's
-    largest count, or the second largest for the response that has the largest. So one sort serves all pairs.
+    The largest count among the other responses is needed for every pair of n-gram and response. That count is the
+    n-gram's largest count, or its second largest for the response that has the largest. So one sort is enough for all
+    pairs.
     """
     if not len(gram_T):
         return np.zeros(R), np.zeros(R), np.zeros(R)
     pair_K, count_K = np.unique(gram_T * R + owner_T, return_counts=True)
     gram_K, owner_K = np.divmod(pair_K, R)
-    last_U = np.flatnonzero(np.append(np.diff(gram_K) != 0, True))  # U: distinct grams
+    last_U = np.flatnonzero(np.append(np.diff(gram_K) != 0, True))  # U: distinct n-grams
     holders_U = np.diff(last_U, prepend=-1)
-    # sorted by gram, then by count: the last of each gram's run is the largest
+    # sorted by n-gram, then by count: the last entry of each n-gram has the largest count
     by_count_K = np.lexsort((count_K, gram_K))
     top_U = by_count_K[last_U]
     others_K = np.repeat(count_K[top_U], holders_U)
-    # for the response with the largest count, the others' largest is the second
+    # for the response with the largest count, the largest count among the others is the second largest
     others_K[top_U] = np.where(holders_U > 1, count_K[by_count_K[last_U - 1]], 0)
 
     def per_response(weight_K: NDArray[np.generic]) -> Floats:
@@ -202,7 +203,7 @@ def _distinct_responses(code_T: Ints, length_R: Ints, of_R: Ints, P: int) -> Int
 
 
 def _means(values_R: Floats, of_R: Ints, P: int) -> Floats:
-    """Mean of each problem over values that are not NaN; NaN if there are none."""
+    """Mean per problem over values that are not NaN; NaN if there are none."""
     known_R = ~np.isnan(values_R)
     counted_P = np.bincount(of_R[known_R], minlength=P)
     sums_P = np.bincount(of_R[known_R], values_R[known_R], P)

@@ -1,11 +1,11 @@
-r"""Token entropies of the policy, by position and size.
+r"""Token entropies of the policy: means by relative position, and their distribution.
 
-Exact values are :math:`H_t = -\sum_v \pi(v \mid s_t) \log \pi(v \mid s_t)` in nats, of the full distribution. Where
-only log-probabilities of the sampled tokens exist, :math:`-\log \pi(y_t \mid s_t)` replaces them (the *surprisal*). Its
-mean over tokens sampled from that distribution (temperature 1, no truncation of the distribution) is the mean entropy;
-a single value is not an entropy. So quantiles and highest tokens describe surprisal. For groups that depend on the
-sampled token (its category, its outcome, and through the length its relative position) the mean is a biased estimate of
-entropy. Outputs must state which of the two they show.
+Exact entropies are :math:`H_t = -\sum_v \pi(v \mid s_t) \log \pi(v \mid s_t)` in nats, over the full distribution. If
+only log-probabilities of the sampled tokens exist, the *surprisal* :math:`-\log \pi(y_t \mid s_t)` replaces the
+entropy. For tokens sampled at temperature 1 without top-p or top-k, mean surprisal is an unbiased estimate of mean
+entropy; a single surprisal is not an entropy. So quantiles and highest tokens then describe surprisal. The estimate is
+biased for groups that depend on the sampled token: its category, its outcome, and (through the response's length) its
+relative position. Reports must state whether they show entropy or surprisal.
 
 Source: STILL report, arXiv 2508.07534, Eq. 3.
 """
@@ -23,10 +23,10 @@ from outrider.measure.ragged import highest, lengths_of, owners, relative_bins
 
 
 def by_relative_position(values_T: ArrayLike, lengths_R: ArrayLike, starts_R: ArrayLike = 0, bins: int = 20) -> Profile:
-    """Mean per equal part of the response (the U shape). Groups are the midpoints of the parts, in (0, 1).
+    """Mean per equal part of the response, which shows the U shape. Groups are the parts' midpoints, in (0, 1).
 
-    Every token has the same weight, so long responses have more weight. ``starts_R``: own tokens' offset in the whole
-    response, for branches; see :func:`relative_bins` for these and for short responses.
+    Every token has the same weight, so long responses have more weight. For branches, ``starts_R`` is the length of the
+    prefix, which has no values. See :func:`relative_bins` for branches and short responses.
 
     Raises:
         ValueError: the lengths do not add up to the tokens.
@@ -46,9 +46,10 @@ class Spread(NamedTuple):
     """The distribution of token values.
 
     Attributes:
-        quantiles: by their level.
-        threshold: the smallest value among the highest (forking) tokens, those at or above it.
-        carried: their share of all entropy; ties at the threshold count only up to ``share``. NaN if all entropy is 0.
+        quantiles: quantiles in nats, by their level in [0, 1].
+        threshold: the smallest value among the highest (forking) tokens.
+        carried: the forking tokens' share of total entropy; ties at the threshold count only up to ``share``. NaN if
+            the total entropy is 0.
     """
 
     quantiles: dict[float, float]
@@ -61,8 +62,9 @@ def spread(
     levels: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.8, 0.95, 0.99),
     share: float = 0.2,
 ) -> Spread:
-    """Quantiles (nats), and the entropy share of the highest ``share`` of tokens. NaN is excluded; without values all
-    is NaN.
+    """Quantiles of token entropy, and the share of total entropy carried by the highest ``share`` of tokens.
+
+    NaN values are excluded; without values, all results are NaN.
 
     Source: the highest 20 % as forking tokens, Wang et al. 2025, arXiv 2506.01939.
 

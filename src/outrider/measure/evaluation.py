@@ -1,4 +1,4 @@
-"""Evaluation of a policy on a set of problems: pass@k and other means with intervals, from rollouts."""
+"""Evaluation of a policy on a set of problems: pass@k and other metrics with intervals, from rollouts."""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The results for all problems, for those of one level, or for one test set.
+    """The results for all problems, for one level, or for one test set.
 
-    The first block has means over problems with bootstrap intervals over problems; ``Interval.problems`` is the number
-    of problems in the mean. Sampled responses only, unless stated otherwise.
+    ``pass_at``, ``majority`` and ``greedy`` are means over problems with bootstrap intervals over problems;
+    ``Interval.problems`` is the number of problems in the mean. All values are over sampled responses only, unless
+    stated otherwise.
 
     Attributes:
-        level: the label; ``"all"`` for all problems together, and the name of a test set.
-        pass_at: unbiased pass@k for k = 1, 2, 4, … n. ``pass_at[1]`` is avg@n, the mean success.
-        majority: majority@n; unknown (NaN, 0 problems) if no response of the whole evaluation has an answer text.
+        level: the level's label or the test set's name; ``"all"`` for all problems.
+        pass_at: unbiased pass@k by k = 1, 2, 4, … n. ``pass_at[1]`` is avg@n, the mean success.
+        majority: majority@n; unknown (NaN, 0 problems) if no response in the whole evaluation has an answer text.
         greedy: success of greedy decoding.
-        problems, samples, scorable: number of problems, responses, and responses with a verdict.
-        voteless: problems with majority 0 because no response had a vote, if other problems had votes.
-        truncated, unparseable: shares of ``samples``.
-        timeouts, errors: responses, greedy ones included, on which the verifier failed.
-        entropy: nats per token, with equal token weights; NaN if not recorded.
-        length: tokens per response.
-        generated_tokens: cost of the evaluation, greedy responses included.
+        problems, samples, scorable: number of problems, of responses, and of responses with a usable verdict.
+        voteless: number of problems with majority 0 because no response had a vote, although other problems had votes.
+        truncated, unparseable: shares of ``samples`` that were truncated, or in which no answer was found.
+        timeouts, errors: number of responses, greedy ones included, on which the verifier failed.
+        entropy: mean token entropy in nats; NaN if not recorded.
+        length: mean number of tokens per response.
+        generated_tokens: total number of generated tokens, greedy responses included.
     """
 
     level: str
@@ -60,15 +61,15 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One policy on one set of problems.
+    """The results of one policy on one set of problems.
 
     Attributes:
-        overall: all problems.
-        levels: one summary per difficulty label (:attr:`Tally.label`), in natural order; empty where problems carry no
+        overall: summary over all problems.
+        levels: one summary per difficulty label (:attr:`Tally.label`), in natural order; empty if problems have no
             label.
-        tallies: the counts per problem, in the order of the problems, for paired comparisons.
-        resamples, seed: options of the bootstrap.
-        test_sets: one summary per test set, in natural order; empty with fewer than two.
+        tallies: counts per problem, in the order of the problems; used for paired comparisons.
+        resamples, seed: bootstrap options.
+        test_sets: one summary per test set, in natural order; empty with fewer than two test sets.
     """
 
     overall: Summary
@@ -79,12 +80,12 @@ class Evaluation:
     test_sets: tuple[Summary, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON data with a ``schema_version``; NaN becomes null. ``from_json`` gives the same record back."""
+        """Return JSON data with a ``schema_version``; NaN becomes null. ``from_json`` restores the record."""
         return {"schema_version": SCHEMA_VERSION, **json_data(self)}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Evaluation:
-        """The evaluation that ``to_json`` wrote.
+        """Restore the evaluation from the data of ``to_json``.
 
         Raises:
             UserError: the data have another schema version, or are not an evaluation.
@@ -99,7 +100,7 @@ class Evaluation:
                 tallies=tuple(Tally(**_numbers(tally)) for tally in data["tallies"]),
                 resamples=data["resamples"],
                 seed=data["seed"],
-                test_sets=tuple(map(_summary, data.get("test_sets", ()))),  # earlier versions did not have them
+                test_sets=tuple(map(_summary, data.get("test_sets", ()))),  # absent in earlier versions
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise UserError(f"evaluation cannot be read: {error}") from error
@@ -114,14 +115,15 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate a policy from its verified rollouts, in any order.
 
-    ``sampled`` has any number of responses per problem, including 0; ``greedy`` at most one. See :class:`Tally` for
-    successes and exclusions, and :func:`bootstrap_mean` for ``resamples`` and ``seed``.
+    ``sampled`` may have any number of responses per problem, including 0; ``greedy`` may have at most one. See
+    :class:`Tally` for the definition of success and for exclusions, and :func:`bootstrap_mean` for ``resamples`` and
+    ``seed``.
 
-    Degenerate cases: a mean over no problems is NaN with ``problems = 0``; a problem without samples is counted in
-    ``Summary.problems`` and in no mean.
+    Degenerate cases: a mean over no problems is NaN with ``problems = 0``; a problem without samples counts in
+    ``Summary.problems`` but not in the means.
 
     Raises:
-        ValueError: two problems share an id, a rollout belongs to no problem or has no verdict, or a problem has two
+        ValueError: two problems share an id, a rollout has no verdict or an unknown problem, or a problem has two
             greedy rollouts.
     """
     samples_of, greedy_of = _by_problem(problems, sampled), _by_problem(problems, greedy)
@@ -134,8 +136,8 @@ def evaluate(
 
 
 def of_tallies(tallies: Sequence[Tally], resamples: int = 2000, seed: int = 0) -> Evaluation:
-    """The evaluation from counts per problem; options and degenerate cases as in :func:`evaluate`."""
-    if not any(t.votes for t in tallies):  # otherwise the mean would only be over the zeros of unparseable responses
+    """Evaluate a policy from counts per problem; options and degenerate cases as in :func:`evaluate`."""
+    if not any(t.votes for t in tallies):  # otherwise majority would be a mean over zeros
         tallies = [replace(t, majority=math.nan) for t in tallies]
     ks = powers_of_two(max((t.samples for t in tallies), default=0))
     levels, test_sets = by_level(tallies), by_test_set(tallies)
@@ -150,10 +152,10 @@ def of_tallies(tallies: Sequence[Tally], resamples: int = 2000, seed: int = 0) -
 
 
 def by_level(tallies: Sequence[Tally]) -> dict[str, list[Tally]]:
-    """Tallies by :attr:`Tally.label`, in natural order; those without a level under "".
+    """Group tallies by :attr:`Tally.label`, in natural order; tallies without a level are under "".
 
-    Degenerate cases: empty if no problem has a level. Problems without a level are excluded if they belong to test
-    sets, whose rows already describe them.
+    Degenerate cases: empty if no problem has a level. Problems without a level are excluded if they belong to a test
+    set, which has its own summary.
     """
     known = [t for t in tallies if t.label or not t.test_set]
     labels = sorted({t.label for t in known}, key=_natural)
@@ -161,13 +163,13 @@ def by_level(tallies: Sequence[Tally]) -> dict[str, list[Tally]]:
 
 
 def by_test_set(tallies: Sequence[Tally]) -> dict[str, list[Tally]]:
-    """Tallies by test set, in natural order, those without under ""; empty with fewer than two."""
+    """Group tallies by test set, in natural order (without one: under ""); empty with fewer than two test sets."""
     names = sorted({t.test_set for t in tallies}, key=_natural)
     return {name: [t for t in tallies if t.test_set == name] for name in names} if len(names) > 1 else {}
 
 
 def pass_values(tallies: Sequence[Tally], k: int) -> Floats:
-    """pass@k of each problem; NaN where fewer than ``k`` of its samples could be verified."""
+    """pass@k per problem; NaN if fewer than ``k`` of its samples could be verified."""
     return pass_at_k([t.scorable for t in tallies], [t.successes for t in tallies], k)
 
 

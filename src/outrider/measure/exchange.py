@@ -1,4 +1,4 @@
-"""The exponential law between entropy and performance, and its performance ceiling."""
+"""The exponential law between policy entropy and performance, and the performance ceiling that it predicts."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from outrider.arrays import Floats
 from outrider.measure.blocks import NONE, IntervalBounds, bounds, noise
 
 FEWEST = 8
-"""Minimum points to identify two parameters and the autocorrelation of residuals."""
+"""Minimum number of points to identify two parameters and the autocorrelation of residuals."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exchange:
-    """A fit of R = -a exp(H) + b.
+    """A fit of R = -a exp(H) + b, with performance R and entropy H.
 
     Attributes:
-        excluded: pairs with a NaN.
-        why_not: why a and b are not identified and all numbers are NaN; "" if they are identified.
-        a, b: the parameters.
-        ceiling: R at H = 0, b - a: the maximum performance when all entropy is used up, *if* the law holds that far.
-        explained: share of the variance of R that the fit explains (R squared); NaN where R is constant.
-        lowest, highest: range of observed entropies in nats; the ceiling is extrapolated by ``lowest``.
-        draws_B2: a and b of every resample.
+        excluded: number of pairs with a NaN or infinite value.
+        why_not: reason why a and b are not identified (all numbers are then NaN); "" if they are identified.
+        a, b: the two parameters, with intervals.
+        ceiling: R at H = 0, b - a: the performance at zero entropy, *if* the law holds that far.
+        explained: the fit's R squared; NaN if R is constant.
+        lowest, highest: range of observed entropies in nats; the ceiling extrapolates from ``lowest`` to 0.
+        draws_B2: a and b per resample.
     """
 
     excluded: int
@@ -45,11 +45,11 @@ class Exchange:
 
     @property
     def holds(self) -> bool:
-        """Whether the interval of a lies above 0: performance does rise where entropy falls."""
+        """Whether the interval of a lies above 0, so that performance rises as entropy falls."""
         return self.a.low > 0
 
     def at(self, entropy: float) -> IntervalBounds:
-        """R at an entropy in nats, with the interval of the curve (not of a single noisy point).
+        """The predicted R at an entropy in nats, with the interval of the curve (not of a single noisy point).
 
         >>> entropies = np.linspace(0.1, 1, 20)
         >>> round(fit_exchange(entropies, 0.9 - 0.2 * np.exp(entropies)).at(0.0).value, 6)
@@ -60,22 +60,22 @@ class Exchange:
 
 
 def fit_exchange(entropies_N: ArrayLike, rewards_N: ArrayLike, resamples: int = 1000, seed: int = 0) -> Exchange:
-    r"""Fit :math:`R = -a\, e^{H} + b` by least squares over the steps of a run, given in their order.
+    r"""Fit :math:`R = -a\, e^{H} + b` by least squares over the steps of a run, in order.
 
-    With :math:`u = e^H` it is a straight line, so the fit is exact. The residuals of neighbouring steps are correlated
-    (nearly the same weights), so they are resampled in blocks, around the fitted curve:
+    With :math:`u = e^H` the law is a straight line, so the solution is in closed form. The residuals of neighbouring
+    steps are correlated (their weights are nearly equal), so they are resampled in blocks around the fitted curve:
 
     .. math:: R^{(b)}_t = \hat R_t + e^{(b)}_t
 
-    and every resample is fitted again; the intervals hold the middle 95 % of these fits. They cover noise around the
-    law, but neither a failure of the law outside the observed entropies nor another seed of the run. Any run whose
-    reward and entropy drift with time fits such a curve well: ``explained`` is not evidence for the law.
+    and every resample is fitted again; the intervals hold the middle 95 % of these fits. The intervals cover noise
+    around the law. They do not cover a failure of the law outside the observed entropies, nor the run's seed. Any run
+    with steadily drifting reward and entropy fits the curve well, so ``explained`` is not evidence for the law.
 
-    Degenerate cases: pairs with a NaN are excluded, and counted. *Not identified*: fewer than :data:`FEWEST` pairs, or
-    entropies that are all (nearly) equal. No interval for ``resamples = 0``.
+    Degenerate cases: pairs with a NaN or infinite value are excluded and counted. The parameters are *not identified*
+    with fewer than :data:`FEWEST` pairs or (nearly) equal entropies. No interval for ``resamples = 0``.
 
     Raises:
-        ValueError: the two differ in length.
+        ValueError: the two arrays differ in length.
 
     Source: Cui et al. 2025, arXiv 2505.22617, as quoted in the STILL report, arXiv 2508.07534, section 3.1.
     Block bootstrap: Künsch 1989, Annals of Statistics 17.
@@ -112,7 +112,7 @@ def fit_exchange(entropies_N: ArrayLike, rewards_N: ArrayLike, resamples: int = 
 
 
 def _line(scaled_N: Floats, rewards_BN: Floats) -> Floats:
-    """a and b of every row, ``[B, 2]``, from centred sums."""
+    """a and b per row, ``[B, 2]``, from centred sums."""
     centred_N = scaled_N - scaled_N.mean()
     a_B = -(rewards_BN @ centred_N) / (centred_N @ centred_N)
     return np.stack([a_B, rewards_BN.mean(axis=1) + a_B * scaled_N.mean()], axis=1)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from outrider.arrays import Flags, Floats, Ints
 from outrider.measure.bootstrap import middle
 
-_CHUNK = 4_000_000  # drawn indices held at once: 32 MB
+_CHUNK = 4_000_000  # drawn indices held in memory at once: 32 MB
 
 Label = str | float
 
@@ -21,10 +21,10 @@ class Mean(NamedTuple):
     """A mean over tokens with its interval.
 
     Attributes:
-        value: every token with the same weight; NaN if there is none.
+        value: mean with equal token weights; NaN without tokens.
         low, high: ends of the interval; NaN if none was computed.
         n: number of tokens (or other values).
-        responses: number of responses that they come from.
+        responses: number of responses that the tokens come from.
     """
 
     value: float
@@ -35,22 +35,22 @@ class Mean(NamedTuple):
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether all of the interval lies on one side of 0; False where there is none."""
+        """Whether the interval excludes 0; False without an interval."""
         return self.low > 0 or self.high < 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Profile:
-    """Means of one quantity by group.
+    """Means of one quantity per group of tokens.
 
     Attributes:
-        groups: a name per group, or its midpoint for groups on an axis.
-        means: one per group.
+        groups: name of each group, or its midpoint for groups on an axis.
+        means: one mean per group.
         excluded: number of tokens that are NaN or in no group.
-        owners_R: the responses with a token in a mean.
-        sums_RK, counts_RK: their sums of values, and numbers of tokens.
-        draws_BK: the means of every resample; NaN where a resample has no token of a group.
-        clusters_K: number of resampled units (responses or problems) per group.
+        owners_R: sorted ids of the responses with a token in any group.
+        sums_RK, counts_RK: sum of values and number of tokens, per response and group.
+        draws_BK: means per resample; NaN if a resample has no token of the group.
+        clusters_K: number of clusters (responses or problems) per group, which are resampled.
     """
 
     groups: tuple[Label, ...]
@@ -66,10 +66,11 @@ class Profile:
         return self.means[self.groups.index(group)]
 
     def difference(self, first: Label, second: Label) -> Mean:
-        """Mean of ``second`` less mean of ``first`` with its interval; ``n`` and ``responses`` are of the smaller.
+        """Mean of ``second`` minus mean of ``first``, with its interval. ``n`` and ``responses`` are the smaller of
+        both groups' counts.
 
-        Both means use the same resamples, so the interval is valid whether groups share responses (positions) or not
-        (outcomes).
+        Both means use the same resamples. So the interval is valid both for groups that share responses (positions) and
+        for groups that do not (outcomes).
         """
         a, b = self.groups.index(first), self.groups.index(second)
         one, other = self.means[a], self.means[b]
@@ -78,22 +79,22 @@ class Profile:
         return Mean(other.value - one.value, low, high, min(one.n, other.n), min(one.responses, other.responses))
 
     def over_problems(self, problems_R: ArrayLike, resamples: int = 1000, seed: int = 0) -> Profile:
-        r"""This profile with percentile intervals from a bootstrap over problems.
+        r"""Return the profile with percentile intervals from a bootstrap over problems.
 
         Each resample draws as many *problems* as there are, with replacement, and takes all of their tokens:
 
         .. math:: \bar v^{(b)}_k = \frac{\sum_p w^{(b)}_p \sum_{t \in p, k} v_t}{\sum_p w^{(b)}_p\, n_{p,k}}
 
         with :math:`w^{(b)}_p` the number of times problem p was drawn. Responses to one problem are correlated, and
-        tokens of one response even more: resampling these would give intervals that are far too narrow.
+        tokens of one response even more so: resampling responses or tokens would give intervals that are far too
+        narrow.
 
-        ``problems_R``: the problem of every response, indexed by its owner number; integers.
+        ``problems_R``: integer problem of each response, indexed by the response ids in ``owners_R``.
 
-        Degenerate cases: no interval (NaN) for a group from fewer than two problems; a resample that draws none of a
-        group's problems counts for the others only. The intervals do not cover the seed of a training run.
+        Degenerate cases: no interval (NaN) for a group from fewer than two problems. A resample without any of a
+        group's problems is ignored for that group. The intervals do not cover the seed of a training run.
 
-        Source: bootstrap of clusters, Davison and Hinkley, "Bootstrap Methods and their Application", 1997, section
-        3.8.
+        Source: cluster bootstrap, Davison and Hinkley, "Bootstrap Methods and their Application", 1997, section 3.8.
 
         >>> found = means_by_group([1.0, 3.0, 5.0], [0, 0, 0], [0, 1, 2], ["all"])
         >>> found.over_problems([7, 7, 8]).clusters_K, found.over_problems([7, 7, 7])["all"].low
@@ -106,12 +107,15 @@ class Profile:
         return self._resampled(sums_CK, counts_CK, resamples, seed)
 
     def over_responses(self, resamples: int = 1000, seed: int = 0) -> Profile:
-        """This profile with a bootstrap over responses, for responses to different or unknown problems."""
+        """Return the profile with intervals from a bootstrap over responses.
+
+        The intervals are valid if all responses are to different problems, and too narrow otherwise.
+        """
         return self._resampled(self.sums_RK, self.counts_RK, resamples, seed)
 
     def _resampled(self, sums_CK: Floats, counts_CK: Floats, resamples: int, seed: int) -> Profile:
-        """With draws and intervals over clusters of these sums."""
-        # a resample only reweights the clusters' sums, so values are never gathered again
+        """Return the profile with draws and intervals from resampling clusters, given their sums and counts."""
+        # a resample only reweights the clusters' sums, so the token values are not needed again
         draws = [(w_bC @ sums_CK, w_bC @ counts_CK) for w_bC in weights(len(sums_CK), resamples, seed)]
         draws_BK = np.concatenate([ratio(s, c) for s, c in draws]) if draws else np.empty((0, len(self.groups)))
         clusters = tuple((counts_CK > 0).sum(0).tolist())
@@ -123,18 +127,18 @@ class Profile:
 
 
 def means_by_group(values_T: ArrayLike, groups_T: ArrayLike, owners_T: ArrayLike, labels: Sequence[Label]) -> Profile:
-    """Mean of the values of each group; intervals come from :meth:`Profile.over_problems`.
+    """Mean value per group, without intervals; :meth:`Profile.over_problems` adds them.
 
     Args:
-        values_T: NaN is excluded, and counted.
-        groups_T: index into ``labels``; negative is in no group, and counted.
-        owners_T: the response of every value; any integers.
+        values_T: one value per token; NaN values are excluded and counted.
+        groups_T: index into ``labels`` per token; tokens with a negative index are excluded and counted.
+        owners_T: integer id of each token's response.
         labels: names of the groups.
 
-    Degenerate cases: a group without values is NaN with n = 0.
+    Degenerate cases: a group without values has a NaN mean with n = 0.
 
     Raises:
-        ValueError: the arrays differ in length, or a group has no label.
+        ValueError: the arrays differ in length, or a group index is not below the number of labels.
 
     >>> found = means_by_group([1.0, 3.0, 5.0, 9.0], [0, 0, 1, 1], [0, 0, 0, 1], ["early", "late"])
     >>> found["late"].value, found["late"].responses, found.difference("early", "late").value
@@ -169,7 +173,7 @@ def means_by_group(values_T: ArrayLike, groups_T: ArrayLike, owners_T: ArrayLike
 
 
 def weights(responses: int, resamples: int, seed: int) -> Iterator[Floats]:
-    """How often each response was drawn, ``[some resamples, responses]`` at a time.
+    """Yield how often each response was drawn, in chunks of shape ``[resamples of the chunk, responses]``.
 
     >>> [w.sum(axis=1).tolist() for w in weights(3, 2, seed=0)]
     [[3.0, 3.0]]
@@ -178,25 +182,25 @@ def weights(responses: int, resamples: int, seed: int) -> Iterator[Floats]:
     rows = max(1, _CHUNK // max(responses, 1))
     for start in range(0, resamples if responses else 0, rows):
         some = min(rows, resamples - start)
-        # each resample gets its own range of numbers, so that one bincount counts them all
+        # each resample gets its own range of integers, so that one bincount counts all of them
         drawn_bR = generator.integers(responses, size=(some, responses)) + responses * np.arange(some)[:, None]
         drawn = np.bincount(drawn_bR.ravel(), minlength=some * responses)
         yield drawn.reshape(some, responses).astype(np.float64)
 
 
 def ends(draws_B: Floats, responses: int) -> tuple[float, float]:
-    """Ends of the interval over draws; NaN if it would be over fewer than two responses."""
+    """Ends of the interval over draws; NaN for fewer than two responses."""
     return middle(draws_B) if responses > 1 else (np.nan, np.nan)
 
 
 def totals(values_T: Floats, groups_T: Ints, owners_T: Ints, groups: int) -> tuple[Floats, Floats]:
-    """Sums and counts of known values, ``[responses, groups]``; the responses in the order of their ids.
+    """Sums and counts of values, both ``[responses, groups]``, with responses sorted by id.
 
     >>> totals(np.array([1.0, 2.0, 5.0]), np.array([0, 0, 1]), np.array([7, 7, 3]), groups=2)[0].tolist()
     [[0.0, 5.0], [3.0, 0.0]]
     """
     names, owner_T = np.unique(owners_T, return_inverse=True)
-    # one number for each pair of response and group, so that sums and counts are one bincount each
+    # one index for each pair of response and group, so that sums and counts take one bincount each
     cell_T, shape = owner_T * groups + groups_T, (len(names), groups)
     sums: Floats = np.bincount(cell_T, weights=values_T, minlength=len(names) * groups).astype(np.float64)
     counts = np.bincount(cell_T, minlength=len(names) * groups).astype(np.float64)

@@ -1,4 +1,4 @@
-"""The effect of a token: success rate of continuations with it, minus that with the best other token."""
+"""The effect of a token: success rate of continuations that keep it, minus the rate with its best alternative."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from outrider.arrays import Floats
 from outrider.measure.groups import Label, Profile, means_by_group
 from outrider.measure.ragged import quantile_groups
 
-EDGES = (0.2, 0.8)  # of relative positions, and of quantiles
+EDGES = (0.2, 0.8)  # edges of the relative-position groups, and of the quantile groups
 
 
 def effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike, k: ArrayLike) -> Floats:
@@ -20,11 +20,11 @@ def effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike, k: Arr
 
     .. math:: I_n = \frac{\text{kept}_n}{k} - \frac{\text{replaced}_n}{k}
 
-    Positive if the token helped. Unbiased for every k, but with a standard error of up to :math:`\sqrt{1 / (2k)}` each.
-    So use means rather than single effects; the mean *size* of effects is mostly noise (see :func:`squared_effects`).
-    ``k`` may differ by position.
+    The effect is positive if the token helped. It is unbiased for every k, but has a standard error of up to
+    :math:`\sqrt{1 / (2k)}`. So use means rather than single effects; the mean *absolute* effect is mostly noise (see
+    :func:`squared_effects`). ``k``, the number of continuations, may differ by position.
 
-    Degenerate cases: NaN where a count is NaN (continuations that could not be verified).
+    Degenerate cases: NaN if a count is NaN (continuations that could not be verified).
 
     Raises:
         ValueError: ``k < 1``, or a count outside 0 to k.
@@ -39,13 +39,13 @@ def effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike, k: Arr
 
 
 def squared_effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike, k: ArrayLike) -> Floats:
-    r"""Square of each effect without sampling noise; unbiased, so single values may be negative.
+    r"""Squared effects corrected for sampling noise; unbiased, so single values may be negative.
 
     .. math:: \widehat{I_n^2} = \hat I_n^2 - \frac{\hat p (1 - \hat p) + \hat q (1 - \hat q)}{k - 1}
 
     with :math:`\hat p` and :math:`\hat q` the two success rates. Effects of both signs cancel in a mean; squares do
-    not. If no token matters, the mean of these squares is 0, unlike that of :math:`\hat I_n^2`. The square root of a
-    group's mean is its typical effect size.
+    not. If no token matters, the expected corrected square is 0, while :math:`\hat I_n^2` has a positive mean. The
+    square root of a group's mean is its typical effect size.
 
     Degenerate cases: NaN for ``k = 1``, where noise and effect cannot be distinguished; otherwise as :func:`effects`.
 
@@ -60,10 +60,10 @@ def squared_effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike
 
 
 def by_position(effects_N: ArrayLike, relative_N: ArrayLike, responses_N: ArrayLike) -> Profile:
-    """Mean effect by relative position in [0, 1): before the first of ``EDGES``, between them, from the last one on.
+    """Mean effect by relative position in [0, 1), in three groups separated by ``EDGES``.
 
-    ``responses_N`` is the response of each position. NaN effects and positions are skipped and counted; see
-    :func:`means_by_group` for the rest.
+    ``responses_N`` is the response of each position. NaN effects and positions are excluded and counted, as in
+    :func:`means_by_group`.
 
     Source: STILL report, Figure 6(b).
 
@@ -78,7 +78,7 @@ def by_position(effects_N: ArrayLike, relative_N: ArrayLike, responses_N: ArrayL
 
 
 def by_entropy(effects_N: ArrayLike, entropies_N: ArrayLike, responses_N: ArrayLike) -> Profile:
-    """Mean effect by entropy of the replaced token, in quantile groups of the positions.
+    """Mean effect by token entropy at the position, in quantile groups of the positions.
 
     >>> [mean.value for mean in by_entropy([0.0, 0.2, 0.4, 0.4, 0.7], [1, 2, 3, 4, 5], [0, 0, 1, 1, 1]).means]
     [0.0, 0.3333333333333333, 0.7]
@@ -87,12 +87,13 @@ def by_entropy(effects_N: ArrayLike, entropies_N: ArrayLike, responses_N: ArrayL
 
 
 def by_perplexity(effects_N: ArrayLike, perplexities_N: ArrayLike, responses_N: ArrayLike) -> Profile:
-    """Mean effect by perplexity of the response, in quantile groups of the *responses*.
+    """Mean effect by the response's perplexity, in quantile groups of the *responses*.
 
-    ``perplexities_N`` repeats a response's value for each of its positions; their number does not matter.
+    ``perplexities_N`` repeats a response's perplexity for each of its positions. Responses have equal weight in the
+    quantiles, however many positions they have.
 
     Raises:
-        ValueError: a response has two perplexities.
+        ValueError: positions of one response have different perplexities.
 
     Source: STILL report, Figure 5(b): lowest and highest 20 %.
 

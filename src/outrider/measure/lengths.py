@@ -1,4 +1,4 @@
-"""Response lengths: by outcome, of shaped responses relative to others, and over training steps."""
+"""Response lengths: by outcome, for shaped responses relative to others, and over training steps."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Lengths(NamedTuple):
     Attributes:
         outcome: outcome of the verdict; ``"all"`` for all responses, ``"unverified"`` for those without a verdict.
         responses: number of responses, including those of unknown length.
-        mean, std: mean and population standard deviation of known lengths; NaN without any, as for the next four.
-        p10, median, p90, longest: quantiles, interpolated, and the largest.
-        truncated: truncated share among responses where this is known; NaN without any.
+        mean, std: mean and population standard deviation of known lengths; NaN without known lengths.
+        p10, median, p90, longest: interpolated quantiles and the maximum; NaN without known lengths.
+        truncated: truncated share of the responses for which truncation is known; NaN without any.
     """
 
     outcome: str
@@ -38,14 +38,14 @@ class Lengths(NamedTuple):
 def lengths_by_outcome(
     tokens_R: ArrayLike, outcome_R: Sequence[str | None], truncated_R: ArrayLike | None = None
 ) -> list[Lengths]:
-    """Length statistics and the truncated share of all responses, then of each outcome, most frequent first.
+    """Length statistics and truncated share for all responses, then per outcome, most frequent first.
 
-    ``tokens_R``: tokens per response, NaN where unknown. ``outcome_R``: the verdict's, None where there is none.
-    ``truncated_R``: 1 or 0, NaN where unknown; None: all unknown. Truncated responses count with their truncated
-    length, so a mean with many of them mostly reflects the limit.
+    ``tokens_R``: tokens per response, NaN if unknown. ``outcome_R``: the verdict's outcome, None without a verdict.
+    ``truncated_R``: 1 or 0 per response, NaN if unknown (None: unknown for all). Truncated responses count with their
+    truncated length, so a mean over many truncated responses mostly reflects the token limit.
 
     Raises:
-        ValueError: the three differ in length.
+        ValueError: the three sequences differ in length.
 
     >>> for row in lengths_by_outcome([10, 30, 50], ["correct", "incorrect", "incorrect"], [0, 0, 1]):
     ...     print(row.outcome, row.responses, row.mean, row.truncated)
@@ -90,11 +90,11 @@ class Shaped(NamedTuple):
 
     Attributes:
         reference: "correct", "group" or "unshaped", see :func:`shaped_lengths`.
-        z: mean z-score; NaN where none is defined.
-        z_error: its standard error over the shaped responses (those of one group are not quite independent).
-        z_responses: shaped responses with a z-score, whose reference has a non-zero deviation.
-        ratio: mean of length over the reference's mean.
-        ratio_responses: shaped responses whose reference has a mean above 0.
+        z: mean z-score; NaN if no response has one.
+        z_error: standard error of ``z`` over shaped responses (it ignores the correlation within a group).
+        z_responses: number of shaped responses with a z-score: their reference has a non-zero deviation.
+        ratio: mean of each length divided by its reference's mean length.
+        ratio_responses: number of shaped responses whose reference has a mean length above 0.
     """
 
     reference: str
@@ -113,16 +113,16 @@ def shaped_lengths(
     .. math:: z_i = \frac{L_i - \mu_{\mathrm{ref}(i)}}{\sigma_{\mathrm{ref}(i)}}, \qquad
               \text{ratio}_i = L_i / \mu_{\mathrm{ref}(i)}
 
-    averaged over the shaped responses ``i``, whose advantage was increased (for example by novelty), as marked by the
-    caller. The reference is within the group of ``i``: ``correct``, its successes; ``group``, all of its responses;
-    ``unshaped``, its successes that were not shaped. The first two are the columns of XRPO's Table 7. They include the
-    shaped responses themselves, which biases both numbers towards no difference, more for a larger shaped share; the
-    third does not. Decided, since the paper does not specify it: population deviation, equal weights of shaped
-    responses, and one step's group as the reference.
+    averaged over the shaped responses ``i``: responses whose advantage a shaper increased (for example for novelty), as
+    marked by the caller. Each of the three references is a part of the group of ``i``: ``correct``, its successes;
+    ``group``, all its responses; ``unshaped``, its successes that were not shaped. The first two are the columns of
+    XRPO's Table 7. These two references include the shaped responses themselves, which biases z and ratio towards no
+    difference, more so for a larger shaped share; ``unshaped`` does not. The paper leaves three choices open. Outrider
+    uses the population deviation, equal weights of shaped responses, and a single step's group as the reference.
 
-    ``success_R``: 1, 0, or NaN for unscorable; lengths that are NaN are excluded everywhere. Degenerate cases: a
-    reference without spread (one member, equal lengths) gives no z-score, and one without members no ratio either; both
-    counts give the number that remain.
+    ``success_R`` is 1 or 0, NaN if unscorable. NaN lengths are excluded everywhere. Degenerate cases: a reference with
+    zero deviation (one member, equal lengths) gives no z-score; a reference without members gives no ratio either.
+    ``z_responses`` and ``ratio_responses`` count the responses that remain.
 
     Raises:
         ValueError: the arrays differ in length.
@@ -154,13 +154,13 @@ def shaped_lengths(
 
 
 def _moments(values_R: Floats, of_group_R: NDArray[np.int64], used_R: Flags) -> tuple[Floats, Floats]:
-    """Mean and population deviation of every group over its used members, two-pass; NaN where it has none."""
+    """Mean and population deviation per group over its used members; NaN for a group without any."""
     groups = int(of_group_R.max(initial=-1)) + 1
     of_used, values = of_group_R[used_R], values_R[used_R]
     counts = np.bincount(of_used, minlength=groups).astype(np.float64)
     counts[counts == 0] = np.nan
     means = np.bincount(of_used, values, groups) / counts
-    # two passes: the difference of large squares would lose the digits of a small spread
+    # two passes: the difference of two large sums of squares would lose the digits of a small deviation
     return means, np.sqrt(np.bincount(of_used, (values - means[of_used]) ** 2, groups) / counts)
 
 
@@ -169,23 +169,23 @@ def _mean(values: Floats) -> float:
 
 
 class Drift(NamedTuple):
-    """Change of a number per doubling of the steps, and its standard error; NaN if undefined."""
+    """Change of a metric per doubling of the training steps, and its standard error; NaN if undefined."""
 
     per_doubling: float
     error: float
 
 
 def drift(step_S: ArrayLike, value_S: ArrayLike) -> Drift:
-    r"""The trend of a number, such as the mean length, over training steps: least squares over :math:`\log_2` step.
+    r"""The trend of a metric, such as mean length, over training steps, by least squares on :math:`\log_2` step.
 
-    This suits training, which changes fast at first and slowly later. The error assumes independent residuals; those of
-    neighbouring steps are correlated, so read twice the error as one.
+    The logarithm suits training, which changes fast at first and slowly later. The standard error assumes independent
+    residuals; residuals of neighbouring steps are correlated, so the true error may be about twice as large.
 
-    Degenerate cases: NaN values and step 0, which has no logarithm, are excluded; NaN for fewer than three points, or
-    if all are from one step.
+    Degenerate cases: NaN values and step 0, which has no logarithm, are excluded. The result is NaN for fewer than
+    three points, or if all points are from one step.
 
     Raises:
-        ValueError: the two differ in length, or a step is negative.
+        ValueError: the two arrays differ in length, or a step is negative.
 
     >>> [round(number, 6) for number in drift([1, 2, 4, 8], [10, 20, 30, 44])]
     [11.2, 0.69282]

@@ -8,16 +8,16 @@ from collections.abc import Sequence
 
 
 def majority(answers: Sequence[str], success: Sequence[bool]) -> float:
-    """Expected success of the most frequent answer of one problem: a number in [0, 1].
+    """Expected success of the most frequent answer to a problem, in [0, 1].
 
     ``answers`` are compared as strings, so answer extraction determines which are equal. ``""`` is *no vote*: truncated
-    and unparseable responses have no answer, and must not count as a common answer.
+    and unparseable responses have no answer, so they must not count as agreeing with each other.
 
-    Ties are resolved in expectation, not by order: each of ``m`` answers with the most votes is chosen with probability
-    ``1/m``. If an answer text got both verdicts (correct result, wrong derivation), its success is the share of its
-    votes that were successes.
+    Ties are resolved in expectation, not by order: each of ``m`` tied answers is chosen with probability ``1/m``. If
+    the same answer text was both accepted and rejected (for example for a wrong derivation), its success is the
+    accepted share of its votes.
 
-    Degenerate cases: without votes the result is 0; report the number of such problems with it.
+    Degenerate cases: without votes the result is 0; report the number of problems without votes next to the mean.
 
     Raises:
         ValueError: the two sequences differ in length.
@@ -39,13 +39,13 @@ def majority(answers: Sequence[str], success: Sequence[bool]) -> float:
 
 
 def majority_or_unknown(answers: Sequence[str], success: Sequence[bool], settled: Sequence[bool]) -> float:
-    """:func:`majority` of the verified responses to one problem; NaN if there are no answers to vote on.
+    """:func:`majority` over the verified responses to a problem; NaN if the answers are unknown.
 
-    ``settled`` responses were parsed and not truncated, so they have an answer, even if the verifier returned no text.
-    With a verifier that only accepts or rejects, the majority is unknown, as it is if a response succeeded with an
-    unknown answer. It is 0 if no response settled. A failure without an answer text is no vote if others have one.
+    ``settled`` responses were parsed and not truncated, so they have an answer, even if the verifier returned no answer
+    text. The majority is unknown (NaN) if no settled response has a text, or if a success has none. It is 0 if no
+    response is settled. A failure without a text is no vote if other responses have one.
 
-    Degenerate cases: NaN without a response.
+    Degenerate cases: NaN without responses.
 
     >>> majority_or_unknown(["", ""], [False, False], settled=[True, True])
     nan
@@ -55,7 +55,7 @@ def majority_or_unknown(answers: Sequence[str], success: Sequence[bool], settled
     0.0
     """
     unnamed = [won for answer, won, done in zip(answers, success, settled, strict=True) if done and not answer]
-    # a success without text might be any of the answers, or another one
+    # a success without a text might agree with any of the answers, or with none
     if not answers or any(unnamed) or (unnamed and not any(answers)):
         return math.nan
     return majority(answers, success)

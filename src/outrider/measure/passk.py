@@ -15,12 +15,12 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
 
     .. math:: \text{pass@}k = 1 - \binom{n-c}{k} \Big/ \binom{n}{k}
 
-    the share of all k-subsets of the ``n`` samples that hold one of the ``c`` successes. Unbiased for every
-    ``k <= n``; the mean over problems is the benchmark's number. ``n`` and ``c`` broadcast, so that every problem
-    may have its own number of samples.
+    the share of all k-subsets of the ``n`` samples that contain at least one of the ``c`` successes. The estimate is
+    unbiased for every ``k <= n``; a benchmark reports its mean over problems. ``n`` and ``c`` broadcast, and ``n`` may
+    differ between problems.
 
-    Degenerate cases: NaN where ``n < k`` (not identified), never 1; exactly 0 where ``c = 0``; exactly 1 where fewer
-    than ``k`` samples failed. Never decreases with ``k`` or ``c``, also in floating point.
+    Degenerate cases: NaN where ``n < k`` (not identified); exactly 0 where ``c = 0``; exactly 1 where fewer than ``k``
+    samples failed. The estimate never decreases with ``k`` or ``c``, even in floating point.
 
     Raises:
         ValueError: ``k < 1``, or not ``0 <= c <= n``.
@@ -41,7 +41,7 @@ def pass_power_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
 
     .. math:: \text{pass}^k = \binom{c}{k} \Big/ \binom{n}{k}
 
-    Same arguments, errors and rule for ``n < k`` as :func:`pass_at_k`; the two agree at ``k = 1``.
+    Arguments, errors and NaN where ``n < k`` as in :func:`pass_at_k`; the two metrics agree at ``k = 1``.
 
     Source: Yao et al. 2024, arXiv 2406.12045.
 
@@ -52,7 +52,7 @@ def pass_power_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
 
 
 def powers_of_two(n: int) -> tuple[int, ...]:
-    """The k to report for ``n`` samples: 1, 2, 4, … and ``n`` itself. Empty without samples.
+    """The values of k to report for ``n`` samples: 1, 2, 4, … and ``n`` itself. Empty without samples.
 
     >>> powers_of_two(8), powers_of_two(6), powers_of_two(0)
     ((1, 2, 4, 8), (1, 2, 4, 6), ())
@@ -62,7 +62,7 @@ def powers_of_two(n: int) -> tuple[int, ...]:
 
 
 def shown_ks(known: Iterable[int]) -> list[int]:
-    """The k shown in tables, of the known ones: 1, 8 and the largest.
+    """The values of k shown in tables: 1, 8 and the largest known one.
 
     >>> shown_ks([1, 2, 4, 8, 16]), shown_ks([1, 2, 4]), shown_ks([])
     ([1, 8, 16], [1, 4], [])
@@ -74,19 +74,19 @@ def shown_ks(known: Iterable[int]) -> list[int]:
 def _all_marked(n_P: Floats, marked_P: Floats, k: int) -> Floats:
     """Probability that ``k`` draws without replacement from ``n`` are all marked; NaN where ``n < k``.
 
-    A running product of ratios in [0, 1]: nothing overflows as binomials do, a ratio of 0 makes an exact 0, and a
-    longer product is never larger.
+    Computed as a running product of ratios in [0, 1]. Unlike binomials it cannot overflow, a ratio of 0 gives an exact
+    0, and a longer product is never larger.
     """
     result_P = np.where(n_P < k, np.nan, 1.0)
     # a product of ratios: binomials would overflow, and differences of their logarithms would round
     for drawn in range(k):
-        left_P = np.maximum(n_P - drawn, 1.0)  # < 1 only where n < k: NaN already
+        left_P = np.maximum(n_P - drawn, 1.0)  # < 1 only where n < k, which is NaN already
         result_P *= np.maximum(marked_P - drawn, 0.0) / left_P
     return result_P
 
 
 def counts(n: ArrayLike, c: ArrayLike, k: int) -> tuple[Floats, Floats]:
-    """Samples and successes of the problems, broadcast to one shape.
+    """Check the samples and successes of the problems, and broadcast them to one shape.
 
     Raises:
         ValueError: ``k < 1``, or not ``0 <= c <= n``.

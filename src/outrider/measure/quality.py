@@ -1,13 +1,14 @@
-r"""Faults of responses by explicit rules: format, repetition, garbling, language mixing.
+r"""Rules that detect faulty responses: format violations, repetition, garbled text, language mixing.
 
-STILL (arXiv 2508.07534, section 3.2.2, Figure 3d) follows three kinds over training: format violations by counting
-``\boxed{``, irrelevant content by asking a language model, mixed languages by looking for Chinese characters. Here
-every kind is found by rules that need no model and are printed with their results (:data:`RULES`), so that reports are
-comparable. Rules see single responses, without correctness.
+STILL (arXiv 2508.07534, section 3.2.2, Figure 3d) tracks three kinds of faults over training. It detects format
+violations by counting ``\boxed{``, irrelevant content with a language model, and mixed languages by Chinese characters.
+Outrider detects every kind with rules (:data:`RULES`) that need no model. Reports print the rules with their results,
+so that they are comparable. A rule sees a single response and ignores whether it is correct.
 
-STILL's only published threshold is used: 0.31 for the redundancy of 3-grams (section 4.4.1, which defines it in words
-only). The other thresholds are ours; of 1,200 worked solutions of GSM8K and MATH one has a fault of repetition, none is
-garbled or mixed. Limitation: rules detect scripts, not languages, so Spanish within English is not found.
+The threshold of 0.31 for the redundancy of 3-grams is the only one that STILL publishes (section 4.4.1, which defines
+the redundancy in words only). Outrider's authors chose the other thresholds. Among 1,200 reference solutions of GSM8K
+and MATH, the rules find one repetition, and no garbled text or mixed languages. Limitation: rules detect scripts, not
+languages, so Spanish within English is not detected.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ class Response:
     """One response, the input of the rules.
 
     Attributes:
-        text: the response, special tokens excluded.
-        outcome: outcome of the verdict, None if never verified.
-        stop: stop reason, None if unknown.
-        marker: start of every answer (a box, ``####``); ``""`` if answers have no marker.
+        text: the response text without special tokens.
+        outcome: outcome of the verdict; None if never verified.
+        stop: stop reason; None if unknown.
+        marker: text that starts every answer (``\\boxed{``, ``####``); ``""`` if answers have no marker.
     """
 
     text: str
@@ -50,13 +51,14 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class FaultRule:
-    """A number per response, and the threshold above which it is a fault.
+    """A number per response, and the threshold above which the response is faulty.
 
     Attributes:
-        name, kind: name in reports; which of STILL's types it belongs to, with irrelevant content split in two.
-        definition: description of the number and of when it is unknown; reports print it verbatim.
-        threshold: a larger number is a fault.
-        number: NaN where the rule cannot decide.
+        name, kind: name in reports, and fault type: STILL's types, with irrelevant content split into repetition and
+            garbling.
+        definition: what the number is and when it is unknown; reports print this text verbatim.
+        threshold: a response with a larger number is faulty.
+        number: function that computes the number; NaN if the rule cannot decide.
     """
 
     name: str
@@ -71,9 +73,9 @@ class Faults:
     """The result of one rule.
 
     Attributes:
-        rule: with its definition.
-        number_R: the rule's number for each response, NaN where it could not decide.
-        faulty_R: whether the number lies above the threshold.
+        rule: the rule, including its definition.
+        number_R: the rule's number per response; NaN if the rule could not decide.
+        faulty_R: whether each number is above the threshold.
     """
 
     rule: FaultRule
@@ -82,12 +84,12 @@ class Faults:
 
     @property
     def decided(self) -> int:
-        """Responses that the rule could decide."""
+        """Number of responses that the rule could decide."""
         return int((~np.isnan(self.number_R)).sum())
 
     @property
     def share(self) -> float:
-        """Faulty ones among those that the rule could decide; NaN where it could decide none."""
+        """Faulty share of the responses that the rule could decide; NaN if it could decide none."""
         return float(self.faulty_R.sum() / self.decided) if self.decided else np.nan
 
 
@@ -97,11 +99,11 @@ def faults(
     stops: Sequence[str | None] | None = None,
     marker: str = "",
 ) -> list[Faults]:
-    r"""Apply every rule of :data:`RULES` to every response; a response may break several.
+    r"""Apply every rule of :data:`RULES` to every response; a response may break several rules.
 
-    ``outcomes`` and ``stops`` are those of verdicts and rollouts, None (as a whole or per response) if unknown;
-    ``marker`` is the start of an answer, such as ``\boxed{``. The cost is about 0.3 ms per 1,000 characters, so a
-    report of a million responses should sample some thousands.
+    ``outcomes`` and ``stops`` are the outcomes of the verdicts and the stop reasons of the rollouts. Either is None, as
+    a whole or per response, if unknown. ``marker`` is the start of an answer, such as ``\boxed{``. The cost is about
+    0.3 ms per 1,000 characters, so a report on a million responses should use a sample of a few thousand.
 
     Raises:
         ValueError: the sequences differ in length.
@@ -121,7 +123,7 @@ def faults(
 
 
 def answers_missing(response: Response) -> float:
-    """1 without an answer, else 0."""
+    """1 if the response has no answer, else 0; NaN if unknown."""
     if response.marker:
         return float(response.marker not in response.text)
     if response.outcome in (None, Outcome.TIMEOUT, Outcome.ERROR):
@@ -130,29 +132,29 @@ def answers_missing(response: Response) -> float:
 
 
 def answers_marked(response: Response) -> float:
-    """Number of occurrences of the marker."""
+    """Number of occurrences of the answer marker; NaN without a marker."""
     return float(response.text.count(response.marker)) if response.marker else np.nan
 
 
 def truncated(response: Response) -> float:
-    """1 if a limit ended the response, else 0."""
+    """1 if a token or context limit ended the response, else 0; NaN if unknown."""
     return np.nan if response.stop is None else float(StopReason(response.stop).truncates)
 
 
 def repeated(response: Response) -> float:
-    """The redundancy of the text (:func:`outrider.texts.redundancy`)."""
+    """Redundancy of the text (:func:`outrider.texts.redundancy`); NaN for short texts."""
     found = redundancy(response.text)
     return np.nan if found is None else found
 
 
 def compression(response: Response, least: int = 300) -> float:
-    """Bytes of the text over bytes after zlib (level 6)."""
+    """Compression ratio: bytes of the text divided by its bytes after zlib (level 6); NaN below ``least`` bytes."""
     data = response.text.encode("utf-8", "surrogatepass")
     return len(data) / len(zlib.compress(data)) if len(data) >= least else np.nan
 
 
 def garbled(response: Response) -> float:
-    """Share of garbled characters.
+    """Share of garbled characters; NaN for an empty text.
 
     >>> garbled(Response("ab\\ufffd\\x07\\n"))
     0.4
@@ -162,7 +164,7 @@ def garbled(response: Response) -> float:
 
 
 def foreign(response: Response) -> float:
-    r"""Share of letters that are not of the response's main script.
+    r"""Share of letters outside the response's main script; NaN without letters.
 
     >>> round(foreign(Response("Also 因此 $\\alpha$")), 3), foreign(Response("β = 2π, привет"))
     (0.333, 0.0)
@@ -231,7 +233,7 @@ RULES: tuple[FaultRule, ...] = (
     ),
 )
 
-_DOLLARS = r"\$\$.*?\$\$|\$(?=[^\s$])[^$\n]*(?<=\S)\$(?!\d)"  # does not match between two amounts of money
+_DOLLARS = r"\$\$.*?\$\$|\$(?=[^\s$])[^$\n]*(?<=\S)\$(?!\d)"  # does not match the text between two amounts in dollars
 _BRACKETS = r"\\\(.*?\\\)|\\\[.*?\\\]|\\begin\{(\w+\*?)\}.*?\\end\{\1\}"
 _FORMULA = re.compile(rf"{_DOLLARS}|{_BRACKETS}|\\[A-Za-z]+", re.DOTALL)
 _GREEK = "\u0370-\u03ff\u1f00-\u1fff"
@@ -242,10 +244,9 @@ _NO_SCRIPT = {"MICRO", "FEMININE", "MASCULINE", "MODIFIER"}
 
 @cache
 def _script(character: str) -> str:
-    """The script of a letter, by the first word of its Unicode name; "" for characters that are not letters of a
-    language."""
-    # mathematical letters are alphabetic in Unicode, but belong to no language
-    symbol = "\u2100" <= character <= "\u214f" or "\U0001d400" <= character <= "\U0001d7ff"  # letterlike, mathematical
+    """The script of a letter, by the first word of its Unicode name; "" for all other characters."""
+    # mathematical symbols are alphabetic in Unicode, but belong to no language
+    symbol = "\u2100" <= character <= "\u214f" or "\U0001d400" <= character <= "\U0001d7ff"  # symbol blocks
     if symbol or not character.isalpha():
         return ""
     name = unicodedata.name(character, "").removeprefix("FULLWIDTH ").removeprefix("HALFWIDTH ")

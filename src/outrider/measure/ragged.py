@@ -1,8 +1,9 @@
 """Tokens of many responses as flat arrays plus lengths: the layout of all token metrics.
 
-``values_T`` holds the own tokens of all responses, concatenated, ``lengths_R`` the number per response, in the same
-order; they sum to ``len(values_T)``. A response without tokens has length 0 and keeps its index. A suffix ``_R`` counts
-responses of any problem, so groups may differ in size.
+``values_T`` has one value per token of all responses, concatenated; a branch's response excludes its prefix.
+``lengths_R`` has the number of tokens per response, in the same order, and sums to ``len(values_T)``. A response
+without tokens has length 0 and keeps its index. Arrays with the suffix ``_R`` have one entry per response, of any
+problem, so groups may differ in size.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from outrider.arrays import Flags, Ints
 
 
 def lengths_of(lengths_R: ArrayLike, tokens: int) -> Ints:
-    """The lengths as integers, after a check that they sum to ``tokens``.
+    """Check that the lengths sum to ``tokens``, and return them as integers.
 
     Raises:
-        ValueError: a length is negative, or they add up to another number.
+        ValueError: a length is negative, or the lengths add up to another number.
 
     >>> lengths_of([2, 0, 3], 5).tolist()
     [2, 0, 3]
@@ -29,7 +30,7 @@ def lengths_of(lengths_R: ArrayLike, tokens: int) -> Ints:
 
 
 def owners(lengths_R: ArrayLike) -> Ints:
-    """The index of the response of every token.
+    """The response index of every token.
 
     >>> owners([2, 0, 3]).tolist()
     [0, 0, 2, 2, 2]
@@ -39,12 +40,13 @@ def owners(lengths_R: ArrayLike) -> Ints:
 
 
 def relative_bins(lengths_R: ArrayLike, bins: int, starts_R: ArrayLike = 0) -> Ints:
-    r"""The index of the equal part of its response, out of ``bins``, for every token.
+    r"""The index of the relative-position bin of every token, with ``bins`` equal bins per response.
 
     .. math:: \lfloor t \cdot \mathrm{bins} / L \rfloor, \qquad t = 0, \ldots, L - 1
 
-    in exact arithmetic, with L the length of the whole path, whose first ``starts_R`` tokens are a branch's prefix. A
-    path shorter than ``bins`` leaves some parts empty; the token of a one-token response is in the first part.
+    in exact integer arithmetic. L is the length of the whole path; the first ``starts_R`` tokens of a branch's path are
+    its prefix, which has no values. A path shorter than ``bins`` leaves some bins empty; the token of a one-token
+    response is in the first bin.
 
     Raises:
         ValueError: ``bins < 1``.
@@ -56,17 +58,17 @@ def relative_bins(lengths_R: ArrayLike, bins: int, starts_R: ArrayLike = 0) -> I
         raise ValueError(f"relative positions need at least one bin, not {bins}")
     known_R = np.asarray(lengths_R, dtype=np.int64)
     start_R = np.broadcast_to(np.asarray(starts_R, dtype=np.int64), known_R.shape)
-    first_R = np.cumsum(known_R) - known_R  # first token of each response among all tokens
+    first_R = np.cumsum(known_R) - known_R  # index of each response's first token
     place_T: Ints = np.arange(known_R.sum()) + np.repeat(start_R - first_R, known_R)
     return place_T * bins // np.repeat(start_R + known_R, known_R)
 
 
 def quantile_groups(values_N: ArrayLike, edges: tuple[float, ...] = (0.2, 0.8)) -> Ints:
-    """The quantile group of every value: 0 up to the first edge, ``len(edges)`` above the last one.
+    """The quantile group of every value: 0 up to the first edge, ``len(edges)`` above the last edge.
 
-    Equal values are never split: all values equal to an edge's quantile are in the group below. The quantile is the
-    smallest value such that at least the edge's share of values is not above it, so a group below an edge is never too
-    small and the last one never too large. NaN is in no group: -1.
+    Equal values are never split: values equal to an edge's quantile are all in the group below the edge. The quantile
+    is the smallest value with at least the edge's share of values at or below it. So the groups below an edge together
+    have at least that share. NaN values have group -1.
 
     Degenerate cases: if all values are equal, all are in group 0.
 
@@ -84,15 +86,17 @@ def quantile_groups(values_N: ArrayLike, edges: tuple[float, ...] = (0.2, 0.8)) 
     known_N = np.sort(all_N[~np.isnan(all_N)])
     if not len(known_N):
         return np.full(len(all_N), -1, dtype=np.int64)
-    at = np.ceil(np.array(edges) * len(known_N) - 1e-9).astype(np.int64) - 1  # 0.07 * 100 is a hair above 7
+    at = np.ceil(np.array(edges) * len(known_N) - 1e-9).astype(np.int64) - 1  # 0.07 * 100 is slightly above 7
     groups_N = np.searchsorted(known_N[at], all_N, side="left").astype(np.int64)
     return np.where(np.isnan(all_N), -1, groups_N)
 
 
 def highest(values_N: ArrayLike, share: float = 0.2) -> Flags:
-    r"""Which values are among the highest ``share``: :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)` of them.
+    r"""Whether each value is among the highest ``share``: the top :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)`
+    values.
 
-    N counts the known values; NaN is never chosen. Ties at the threshold are all chosen, so there can be more.
+    N is the number of known values; NaN is never chosen. All ties at the threshold are chosen, so the result can have
+    more values.
 
     Raises:
         ValueError: ``share`` is not in (0, 1].
@@ -106,13 +110,13 @@ def highest(values_N: ArrayLike, share: float = 0.2) -> Flags:
     known_N = all_N[~np.isnan(all_N)]
     if not len(known_N):
         return np.zeros(len(all_N), dtype=np.bool_)
-    chosen = max(1, int(share * len(known_N) + 1e-9))  # 0.29 * 100 is a hair below 29
+    chosen = max(1, int(share * len(known_N) + 1e-9))  # 0.29 * 100 is slightly below 29
     chosen_N: Flags = all_N >= np.partition(known_N, -chosen)[-chosen]
     return chosen_N
 
 
 def outcome_groups(success_R: ArrayLike) -> Ints:
-    """0 for a failure, 1 for a success, -1 for NaN (unscorable).
+    """The outcome group per response: 0 for a failure, 1 for a success, -1 for NaN (unscorable).
 
     >>> outcome_groups([1.0, 0.0, float("nan")]).tolist()
     [1, 0, -1]

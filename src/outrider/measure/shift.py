@@ -1,4 +1,4 @@
-"""The change of token probabilities between two checkpoints."""
+"""Changes of token probabilities between two checkpoints."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from outrider.measure.groups import Label, Profile, ends, means_by_group, ratio
 from outrider.measure.ragged import highest, lengths_of, outcome_groups, owners
 
 LARGE = 0.06
-"""The report's bound on a change: over 99 % of tokens stayed within it in the plateau stage."""
+"""Threshold of a large probability change: in STILL's plateau stage, over 99 % of tokens changed less."""
 
 
 class Moved(NamedTuple):
-    """The sum of probability changes over some tokens.
+    """Summary of the probability changes of a set of tokens.
 
     Attributes:
         tokens: number of tokens.
-        risen, fallen: sums of the positive and of the negative changes; the second is negative.
-        size: mean size of a change; NaN without tokens.
+        risen, fallen: sums of the positive and of the negative changes; ``fallen`` is at most 0.
+        size: mean absolute change; NaN without tokens.
         beyond: share of the tokens whose probability changed by more than :data:`LARGE`; NaN without tokens.
-        excluded: tokens whose change is NaN.
+        excluded: number of tokens with a NaN change.
     """
 
     tokens: int
@@ -37,7 +37,7 @@ class Moved(NamedTuple):
 
 
 class Correlation(NamedTuple):
-    """A rank correlation with its interval; NaN where there is none. ``excluded``: responses with a NaN."""
+    """A rank correlation with its interval, NaN if undefined. ``excluded`` counts responses with a NaN."""
 
     value: float
     low: float
@@ -49,8 +49,8 @@ class Correlation(NamedTuple):
 def moved(changes_T: ArrayLike, lengths_R: ArrayLike, success_R: ArrayLike) -> dict[str, Moved]:
     """Probability changes in ``"incorrect"``, ``"correct"`` and ``"all"`` responses.
 
-    RLVR raises tokens of correct responses and lowers those of incorrect ones. Unscorable responses (NaN) count only in
-    ``"all"``.
+    RLVR raises the probabilities of tokens in correct responses and lowers them in incorrect ones. Unscorable responses
+    (NaN) count only in ``"all"``.
 
     Raises:
         ValueError: the lengths do not add up to the tokens.
@@ -77,12 +77,12 @@ def largest_by_group(
     labels: Sequence[Label],
     share: float = 0.2,
 ) -> Profile:
-    """Share of each group's tokens that are among the ``share`` of all tokens with the largest changes.
+    """Share of each group's tokens that are among the most-changed ``share`` of all tokens.
 
     A group with average changes has the value ``share``; a larger value means that learning concentrates on the group.
-    Ties as in :func:`highest`; the threshold is fixed in the resamples.
+    Ties are handled as in :func:`highest`. The bootstrap does not recompute the threshold of the most-changed tokens.
 
-    Source: STILL report, arXiv 2508.07534, Figure 5(a) by PPL, section 3.2.2 by category.
+    Source: STILL report, arXiv 2508.07534, Figure 5(a) (groups by PPL) and section 3.2.2 (groups by category).
 
     >>> found = largest_by_group([0.4, 0.0, -0.3, 0.0], [2, 2], [0, 1, 0, 1], ["formal", "other"], share=0.5)
     >>> found["formal"].value, found["other"].value
@@ -95,7 +95,8 @@ def largest_by_group(
 
 
 def perplexities(logprobs_T: ArrayLike, lengths_R: ArrayLike) -> Floats:
-    r"""PPL of each response, :math:`\exp(-\frac1L \sum_t \log \pi(y_t))`; NaN without tokens or with a NaN.
+    r"""Perplexity (PPL) of each response, :math:`\exp(-\frac1L \sum_t \log \pi(y_t))`; NaN without tokens or with a
+    NaN.
 
     >>> perplexities(np.log([0.5, 0.5, 0.1]), [2, 0, 1]).round(3).tolist()
     [2.0, nan, 10.0]
@@ -110,12 +111,12 @@ def perplexity_against_change(
     resamples: int = 1000,
     problems_R: ArrayLike | None = None,
 ) -> Correlation:
-    """Rank correlation over responses of PPL and mean absolute change. Negative: low-PPL responses changed more.
+    """Rank correlation between PPL and mean absolute change, over responses. Negative: low-PPL responses changed more.
 
-    Part of it is arithmetic: a token of probability p can rise by at most 1 - p, so responses with PPL near 1 cannot
-    rise much. See :func:`rank_correlation` for the interval.
+    The correlation is partly an artefact: a token of probability p can rise by at most 1 - p, so responses with PPL
+    near 1 cannot rise much. See :func:`rank_correlation` for the interval.
 
-    Source: STILL report, arXiv 2508.07534, section 3.2.3, which shows the distribution; the correlation is ours.
+    Source: STILL report, arXiv 2508.07534, section 3.2.3, which shows the distribution; Outrider adds the correlation.
 
     >>> perplexity_against_change([1.1, 2.0, 3.0], [0.3, 0.2, 0.1], [1, 1, 1], resamples=0).value
     -1.0
@@ -133,12 +134,14 @@ def rank_correlation(
 ) -> Correlation:
     """Spearman's rank correlation, with mean ranks for ties and a bootstrap interval over responses.
 
-    Responses to one problem are correlated: with ``problems_R``, the problem of each response, problems are resampled.
-    Ranks are recomputed in every resample. Degenerate cases: pairs with a NaN are excluded, and counted; NaN for fewer
-    than three pairs or if one side is constant; resamples with a constant side are excluded. Imports scipy.
+    Responses to one problem are correlated: if ``problems_R`` (the problem of each response) is given, problems are
+    resampled instead. Ranks are recomputed in every resample.
+
+    Degenerate cases: pairs with a NaN are excluded and counted. The result is NaN for fewer than three pairs or if one
+    side is constant; resamples with a constant side are excluded. Imports scipy.
 
     Raises:
-        ValueError: the two differ in length.
+        ValueError: ``x_R`` and ``y_R`` differ in length.
 
     >>> rank_correlation([1, 2, 3, 4], [10, 20, 20, 40], resamples=0).value.__round__(4)
     0.9487

@@ -1,4 +1,4 @@
-"""Tables of an evaluation, or of a comparison of two, for the terminal (rich) and as markdown."""
+"""Tables of an evaluation or a comparison, for the terminal (rich) and as markdown."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Cell(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """One level: its label, its number of problems, and one row of cells per line label."""
+    """One level or test set: its label, its number of problems, and rows as pairs of row label and cells."""
 
     level: str
     problems: int
@@ -34,12 +34,12 @@ class _Block(NamedTuple):
 
 
 def as_table(result: Evaluation | Comparison, title: str = "") -> Table:
-    """The table for ``rich.print``, at most 100 columns wide.
+    """Format a result as a table for ``rich.print``, at most 100 columns wide.
 
-    One row per test set (where there are several), one per level, and one for all problems. A :class:`Comparison` shows
-    both evaluations and the paired change: green or red where its interval excludes 0, dim where it does not. A value
-    without data is a dash, a value from fewer problems than its row states has a dagger, and the caption gives the
-    counts.
+    The table has one row per test set (if there are several), one per level, and one for all problems. A
+    :class:`Comparison` shows both evaluations and the paired change, which is green or red if its interval excludes 0,
+    otherwise dim. A value without data is a dash. A value from fewer problems than its row states has a dagger. The
+    caption has the counts of tokens, samples and failures.
     """
     notes = "\n".join(_notes(result))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, title=title or None, caption=notes)
@@ -61,7 +61,7 @@ def as_table(result: Evaluation | Comparison, title: str = "") -> Table:
 
 
 def as_markdown(result: Evaluation | Comparison) -> str:
-    """The table as markdown. A change is bold if its interval excludes 0."""
+    """Format a result as a markdown table. A change is bold if its interval excludes 0."""
     paired = isinstance(result, Comparison)
     headings = [_named(result), "problems", *([""] if paired else []), *_headings(result)]
     lines = [_line(headings), _line(["---", "---:", *(["---"] if paired else []), *["---:"] * len(_headings(result))])]
@@ -74,12 +74,12 @@ def as_markdown(result: Evaluation | Comparison) -> str:
 
 
 def _named(result: Evaluation | Comparison) -> str:
-    """The heading of the first column."""
+    """The first column's heading."""
     return "test set, level" if result.test_sets and result.levels else "test set" if result.test_sets else "level"
 
 
 def _blocks(result: Evaluation | Comparison) -> Iterator[_Block]:
-    """The test sets and the levels in order, then all problems."""
+    """Yield the test sets and the levels in order, then all problems."""
     ks = shown_ks(result.overall.pass_at)
     if isinstance(result, Evaluation):
         for summary in (*result.test_sets, *result.levels, result.overall):
@@ -122,7 +122,7 @@ def _number(value: float, form: str) -> str:
 
 
 def _spread(interval: Interval, problems: int) -> str:
-    """Half of the interval's width without its leading zero, `` ±.024``, or ``†±.024`` if it has too few problems."""
+    """Format half of the interval's width as `` ±.024``, or as ``†±.024`` if it covers fewer problems."""
     half = (interval.high - interval.low) / 2
     mark = "†" if 0 < interval.problems < problems else ""
     return mark if math.isnan(half) else (mark or " ") + "±" + f"{half:.3f}".removeprefix("0")
@@ -133,7 +133,7 @@ def _headings(result: Evaluation | Comparison) -> list[str]:
 
 
 def _notes(result: Evaluation | Comparison) -> list[str]:
-    """Notes on the interpretation of the numbers."""
+    """Notes below the table on how to read its numbers."""
     evaluation = result if isinstance(result, Evaluation) else result.after
     notes = []
     if evaluation.resamples:

@@ -1,4 +1,4 @@
-"""Counts of one problem, from which all results of an evaluation are computed."""
+"""Counts per problem, from which all results of an evaluation are computed."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class TallyEntry(NamedTuple):
     """The data of one response for a tally.
 
     Attributes:
-        outcome: outcome of the verdict; None if never verified, which is not a scorable sample.
-        answer: answer text from the verifier, "" if there is none.
+        outcome: outcome of the verdict; None if never verified (the response is then not scorable).
+        answer: answer text from the verifier; "" without one.
         truncated: whether a limit truncated the response.
-        tokens: own tokens; 0 if unknown.
-        entropy_sum, entropy_tokens: nats summed over tokens of the policy, and their number.
+        tokens: number of tokens sampled by the policy; 0 if unknown.
+        entropy_sum, entropy_tokens: entropy in nats summed over the policy's tokens, and the number of those tokens.
     """
 
     outcome: str | None
@@ -39,30 +39,31 @@ class TallyEntry(NamedTuple):
 
     @property
     def settled(self) -> bool:
-        """Whether the response ended and was parsed, so that it has an answer."""
+        """Whether the response was parsed and not truncated, so that it has an answer."""
         return self.outcome in (Outcome.CORRECT, Outcome.INCORRECT) and not self.truncated
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Counts of one problem over its sampled responses, except for the ``greedy`` fields, ``timeouts`` and ``errors``.
+    """Counts of one problem over its sampled responses; some fields cover the greedy response.
 
-    Responses with a timeout or error of the verifier are counted, but excluded from ``scorable``, the ``n`` of pass@k,
-    which may therefore differ between problems. Unparseable and truncated responses stay in ``n``; success is the
-    verdict, so they usually count as failures.
+    Responses on which the verifier failed (timeout or error) count in ``samples``, but not in ``scorable``, the ``n``
+    of pass@k. So ``n`` may differ between problems. Unparseable and truncated responses stay in ``n`` and usually count
+    as failures: success is defined by the verdict.
 
     Attributes:
-        problem, level: id and difficulty label.
-        samples: responses drawn.
+        problem, level: problem id and difficulty label.
+        samples: number of sampled responses.
         scorable, successes: the n and c of pass@k.
-        votes: scorable, untruncated, parsed responses with an answer text.
-        majority: see :func:`outrider.measure.majority.majority_or_unknown`; NaN without a scorable sample, and if
-            complete responses were verified without an answer text, since there are no answers to vote on.
-        greedy: 1 or 0; NaN if there was no greedy response or it is unscorable.
-        truncated, unparseable: samples of that kind.
-        timeouts, errors: responses that could not be verified, the greedy one included.
-        tokens, greedy_tokens: own tokens of the samples, and of the greedy response.
-        entropy_sum, entropy_tokens: nats summed over the trainable tokens with a recorded entropy, and their number.
+        votes: number of scorable, untruncated, parsed responses with an answer text.
+        majority: see :func:`outrider.measure.majority.majority_or_unknown`; NaN without a scorable sample, or if the
+            answers of verified responses are unknown.
+        greedy: success of the greedy response, 1 or 0; NaN if there is none or it is unscorable.
+        truncated, unparseable: number of truncated and of unparseable samples.
+        timeouts, errors: number of responses that could not be verified, the greedy one included.
+        tokens, greedy_tokens: number of tokens sampled by the policy, in the samples and in the greedy response.
+        entropy_sum, entropy_tokens: entropy in nats summed over trainable tokens with a recorded entropy, and the
+            number of those tokens.
         test_set: name of the problem's test set; "" if the data have only one.
     """
 
@@ -86,7 +87,7 @@ class Tally:
 
     @property
     def label(self) -> str:
-        """The level, prefixed by the test set's name, since levels of two sets differ. "" without a level."""
+        """The level, prefixed by the test set's name, since levels differ between sets; "" without a level."""
         return f"{self.test_set}/{self.level}" if self.test_set and self.level else self.level
 
     @staticmethod
@@ -103,7 +104,7 @@ class Tally:
     def count(
         problem: str, level: str, sampled: Sequence[TallyEntry], greedy: Sequence[TallyEntry], test_set: str = ""
     ) -> Tally:
-        """Count the responses to one problem, from a run or a dump, with at most one greedy response."""
+        """Count the responses to one problem, from a run or a dump; ``greedy`` has at most one response."""
         scorable = [r for r in sampled if r.scorable]
         right = [r.outcome == Outcome.CORRECT for r in scorable]
         settled = [r.settled for r in scorable]
@@ -136,7 +137,7 @@ def _entry(rollout: Rollout) -> TallyEntry:
         raise ValueError(f"rollout {rollout.id} has no verdict")
     nats_T = np.zeros(0) if rollout.entropies_T is None else rollout.entropies_T
     if rollout.entropies_T is not None and rollout.trainable_T is not None:
-        nats_T = nats_T[rollout.trainable_T]  # observed tokens (tool output) are not the policy's own
+        nats_T = nats_T[rollout.trainable_T]  # the policy did not sample observed tokens (tool output)
     entropy = float(nats_T.sum(dtype=np.float64))
     return TallyEntry(
         verdict.outcome, verdict.answer, rollout.truncated, rollout.trainable_tokens, entropy, len(nats_T)

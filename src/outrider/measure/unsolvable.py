@@ -1,4 +1,4 @@
-"""Problems that k rollouts do not solve: overlap between models, and the expected number unsolved by chance."""
+"""Problems that k rollouts do not solve: overlap between models, and how many are unsolved only by chance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from outrider.arrays import Floats, Ints
 from outrider.errors import UserError
 from outrider.measure.passk import pass_at_k
 
-MODELS = (2, 4)  # minimum and maximum number of models in a readable diagram
+MODELS = (2, 4)  # minimum and maximum number of models for a readable Venn diagram
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +21,10 @@ class Unsolved:
     """The problems that ``k`` rollouts of one model do not solve.
 
     Attributes:
-        k: rollouts that a problem needs to be counted.
-        unsolved: problems without a success in ``k`` or more scorable rollouts.
-        solved: problems with a success, in any number of rollouts.
-        undecided: problems without a success in fewer than ``k`` rollouts.
+        k: minimum number of failed rollouts for a problem to count as unsolved.
+        unsolved: problems with ``k`` or more scorable rollouts, none of them a success.
+        solved: problems with a success, whatever their number of rollouts.
+        undecided: problems with fewer than ``k`` scorable rollouts, none of them a success.
     """
 
     k: int
@@ -34,13 +34,14 @@ class Unsolved:
 
 
 def unsolved(problems: Sequence[str], n: ArrayLike, c: ArrayLike, k: int) -> Unsolved:
-    """The k-rollout unsolvable problems of one model.
+    """Split the problems into solved, unsolved and undecided ones for one model.
 
-    ``n`` and ``c`` are scorable rollouts and successes of each problem, as in :func:`pass_at_k`. All rollouts count:
-    one success in more than ``k`` rollouts makes a problem solvable, so compare models with equal numbers of rollouts.
+    ``n`` and ``c`` are the numbers of scorable rollouts and successes per problem, as in :func:`pass_at_k`. All
+    rollouts count, even beyond ``k``: one success makes a problem solved. So compare models with equal numbers of
+    rollouts.
 
     Raises:
-        ValueError: two problems share an id, or counts that :func:`pass_at_k` refuses.
+        ValueError: two problems share an id, or :func:`pass_at_k` rejects the counts.
 
     Source: STILL, arXiv 2508.07534, section 2.1.
 
@@ -67,8 +68,8 @@ class Overlap:
 
     Attributes:
         models: names of the models, in the given order.
-        regions: for every set of models that is not empty (as names in the order of ``models``) the problems that
-            exactly these models leave unsolved. All sets are there, most models last; the regions are disjoint.
+        regions: for every non-empty set of models (names in the order of ``models``), the problems that exactly these
+            models leave unsolved. Every set has an entry; sets with more models come last.
         solved_by_all: problems that no model leaves unsolved.
         excluded: problems in no region, because a model has too few or no rollouts for them.
     """
@@ -80,17 +81,17 @@ class Overlap:
 
     @property
     def sizes(self) -> dict[tuple[str, ...], int]:
-        """Number of problems in each region: the numbers of a Venn diagram, or the bars of an UpSet plot."""
+        """Number of problems per region: the numbers in a Venn diagram, or the bars of an UpSet plot."""
         return {models: len(problems) for models, problems in self.regions.items()}
 
 
 def overlap(results: Mapping[str, Unsolved]) -> Overlap:
-    """The exact sets of problems that each combination of models leaves unsolved.
+    """The problems that each combination of models leaves unsolved.
 
-    Only problems that are decided (solved or unsolved) for every model are compared; the rest is ``excluded``.
+    Only problems that are solved or unsolved for every model are compared; the others are ``excluded``.
 
     Raises:
-        UserError: fewer than two or more than four models, or different ``k``.
+        UserError: there are fewer than two or more than four models, or their ``k`` differ.
 
     Source: the Venn diagram of STILL, arXiv 2508.07534, Figure 1c.
 
@@ -122,13 +123,13 @@ def pass_rate_bound(k: ArrayLike, alpha: float = 0.05) -> Floats:
 
     .. math:: 1 - \alpha^{1/k}
 
-    the rate at which ``k`` failures still happen with probability :math:`\alpha`: the one-sided bound of Clopper and
-    Pearson at 0 of ``k``, of confidence :math:`1 - \alpha`; about 3/k at 0.05. It is valid for one problem chosen in
-    advance. Among many problems some are unsolved by chance; :class:`PassRates` estimates their number. 1 where ``k =
-    0``.
+    is the pass rate at which ``k`` failures in a row have probability :math:`\alpha`. It is the one-sided
+    Clopper-Pearson bound for 0 successes in ``k``, at confidence :math:`1 - \alpha`; about 3/k at
+    :math:`\alpha = 0.05`, and 1 for ``k = 0``. The bound is valid for one problem chosen in advance. Among many
+    problems, some are unsolved by chance; :class:`PassRates` estimates how many.
 
     Raises:
-        ValueError: a negative ``k``, or :math:`\alpha` not between 0 and 1.
+        ValueError: ``k`` is negative, or :math:`\alpha` is not between 0 and 1.
 
     Source: Clopper and Pearson 1934, Biometrika 26.
 
@@ -144,10 +145,10 @@ def pass_rate_bound(k: ArrayLike, alpha: float = 0.05) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class PassRates:
-    r"""Pass rates over problems as a Beta(a, b) distribution, fitted by :func:`fit_pass_rates`.
+    r"""Distribution of pass rates over problems: a Beta(a, b), fitted by :func:`fit_pass_rates`.
 
     Attributes:
-        a, b: its shape; NaN where nothing could be fitted.
+        a, b: shape parameters; NaN if the fit is not possible.
         problems: number of problems in the fit.
 
     >>> rates = PassRates(a=1.0, b=1.0, problems=100)  # uniform: 1/(k + 1) of the problems fail k times
@@ -160,20 +161,20 @@ class PassRates:
     problems: int
 
     def unlucky(self, samples: ArrayLike, more: int) -> float:
-        r"""Expected number of unsolved problems that ``more`` rollouts each would solve.
+        r"""Expected number of unsolved problems that ``more`` additional rollouts per problem would solve.
 
         .. math:: \sum_P \Big[ 1 - \prod_{i=k_P}^{k_P + m - 1} \frac{b + i}{a + b + i} \Big]
 
-        ``samples`` holds the rollouts, all failed, of each unsolved problem: after :math:`k` failures its rate is
-        Beta(a, b + k). Under a beta distribution every problem is solvable with enough rollouts, so "unlucky" is
-        defined by ``more`` rollouts (for example as many again), which can be checked.
+        ``samples`` is the number of rollouts, all failed, per unsolved problem: after :math:`k` failures, a problem's
+        pass rate is Beta(a, b + k). Under a beta distribution, every problem is solved by enough rollouts. So "unlucky"
+        is defined by ``more`` rollouts (for example, as many again), which can be checked by sampling them.
         """
         samples_P = np.asarray(samples, dtype=np.int64)
         log_M = self._log_missed(int(samples_P.max(initial=0)) + more)
         return float(-np.expm1(log_M[samples_P + more] - log_M[samples_P]).sum())
 
     def _log_missed(self, most: int) -> Floats:
-        """Log-chance of 0 … ``most`` failures in a row."""
+        """Log-probability of 0 … ``most`` failures in a row."""
         i = np.arange(most)
         return np.concatenate([[0.0], np.cumsum(np.log((self.b + i) / (self.a + self.b + i)))])
 
@@ -184,25 +185,28 @@ def fit_pass_rates(n: ArrayLike, c: ArrayLike) -> PassRates:
     .. math:: \ell(a, b) = \sum_P \Big[ \sum_{i<c_P} \ln(a + i) + \sum_{i<n_P-c_P} \ln(b + i)
               - \sum_{i<n_P} \ln(a + b + i) \Big]
 
-    Unlike observed rates, the fit does not assign rate 0 to every unsolved problem: if many problems have rates of
-    0.05, some with 0 of 8 have such rates too. A beta with a share of impossible problems would be more realistic, but
-    for small numbers of rollouts that share cannot be distinguished from a small ``a``. So if impossible problems
-    exist, ``unlucky`` is biased upwards. Assumes exchangeable problems; fit levels of difficulty separately otherwise.
+    Unlike the observed rates, the fit does not assign rate 0 to every unsolved problem: if many problems have a rate of
+    0.05, so do some of those with 0 successes in 8. A beta distribution plus a share of impossible problems would be
+    more realistic. But with few rollouts that share cannot be distinguished from a small ``a``, so ``unlucky`` is
+    biased upwards if impossible problems exist. The fit assumes exchangeable problems; otherwise fit each difficulty
+    level separately.
 
-    ``a`` and ``b`` are sought between 1e-3 and 1e4; a fit at an end (rates that do not differ at all) is returned as
-    it is. Degenerate cases: NaN where no rollout succeeded or none failed, and where no problem has two rollouts,
-    since then the rates have no spread that could be seen. Problems without rollouts are excluded. Imports scipy.
+    ``a`` and ``b`` are limited to 1e-3 … 1e4; a fit at a limit (for example if all rates are equal) is returned as is.
+    Imports scipy.
+
+    Degenerate cases: NaN if no rollout succeeded or none failed, or if no problem has two rollouts, since the spread of
+    rates is then unobservable. Problems without rollouts are excluded.
 
     Raises:
-        ValueError: counts that :func:`pass_at_k` refuses.
+        ValueError: :func:`pass_at_k` rejects the counts.
 
     Source: Skellam 1948, Journal of the Royal Statistical Society B 10 (beta-binomial).
 
-    >>> fit = fit_pass_rates(n=[8] * 9, c=range(9))  # all counts equally often, as Beta(1, 1) has them
+    >>> fit = fit_pass_rates(n=[8] * 9, c=range(9))  # all counts are equally frequent, as under Beta(1, 1)
     >>> round(fit.a, 2), round(fit.b, 2), fit.problems
     (1.0, 1.0, 9)
     """
-    from scipy.optimize import minimize  # type: ignore[import-untyped]  # a quarter of a second, for few users
+    from scipy.optimize import minimize  # type: ignore[import-untyped]  # imported late: takes a quarter of a second
 
     pass_at_k(n, c, 1)  # checks the counts
     n_P, c_P = np.broadcast_arrays(np.asarray(n, dtype=np.int64), np.asarray(c, dtype=np.int64))
@@ -210,11 +214,11 @@ def fit_pass_rates(n: ArrayLike, c: ArrayLike) -> PassRates:
     if not 0 < c_P.sum() < n_P.sum() or n_P.max() < 2:
         return PassRates(np.nan, np.nan, len(n_P))
     i = np.arange(n_P.max())
-    # terms grouped by i: the cost grows with the maximum rollouts of a problem, not with their total
+    # terms grouped by i: the cost grows with the maximum number of rollouts per problem, not with their total
     won_I, lost_I, all_I = (_longer_than(i, counts_P) for counts_P in (c_P, n_P - c_P, n_P))
 
     def loss(logs: Floats) -> tuple[float, Floats]:
-        # the search is over logarithms, so both parameters are positive
+        # optimises the logarithms, so both parameters stay positive
         a, b = np.exp(logs)
         value = won_I @ np.log(a + i) + lost_I @ np.log(b + i) - all_I @ np.log(a + b + i)
         rest = all_I @ (1 / (a + b + i))
@@ -228,5 +232,5 @@ def fit_pass_rates(n: ArrayLike, c: ArrayLike) -> PassRates:
 
 
 def _longer_than(i: Ints, counts_P: Ints) -> Ints:
-    """For every ``i`` the number of larger counts: how often its term occurs in the likelihood."""
+    """Per ``i``, the number of larger counts, which is how often the term of ``i`` occurs in the likelihood."""
     return len(counts_P) - np.searchsorted(np.sort(counts_P), i, side="right")

@@ -1,4 +1,4 @@
-"""A coordinated stop for runs whose ranks can only save together."""
+"""A coordinated stop of all ranks, for runs in which ranks can only save together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class AgreedStop(SafeStop):
     Each rank has a shard of the checkpoint, so a rank that stopped within a phase would leave the others waiting.
 
     Args:
-        heard: recorder of SIGTERM; the one of rank 0 decides.
+        heard: recorder of SIGTERM on this rank; only rank 0's recorder decides.
     """
 
     def __init__(self, heard: SafeStop, ranks: Ranks) -> None:

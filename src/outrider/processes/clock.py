@@ -22,7 +22,7 @@ def training_seconds(seconds: Mapping[str, float]) -> float:
 
 
 class Clock:
-    """Sums wall time by phase. The time of an inner phase does not count for the outer phase.
+    """Sums wall-clock time by phase. The time of an inner phase does not count for the outer phase.
 
     ``watch`` is called with the name of every phase at its start, for a progress display.
     """
@@ -47,7 +47,7 @@ class Clock:
                 self.watch(self._stack[-1])
 
     def take(self) -> dict[str, float]:
-        """The seconds of each phase since the last call."""
+        """Return the seconds of each phase since the last call, and reset them."""
         self._switch()
         taken, self.seconds = self.seconds, {}
         return taken

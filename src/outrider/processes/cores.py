@@ -7,10 +7,10 @@ from pathlib import Path
 
 
 def usable_cores() -> list[int]:
-    """The cores of this process's affinity, at most as many as its quota allows."""
+    """The cores in this process's affinity, limited to the number that its CPU quota allows."""
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
     try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()  # a container's quota, not in the affinity
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()  # a container's quota is not in the affinity
         allowed = len(cores) if quota == "max" else max(1, int(quota) // int(period))
     except (OSError, ValueError):
         allowed = len(cores)
@@ -27,6 +27,6 @@ def ranks_on_cpu(cores: int, samples_apart: bool) -> int:
 
 
 def pin(core: int) -> None:
-    """Pin this process and its child processes to one core; no effect on systems without such a call."""
+    """Pin this process and its child processes to one core; no effect on systems without CPU affinity."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {core})

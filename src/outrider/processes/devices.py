@@ -11,17 +11,17 @@ from outrider.errors import UserError
 
 RUNS_AT_ONCE = "OUTRIDER_RUNS_AT_ONCE"
 """Environment variable with the number of runs that share host memory; ``outrider bench`` sets it for its runs."""
-_DRIVERS = ("/proc/driver/nvidia", "/dev/kfd")  # of NVIDIA's and of AMD's GPUs
-_UNLIMITED = 1 << 60  # cgroup v1 says "no limit" with a number near 2 ** 63
+_DRIVERS = ("/proc/driver/nvidia", "/dev/kfd")  # NVIDIA and AMD
+_UNLIMITED = 1 << 60  # cgroup v1 writes "no limit" as a number near 2 ** 63
 
 
 class Devices(NamedTuple):
     """The devices of a run.
 
     Attributes:
-        number: number of devices; 1 for the host.
-        size: bytes of memory of the smallest device, or of host memory without a GPU.
-        name: name of a device.
+        number: number of GPUs; 1 without a GPU.
+        size: memory of the smallest GPU in bytes; host memory without a GPU.
+        name: name of the smallest GPU, or of the host.
         host: whether the memory is host memory, which all processes share.
     """
 
@@ -32,8 +32,8 @@ class Devices(NamedTuple):
 
 
 def find_devices() -> Devices | None:
-    """The GPUs of this machine, or host memory without any; None if unknown."""
-    if driver_there():  # importing torch takes a second
+    """Find this machine's GPUs, or host memory without GPUs; None if unknown."""
+    if driver_there():  # checked first, since importing torch takes a second
         import torch
 
         if torch.cuda.is_available():
@@ -55,7 +55,7 @@ def runs_at_once() -> int:
     """Number of runs that share host memory, from ``OUTRIDER_RUNS_AT_ONCE``; 1 if it is not set.
 
     Raises:
-        UserError: the variable is no whole number from 1.
+        UserError: the variable is not a whole number of at least 1.
     """
     given = os.environ.get(RUNS_AT_ONCE, "1")
     if not (given.isdecimal() and int(given)):
@@ -64,7 +64,7 @@ def runs_at_once() -> int:
 
 
 def host_share() -> int | None:
-    """Bytes of host memory for this run: those of the host, divided by :func:`runs_at_once`; None if unknown."""
+    """Bytes of host memory for this run: host memory divided by :func:`runs_at_once`; None if unknown."""
     whole, runs = host_memory(), runs_at_once()
     return None if whole is None else whole // runs
 
@@ -73,11 +73,11 @@ def host_memory(root: Path = Path("/")) -> int | None:
     """Bytes of host memory, or the limit of this process's container if lower; None if unknown.
 
     Args:
-        root: folder of ``proc`` and ``sys``.
+        root: folder that contains ``proc`` and ``sys``.
     """
     try:
         whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # Windows has no such call
+    except (AttributeError, ValueError, OSError):  # not available on Windows
         return None
     return min([whole, *_limits(root)])
 
@@ -96,13 +96,13 @@ def _limits(root: Path) -> list[int]:
             top, file = root / "sys/fs/cgroup/memory", "memory.limit_in_bytes"
         else:
             continue
-        # inside a container the group's own path often does not exist, and the limit is at the top
+        # inside a container, the group's own path often does not exist, and the limit is in the top folder
         inner = top / path.lstrip("/")
         for group in [inner, *inner.parents]:
             if group == top.parent:
                 break
             try:
                 limits.append(int((group / file).read_text()))
-            except (OSError, ValueError):  # "max"
+            except (OSError, ValueError):  # missing, or "max"
                 continue
     return [limit for limit in limits if limit < _UNLIMITED]

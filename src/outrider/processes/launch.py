@@ -1,6 +1,6 @@
-"""Starts the processes of a run: on a CPU one per core, each pinned and with one thread.
+"""Starts the processes of a run: on a CPU, one per core, each pinned and with one thread.
 
-If another launcher (torchrun) has started ranks, those are used.
+If another launcher (such as torchrun) has started ranks, its ranks are used.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from outrider.processes.warm import warm_processes, without_main
 
 RankMain = Callable[..., int]
 _LEAVE_SECONDS = 30
-_NOTICE_SECONDS = 30.0  # time after a death in which an unblocked process notices it itself
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
+_NOTICE_SECONDS = 30.0  # time for a process that is not blocked to notice another rank's death itself
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # parameters of mallopt(3)
 
 
 def launch(wanted: int, main: RankMain, *arguments: Any, hint: str = "start it again") -> int:
-    """Call ``main(ranks, *arguments)`` in every process and return what rank 0 returned.
+    """Call ``main(ranks, *arguments)`` in every process, and return rank 0's result.
 
-    Rank 0 is this process. ``wanted`` 0 means one process per core on a CPU and one process otherwise. ``main`` and the
-    arguments are pickled for the other ranks.
+    This process is rank 0. ``wanted`` is the number of processes; 0 means one process per core on a CPU, otherwise one.
+    ``main`` and the arguments are pickled for the other ranks.
 
     Raises:
         RankLostError: a process died; the error names the rank and ends with ``hint``.
@@ -70,7 +70,7 @@ def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ..
             for rank in range(1, size)
         ]
 
-        one_asks = threading.Lock()  # with two concurrent readers, only one would get the exit code
+        one_asks = threading.Lock()  # of two concurrent readers, only one would get the exit code
 
         def ended() -> dict[int, int]:
             with one_asks:
@@ -92,7 +92,7 @@ def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ..
                     for process in others:
                         process.join(timeout=_LEAVE_SECONDS)
                 finally:
-                    _kill(others)  # after an error here they would wait forever for a message
+                    _kill(others)  # after an error here, the other ranks would wait forever for a message
                     ranks.leave()
         finally:
             _kill(others)
@@ -101,10 +101,10 @@ def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ..
 
 @contextmanager
 def _watched(ranks: Ranks, others: Sequence[BaseProcess], hint: str) -> Iterator[None]:
-    """A block in which this process ends with a message if it waits for a dead rank.
+    """Context manager in which this process ends with a message if it waits for a dead rank.
 
-    Gloo notices the death of a rank itself. NCCL does not always, and would wait for two hours (``ranks._WAIT``). No
-    savable state is lost, since no state can be saved while devices wait for each other.
+    Gloo notices the death of a rank itself. NCCL does not always notice, and would wait for two hours
+    (``ranks._WAIT``). No savable state is lost, since no state can be saved while devices wait for each other.
     """
     over = threading.Event()
 
@@ -137,9 +137,9 @@ def _said(folder: Path, rank: int) -> str:
 
 
 def _start(processes: Sequence[BaseProcess], ignore_signals: bool) -> None:
-    """Start the processes; the fork server takes seconds to import.
+    """Start the processes; the fork server's imports take seconds.
 
-    ``ignore_signals`` is only for a start without a fork server, whose children would ignore signals too.
+    ``ignore_signals`` is only for a start without a fork server, since children of a fork server would inherit it.
     """
     try:
         with ignoring_interrupts() if ignore_signals else nullcontext(), without_main():
@@ -165,9 +165,9 @@ def _other(
     main: RankMain,
     arguments: tuple[Any, ...],
 ) -> None:
-    for number in STOPS:  # the fork server may be older than this run, and may handle signals
+    for number in STOPS:  # the fork server may be older than this run, and may not ignore signals
         signal.signal(number, signal.SIG_IGN)
-    os.environ.update(environment)  # for the same reason
+    os.environ.update(environment)  # an older fork server has older environment variables
     os.environ["LOCAL_RANK"] = str(rank)  # the GPU of this rank
     if not Path(meeting.removeprefix("file://")).parent.exists():
         os._exit(LOST)  # rank 0 was interrupted while the server imported, and has reported it
@@ -181,11 +181,11 @@ def _other(
             _call(ranks, main, arguments)
             ranks.leave()
         except RankLostError:
-            rank_0.join(_LEAVE_SECONDS)  # rank 0 names the lost rank and kills this process, or is itself lost
+            rank_0.join(_LEAVE_SECONDS)  # rank 0 names the lost rank and kills this process, unless it is lost itself
             os._exit(LOST)
         except UserError as error:
             (folder / f"said-{rank}").write_text(str(error))
-            raise SystemExit(1) from None  # rank 0 prints the error, and usually has it too
+            raise SystemExit(1) from None  # rank 0 prints the error, which it usually has as well
         except (KeyboardInterrupt, Terminated):
             raise SystemExit(1) from None
         except Exception as error:
@@ -224,13 +224,13 @@ def _left(ranks: Ranks, main: RankMain, arguments: tuple[Any, ...]) -> int:
 
 def _call(ranks: Ranks, main: RankMain, arguments: tuple[Any, ...]) -> int:
     with threads_of_a_rank(), ranks.naming_the_lost():
-        ranks.gather(list)  # else an early rank could end while others still connect to it
+        ranks.gather(list)  # otherwise an early rank could end while others still connect to it
         return main(ranks, *arguments)
 
 
 @contextmanager
 def threads_of_a_rank() -> Iterator[None]:
-    """A block with the number of threads of a rank: one on a CPU. The last bits of results depend on this number."""
+    """Context manager that sets a rank's number of threads (1 on a CPU), on which the last bits of results depend."""
     threads = torch.get_num_threads()
     if not torch.cuda.is_available():
         torch.set_num_threads(1)
@@ -242,8 +242,8 @@ def threads_of_a_rank() -> Iterator[None]:
 
 
 def _keep_freed_memory() -> None:
-    """Let glibc keep the buffers of one forward pass for the next one. Other C libraries are not changed."""
-    # buffers returned to the kernel come back by page faults, which took a fifteenth of the learner's time
+    """Let glibc keep the buffers of one forward pass for the next one; no effect on other C libraries."""
+    # buffers returned to the kernel cause page faults when they are reused, which took 1/15 of the learner's time
     if platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL(None)
         for parameter in (_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD):
@@ -251,7 +251,7 @@ def _keep_freed_memory() -> None:
 
 
 class _Pinned:
-    """A block in which this process is pinned to one core; no effect without a choice of cores."""
+    """Context manager that pins this process to one core; no effect if ``cores`` is empty."""
 
     def __init__(self, cores: list[int], rank: int) -> None:
         self._cores, self._rank = cores, rank

@@ -1,4 +1,4 @@
-"""Detects processes of another launcher, such as torchrun. Imports no torch."""
+"""Detects processes of another launcher, such as torchrun. Importing this module does not import torch."""
 
 from __future__ import annotations
 

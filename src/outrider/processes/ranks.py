@@ -1,4 +1,4 @@
-"""The ranks of a run and their collective operations. With one process nothing is sent."""
+"""The ranks of a run and their collective operations. With one process, nothing is sent."""
 
 from __future__ import annotations
 
@@ -21,28 +21,29 @@ from outrider.processes.cores import usable_cores
 
 T = TypeVar("T")
 
-_WAIT = datetime.timedelta(hours=2)  # other ranks wait while rank 0 verifies or writes, which may take long
-LOST = 75  # exit status of a rank that ends because another one is gone
-_END_SECONDS = 10.0  # from the end of a rank's connections to the end of its process, which frees memory first
+_WAIT = datetime.timedelta(hours=2)  # long, since other ranks wait while rank 0 verifies or writes
+LOST = 75  # exit status of a rank that ends because another rank has died
+_END_SECONDS = 10.0  # maximum time between the end of a rank's connections and of its process, which frees memory first
 
 
 class RankLostError(UserError):
-    """Another rank is gone; the text is one sentence that names the rank."""
+    """Another rank has died; the message is one sentence that names the rank."""
 
 
 class Ranks:
-    """The rank of this process, and the few collective operations of the loop, each in a fixed order.
+    """The rank of this process, and the few collective operations of the training loop, all in a fixed order.
 
     Args:
         rank, size: index of this rank from 0, and number of ranks.
-        ended: returns the other ranks that have ended, and how; for the process that has started them.
+        ended: function that returns the other ranks that have ended, and how; None if this process has not started
+            them.
 
     Attributes:
-        cores: number of cores that all ranks of this machine share, even if this rank is pinned to one core.
-        waits: whether this process is in a block of :meth:`linked`.
+        cores: number of cores that all ranks of this machine share, even if this rank is pinned to one of them.
+        waits: whether this process is inside :meth:`linked`.
 
     Raises:
-        RankLostError: in each collective, when another rank has died.
+        RankLostError: raised by every collective operation if another rank has died.
     """
 
     def __init__(self, rank: int = 0, size: int = 1, ended: Callable[[], dict[int, str]] | None = None) -> None:
@@ -57,7 +58,7 @@ class Ranks:
 
     @staticmethod
     def join() -> Ranks:
-        """The ranks by a launcher's environment variables (those of torchrun); one rank without a launcher."""
+        """Join the ranks of a launcher, by torchrun's environment variables; a single rank without a launcher."""
         size = int(os.environ.get("WORLD_SIZE", "1"))
         if size == 1:
             return Ranks()
@@ -69,10 +70,10 @@ class Ranks:
     @staticmethod
     def meet(rank: int, size: int, meeting: str, ended: Callable[[], dict[int, str]] | None = None) -> Ranks:
         """Connect the ranks of one machine through a file (``meeting``, a ``file://`` address)."""
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # works where the host name does not resolve
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # works even if the host name does not resolve
         backend = _backend(size)
-        # Group names are numbered. A failed group in this process has used up a number. The other processes are newer,
-        # and would wait under another name for two hours.
+        # Group names are numbered. A failed group in this process has used up a number. The other processes are newer
+        # and would use another name, so all would wait for two hours.
         if not dist.is_initialized():
             distributed_c10d._world.group_count = 0
         dist.init_process_group(backend, init_method=meeting, rank=rank, world_size=size, timeout=_WAIT)
@@ -91,15 +92,15 @@ class Ranks:
         return other
 
     def leave(self) -> None:
-        if dist.is_initialized():  # by a sharded model in a run of one process
+        if dist.is_initialized():  # true even for one process, if its model is sharded
             dist.destroy_process_group()
 
     @contextmanager
     def linked(self) -> Iterator[None]:
-        """A block in which devices wait for each other.
+        """Context manager for a block in which devices wait for each other.
 
-        An error in this block on one rank cannot be propagated, since the other ranks wait for its device and not for
-        a message. So the error ends this process, which ends the waiting of the others.
+        An error of one rank in this block cannot be propagated, since the other ranks wait for its device, not for a
+        message. So the error ends this process, which makes the other ranks stop waiting.
         """
         before, self.waits = self.waits, True
         try:
@@ -112,7 +113,7 @@ class Ranks:
 
     @contextmanager
     def _sending(self) -> Iterator[None]:
-        """A collective operation in which gloo's connection error becomes an error that names the lost rank."""
+        """Context manager that turns a collective's connection error into an error that names the lost rank."""
         try:
             yield
         except RuntimeError as error:
@@ -120,7 +121,7 @@ class Ranks:
 
     @contextmanager
     def naming_the_lost(self) -> Iterator[None]:
-        """A block in which connection errors, and no other errors, become errors that name the lost rank."""
+        """Context manager that turns connection errors, but no other errors, into errors that name the lost rank."""
         try:
             yield
         except RuntimeError as error:
@@ -130,7 +131,7 @@ class Ranks:
                 raise
 
     def lost(self) -> str:
-        """A message on the rank that has died, and how it ended; empty if no rank is known to be dead."""
+        """A message that names the dead rank and how it ended; empty if no rank is known to be dead."""
         if self._ended is not None:
             lost = {rank: f"rank {rank} {how}" for rank, how in self._ended().items()}
         else:
@@ -139,7 +140,7 @@ class Ranks:
         return lost[min(lost)] if lost else ""
 
     def _who_is_lost(self) -> str:
-        """As :meth:`lost`, but waits some seconds, since connections close before the process has ended."""
+        """Like :meth:`lost`, but wait up to 10 seconds, since connections close before the process has ended."""
         end = time.monotonic() + _END_SECONDS
         while (self._ended or self._processes) and time.monotonic() < end:
             if lost := self.lost():
@@ -153,7 +154,7 @@ class Ranks:
         return self.rank == 0
 
     def from_main(self, make: Callable[[], T]) -> T:
-        """The result of ``make`` on rank 0, broadcast to every rank; if ``make`` fails, all raise its exception."""
+        """Call ``make`` on rank 0 and broadcast its result; if ``make`` fails, all ranks raise its exception."""
         if self.size == 1:
             return make()
         box = [self._agreed(make if self.main else lambda: None)]
@@ -163,7 +164,7 @@ class Ranks:
         return cast(T, result)
 
     def gather(self, make: Callable[[], Sequence[T]]) -> list[T]:
-        """The results of all ranks, in rank order, on every rank. If a rank fails, all raise its exception."""
+        """Call ``make`` on every rank and return all items, in rank order; if a rank fails, all raise its exception."""
         if self.size == 1:
             return list(make())
         mine = self._agreed(lambda: list(make()))
@@ -173,17 +174,18 @@ class Ranks:
         return [item for items in parts for item in items]
 
     def together(self, make: Callable[[], T]) -> T:
-        """The result of ``make`` on this rank, which is not sent; if a rank fails, all raise its exception.
+        """Call ``make`` on every rank and return this rank's result; if a rank fails, all raise its exception.
 
-        ``make`` may itself call collectives: a rank that waits in one gets the exception of an earlier failure.
+        ``make`` may itself call collective operations: a rank that waits in one gets the failed rank's exception.
         """
         return make() if self.size == 1 else self._agreed(make)
 
     def _agreed(self, make: Callable[[], T]) -> T:
-        """The result of ``make``, if no rank has failed so far; else all raise the exception of the first failed rank.
+        """Return the result of ``make`` if no rank has failed; otherwise all raise the exception of the first failed
+        rank.
 
-        Every collective of objects begins with this method. So if a rank fails between two collectives, the other ranks
-        get its exception in their next collective, whichever that is.
+        Every collective operation on objects starts with this method. So if a rank fails between two collective
+        operations, the other ranks get its exception in their next one, whichever that is.
         """
         failure: Exception | None = None
         made: list[T] = []
@@ -205,7 +207,7 @@ class Ranks:
         raise self._told
 
     def _is_told(self, error: BaseException | None) -> bool:
-        """Whether an exception is the propagated one, or was raised from it."""
+        """Whether an exception is the last propagated exception, or was raised from it."""
         while error is not None:
             if error is self._told or isinstance(error, RankLostError):
                 return True
@@ -213,7 +215,7 @@ class Ranks:
         return False
 
     def refuse_unseen(self, folder: Path) -> None:
-        """Raise UserError on all ranks if one rank does not see a folder that all read or write."""
+        """Raise UserError on all ranks if some rank does not see a folder that all ranks read or write."""
         blind = [rank for rank, sees in enumerate(self.gather(lambda: [folder.is_dir()])) if not sees]
         if blind:
             raise UserError(
@@ -221,7 +223,7 @@ class Ranks:
             )
 
     def sum_(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Add a tensor over ranks, in place, in rank order on every rank."""
+        """Sum a tensor over ranks, in place, in the same order on every rank."""
         if self.size > 1:
             with self._sending():
                 dist.all_reduce(tensor, group=self._group)
@@ -229,7 +231,7 @@ class Ranks:
 
 
 def _backend(local_size: int) -> str:
-    """The communication backend for tensors. On GPUs, this process selects its own GPU, since NCCL needs it first.
+    """Choose the communication backend for tensors. On GPUs, also select this process's GPU, which NCCL requires.
 
     Raises:
         UserError: this machine has fewer GPUs than ranks.
@@ -243,12 +245,15 @@ def _backend(local_size: int) -> str:
 
 
 def _of_the_link(error: RuntimeError) -> bool:
-    """Whether an error is from gloo or NCCL. Gloo's errors have no own type; they begin with a place in its source."""
+    """Whether an error is from gloo or NCCL.
+
+    Gloo's errors have no type of their own, but contain a path in its source.
+    """
     return isinstance(error, dist.DistError) or "/gloo/" in str(error)
 
 
 def _portable(error: Exception | None) -> Exception:
-    """The exception in a form that can be pickled."""
+    """Return the exception if it can be pickled, otherwise a RuntimeError with its text."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:  # noqa: BLE001 - copying a third-party exception may raise any error
@@ -258,10 +263,10 @@ def _portable(error: Exception | None) -> Exception:
 
 
 def _lives(pid: int) -> bool:
-    """Whether a process of this machine runs, and is not a zombie."""
+    """Whether a process of this machine is running, and is not a zombie."""
     try:
         with open(f"/proc/{pid}/stat") as stat:
             # the state follows the command's name, which may contain spaces and brackets
             return stat.read().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
-        return not os.path.isdir("/proc/self")  # without /proc the state is unknown, and no rank counts as dead
+        return not os.path.isdir("/proc/self")  # without /proc, the state is unknown, and no rank counts as dead

@@ -1,4 +1,4 @@
-"""Starts processes that have PyTorch already imported. Imports no torch."""
+"""Starts processes in which PyTorch is already imported. Importing this module does not import torch."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from outrider.interrupts import ignoring_interrupts
 from outrider.processes.cores import usable_cores
 
 _GPUS = ("/dev/nvidiactl", "/dev/kfd")
-_LONGEST = 70  # maximum bytes of a folder's path for multiprocessing's socket names: 103 less 32
+_LONGEST = 70  # maximum bytes of a folder's path for multiprocessing's sockets: 103 minus 32
 
 
 _MAIN = threading.Lock()
 
 
 def warm_processes(*modules: str) -> ForkServerContext | SpawnContext:
-    """A context for processes forked from a server that has imported these modules, so that they are imported once.
+    """A multiprocessing context for processes forked from a server that has imported these modules once.
 
-    A fork of this process would copy torch's threads in an unusable state. The server has only imported torch, and has
-    no threads. The server handles or ignores signals as this process does now. It listens on a socket in the folder of
-    temporary files. If the path of this folder is too long for a socket, every process imports the modules itself.
+    A fork of this process would copy torch's threads in an unusable state. The server has only imported the modules,
+    and has no threads. It inherits how this process handles or ignores signals. It listens on a socket in the temporary
+    folder. If that folder's path is too long for a socket, every process imports the modules itself.
     """
     if len(os.fsencode(tempfile.gettempdir())) > _LONGEST:
         return multiprocessing.get_context("spawn")
@@ -40,10 +40,11 @@ def warm_processes(*modules: str) -> ForkServerContext | SpawnContext:
 
 
 def warm_ahead(module: str, ranks: int) -> None:
-    """Import a run's module for its other processes while this process imports the module too: saves 5 of 11 seconds.
+    """Start to import a run's module for its other processes while this process imports it, which saves 5 of 11
+    seconds.
 
     Args:
-        ranks: ``train.ranks``; 0 means one per core, or one if there is a GPU.
+        ranks: ``train.ranks``; 0 means one rank per core, or one rank on a machine with a GPU.
     """
     one = len(usable_cores()) == 1 or any(Path(gpu).exists() for gpu in _GPUS) if ranks == 0 else ranks == 1
     if not one and "WORLD_SIZE" not in os.environ:
@@ -53,12 +54,12 @@ def warm_ahead(module: str, ranks: int) -> None:
 
 @contextmanager
 def without_main() -> Iterator[None]:
-    """A block in which new processes do not import the main script, which would run it again in each of them.
+    """Context manager in which new processes do not import the main script, which would run it again in each of them.
 
-    By default, multiprocessing imports the main script in every new process, since the function to call may be there.
-    Here all such functions are in modules, so a script needs no ``if __name__ == "__main__"``.
+    By default, multiprocessing imports the main script in every new process, since the function to call may be defined
+    in it. Outrider's functions are all in modules, so a user's script needs no ``if __name__ == "__main__"``.
     """
-    with _MAIN:  # else two trainings in two threads would restore the empty module
+    with _MAIN:  # otherwise two trainings in two threads could restore the empty module
         main = sys.modules["__main__"]
         sys.modules["__main__"] = ModuleType("__main__")
         try:

@@ -1,1 +1,1 @@
-"""Sampling: rollouts for requests, with token ids in both directions."""
+"""Sampling: samplers take requests with token ids and return rollouts with token ids."""

@@ -1,4 +1,4 @@
-"""The contract of a decoder, and a decoder that runs a model's own layers over our KV cache."""
+"""The interface of a decoder, and a decoder that runs a model's own layers on Outrider's KV cache."""
 
 from __future__ import annotations
 
@@ -15,27 +15,30 @@ from outrider.record import Ids
 from outrider.sample.kept import Part, Standing, aligned
 from outrider.sample.store import BLOCK, Store
 
-PREFILL_TOKENS = 8_192  # maximum padded tokens of a prefill pass
+PREFILL_TOKENS = 8_192  # maximum tokens per prefill pass, padding included
 
 
 class Cache(Protocol):
-    """The KV cache of rows: ``column`` of ``columns`` columns are filled; the tokens of a row start at its column in
-    ``starts_B``."""
+    """The KV cache of a batch of rows.
+
+    The first ``column`` of ``columns`` columns are filled. The tokens of each row start at its column in ``starts_B``;
+    earlier columns are padding.
+    """
 
     column: int
     columns: int
     starts_B: Tensor
 
     def spread(self, row_of_B: Tensor, columns: int) -> Self:
-        """One row per entry of ``row_of_B``, each a copy of that row of this cache, and room for ``columns``."""
+        """Return a cache with a copy of this cache's row for each entry of ``row_of_B``, and room for ``columns``."""
         ...
 
     def keep(self, row_of_B: Tensor, columns: int) -> None:
-        """Like ``spread``, in place: drops finished rows, and makes room."""
+        """Like ``spread``, but in place: drop finished rows and make room for ``columns``."""
         ...
 
     def parts(self) -> list[Part] | None:
-        """The tensors of the filled columns; None if the cache also has state without rows and columns."""
+        """The cache's tensors; None if the cache also has state that cannot be split into rows and columns."""
         ...
 
 
@@ -43,31 +46,37 @@ C = TypeVar("C", bound=Cache)
 
 
 class Decoder(Protocol[C]):
-    """Prefills contexts once, then decodes the rows that continue them token by token."""
+    """Prefills each context once, then decodes the rows that continue it token by token."""
 
     def prefill(self, ids_CT: Tensor, starts_C: Tensor) -> tuple[C, Tensor]:
-        """The cache of left-padded contexts, which start at the columns ``starts_C``, and the logits after them."""
+        """Prefill left-padded contexts; return their cache and next-token logits.
+
+        ``starts_C`` has the column at which each context starts.
+        """
         ...
 
     def proceed(self, ids_CT: Tensor, starts_C: Tensor, standing: Sequence[Standing | None]) -> tuple[C, Tensor]:
-        """Like ``prefill``, but computes only the tokens of the contexts that are not cached."""
+        """Like ``prefill``, but compute only the context tokens that are not cached in ``standing``."""
         ...
 
     def forward(self, ids_BQ: Tensor, cache: C) -> Tensor:
-        """Logits ``[B, V]`` after the last new token; advances the cache's column by ``Q``."""
+        """Return logits ``[B, V]`` after the last new token, and advance the cache's column by ``Q``."""
         ...
 
     def batchable(self, contexts: Sequence[Ids]) -> bool:
-        """Whether these contexts may be prefilled in one call."""
+        """Whether contexts can be prefilled in one call."""
         ...
 
     def updated(self) -> None:
-        """Called after the model's weights have changed."""
+        """Refresh all state derived from the weights; called after the model's weights have changed."""
         ...
 
 
 class StoreDecoder(ABC):
-    """A decoder over our own KV cache. Caches can be joined, so any contexts are prefilled in one call."""
+    """A decoder on Outrider's own KV cache.
+
+    Its caches can be joined, so any contexts can be prefilled in one call.
+    """
 
     @property
     @abstractmethod
@@ -77,7 +86,7 @@ class StoreDecoder(ABC):
     def forward(self, ids_BQ: Tensor, cache: Store) -> Tensor: ...
 
     def prefill(self, ids_CT: Tensor, starts_C: Tensor) -> tuple[Store, Tensor]:
-        # split, since the activations of a pass grow with its padded tokens
+        # split into passes, since a pass's activation memory grows with its padded tokens
         size = max(1, PREFILL_TOKENS // ids_CT.shape[1])
         stores, logits = [], []
         for ids_PT, starts_P in zip(ids_CT.split(size), starts_C.split(size), strict=True):
@@ -103,10 +112,12 @@ class StoreDecoder(ABC):
 
 
 class PackedDecoder(StoreDecoder):
-    """A decoder for any Hugging Face causal LM with replaceable attention. It uses the model's weights, not a copy.
+    """A decoder for any Hugging Face causal LM with replaceable attention.
+
+    It uses the model's weights without a copy.
 
     Args:
-        dtype: dtype of matmuls.
+        dtype: matmul dtype.
     """
 
     def __init__(self, model: PreTrainedModel, dtype: torch.dtype = torch.float32) -> None:
@@ -121,18 +132,20 @@ class PackedDecoder(StoreDecoder):
         body = self._model.get_decoder()
         with products_in(self._dtype, ids_BQ.device):
             passed = body(input_ids=ids_BQ, position_ids=positions_BQ, plan=cache, use_cache=False)
-            # the head only for the last position: logits of a whole prompt would be the largest tensor of the pass
+            # apply the head to the last position only: logits of a whole prompt would be the pass's largest tensor
             logits_BV: Tensor = self._model.get_output_embeddings()(passed.last_hidden_state[:, -1])
         cache.column += ids_BQ.shape[1]
         return logits_BV
 
     def updated(self) -> None:
-        """Nothing to do: the weights are shared."""
+        """Do nothing, since the weights are shared with the model."""
 
 
 def there(new: Sequence[int], device: torch.device) -> Tensor | None:
-    """A mask ``[B, Q]`` of the last Q columns (Q: maximum new tokens of a row) that are not new in a row; None if all
-    are new."""
+    """Mask ``[B, Q]`` of the cached tokens among the last Q columns; None if all are new.
+
+    Q is the maximum number of new tokens in a row.
+    """
     if min(new) == max(new):
         return None
     kept_B = torch.tensor([max(new) - some for some in new], device=device)
@@ -140,8 +153,11 @@ def there(new: Sequence[int], device: torch.device) -> Tensor | None:
 
 
 def _passes(new: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Ranges of neighbours whose numbers of new tokens differ by at most a factor of two, up to the tokens of one
-    pass."""
+    """Yield ranges of neighbouring rows for one pass each.
+
+    Within a range, the numbers of new tokens differ by at most a factor of two, and the padded tokens fit into one
+    pass.
+    """
     first = 0
     for end in range(1, len(new) + 1):
         if end == len(new) or 2 * new[end] < new[first] or new[first] * (end + 1 - first) > PREFILL_TOKENS:

@@ -1,4 +1,4 @@
-"""Sampling of one token per row from logits, with one uniform number each."""
+"""Sampling of one token per row from logits, with one uniform random number per row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from outrider.record import SamplingParams
 
 
 class Drawn(NamedTuple):
-    """``ids`` int64, ``logprobs`` and ``entropies`` in nats, all ``[B]``, in the parameters' log-probability mode."""
+    """Sampled ``ids`` (int64), their ``logprobs`` and the ``entropies`` in nats, all ``[B]``."""
 
     ids: Tensor
     logprobs: Tensor
@@ -19,14 +19,14 @@ class Drawn(NamedTuple):
 
 
 def draw(logits_BV: Tensor, uniforms_B: Tensor, params: SamplingParams) -> Drawn:
-    """Inverse-CDF sampling: the first token whose cumulative probability exceeds the uniform number.
+    """Sample by inverse CDF: choose the first token whose cumulative probability exceeds the uniform number.
 
-    It needs one number per token; Gumbel noise would need one per vocabulary entry. Rounding changes a token only if a
-    boundary is next to the number. Temperature 0 takes the most likely token. Truncation (``top_k``, then ``top_p``:
-    the smallest set of tokens with at least that mass) affects the drawn token, but not its log-probability or the
-    entropy. A token of probability 0 is never drawn.
+    Inverse CDF needs one random number per token; Gumbel noise would need one per vocabulary entry. Rounding changes
+    the token only if a cumulative probability is very close to the uniform number. Temperature 0 takes the most likely
+    token. Truncation (``top_k``, then ``top_p``: the smallest set of tokens with at least that mass) affects which
+    token is sampled, but not its log-probability or the entropy. A token of probability 0 is never sampled.
 
-    Degenerate case: if logits are not finite, the log-probability is NaN for any token.
+    Degenerate case: if a row's logits contain NaN or +inf, its log-probability is NaN.
 
     >>> logits = torch.tensor([[0.0, 0.0], [0.0, 0.0]])
     >>> draw(logits, torch.tensor([0.49, 0.51], dtype=torch.float64), SamplingParams()).ids.tolist()
@@ -41,30 +41,30 @@ def draw(logits_BV: Tensor, uniforms_B: Tensor, params: SamplingParams) -> Drawn
     if params.temperature == 0.0:
         ids_B = logps_BV.argmax(-1)
     else:
-        # In float64, so that the sum over a large vocabulary resolves small probabilities. Truncated probabilities do
-        # not sum to 1; the uniform number is multiplied by their total, which is one rounding for a row.
+        # float64, so that the cumulative sum over a large vocabulary resolves small probabilities. Truncated
+        # probabilities do not sum to 1, so the uniform number is multiplied by their total, with one rounding per row.
         cumulative_BV = truncated(probs_BV, params.top_p, params.top_k).cumsum(-1, dtype=torch.float64)
         total_B1 = cumulative_BV[:, -1:]
-        # A product rounded up to the total would point past the last token of positive probability. right=True finds
-        # the first larger entry: tokens of probability 0 repeat the entry before and are skipped
+        # If the product were rounded up to the total, it would point past the last token of positive probability.
+        # right=True finds the first larger entry, which skips tokens of probability 0: they repeat the previous entry
         at_B1 = torch.minimum(uniforms_B[:, None] * total_B1, torch.nextafter(total_B1, torch.zeros_like(total_B1)))
         ids_B = torch.searchsorted(cumulative_BV, at_B1, right=True)[:, 0]
-        # NaN points past the last token; any token works, since its log-probability, NaN, is refused later
+        # NaN points past the last token; any token works here, since its NaN log-probability is rejected later
         ids_B = ids_B.clamp_max(logps_BV.shape[1] - 1)
     return Drawn(ids_B, logps_BV.gather(1, ids_B[:, None])[:, 0], entropies_B)
 
 
 def truncated(probs_BV: Tensor, top_p: float, top_k: int) -> Tensor:
-    """Probabilities set to 0 outside the kept set, not renormalised. Ties keep the lower id."""
+    """Set probabilities outside top-k and top-p to 0, without renormalising. Among ties, lower ids are kept."""
     if top_p >= 1.0 and not 0 < top_k < probs_BV.shape[-1]:
         return probs_BV
-    # a stable sort, so that ties are resolved equally on every machine
+    # a stable sort, so that ties are resolved in the same way on every machine
     ordered_BV, order_BV = probs_BV.sort(dim=-1, descending=True, stable=True)
     keep_BV = torch.ones_like(ordered_BV, dtype=torch.bool)
     if top_k > 0:
         keep_BV[:, top_k:] = False
     if top_p < 1.0:
         mass_before_BV = ordered_BV.cumsum(-1, dtype=torch.float64) - ordered_BV
-        # the mass *before* a token: the first token is always kept, and so is the one that crosses top_p
+        # the mass *before* a token, so that the first token and the token that crosses top_p are kept
         keep_BV &= mass_before_BV < top_p
     return torch.where(torch.zeros_like(keep_BV).scatter(1, order_BV, keep_BV), probs_BV, 0.0)

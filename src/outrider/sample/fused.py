@@ -1,8 +1,8 @@
-"""A fused decoder for the Llama and Qwen families: the same results with fewer and larger operations.
+"""A fused decoder for the Llama, Mistral and Qwen families: the model's results with fewer and larger operations.
 
-Differences from the model's own forward pass: query, key and value are one matmul, gate and up another. Norm weights
-are multiplied into the next matmul, and the scale of the scores into the queries. The rotary embedding is one complex
-multiplication. For this the rows of the weights are reordered when they are copied.
+Differences from the model's own forward pass: query, key and value projections are one matmul; gate and up projections
+are another. Norm weights are folded into the next matmul, and the attention scale into the query weights. The rotary
+embedding is one complex multiplication, for which the weight rows are reordered when they are copied.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from outrider.sample.store import Store
 
 _ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
 _MLP = ("gate_proj", "up_proj", "down_proj")
-_FIXED_ROPES = ("default", "linear", "llama3", "yarn")  # other types depend on the input length
+_FIXED_ROPES = ("default", "linear", "llama3", "yarn")  # other rotary types depend on the input length
 
 
 class FusedLayer(NamedTuple):
-    """Fused copies of one layer's weights, including the weights of the norm before; biases and query-key norms are
-    None if the family has none."""
+    """Fused copies of one layer's weights, including the preceding norm.
+
+    Biases and query-key norms are None if the family has none.
+    """
 
     qkv: Tensor
     qkv_bias: Tensor | None
@@ -39,13 +41,15 @@ class FusedLayer(NamedTuple):
 
 
 def supports(model: PreTrainedModel, dtype: torch.dtype = torch.float32) -> bool:
-    """Whether this decoder is equivalent to the model: known family, linear layers that are plain or have a mergeable
-    adapter, fixed rotary embedding, full attention.
+    """Whether the fused decoder is equivalent to the model.
 
-    An adapter in bfloat16 is not supported.
+    It supports known model families with full attention, a fixed rotary embedding, and linear layers that are plain or
+    have a mergeable adapter.
+
+    A bfloat16 copy with an adapter is not supported.
     """
     config = model.config
-    # merged into bfloat16 weights, an adapter's update is lost where it is below a 256th of the weight
+    # merging into bfloat16 weights loses adapter updates smaller than 1/256 of the weight
     if dtype is not torch.float32 and adapter_outputs(model):
         return False
     if config.model_type not in FUSED_FAMILIES or getattr(config, "hidden_act", "") != "silu":
@@ -55,7 +59,7 @@ def supports(model: PreTrainedModel, dtype: torch.dtype = torch.float32) -> bool
     if not getattr(config, "layer_types", None) and getattr(config, "sliding_window", None) is not None:
         return False
     rope = getattr(config, "rope_parameters", None) or {}
-    # a layer of another class (quantised, another kind of adapter) would give wrong results without an error
+    # a linear layer of another class (quantised, another adapter type) would silently give wrong results
     layers: Any = model.get_decoder().layers
     attention = [getattr(layer.self_attn, name) for layer in layers for name in _ATTENTION]
     mlp = [getattr(layer.mlp, name) for layer in layers for name in _MLP]
@@ -68,7 +72,7 @@ class FusedDecoder(StoreDecoder):
     """A decoder with a fused copy of the weights, which ``updated`` rebuilds.
 
     Args:
-        dtype: dtype of the copy and of all computation with it.
+        dtype: dtype of the copy and of all computation.
     """
 
     def __init__(self, model: PreTrainedModel, dtype: torch.dtype = torch.float32) -> None:
@@ -77,7 +81,7 @@ class FusedDecoder(StoreDecoder):
         self._heads, self._kv_heads = config.num_attention_heads, config.num_key_value_heads
         self._dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         self._eps = float(config.rms_norm_eps)
-        self._epsilon = torch.tensor(self._eps, device=model.device)  # reading it back would synchronise
+        self._epsilon = torch.tensor(self._eps, device=model.device)  # a tensor, to avoid a sync
         self._rotary = torch.empty(0, self._dim // 2, dtype=torch.complex64)
         self._layers: list[FusedLayer] = []
         self.updated()
@@ -89,7 +93,7 @@ class FusedDecoder(StoreDecoder):
     @torch.no_grad()
     def updated(self) -> None:
         body: Any = self._model.get_decoder()
-        # each old layer is freed before its new one is made: two full copies may not fit in memory
+        # each old layer is freed before its new copy is created: two full copies may not fit in memory
         old, self._layers = self._layers, []
         for layer in body.layers:
             del old[:1]
@@ -113,7 +117,7 @@ class FusedDecoder(StoreDecoder):
             gate, up = F.linear(h, layer.gate_up).chunk(2, -1)
             x = torch.addmm(x, F.silu(gate).mul_(up), layer.down.t())
         cache.column += width
-        # contexts are left-padded, so the last column holds the last token of every row
+        # contexts are left-padded, so every row's last token is in the last column
         last = x.view(rows, width, -1)[:, -1]
         return F.linear(_normed(last, self._epsilon), self._head, self._head_bias)
 
@@ -121,18 +125,19 @@ class FusedDecoder(StoreDecoder):
         self, index: int, layer: FusedLayer, x: Tensor, turn: Tensor, rows: int, width: int, store: Store
     ) -> Tensor:
         heads, kv, dim = self._heads, self._kv_heads, self._dim
-        per_kv = heads // kv  # query heads that share a key are stored next to it, then the value
+        per_kv = heads // kv  # per key head: its query heads, then the key, then the value
         h = _normed(x, self._epsilon)
         qkv = F.linear(h, layer.qkv, layer.qkv_bias).view(rows * width, kv, per_kv + 2, dim)
         qk, v = qkv[:, :, :-1], qkv[:, :, -1]
         if layer.norm_q is not None and layer.norm_k is not None:
             q_normed = F.rms_norm(qk[:, :, :-1], (dim,), layer.norm_q, self._eps)
             qk = torch.cat([q_normed, F.rms_norm(qk[:, :, -1:], (dim,), layer.norm_k, self._eps)], 2)
-        # complex numbers need at least float32, whose precision the rotation needs for late positions
+        # complex numbers need at least float32, and so does the accuracy of late positions
         pairs = torch.view_as_complex(qk.float().unflatten(-1, (dim // 2, 2)))
         qk = torch.view_as_real(pairs * turn).flatten(-2).to(x.dtype)
         q, k = qk[:, :, :-1], qk[:, :, -1]
-        # Decoding. Queries are already next to their shared key, as attend_one expects, so nothing is copied.
+        # One-token decoding: queries are already grouped by their shared key, as attend_one expects, so no copy is
+        # needed.
         if width == 1:
             mixed = store.attend_one(index, q.flatten(0, 1), k, v, 1.0, None).view(rows, heads * dim)
         else:
@@ -144,13 +149,13 @@ class FusedDecoder(StoreDecoder):
         return torch.addmm(x, mixed, layer.out.t())
 
     def _rotate_up_to(self, columns: int, device: torch.device) -> None:
-        """The table of rotations, ``[positions, D / 2]``, from the model's own rotary module."""
+        """Extend the table of rotations, ``[positions, D / 2]``, with the model's own rotary module."""
         if len(self._rotary) >= columns:
             return
         positions = torch.arange(columns, device=device)[None]
         like = torch.zeros(1, dtype=torch.float32, device=device)
         cos, sin = self._model.get_decoder().rotary_emb(like, positions)
-        # the two halves of cos and sin are equal: one angle per pair
+        # the two halves of cos and sin are equal, so one half has the angles of all pairs
         self._rotary = torch.complex(cos[0, :, : self._dim // 2].float(), sin[0, :, : self._dim // 2].float())
 
     def _fuse(self, layer: Any) -> FusedLayer:
@@ -158,8 +163,8 @@ class FusedDecoder(StoreDecoder):
         projections = (attention.q_proj, attention.k_proj, attention.v_proj)
         norm_q, norm_k = (getattr(attention, name, None) for name in ("q_norm", "k_norm"))
         pairs, scale = self._pairs(), self._dim**-0.5
-        fold = (scale if norm_q is None else 1.0, 1.0, 1.0)  # a norm would cancel the scale
-        # the scale of attention (D ** -0.5) is multiplied into the query weights, so decoding uses scale 1
+        fold = (scale if norm_q is None else 1.0, 1.0, 1.0)  # with a query norm, the scale goes into norm_q
+        # the attention scale (D ** -0.5) is multiplied into the query weights, so attention uses scale 1
         weights = [folded(p) * f for p, f in zip(projections, fold, strict=True)]
         biases = [p.bias[:, None] * f for p, f in zip(projections, fold, strict=True) if p.bias is not None]
         return FusedLayer(
@@ -179,15 +184,17 @@ class FusedDecoder(StoreDecoder):
         return weight if weight is None or self._dtype is torch.float32 else weight.to(self._dtype)
 
     def _by_group(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Rows of the three projections, ``[heads * D, I]`` each, ordered by key head: its queries, key and value; rows
-        of queries and keys in rotary pairs."""
-        # queries and keys have the same permutation, so the scores do not change
+        """Interleave the rows of the three projections, ``[heads * D, I]`` each, by key head.
+
+        Each key head has its queries, key and value in a row; the rows of queries and keys are in rotary pairs.
+        """
+        # queries and keys are permuted in the same way, so the attention scores do not change
         kv, dim, pairs = self._kv_heads, self._dim, self._pairs()
         q, k, v = (w.reshape(kv, -1, dim, w.shape[-1]) for w in (q, k, v))
         return torch.cat([q[:, :, pairs], k[:, :, pairs], v], 1).flatten(0, 2)
 
     def _pairs(self) -> Tensor:
-        """The order that puts element i of a head next to element i + D/2, its rotary pair."""
+        """The permutation that puts element i of a head next to its rotary partner, element i + D/2."""
         half = self._dim // 2
         order: Tensor = torch.stack([torch.arange(half), torch.arange(half) + half], 1).reshape(-1)
         return order
@@ -195,7 +202,7 @@ class FusedDecoder(StoreDecoder):
 
 def _normed(x: Tensor, epsilon: Tensor) -> Tensor:
     """RMS norm without weights."""
-    # half the time of F.rms_norm on a CPU; the sum of squares is float32 for bfloat16 too, as in the model
+    # takes half the time of F.rms_norm on a CPU; the sum of squares is float32 even for bfloat16, as in the model
     norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
     scale = torch.addcmul(epsilon, norm, norm, value=1.0 / x.shape[-1]).rsqrt_()
     return x * scale.to(x.dtype)

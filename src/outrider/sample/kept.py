@@ -1,4 +1,4 @@
-"""KV cache of rollouts between turns: the next turn prefills only its new tokens."""
+"""KV caches of rollouts kept between turns, so that the next turn prefills only its new tokens."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch import Tensor
 from outrider.record import Ids
 
 Part = tuple[Tensor, int]
-"""Keys or values of one layer, rows first, and the index of the column dimension."""
+"""Keys or values of one layer, with rows as the first dimension, and the index of the column dimension."""
 
 
 class Standing:
-    """The KV cache of a rollout: that of ``ids`` is in a row of a block, from column ``start`` on."""
+    """A rollout's kept KV cache: the cache of the tokens ``ids`` is in one row of a block, from column ``start`` on."""
 
     __slots__ = ("block", "ids", "row", "start")
 
@@ -24,7 +24,7 @@ class Standing:
 
 
 class Block:
-    """Rows that were taken from a cache together."""
+    """The tensors of cache rows that were kept together."""
 
     def __init__(self, parts: list[Part]) -> None:
         self.parts = parts
@@ -35,7 +35,7 @@ class Block:
         return sum(tensor.numel() * tensor.element_size() for tensor, _ in self.parts)
 
     def thin(self) -> None:
-        """Drop unused rows once more than half are unused, so each row is copied once on average."""
+        """Drop unused rows once more than half are unused, so that each row is copied about once on average."""
         rows = len(self.parts[0][0])
         if not self.standing or 2 * len(self.standing) >= rows:
             return
@@ -49,15 +49,15 @@ class Block:
 class Kept:
     """The KV caches of rollouts that may continue, by rollout id.
 
-    A rollout is in at most one block, and leaves it when its next turn is prefilled or it ends. So memory is at most
-    two rows per waiting rollout, of which there are at most ``most``.
+    A rollout is in at most one block. It leaves the block when its next turn is prefilled or the rollout ends. So
+    memory is at most two rows per kept rollout.
 
     Args:
-        most: maximum kept rollouts. Others are recomputed and counted.
+        most: maximum number of kept rollouts. Others are recomputed and counted.
 
     Attributes:
-        recomputed_tokens: tokens of contexts that were computed in an earlier turn but not kept, because there was no
-            room or the model's cache has no rows and columns.
+        recomputed_tokens: number of context tokens that are prefilled again, because their KV cache was not kept: there
+            was no room, or the model's cache cannot be split into rows and columns.
     """
 
     def __init__(self, most: int) -> None:
@@ -75,29 +75,34 @@ class Kept:
 
     @property
     def room(self) -> int:
-        """Number of further rollouts that may be kept."""
+        """Number of additional rollouts that may be kept."""
         return self._most - len(self._standing)
 
     def find(self, rollouts: Iterable[str], context: Ids) -> Standing | None:
-        """The longest kept prefix of a context among the rollouts that continue it, never including the context's last
-        token."""
+        """The longest kept prefix of a context, among ``rollouts``.
+
+        It never includes the context's last token, whose logits are still needed.
+        """
         found = [self._standing[rollout] for rollout in rollouts if rollout in self._standing]
-        # a rollout whose tokens do not match is prefilled again
+        # a rollout whose tokens do not match the context is prefilled from the start
         right = [s for s in found if len(s.ids) < len(context) and np.array_equal(s.ids, context[: len(s.ids)])]
         return max(right, key=lambda standing: len(standing.ids), default=None)
 
     def put(self, parts: list[Part], rows: Sequence[tuple[str, int, Ids]]) -> None:
-        """Keep rows of a cache, each with its rollout, its first column, and the ids from there on."""
+        """Keep cache rows.
+
+        Each entry of ``rows`` has the rollout id, the first column, and the token ids from that column on.
+        """
         block = Block(parts)
         for row, (rollout, start, ids) in enumerate(rows):
             self._standing[rollout] = block.standing[rollout] = Standing(block, row, start, ids)
 
     def lose(self, rollout: str, tokens: int) -> None:
-        """Note that ``tokens`` computed tokens of a rollout are not kept."""
+        """Record that ``tokens`` computed tokens of a rollout are not kept."""
         self._lost[rollout] = tokens
 
     def again(self, rollouts: Iterable[str]) -> None:
-        """Count the rollouts' tokens as recomputed, since they are prefilled from the start as one context."""
+        """Count the lost tokens of these rollouts as recomputed, once, since they share one prefilled context."""
         self.recomputed_tokens += max((self._lost.get(rollout, 0) for rollout in rollouts), default=0)
 
     def clear(self) -> None:
@@ -107,7 +112,7 @@ class Kept:
         self._standing.clear()
 
     def drop(self, rollouts: Iterable[str]) -> None:
-        """Drop rollouts that have ended or moved; unknown ones are ignored."""
+        """Drop rollouts that have ended or are being prefilled; unknown ids are ignored."""
         touched: dict[int, Block] = {}
         for rollout in rollouts:
             self._lost.pop(rollout, None)
@@ -119,9 +124,9 @@ class Kept:
 
 
 def aligned(standing: Sequence[Standing | None], starts: Sequence[int], columns: int) -> list[Part]:
-    """Tensors with one row per context, with its kept tokens from its column in ``starts`` on, and zeros elsewhere.
+    """Tensors with one row per context: its kept cache from the column in ``starts`` on, and zeros elsewhere.
 
-    There may be columns of other tokens before the start of a row or after its kept tokens.
+    Columns before a row's start or after its kept tokens may hold values of other tokens.
     """
     like = next(one.block for one in standing if one is not None)
     whole = []
@@ -129,7 +134,7 @@ def aligned(standing: Sequence[Standing | None], starts: Sequence[int], columns:
         shape = list(tensor.shape)
         shape[0], shape[at] = len(standing), columns
         whole.append((tensor.new_zeros(shape), at))
-    # rows of one block with the same shift are copied together
+    # rows of one block with the same column shift are copied together
     moves: dict[tuple[int, int], list[tuple[int, Standing]]] = {}
     for row, (one, start) in enumerate(zip(standing, starts, strict=True)):
         if one is not None:

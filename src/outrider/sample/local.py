@@ -1,4 +1,4 @@
-"""The local sampler: a transformers causal LM in this process."""
+"""The local sampler: samples with a transformers causal LM in this process."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from outrider.sample.wave import Wave, WaveRow, decode_wave
 
 
 class LocalSampler:
-    """Decodes waves of rows over one KV cache.
+    """Decodes rows in waves, each with one KV cache.
 
     Each distinct context (a prompt, or a prompt with another rollout's prefix) is prefilled once per call, and its KV
-    cache is copied to all rows that continue it. Finished rows are dropped during decoding. Inside :meth:`keeping` the
+    cache is copied to all rows that continue it. Finished rows are dropped during decoding. Inside :meth:`keeping`, the
     KV caches of rows that may continue are kept for their next turn.
     """
 
@@ -47,9 +47,9 @@ class LocalSampler:
         self.notices: list[str] = []
 
     def take(self, version: int, export: Export) -> dict[str, int]:
-        """Rebuild fused copies and drop the KV cache; the weights are shared with the policy.
+        """Rebuild fused weights and drop kept KV caches; the weights are shared with the policy.
 
-        Returns ``recomputed_tokens``, tokens of contexts that were recomputed in a later turn, if there are any.
+        Returns ``recomputed_tokens``, the number of context tokens that later turns computed again, if not 0.
         """
         self.version = version
         self.decoder.updated()
@@ -59,11 +59,14 @@ class LocalSampler:
         return {"recomputed_tokens": recomputed} if recomputed else {}
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing, since there is nothing to release."""
 
     @contextmanager
     def keeping(self) -> Iterator[Kept]:
-        """See :class:`outrider.sample.sampler.Keeping`; at most ``options.rows`` rollouts are kept."""
+        """Context manager that keeps KV caches between turns (:class:`outrider.sample.sampler.Keeping`).
+
+        At most ``options.rows`` rollouts are kept.
+        """
         self._kept = Kept(self.options.most_rows if self._keeps else 0)
         try:
             yield self._kept
@@ -74,7 +77,7 @@ class LocalSampler:
     @torch.inference_mode()
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
         tokens_of_member: dict[tuple[int, int], SampledTokens] = {}
-        # a wave has one set of sampling parameters; in order of first occurrence
+        # each wave has one set of sampling parameters; sets are processed in order of first occurrence
         for params in dict.fromkeys(self._params(request) for request in requests):
             chosen = [i for i, request in enumerate(requests) if self._params(request) == params]
             for wave in self._waves(requests, chosen, params):
@@ -84,7 +87,7 @@ class LocalSampler:
                 )
                 members = [(row.request, row.sibling) for row in wave.flat()]
                 tokens_of_member.update(zip(members, sampled, strict=True))
-        # in the order of the requests, independent of the order of the waves
+        # results are in the order of the requests, not of the waves
         modes = [self._params(request).logprob_mode for request in requests]
         return rollouts_of(requests, tokens_of_member, modes, self.version, self.tokenizer)
 
@@ -92,7 +95,10 @@ class LocalSampler:
         return request.params or self.options.params()
 
     def _waves(self, requests: Sequence[SampleRequest], chosen: list[int], params: SamplingParams) -> Iterator[Wave]:
-        """Waves of contexts by length, with up to ``options.rows`` rows; a context is never split over waves."""
+        """Yield waves of contexts of similar length.
+
+        A wave has up to ``options.rows`` rows, or a single context with more: contexts are never split over waves.
+        """
         # keyed by the bytes of the ids: requests with the same prompt or prefix share one prefill
         contexts: dict[bytes, tuple[Ids, list[WaveRow]]] = {}
         for i in chosen:
@@ -105,7 +111,7 @@ class LocalSampler:
                 for k in range(request.n)
             )
         wave = Wave([], [], [])
-        # similar lengths need the least padding; the sort is stable, so waves are deterministic
+        # sorted, since similar lengths need the least padding; the sort is stable, so waves are deterministic
         for ids, rows in sorted(contexts.values(), key=lambda item: -self._new_tokens(*item)):
             full = sum(map(len, wave.rows)) + len(rows) > self.options.most_rows
             if wave.rows and (full or not self.decoder.batchable([*wave.contexts, ids])):
@@ -118,7 +124,7 @@ class LocalSampler:
             yield wave
 
     def _standing(self, context: Ids, rows: list[WaveRow]) -> Standing | None:
-        """The kept KV cache of a context that these rows continue."""
+        """The kept KV cache of a context, from one of the rows that continue it; None without one."""
         return None if self._kept is None else self._kept.find([row.rollout for row in rows], context)
 
     def _new_tokens(self, context: Ids, rows: list[WaveRow]) -> int:
@@ -127,7 +133,7 @@ class LocalSampler:
 
 
 def decoder_of(policy: Policy) -> Decoder[Any]:
-    """The decoder for the policy's path."""
+    """Create the decoder for the policy's compute path."""
     dtype = placement(policy.options.dtype).dtype
     if policy.path.name == "plain":
         return PlainDecoder(policy.model, dtype, policy.path.left_pads)
@@ -135,7 +141,7 @@ def decoder_of(policy: Policy) -> Decoder[Any]:
 
 
 def stops_of(policy: Policy, texts: Sequence[str] = ()) -> Stops:
-    """The end tokens and stop texts of responses, as tables on the sampling device."""
+    """The end tokens and stop texts of responses, on the sampling device."""
     ends = ends_of(policy, texts)
     vocabulary = policy.model.get_output_embeddings().weight.shape[0]
     table = StopTable(ends.texts, token_bytes(policy.tokenizer, vocabulary)) if ends.texts else None

@@ -1,4 +1,4 @@
-"""The options of sampling. Imports no torch."""
+"""Options of sampling. Importing this module does not import torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROWS, SHARE = 256, 0.5
 
 
 class SampleOptions(Options):
-    """Options of sampling, and the engine path."""
+    """Options of sampling, including the compute path."""
 
     temperature: float = Field(1.0, ge=0, description="sampling temperature; 0: greedy")
     top_p: float = Field(1.0, gt=0, le=1, description="nucleus sampling; 1: off")
@@ -31,12 +31,12 @@ class SampleOptions(Options):
         ),
     )
     path: Literal["auto", "fused", "packed", "plain"] = Field(
-        "auto", description="implementation of the forward pass; auto: the fastest one that agrees with the model"
+        "auto", description="implementation of the forward pass; auto: the fastest that agrees with the model's own"
     )
 
     @property
     def most_rows(self) -> int:
-        """``rows`` as a number; ``auto`` gives the maximum."""
+        """``rows`` as a number; 256 for ``auto``."""
         return ROWS if self.rows == AUTO else self.rows
 
     def params(self) -> SamplingParams:
@@ -48,14 +48,14 @@ class SamplerEngine(Options):
 
 
 class LocalSampling(SamplerEngine):
-    """Sampling by the policy itself, in the processes of the run."""
+    """Sampling by the policy itself, in the run's processes."""
 
 
 class Vllm(SamplerEngine):
-    """vLLM, as one engine in each of the run's processes, or as servers started by ``outrider serve``.
+    """Sampling by vLLM: one engine in each of the run's processes, or servers started by ``outrider serve``.
 
-    Several servers share the requests, with the same weights. Weights are synced each step through a folder that all
-    servers and processes can read, on this machine or a shared file system.
+    Several servers have the same weights and share the requests. Weights are synced in each step through a folder that
+    all servers and processes can read, on this machine or a shared file system.
     """
 
     servers: list[Annotated[str, Field(pattern="^https?://[^/]+/?$")]] = Field(
@@ -65,7 +65,7 @@ class Vllm(SamplerEngine):
     folder: str | None = Field(None, description="folder for weight syncs; null: this machine's temporary folder")
     memory: Auto | Annotated[float, Field(gt=0, le=1)] = Field(
         AUTO,
-        description="share of a GPU's memory for in-process vLLM, weights included; auto: what it needs",
+        description="share of a GPU's memory for in-process vLLM, weights included; auto: as much as vLLM needs",
     )
     in_flight: int = Field(64, ge=1, description="maximum concurrent requests per server and process of the run")
     seconds: float = Field(
@@ -74,7 +74,7 @@ class Vllm(SamplerEngine):
 
     @property
     def share(self) -> float:
-        """``memory`` as a number, also for ``auto``."""
+        """``memory`` as a number; 0.5 for ``auto``."""
         return SHARE if self.memory == AUTO else self.memory
 
     @model_validator(mode="after")
@@ -83,7 +83,8 @@ class Vllm(SamplerEngine):
         if twice := next((place for place in places if places.count(place) > 1), ""):
             raise ValueError(f"servers has {twice} twice: remove the duplicate")
         foreign = ("memory",) if self.servers else ("in_flight", "seconds")
-        # a run's config.yaml states all defaults, also of older versions, so only other values are intended
+        # a run's config.yaml states all defaults, even those of older versions, so only other values were set by the
+        # user
         older: dict[str, float] = {"memory": SHARE}
         defaults = {name: (type(self).model_fields[name].default, older.get(name)) for name in foreign}
         meant = [name for name in foreign if getattr(self, name) not in defaults[name]]
@@ -107,13 +108,13 @@ _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 MOST_RANK = _RANKS[-1]
 
 EXACT = {"TRITON_F32_DEFAULT": "ieee"}
-"""Setting for vLLM in float32, whose Triton attention otherwise uses TF32 matmuls (10 bits) on a GPU. On an H100 a
-small model's log-probabilities were off by 1e-3 without it, above the bound of a weight sync, and within 1e-5 with
-it."""
+"""Environment variables for vLLM in float32, whose Triton attention otherwise uses TF32 matmuls (10-bit mantissa) on a
+GPU. On an H100, a small model's log-probabilities had errors of 1e-3 without this setting, above the tolerance of a
+weight sync, and below 1e-5 with it."""
 
 
 def vllm_rank(rank: int) -> int | None:
-    """The smallest adapter rank that vLLM supports and that is at least ``rank``; None if there is none.
+    """The smallest adapter rank supported by vLLM that is at least ``rank``; None if there is none.
 
     >>> [vllm_rank(rank) for rank in (1, 9, 16, 300, 513)]
     [8, 16, 16, 320, None]

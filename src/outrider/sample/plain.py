@@ -1,4 +1,4 @@
-"""The plain decoder: a model's own forward pass and cache, used like in ``generate``."""
+"""The plain decoder: a model's own forward pass and cache, used as in ``generate``."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from outrider.sample.decoder import PREFILL_TOKENS, there
 from outrider.sample.kept import Part, Standing, aligned
 
 _CACHE_NAMES = ("cache", "cache_params", "past_key_values")
-"""Names of the cache argument; the first is that of all models since transformers 5.24."""
+"""Possible names of the cache argument; since transformers 5.24, all models use the first."""
 
 
 class OwnCache:
-    """The arguments of a model's next call: its cache of the rows, their mask and positions."""
+    """The arguments of a model's next forward call: its cache, attention mask and positions."""
 
-    columns = sys.maxsize  # never full, since transformers caches grow
+    columns = sys.maxsize  # effectively unlimited, since transformers caches grow
 
     def __init__(self, arguments: dict[str, Any], starts_B: Tensor, column: int = 0) -> None:
         self.arguments, self.starts_B, self.column = arguments, starts_B, column
 
     def spread(self, row_of_B: Tensor, columns: int) -> OwnCache:
-        # copied before the in-place reorder, since a context's cache is spread more than once
+        # copied before the in-place reorder, since a context's cache can be spread more than once
         spread = OwnCache({name: _copied(value) for name, value in self.arguments.items()}, self.starts_B, self.column)
         spread.keep(row_of_B, columns)
         return spread
@@ -42,7 +42,7 @@ class OwnCache:
         self.starts_B = self.starts_B[row_of_B]
 
     def parts(self) -> list[Part] | None:
-        """The KV cache if all layers store it completely; None with a sliding window or a recurrent state."""
+        """The cache's tensors if all layers store all columns; None for a sliding window or a recurrent state."""
         layers: list[Any] = [
             layer for cache in self.arguments.values() if type(cache) is DynamicCache for layer in cache.layers
         ]
@@ -56,7 +56,7 @@ class _Begun(DynamicLayer):
 
     Args:
         new: number of columns that the next call computes.
-        there_BQ: mask of those that are already present in each row.
+        there_BQ: mask of the new columns that a row already has in the kept cache.
     """
 
     def __init__(self, keys: Tensor, values: Tensor, new: int, there_BQ: Tensor | None) -> None:
@@ -73,19 +73,19 @@ class _Begun(DynamicLayer):
 
 
 class PlainDecoder:
-    """Runs any transformers causal LM, also with recurrent states, attention sinks, soft caps or a custom cache.
+    """Runs any transformers causal LM, even with recurrent states, attention sinks, soft caps or a custom cache.
 
-    Slower than the other decoders: most caches are copied at every token, and weights of another dtype than ``dtype``
-    are cast at every token.
+    It is slower than the other decoders: most caches are copied at every token, and weights in a dtype other than
+    ``dtype`` are cast at every token.
 
     Args:
-        dtype: of matrix products.
+        dtype: matmul dtype.
         left_pads: whether contexts of different lengths can be batched; see
             :class:`outrider.model.compute.ComputePath`.
     """
 
     def __init__(self, model: PreTrainedModel, dtype: torch.dtype = torch.float32, left_pads: bool = True) -> None:
-        self._model: Any = model  # methods used by generation are not in its type stub
+        self._model: Any = model  # untyped: its type stub lacks the methods for generation
         self._dtype, self._left_pads = dtype, left_pads
         self._accepted = signature(model.forward).parameters
         self._cache = next((name for name in _CACHE_NAMES if name in self._accepted), _CACHE_NAMES[-1])
@@ -113,7 +113,7 @@ class PlainDecoder:
         mask_CT = (torch.arange(ids_CT.shape[1], device=ids_CT.device) >= starts_C[:, None]).long()
         arguments: dict[str, Any] = {"attention_mask": mask_CT, "use_cache": True}
         if "position_ids" in self._accepted:
-            # padding has no position; a cumulative sum of the mask numbers the real tokens from 0
+            # padding has no position: the cumulative sum of the mask numbers the real tokens from 0
             arguments["position_ids"] = (mask_CT.cumsum(-1) - 1).clamp_min(0)
         return arguments
 
@@ -130,18 +130,21 @@ class PlainDecoder:
         return logits_BV
 
     def batchable(self, contexts: Sequence[Ids]) -> bool:
-        """Whether they fit in one prefill pass, since caches cannot be joined; without padding also of equal length."""
+        """Whether the contexts fit in one prefill pass, since caches cannot be joined.
+
+        Without left padding, contexts must also have equal lengths.
+        """
         lengths = [len(ids) for ids in contexts]
         if not self._left_pads and len(set(lengths)) > 1:
             return False
         return len(lengths) == 1 or len(lengths) * max(lengths) <= PREFILL_TOKENS
 
     def updated(self) -> None:
-        """Nothing to do: the weights are shared."""
+        """Do nothing, since the weights are shared with the model."""
 
 
 def _rows(value: Any, row_of_B: Tensor) -> Any:
-    """The given rows of a value: a tensor, a list of states (RWKV), or a cache (changed in place)."""
+    """Select rows of a tensor, a list of states (RWKV), or a cache (in place); other values are returned unchanged."""
     if isinstance(value, Tensor):
         return value.index_select(0, row_of_B)
     if isinstance(value, list):

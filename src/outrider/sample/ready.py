@@ -1,4 +1,4 @@
-"""Selection of a policy's path: the fastest one whose results agree with the model's own."""
+"""Selection of a policy's compute path: the fastest one whose results agree with the model's own."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ _WHAT = {
 
 
 def ready(policy: Policy, choice: str = "auto", sampled: bool = True) -> tuple[Policy, str]:
-    """The policy on the fastest path that agrees with its model, and a message about the path.
+    """Return the policy on the fastest path that agrees with its model, and a message about the path.
 
-    It attempts fused, packed and plain, or only ``choice``, and takes the first whose sampler and learner both
-    reproduce the log-probabilities of the model's own forward pass (:class:`outrider.sample.self_check.SelfCheck`).
-    With ``policy.check=false`` it takes the first path that the architecture seems to allow, without a comparison. If
-    its log-probabilities differ from the model's, all ratios and gradients are wrong without notice.
+    The paths fused, packed and plain, or only ``choice``, are tried in this order. The first one is used whose sampler
+    and learner both reproduce the log-probabilities of the model's own forward pass
+    (:class:`outrider.sample.self_check.SelfCheck`). With ``policy.check=false``, the first path that the architecture
+    seems to allow is used without a comparison. If its log-probabilities differ from the model's, all ratios and
+    gradients are silently wrong.
 
     Args:
-        sampled: whether this model is sampled from. The fused path is only for sampling, and its check needs as much
-            memory as the model.
+        sampled: whether this model is used for sampling. If not, the fused path is skipped, because it is only for
+            sampling and its check needs as much memory as the model.
 
     Raises:
-        UserError: no path reproduces the model's log-probabilities, or none runs.
+        UserError: no path reproduces the model's log-probabilities, or no path runs.
 
     >>> from outrider.model.tiny import tiny_policy
     >>> policy, sentence = ready(tiny_policy(seed=0))
@@ -44,7 +45,7 @@ def ready(policy: Policy, choice: str = "auto", sampled: bool = True) -> tuple[P
     ('fused', 'Qwen2ForCausalLM on the fused path (our decoder on fused weights)')
     """
     model, failed = policy.model, list[str]()
-    # the check's reference values use the model's own attention
+    # the check computes its reference values with the model's own attention
     use_own(model)
     with amplified_logits(model):
         check = SelfCheck(policy) if policy.options.check else None
@@ -52,10 +53,10 @@ def ready(policy: Policy, choice: str = "auto", sampled: bool = True) -> tuple[P
             try:
                 on_path(policy, path)
                 result = check.compare(policy._replace(path=path)) if check else None
-            # running out of memory does not disqualify a path
+            # out of memory: the path itself may still be correct
             except torch.OutOfMemoryError:
                 raise
-            except Exception as error:  # noqa: BLE001 - whatever a model's own code raises where it is called otherwise
+            except Exception as error:  # noqa: BLE001 - a model's own code may raise anything
                 failed.append(f"{path} fails ({_first_line(error)})")
                 continue
             if result is None or result.agrees:
@@ -72,7 +73,7 @@ def ready(policy: Policy, choice: str = "auto", sampled: bool = True) -> tuple[P
 
 
 def on_path(policy: Policy, path: ComputePath) -> Policy:
-    """The policy on ``path``, which is known to agree with the model."""
+    """Return the policy on ``path``, which is known to agree with the model."""
     (use_own if path.name == "plain" else use_plans)(policy.model)
     return policy._replace(path=path)
 

@@ -1,4 +1,4 @@
-"""Helpers of all samplers: contexts and limits of requests, and rollouts from sampled tokens."""
+"""Shared helpers of samplers: contexts and limits of requests, and rollouts from sampled tokens."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _NONE = np.zeros(0, np.int32)
 
 
 class SampledTokens(NamedTuple):
-    """The sampled tokens of one rollout, with one number per token.
+    """The sampled tokens of one rollout, with per-token statistics.
 
     Attributes:
-        logprobs: float32, in ``mode``.
-        entropies: float32, nats; None if the engine gives none.
+        logprobs: float32, in the rollout's log-probability mode.
+        entropies: float32, in nats; None if the engine does not return them.
     """
 
     ids: Ids
@@ -33,26 +33,26 @@ class SampledTokens(NamedTuple):
 
 
 class Room(NamedTuple):
-    """The maximum own tokens of a rollout, at least 1, and the stop reason at that limit."""
+    """The maximum number of tokens to sample for a rollout, at least 1, and the stop reason at that limit."""
 
     tokens: int
     reason: StopReason
 
 
 def prompt_of(request: SampleRequest) -> Ids:
-    """Token ids of the context before the response."""
+    """Token ids of the prompt."""
     if request.prompt_ids is None:
         raise ValueError(f"the request for {request.problem.id!r} has no token ids")
     return request.prompt_ids
 
 
 def prefix_of(request: SampleRequest) -> Ids:
-    """The prefix from another rollout's response; empty without one."""
+    """Token ids that a branch takes over from another rollout's response; empty without a prefix."""
     return _NONE if request.prefix is None else request.prefix.ids
 
 
 def context_of(request: SampleRequest) -> Ids:
-    """All tokens before the sampled ones, int32."""
+    """All tokens before the sampled ones (prompt and prefix), int32."""
     return np.concatenate([prompt_of(request), prefix_of(request)]).astype(np.int32)
 
 
@@ -64,10 +64,10 @@ class PolicyLimits:
         self._tokenizer = policy.tokenizer
 
     def room(self, request: SampleRequest, params: SamplingParams) -> Room:
-        """The room for the response of a request.
+        """The remaining room for a request's response.
 
         Raises:
-            UserError: there is no room, or the context has a token id of the tokenizer that the model does not have.
+            UserError: there is no room, or the context has a token id beyond the model's vocabulary.
         """
         ids = context_of(request)
         budget = params.max_tokens - len(prefix_of(request))
@@ -94,7 +94,10 @@ def rollouts_of(
     version: int,
     tokenizer: PreTrainedTokenizerBase,
 ) -> list[Rollout]:
-    """Rollouts from the tokens of each request and member, in order, with one log-probability mode per request."""
+    """Build rollouts, in order, from the sampled tokens by (request, member).
+
+    ``modes`` has one log-probability mode per request.
+    """
     keys = [(i, k) for i, request in enumerate(requests) for k in range(request.n)]
     texts = decode(tokenizer, [sampled[key].ids for key in keys])
     prefixes = {i: r.prefix.ids for i, r in enumerate(requests) if r.prefix}
@@ -125,9 +128,9 @@ def rollouts_of(
 
 
 def decode(tokenizer: PreTrainedTokenizerBase, ids: Sequence[Ids]) -> list[str]:
-    """Texts without special tokens, except for reasoning tags, which are special tokens in some tokenizers.
+    """Decode token ids without special tokens, but with reasoning tags (special tokens in some tokenizers).
 
-    Without the tags an answer could not be separated from reasoning.
+    Without the tags, an answer could not be separated from the reasoning.
     """
     if not len(ids):  # transformers would treat an empty batch as one empty text
         return []
@@ -138,9 +141,9 @@ def decode(tokenizer: PreTrainedTokenizerBase, ids: Sequence[Ids]) -> list[str]:
 
 @lru_cache(4)
 def _hidden(tokenizer: PreTrainedTokenizerBase) -> frozenset[int] | None:
-    """The special tokens except for reasoning tags; None if no tag is a special token."""
+    """Ids of the special tokens other than reasoning tags; None if no reasoning tag is a special token."""
     marks = {mark for pair in MARKS.items() for mark in pair}
-    added = getattr(tokenizer, "added_tokens_decoder", {})  # custom tokenizers may not have it
+    added = getattr(tokenizer, "added_tokens_decoder", {})  # custom tokenizers may lack the attribute
     special = {i: str(token) for i, token in added.items() if token.special}
     if not marks & set(special.values()):
         return None

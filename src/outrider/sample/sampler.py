@@ -1,4 +1,4 @@
-"""The contract of a sampler: rollouts for requests, with the weights of the last sync."""
+"""The interface of a sampler: it samples rollouts for requests with the weights of the last sync."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ from typing import Protocol, runtime_checkable
 from outrider.record import Rollout, SampleRequest
 
 Export = Callable[[Path], None]
-"""Writes the policy's current weights into a new folder; every rank calls it.
+"""Function that writes the policy's current weights into a new folder; every rank calls it.
 
-These are all weights, in ``model.safetensors``, or for samplers that take adapters only the adapter, in peft's format.
+It writes all weights to ``model.safetensors`` or, for a sampler that takes only the adapter, the adapter in peft's
+format.
 """
 
 
 class Sampler(Protocol):
-    """Samples rollouts with the current weights.
+    """Samples rollouts with the weights of the last sync.
 
-    A rollout is a function of the weights, its context, its parameters and its identity. Other requests and their order
-    do not matter, up to floating-point near-ties. Weights are checked after each sync
+    A rollout depends only on the weights, its context, its parameters and its identity. Other requests and their order
+    have no effect, except for floating-point near-ties. Weights are checked after each sync
     (:class:`outrider.train.weight_sync.WeightSync`).
 
     Attributes:
-        engines: number of active copies of the weights, each of which has to be checked. Requests are assigned
-            round-robin: of n copies the first gets requests 0, n, 2n, …, unless a copy is lost.
-        gives_entropies: whether its rollouts have the entropy of every token at sampling.
-        notices: pending messages for the user; the caller that prints them clears the list.
+        engines: number of active copies of the weights, each of which must be checked. Requests are assigned
+            round-robin: the first of n copies gets requests 0, n, 2n, …, unless a copy is lost.
+        gives_entropies: whether rollouts include the entropy of every sampled token.
+        notices: pending messages for the user; the caller prints them and clears the list.
     """
 
     @property
@@ -37,23 +38,23 @@ class Sampler(Protocol):
     notices: list[str]
 
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
-        """``sum(n)`` rollouts, in the order of the requests and of the members within each.
+        """Sample ``sum(n)`` rollouts, in the order of the requests and of the members within each request.
 
         Raises:
-            UserError: a context leaves no room for a response, or has an unknown token.
+            UserError: a context leaves no room for a response, or has a token that the model does not know.
             EngineLostError: no sampling engine is left.
         """
         ...
 
     def take(self, version: int, export: Export) -> dict[str, int]:
-        """Use the policy's current weights; ``export`` is for samplers that do not share memory with it.
+        """Switch to the policy's current weights; ``export`` is for samplers that do not share memory with the policy.
 
-        Returns the engine's counts since the last call, on every rank for its own requests.
+        Returns the engine's counts since the last call, on each rank for the rank's own requests.
         """
         ...
 
     def close(self) -> None:
-        """Release all resources; no sampling afterwards."""
+        """Release all resources; the sampler cannot be used afterwards."""
         ...
 
 
@@ -62,28 +63,28 @@ class AdapterSampler(Protocol):
     """A sampler that can load a policy's adapter without the base weights.
 
     Attributes:
-        takes_adapter: whether it has the base weights, and takes only the adapter.
+        takes_adapter: whether the sampler has the base weights, so that syncs send only the adapter.
     """
 
     takes_adapter: bool
 
 
 def takes_adapter(sampler: Sampler) -> bool:
-    """Whether a sampler takes only the adapter."""
+    """Whether weight syncs send only the adapter to a sampler."""
     return isinstance(sampler, AdapterSampler) and sampler.takes_adapter
 
 
 @runtime_checkable
 class Arriving(Protocol):
-    """A sampler that returns rollouts request by request, so that they are verified while others are sampled."""
+    """A sampler that yields rollouts request by request, so that verification overlaps with sampling."""
 
     def arriving(self, requests: Sequence[SampleRequest]) -> Iterator[list[Rollout]]:
-        """Like :meth:`Sampler.sample`, for one request at a time."""
+        """Like :meth:`Sampler.sample`, but yield the rollouts of one request at a time."""
         ...
 
 
 class KeptRollouts(Protocol):
-    """KV caches of rollouts that may continue."""
+    """Kept KV caches of rollouts that may continue."""
 
     def drop(self, rollouts: Iterable[str]) -> None:
         """Drop rollouts that do not continue."""
@@ -92,9 +93,11 @@ class KeptRollouts(Protocol):
 
 @runtime_checkable
 class Keeping(Protocol):
-    """A sampler that keeps a rollout's KV cache, so that its next turn only prefills new tokens."""
+    """A sampler that keeps a rollout's KV cache, so that the next turn prefills only new tokens."""
 
     def keeping(self) -> AbstractContextManager[KeptRollouts]:
-        """In this context, a rollout that ends at an end token or stop text may continue, in a request with its id
-        whose context starts with its tokens."""
+        """Context manager in which a rollout that ended at an end token or stop text may continue.
+
+        It continues by a request with the rollout's id, whose context starts with the rollout's tokens.
+        """
         ...

@@ -23,19 +23,19 @@ from outrider.sample.local import decoder_of
 from outrider.sample.store import BLOCK
 from outrider.sample.wave import prefill
 
-_LARGE_LOGIT = 16.0  # logits that a soft cap of 30, 50 or 100 changes by more than the bound
-_LONGEST = 8192  # tokens: longer windows are not tested
-_SHAPES = ((3, 9), (11, 5), (14, 12), (1, 7))  # tokens of context and own tokens
-_PREFIX = 2  # own tokens that a decoder is given with the context, as of a branch
+_LARGE_LOGIT = 16.0  # a soft cap of 30, 50 or 100 changes such logits by more than the bound
+_LONGEST = 8192  # maximum window in tokens: longer windows are not tested
+_SHAPES = ((3, 9), (11, 5), (14, 12), (1, 7))  # numbers of context tokens and response tokens
+_PREFIX = 2  # response tokens that are prefilled with the context, as in a branch
 
 
 class SelfCheckResult(NamedTuple):
-    """The result of a comparison.
+    """The result of comparing a path with the model's own forward pass.
 
     Attributes:
-        gap, bound: the difference with float32 matmuls, and its limit.
-        in_bfloat16: the mean difference with bfloat16 matmuls, None where the policy uses float32. Rounding makes
-            hundredths; more than 1/2 is an error of another kind.
+        gap, bound: the difference of log-probabilities with float32 matmuls, and its upper bound.
+        in_bfloat16: the mean difference with bfloat16 matmuls; None if the policy uses float32. Rounding causes a few
+            hundredths; more than 0.5 is a real error.
     """
 
     gap: float
@@ -53,38 +53,39 @@ class SelfCheckResult(NamedTuple):
 
 
 class SelfCheck:
-    """Compares paths with the model's own forward pass over one unpadded sequence at a time.
+    """Compares compute paths with the model's own forward pass on single unpadded sequences.
 
-    The sequences are random tokens: a few of different lengths, and one that is longer than every attention window and
-    chunk in the model's config, where its context has room for it. From the sampler's decoder come log-probabilities of
-    the whole vocabulary (contexts padded on the left and prefilled once, copied to several rows, one token at a time,
-    rows dropped on the way); from the learner log-probabilities and entropies of own tokens (all rows in one pass).
-    Construct it with the model's own attention, inside :func:`amplified_logits`.
+    The sequences are random tokens: a few of different lengths, and one longer than every attention window and chunk in
+    the model's config, if the context is long enough. For the sampler's decoder, log-probabilities of the whole
+    vocabulary are compared: contexts are left-padded, prefilled once and copied to several rows, which are decoded
+    token by token and dropped as they end. For the learner, log-probabilities and entropies of response tokens are
+    compared, with all rows in one pass. Construct the check with the model's own attention, inside
+    :func:`amplified_logits`.
 
     Attributes:
         exact: whether the weights are float32.
-        bound: the largest difference allowed: 1e-3 at any place where ``exact``, else 0.3 on average.
-        beyond: windows of more than 8,192 tokens, which no sequence was long enough to test.
+        bound: the largest allowed difference: 1e-3 for every value if ``exact``, otherwise 0.3 on average.
+        beyond: attention windows of more than 8,192 tokens, which are not tested.
 
     Raises:
-        UserError: the model's own forward pass fails or gives NaN, its context is too short, or an adapter sits where
-            the model does not look.
+        UserError: the model's own forward pass fails or gives NaN, its context is too short, or an adapter has no
+            effect on the model.
     """
 
     def __init__(self, policy: Policy) -> None:
         self.exact = next(policy.model.parameters()).dtype is torch.float32
-        # bfloat16 gives products of three digits; 0.3 is three times what its rounding made of 24 layers
+        # bfloat16 products have about three digits; 0.3 is three times the rounding error of 24 layers
         self.bound = 1e-3 if self.exact else 0.3
         windows = _windows(policy.model)
         self.beyond = [window for window in windows if window > _LONGEST]
         reached = [w for w in windows if w <= _LONGEST and w + _SHAPES[0][1] < context_length(policy.model)]
-        shapes = [_SHAPES, *([(window, _SHAPES[0][1])] for window in reached[-1:])]  # apart: no row is padded so long
+        shapes = [_SHAPES, *([(window, _SHAPES[0][1])] for window in reached[-1:])]  # apart, for less padding
         self._batches = [batch for some in shapes if (batch := _random_rows(policy, some))]
         if not self._batches:
             raise UserError(
                 f"{type(policy.model).__name__}: a context of {context_length(policy.model)} tokens is too short"
             )
-        # before any path replaces the model's attention
+        # computed before any path replaces the model's attention
         with torch.no_grad():
             self._wants = [[_own_logprobs(policy.model, row) for row in batch] for batch in self._batches]
         if idle := _idle_targets(policy.model, self._batches[0][0]):
@@ -99,7 +100,7 @@ class SelfCheck:
 
     @torch.no_grad()
     def compare(self, policy: Policy) -> SelfCheckResult:
-        """The difference of a policy's path from its model, in float32 and in the policy's matmul dtype."""
+        """Compare a policy's path with its model, with float32 matmuls and with the policy's matmul dtype."""
         exact = policy._replace(options=policy.options.model_copy(update={"dtype": "float32"}))
         apart = self._differences(exact)
         in_bfloat16 = None if policy.options.dtype == "float32" else float(self._differences(policy).mean())
@@ -107,7 +108,7 @@ class SelfCheck:
 
     @torch.no_grad()
     def continues(self, policy: Policy) -> bool:
-        """Whether its decoder agrees with the model when it reuses a kept KV cache."""
+        """Whether the policy's decoder agrees with the model when it reuses a kept KV cache."""
         exact = policy._replace(options=policy.options.model_copy(update={"dtype": "float32"}))
         try:
             apart = [
@@ -115,10 +116,10 @@ class SelfCheck:
             ]
         except torch.OutOfMemoryError:
             raise
-        except Exception:  # noqa: BLE001 - whatever a model's own code raises where it is called otherwise
+        except Exception:  # noqa: BLE001 - a model's own code may raise anything
             return False
         if not apart:
-            return True  # of caches that cannot be cut nothing is kept
+            return True  # caches that cannot be split are never kept, so nothing can differ
         every = torch.cat(apart)
         return float(every.max() if self.exact else every.mean()) <= self.bound
 
@@ -130,7 +131,7 @@ class SelfCheck:
 
 
 def _learner_differences(policy: Policy, rows: Sequence[Continuation], wants: Sequence[Tensor]) -> Iterator[Tensor]:
-    """All rows in one pass."""
+    """Differences of the learner's log-probabilities and entropies, with all rows in one pass."""
     dtype = placement(policy.options.dtype).dtype
     logprobs_N, entropies_N, _ = own_statistics(policy.model, policy.path, rows, dtype)
     want_NV = torch.cat([*wants])
@@ -140,7 +141,11 @@ def _learner_differences(policy: Policy, rows: Sequence[Continuation], wants: Se
 
 
 def _sampler_differences(policy: Policy, rows: Sequence[Continuation], wants: Sequence[Tensor]) -> Iterator[Tensor]:
-    """Contexts prefilled together where the decoder can, then two siblings of each, which drop out as they end."""
+    """Differences of the decoder's log-probabilities from the reference.
+
+    Contexts are prefilled together if the decoder supports it, then decoded as two siblings each, which are dropped as
+    they end.
+    """
     decoder, device = decoder_of(policy), policy.model.device
     contexts, together = _together(decoder, rows)
     for part in together:
@@ -159,7 +164,11 @@ def _sampler_differences(policy: Policy, rows: Sequence[Continuation], wants: Se
 
 
 def _kept_differences(policy: Policy, rows: Sequence[Continuation], wants: Sequence[Tensor]) -> Iterator[Tensor]:
-    """Contexts whose last tokens, one or two, are computed after the others were kept; then one token more."""
+    """Differences of log-probabilities with a kept KV cache.
+
+    The last one or two tokens of each context are computed on the kept cache of the others; then one more token is
+    decoded.
+    """
     decoder, device = decoder_of(policy), policy.model.device
     contexts, together = _together(decoder, rows)
     for part in together:
@@ -178,7 +187,7 @@ def _kept_differences(policy: Policy, rows: Sequence[Continuation], wants: Seque
 
 
 def _together(decoder: Decoder[Any], rows: Sequence[Continuation]) -> tuple[list[Ids], list[list[int]]]:
-    """The contexts of a decoder, and those that it prefills in one call."""
+    """The contexts to prefill, and groups of their indices that the decoder prefills in one call."""
     contexts = [np.concatenate([row.context_ids, row.token_ids[:_PREFIX]]) for row in rows]
     everything = list(range(len(rows)))
     return contexts, [everything] if decoder.batchable(contexts) else [[i] for i in everything]
@@ -187,10 +196,10 @@ def _together(decoder: Decoder[Any], rows: Sequence[Continuation]) -> tuple[list
 @contextmanager
 @torch.no_grad()
 def amplified_logits(model: PreTrainedModel) -> Iterator[None]:
-    """A context in which logits are large enough for soft caps to matter, and zero-initialised adapters are random.
+    """Context manager in which logits are large enough for soft caps to matter, and adapters are random instead of 0.
 
-    The weights of the head are multiplied by a power of two where the largest logit is below 16. Head and adapter are
-    restored at the end.
+    The head's weights are multiplied by a power of two if the largest logit is below 16. Head and adapter are restored
+    on exit.
     """
     head, kept = model.get_output_embeddings(), {name: p.clone() for name, p in adapter_outputs(model).items()}
     generator = torch.Generator().manual_seed(0)
@@ -202,7 +211,7 @@ def amplified_logits(model: PreTrainedModel) -> Iterator[None]:
             largest = float(_own_logits(model, torch.arange(3, device=weight.device)).abs().max())
             # a power of two, so that no weight is rounded
             factor = 2.0 ** np.ceil(np.log2(_LARGE_LOGIT / largest)) if 0 < largest < _LARGE_LOGIT else 1.0
-            # a new parameter: an embedding that is tied to the head must not change
+            # a new parameter, since an embedding tied to the head must not change
             head.weight = torch.nn.Parameter(weight * factor, requires_grad=weight.requires_grad)
         yield
     finally:
@@ -213,7 +222,7 @@ def amplified_logits(model: PreTrainedModel) -> Iterator[None]:
 
 
 def _windows(model: PreTrainedModel) -> list[int]:
-    """Every window of attention and every chunk of a scan that the config names, shortest first."""
+    """All attention windows and scan chunk sizes in the config, shortest first."""
     named = model.config.get_text_config().to_dict().items()
     return sorted({v for k, v in named if isinstance(v, int) and v > 1 and ("window" in k or "chunk" in k)})
 
@@ -232,19 +241,19 @@ def _random_rows(policy: Policy, shapes: Sequence[tuple[int, int]]) -> list[Cont
 
 
 def _own_logprobs(model: PreTrainedModel, row: Continuation) -> Tensor:
-    """Log-probabilities of the whole vocabulary before every own token, ``[T, V]``."""
+    """Reference log-probabilities of the whole vocabulary for every response token, ``[T, V]``."""
     ids = np.concatenate([row.context_ids, row.token_ids]).astype(np.int64)
     logits_LV = _own_logits(model, torch.from_numpy(ids).to(model.device))
     return logits_LV[len(row.context_ids) - 1 : -1].log_softmax(-1)
 
 
 def _own_logits(model: PreTrainedModel, ids_L: Tensor) -> Tensor:
-    """By the model's own forward pass, float32, ``[L, V]``."""
+    """Logits of the model's own forward pass, float32, ``[L, V]``."""
     try:
         logits_LV: Tensor = model(input_ids=ids_L[None], use_cache=False).logits[0]
     except torch.OutOfMemoryError:
         raise
-    except Exception as error:  # a config and weights that do not fit show here first, as anything
+    except Exception as error:  # a mismatch of config and weights first shows here, as any kind of exception
         line = str(error).strip().split("\n")[0]
         raise UserError(
             f"{type(model).__name__}: its own forward pass fails ({type(error).__name__}: {line})"
@@ -254,8 +263,11 @@ def _own_logits(model: PreTrainedModel, ids_L: Tensor) -> Tensor:
 
 @torch.enable_grad()
 def _idle_targets(model: PreTrainedModel, row: Continuation) -> list[str]:
-    """Kinds of adapted layers none of whose adapters has a gradient: Mamba's own code, for one, multiplies with
-    ``dt_proj.weight`` and so passes by what was put around ``dt_proj``."""
+    """Names of adapted layers whose adapters have no gradient in any layer.
+
+    For example, Mamba's own code multiplies by ``dt_proj.weight`` directly, which bypasses an adapter around
+    ``dt_proj``.
+    """
     outputs = adapter_outputs(model)
     if not outputs:
         return []
@@ -272,6 +284,6 @@ def _logits_apart(logits_V: Tensor, want_V: Tensor) -> Tensor:
 
 
 def _apart(got: Tensor, want: Tensor) -> Tensor:
-    """Differences; 0 where both are minus infinity, infinite where one is not a number."""
+    """Absolute differences, flattened; 0 where both values are minus infinity, infinity where one is NaN."""
     differences = torch.where(got == want, 0.0, (got.float() - want).abs())
     return differences.nan_to_num(nan=float("inf"), posinf=float("inf")).flatten()

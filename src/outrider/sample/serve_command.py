@@ -1,4 +1,4 @@
-"""``outrider serve``: replaces this process with a vLLM server for the sampler ``vllm``."""
+"""``outrider serve``: replace this process with a vLLM server for the sampler ``vllm``."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from outrider.errors import UserError
 from outrider.model.places import local_config, model_folder
 from outrider.sample.options import EXACT, MOST_RANK, vllm_rank
 
-_MODULE = "vllm.entrypoints.openai.api_server"  # the command `vllm` finds no version of builds under another name
+_MODULE = "vllm.entrypoints.openai.api_server"  # the command `vllm` fails for builds under other names
 
 
 def serve_command(model: str, port: int, dtype: str, lora: int | None, python: str | None, more: Sequence[str]) -> int:
-    """Replace this process with the server; ``more`` are vLLM arguments that override ours.
+    """Replace this process with the server; ``more`` are vLLM arguments that override Outrider's.
 
     Args:
         lora: maximum adapter rank; None: no adapters.
-        python: an interpreter with vLLM; None: this one.
+        python: Python interpreter with vLLM; None: the current one.
 
     Raises:
         UserError: the interpreter has no vLLM, or the rank is not supported.
@@ -39,16 +39,16 @@ def serve_command(model: str, port: int, dtype: str, lora: int | None, python: s
 
 
 def server_arguments(model: str, port: int, dtype: str, lora: int | None = None) -> list[str]:
-    """The arguments that a server needs for the sampler.
+    """The arguments with which a vLLM server can be used by the sampler.
 
     >>> server_arguments("base:countdown", 8000, "float32")[2:8]
     ['--served-model-name', 'base:countdown', '--host', '127.0.0.1', '--port', '8000']
     """
     folder = model_folder(model)
-    # the development mode runs any code that a client sends, so other machines must not have access
+    # the development mode runs any code that a client sends, so other machines must have no access
     arguments = ["--model", folder, "--served-model-name", model, "--host", "127.0.0.1", "--port", str(port)]
     arguments += ["--dtype", dtype]
-    # of the distribution that was sampled from, temperature included: what the learner's ratio is to
+    # log-probabilities of the sampling distribution (with temperature), which the learner's ratio divides by
     arguments += ["--logprobs-mode", "processed_logprobs", "--enable-prompt-tokens-details"]
     if lora is not None:
         arguments += ["--enable-lora", "--max-lora-rank", str(_held_rank(lora))]
@@ -64,11 +64,11 @@ def _held_rank(rank: int) -> int:
 
 
 def server_environment(lora: int | None = None) -> Mapping[str, str]:
-    """Its variables, where they are not set already."""
+    """Environment variables of the server; variables that are already set take precedence."""
     return {
-        "VLLM_SERVER_DEV_MODE": "1",  # weights are reloaded through /collective_rpc
+        "VLLM_SERVER_DEV_MODE": "1",  # enables /collective_rpc, which reloads weights
         "VLLM_NO_USAGE_STATS": "1",
         **EXACT,
-        # an adapter is loaded in each step
+        # an adapter is loaded at every weight sync
         **({} if lora is None else {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}),
     }

@@ -1,4 +1,4 @@
-"""Detection of stop texts in sampled tokens without decoding, by an automaton over the vocabulary's bytes."""
+"""Detection of stop texts in sampled tokens without decoding, by an automaton over the bytes of the vocabulary."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from outrider.record import Ids
 
 StateTable = NDArray[np.int16]
 
-_BYTE = re.compile(r"<0x([0-9A-F]{2})>")  # how SentencePiece writes a byte that no other token holds
+_BYTE = re.compile(r"<0x([0-9A-F]{2})>")  # SentencePiece's fallback token for a single byte
 _MOST_STATES = np.iinfo(np.int16).max
 
 
 class StopTable:
-    r"""The next state of the search for every state and token: ``next_SV``, int16.
+    r"""Search for stop texts, as a table of the next state for every state and token: ``next_SV``, int16.
 
-    The search is the Aho-Corasick automaton over the UTF-8 bytes of the stop texts, so a text is found at any position,
-    within one token or across several. State 0 is the start, ``matched`` the absorbing accepting state. Special tokens
-    add no text, so they do not change the state.
+    The search is an Aho-Corasick automaton over the UTF-8 bytes of the stop texts, so a text is found at any position,
+    within one token or across several. State 0 is the initial state; ``matched`` is the absorbing accepting state.
+    Special tokens add no text, so they do not change the state.
 
     >>> table = StopTable(["</a>"], [b"x</", b"a", b"a> and", b""])
     >>> state = table.after([0, 3])
@@ -40,17 +40,17 @@ class StopTable:
         self.next_SV = _per_token(step_SB, token_bytes)
 
     def after(self, ids: Iterable[int]) -> int:
-        """The state after a response's earlier tokens. A stop text that is complete in these does not count."""
+        """The state after a response's earlier tokens. Stop texts that are complete within them do not count."""
         state = 0
         for token in ids:
             state = int(self.next_SV[state, token])
-            # a branch continues after it: the accepting state would end it at its first token
+            # a branch may continue after a stop text; the accepting state would end the branch at its first token
             state = 0 if state == self.matched else state
         return state
 
 
 class Stops:
-    """The end conditions of a response, on the sampling device: end token ids, and the table of stop texts if any."""
+    """The end conditions of a response, on the sampling device: end token ids, and the table of stop texts, if any."""
 
     def __init__(self, ids: Sequence[int], texts: StopTable | None, device: torch.device) -> None:
         self.ids = torch.tensor(ids, device=device)
@@ -59,11 +59,11 @@ class Stops:
         self.matched = -1 if texts is None else texts.matched
 
     def after(self, prefix: Ids) -> int:
-        """The state of the search after the response tokens that a branch continues."""
+        """The search state after the prefix of a branch."""
         return 0 if self._texts is None else self._texts.after(prefix)
 
     def ends(self, response: Ids) -> bool:
-        """Whether the last token of a response ended it."""
+        """Whether a response's last token ended the response."""
         last = int(response[-1])
         matched = (
             self._texts is not None and self._texts.next_SV[self._texts.after(response[:-1]), last] == self.matched
@@ -71,7 +71,7 @@ class Stops:
         return last in self.ids.tolist() or bool(matched)
 
     def step(self, states_A: Tensor, ids_A: Tensor) -> Tensor:
-        """The states after one more token of each row."""
+        """The search states after one more token per row."""
         assert self.table is not None
         return self.table[states_A, ids_A].long()
 
@@ -84,8 +84,10 @@ class Ends(NamedTuple):
 
 
 def ends_of(policy: Policy, texts: Sequence[str] = ()) -> Ends:
-    """The tokenizer's end token, those of the model's generation config, and ``texts``. A text that is a special token,
-    and so not part of decoded responses, becomes an end token."""
+    """The end tokens of the tokenizer and of the model's generation config, and the stop texts ``texts``.
+
+    A stop text that is a special token becomes an end token, since decoded responses exclude special tokens.
+    """
     configured = getattr(policy.model.generation_config, "eos_token_id", None)
     more = configured if isinstance(configured, list) else [configured]
     special = special_tokens(policy.tokenizer) if texts else {}
@@ -94,7 +96,7 @@ def ends_of(policy: Policy, texts: Sequence[str] = ()) -> Ends:
 
 
 def special_tokens(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
-    """The tokens that decoded responses exclude."""
+    """The special tokens, which decoded responses exclude, with their ids."""
     return {str(t): i for i, t in tokenizer.added_tokens_decoder.items() if t.special}
 
 
@@ -121,17 +123,22 @@ def _bytes_of(token: str, as_bytes: Mapping[str, int] | None) -> bytes:
 
 
 def _byte_level() -> dict[str, int]:
-    """The character by which a byte-level vocabulary writes each byte, reversed: printable Latin-1 as itself, the
-    others counted up from 256."""
+    """The byte for each character of a byte-level vocabulary.
+
+    Printable Latin-1 characters stand for their own byte; the other bytes are numbered from character 256 on.
+    """
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = (b for b in range(256) if b not in printable)
     return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(others)}
 
 
 def _automaton(stops: Sequence[bytes]) -> NDArray[np.int16]:
-    """State after each state and byte, ``[S, 256]``: a state per prefix of a stop text, the last one absorbing."""
+    """The next state for each state and byte, ``[S, 256]``.
+
+    There is one state per prefix of a stop text; the last state is accepting and absorbing.
+    """
     starts = {stop[:n] for stop in stops for n in range(len(stop))}
-    # the empty prefix sorts first and is state 0; where one stop text is the start of another, the shorter ends it
+    # the empty prefix sorts first and is state 0; if one stop text starts another, the search ends at the shorter
     prefixes = sorted(starts - set(stops), key=lambda prefix: (len(prefix), prefix))
     state_of = {prefix: i for i, prefix in enumerate(prefixes)}
     if len(prefixes) >= _MOST_STATES:
@@ -140,7 +147,7 @@ def _automaton(stops: Sequence[bytes]) -> NDArray[np.int16]:
     step = np.zeros((matched + 1, 256), np.int16)
     step[matched] = matched
     for prefix, state in state_of.items():
-        # any other byte leads back to the start, the 0 that is there already
+        # any byte outside the stop texts leads back to state 0, which is already in the table
         for byte in set(b"".join(stops)):
             seen = prefix + bytes([byte])
             ended = any(seen.endswith(stop) for stop in stops)
@@ -150,10 +157,10 @@ def _automaton(stops: Sequence[bytes]) -> NDArray[np.int16]:
 
 
 def _per_token(step_SB: NDArray[np.int16], token_bytes: Sequence[bytes]) -> StateTable:
-    """The automaton run through each token from each state, a byte of all tokens at a time."""
+    """Run the automaton through every token from every state, one byte position of all tokens at a time."""
     lengths_V = np.array([len(b) for b in token_bytes])
-    # longest tokens first: those that still have a byte are one slice, and the loop runs over byte places instead of
-    # the vocabulary
+    # longest tokens first, so that the tokens with another byte are one slice, and the loop runs over byte positions
+    # instead of the vocabulary
     order = np.argsort(-lengths_V, kind="stable")
     width = int(lengths_V.max(initial=0))
     bytes_VL = np.frombuffer(b"".join(token_bytes[i].ljust(width, b"\0") for i in order), np.uint8).reshape(-1, width)

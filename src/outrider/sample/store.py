@@ -1,4 +1,4 @@
-"""The KV cache of a decoding wave, left-padded, so that all rows write the same column."""
+"""The KV cache of a decoding wave. Contexts are left-padded, so that all rows write to the same column."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from torch.nn import functional as F
 
 from outrider.sample.kept import Part
 
-BLOCK = 32  # columns by which a store grows; unused columns cost memory traffic
+BLOCK = 32  # columns added when a store grows; unused columns cost memory traffic
 
 
 class Store:
-    """KV cache of ``B`` rows, and attention over them. A plan of :mod:`outrider.model.attention`.
+    """KV cache of ``B`` rows, and attention over it. It is a plan of :mod:`outrider.model.attention`.
 
     Keys are stored transposed, ``[B, KV, D, S]``, values as ``[B, KV, S, D]``.
 
     Args:
-        starts_B: first column that belongs to each row; the ones before are padding.
+        starts_B: first column of each row's tokens; earlier columns are padding.
         columns: number of columns.
     """
 
     def __init__(self, starts_B: Tensor, columns: int, layers: int) -> None:
         self.starts_B, self.columns = starts_B, columns
         self.column = 0  # the next column to write
-        # In these two layouts both products of a one-token step read memory in order; keys stored as [.., S, D] take
-        # 1.6 times as long on a CPU. Shapes are known at the first write.
+        # With these two layouts, both matmuls of a one-token step read memory sequentially; keys stored as [.., S, D]
+        # take 1.6 times as long on a CPU. Shapes are only known at the first write.
         self.keys: list[Tensor] = [torch.empty(0)] * layers
         self.values: list[Tensor] = [torch.empty(0)] * layers
         self._there_BQ: Tensor | None = None
@@ -40,14 +40,14 @@ class Store:
         return len(self.starts_B)
 
     def positions(self, width: int) -> Tensor:
-        """Positions of the next ``width`` tokens, ``[B, width]``; padding sits at position 0."""
+        """Positions of the next ``width`` tokens, ``[B, width]``; padding has position 0."""
         at = torch.arange(self.column, self.column + width, device=self.starts_B.device)
         return (at[None] - self.starts_B[:, None]).clamp_min(0)
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
-        """Append to the KV cache, then attend: ``q [B, H, Q, D]`` to ``[B, Q, H, D]``.
+        """Append to the KV cache, then compute attention: ``q [B, H, Q, D]`` to ``[B, Q, H, D]``.
 
-        The caller moves ``column`` on once all layers have seen the tokens.
+        The caller advances ``column`` once all layers have processed the tokens.
         """
         rows, heads, width, dim = q.shape
         if width == 1:
@@ -59,14 +59,17 @@ class Store:
         return self._attend_many(q, keys, values, scale, window, end)
 
     def attend_one(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
-        """The same for one token a row, without any copy: ``q [B * KV, H / KV, D]``, whose heads share a key, ``k``
-        and ``v`` ``[B, KV, D]``, to ``[B * KV, H / KV, D]``."""
-        if self.keys[layer].numel() == 0:  # contexts of one token
+        """Like ``attend`` for one token per row, without a copy of keys or values.
+
+        ``q`` and the result are ``[B * KV, H / KV, D]``, grouped by the heads that share a key; ``k`` and ``v`` are
+        ``[B, KV, D]``.
+        """
+        if self.keys[layer].numel() == 0:  # first write: contexts of one token
             self._allocate(layer, k.shape[1], k.shape[2], v.shape[2], k)
         keys, values, end = self.keys[layer], self.values[layer], self.column + 1
         keys[..., self.column] = k
         values[:, :, self.column] = v
-        # one product for each key head and all queries that share it, without a copy of the keys
+        # one matmul per key head and all queries that share it, without a copy of the keys
         scores = torch.bmm(q, keys[..., :end].flatten(0, 1))
         if scale != 1.0:
             scores *= scale
@@ -76,7 +79,7 @@ class Store:
 
     @classmethod
     def filled(cls, starts_B: Tensor, parts: Sequence[Part]) -> Store:
-        """One of the tensors that :meth:`parts` gives."""
+        """Create a store from the tensors of :meth:`parts`."""
         layers = len(parts) // 2
         store = cls(starts_B, parts[0][0].shape[3], layers)
         store.keys, store.values = [k for k, _ in parts[:layers]], [v for v, _ in parts[layers:]]
@@ -86,7 +89,10 @@ class Store:
         return [*((k, 3) for k in self.keys), *((v, 2) for v in self.values)]
 
     def window(self, first: int, end: int, column: int, there_BQ: Tensor | None) -> Store:
-        """A view of some rows, whose next tokens are those from ``column`` on; what is ``there`` of them stays."""
+        """A view of the rows ``first`` to ``end``, to be written from ``column`` on.
+
+        Entries in the mask ``there_BQ`` are not overwritten.
+        """
         rows = slice(first, end)
         view = Store(self.starts_B[rows], self.columns, 0)
         view.keys, view.values = [k[rows] for k in self.keys], [v[rows] for v in self.values]
@@ -105,9 +111,9 @@ class Store:
         return whole
 
     def spread(self, row_of_B: Tensor, columns: int) -> Store:
-        """A store with one row per entry of ``row_of_B``, each a copy of that row, and room for ``columns``.
+        """Return a store with a copy of this store's row for each entry of ``row_of_B``, and room for ``columns``.
 
-        Shares a context among its continuations.
+        Several rows can then continue one context.
         """
         spread = Store(self.starts_B, self.columns, 0)
         spread.column, spread.keys, spread.values = self.column, [*self.keys], [*self.values]
@@ -115,7 +121,7 @@ class Store:
         return spread
 
     def keep(self, row_of_B: Tensor, columns: int) -> None:
-        """Like ``spread``, in place, tensor by tensor, since two full stores may not fit in memory."""
+        """Like ``spread``, but in place and tensor by tensor, since two full stores may not fit in memory."""
         self.starts_B, self.columns = self.starts_B[row_of_B], columns
         self._bias_of = self._padding = None
         for layer in range(len(self.keys)):
@@ -123,8 +129,8 @@ class Store:
             self.values[layer] = self._rows(self.values[layer], row_of_B, 2)
 
     def _rows(self, old: Tensor, row_of_B: Tensor, columns: int) -> Tensor:
-        """These rows of a tensor whose columns are this dimension, with room for all columns."""
-        if old.shape[columns] == self.columns:  # whole rows in one copy: two thirds of the time
+        """Copy rows of a tensor, with room for all columns; ``columns`` is the index of the column dimension."""
+        if old.shape[columns] == self.columns:  # copying whole rows at once takes two thirds of the time
             return old.index_select(0, row_of_B)
         shape = list(old.shape)
         shape[0], shape[columns] = len(row_of_B), self.columns
@@ -149,9 +155,12 @@ class Store:
         self.values[layer] = like.new_empty(self.rows, heads, self.columns, value_dim)
 
     def _hidden(self, heads: int, end: int, window: int | None, dtype: torch.dtype) -> Tensor:
-        """-inf where a one-token query may not look, else 0: ``[B * heads, 1, C]``, for the first ``C`` columns."""
-        # Every row sees the columns after the longest padding, so these need no bias. It is the same for all layers,
-        # and without a window for all steps, so it is kept.
+        """Attention bias of a one-token query, ``[B * heads, 1, C]``: -inf for hidden columns, else 0.
+
+        ``C`` is the number of columns that some row cannot see.
+        """
+        # Every row sees the columns after the longest padding, so these columns need no bias. The bias is cached: it is
+        # equal for all layers and, without a window, for all steps.
         of = (heads, window, None if window is None else end)
         if self._bias_of != of:
             first_B = self.starts_B if window is None else self.starts_B.clamp_min(end - window)
@@ -163,7 +172,7 @@ class Store:
         return self._bias[:, None]
 
     def _longest_padding(self) -> int:
-        """The longest padding, cached per set of rows, since reading it synchronises."""
+        """The longest padding in columns, cached until the rows change, since reading it synchronises."""
         if self._padding is None:
             self._padding = int(self.starts_B.max())
         return self._padding
@@ -171,7 +180,7 @@ class Store:
     def _attend_many(
         self, q: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None, end: int
     ) -> Tensor:
-        """Prefill: causal, and padding is hidden."""
+        """Attention of several tokens per row (prefill): causal, with padding masked."""
         width = q.shape[2]
         at = torch.arange(end, device=q.device)
         query_at = at[end - width :, None]
@@ -179,7 +188,7 @@ class Store:
         # a padding query attends to itself: an empty softmax is NaN, which would spread into later layers
         seen_BQS = (seen[None] & (at[None, None] >= self.starts_B[:, None, None])) | (at[None] == query_at)[None]
         gqa = keys.shape[1] != q.shape[1]
-        # with keys as they lie, [.., D, S], the kernel holds all scores: twelve times the memory, three times the time
+        # for transposed keys, [.., D, S], the kernel materialises all scores: 12 times the memory, three times the time
         k = keys.transpose(2, 3).contiguous()
         out = F.scaled_dot_product_attention(q, k, values, attn_mask=seen_BQS[:, None], scale=scale, enable_gqa=gqa)
         return out.transpose(1, 2)

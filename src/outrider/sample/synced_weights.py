@@ -1,4 +1,4 @@
-"""The folder for weight syncs to engines that do not share memory with the learner."""
+"""Folders for weight syncs to engines that do not share memory with the learner."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from typing import IO, Any
 from outrider.errors import UserError
 
 OnMain = Callable[[Callable[[], Any]], Any]
-"""Runs a function on one process and broadcasts the result."""
+"""Function that runs another function on rank 0 and broadcasts its result."""
 
 _PREFIX, _LOCK = "outrider-weights-", "lock"
 MERGED = "merged weights are sent in each step"
 
 
 class SyncedWeights:
-    """A new folder for each weight version, the same on every rank; the previous one is removed.
+    """Creates a folder per weight version, which all ranks share, and removes the previous one.
 
-    A killed run leaves its last folder behind. The next run on the same machine with the same parent removes it, since
-    no process holds its lock. Other machines may share the parent, and some file systems do not share locks, so each
-    machine only checks its own folders.
+    A killed run leaves its last folder behind. The next run on the same machine with the same parent folder removes it,
+    since no process holds its lock. Other machines may share the parent folder, and some file systems do not share
+    locks, so each machine only checks its own folders.
 
     Args:
         parent: parent folder; None: this machine's temporary folder.
@@ -46,19 +46,20 @@ class SyncedWeights:
             raise UserError(f"engine.sampler.vllm.folder: {parent} is no folder")
         self._parent, self._on_main = Path(parent or tempfile.gettempdir()), on_main
         self._folder: Path | None = None
-        self._lock: IO[bytes] | None = None  # of rank 0
+        self._lock: IO[bytes] | None = None  # only on rank 0
         swept: list[Path] = on_main(lambda: _sweep(self._parent))
         self.notices = [f"removed {folder}, which a killed run had left" for folder in swept]
 
     @property
     def given(self) -> Path:
-        """The folder of the last sync."""
+        """The folder of the last weight sync."""
         assert self._folder is not None
         return self._folder
 
     def write(self, export: Callable[[Path], None]) -> Path:
-        """A new folder with the files of ``export``, which every rank calls; all readers must be done with the previous
-        one.
+        """Create a folder, let every rank call ``export`` on it, and return the folder.
+
+        The previous folder is removed, so its readers must have finished.
 
         Raises:
             UserError: the folder is not writable.
@@ -68,23 +69,23 @@ class SyncedWeights:
         self._folder = folder
         _remove(before)
         export(folder)
-        self._on_main(lambda: _let_read(folder))  # and no rank goes on before all is there
+        self._on_main(lambda: _let_read(folder))  # also a barrier: no rank continues before all files exist
         return folder
 
     def _make(self) -> Path:
         folder = self._parent / f"{_prefix()}{uuid.uuid4().hex}"
         try:
-            folder.mkdir()  # as the umask has it: a server may be another user's
-            self._lock = (folder / _LOCK).open("wb")  # the one before is closed, and its folder removed
+            folder.mkdir()  # default permissions: a server may belong to another user
+            self._lock = (folder / _LOCK).open("wb")  # closes the previous lock file, whose folder is removed
         except OSError as error:
             raise UserError(
                 f"engine.sampler.vllm.folder: weights cannot be written to {self._parent} ({error.strerror})"
             ) from error
-        self._lock.write(f"{os.getpid()} {' '.join(sys.argv)}\n".encode())  # names the owner for a person who looks
+        self._lock.write(f"{os.getpid()} {' '.join(sys.argv)}\n".encode())  # tells people which process owns the folder
         self._lock.flush()
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX)
-        except OSError:  # a file system without locks: whether it is in use is unknown, so it is kept
+        except OSError:  # no locks on this file system: without the file, other runs never remove the folder
             (folder / _LOCK).unlink()
         return folder
 
@@ -95,7 +96,7 @@ class SyncedWeights:
 
 
 def _prefix() -> str:
-    """The name prefix of this machine's folders."""
+    """The prefix of the names of this machine's folders."""
     return f"{_PREFIX}{platform.node()}-"
 
 
@@ -107,14 +108,14 @@ def _sweep(parent: Path) -> list[Path]:
             with lock.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 shutil.rmtree(lock.parent)
-        except OSError:  # a run holds it, or it is another user's
+        except OSError:  # a run holds the lock, or the folder belongs to another user
             continue
         gone.append(lock.parent)
     return gone
 
 
 def _let_read(folder: Path) -> None:
-    """Give files the folder's permissions, since safetensors makes them readable only for the owner."""
+    """Give the files the folder's permissions, since safetensors makes them readable only for the owner."""
     for file in folder.iterdir():
         file.chmod(stat.S_IMODE(folder.stat().st_mode) & 0o666)
 

@@ -22,9 +22,9 @@ from outrider.sample.stop import ends_of
 class TinkerSampler:
     """Samples on the service that trains the policy.
 
-    A request is sent as a whole, so its prompt is prefilled once. The service uses consecutive seeds for its rollouts:
-    for one context, member ``m`` of a group has the group's seed plus ``m``, so later rounds repeat none. A service
-    returns no entropies, and log-probabilities of the raw distribution.
+    A request is sent as a whole, so its prompt is prefilled once. The service uses consecutive seeds for a request's
+    rollouts: member ``m`` of a group has the group's seed plus ``m``, so later rounds repeat no seed. The service
+    returns log-probabilities of the raw distribution (temperature 1, not truncated), and no entropies.
     """
 
     gives_entropies = False
@@ -38,9 +38,9 @@ class TinkerSampler:
         self.version = 0
 
     def take(self, version: int, export: Export) -> dict[str, int]:
-        """Have the service sample with its current trained weights.
+        """Make the service sample with the current trained weights.
 
-        Returns ``prompt_tokens`` of the requests since the last call.
+        Returns ``prompt_tokens``, the number of prompt tokens in requests since the last call.
 
         Raises:
             EngineLostError: the service fails.
@@ -55,7 +55,7 @@ class TinkerSampler:
         return [rollout for rollouts in self.arriving(requests) for rollout in rollouts]
 
     def arriving(self, requests: Sequence[SampleRequest]) -> Iterator[list[Rollout]]:
-        """The rollouts of each request, in order, while the next requests are in flight."""
+        """Yield the rollouts of each request, in order, while later requests are in flight."""
         rooms = [self._limits.room(request, self._params(request)) for request in requests]
         asked = [
             (context_of(request), request.n, self._asked(request, room))
@@ -69,7 +69,7 @@ class TinkerSampler:
             yield rollouts_of([request], drawn, [RAW], self.version, self._tokenizer)
 
     def close(self) -> None:
-        """End the session; the learner has no other."""
+        """End the service session, which the learner shares."""
         self._service.close()
 
     def _asked(self, request: SampleRequest, room: Room) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class TinkerSampler:
             raise EngineLostError(
                 f"the Tinker service gives {len(one.ids)} tokens and {len(one.logprobs)} log-probabilities of a rollout"
             )
-        ended = one.ids[-1] in self._ends  # also if the last token within the limit is an end token
+        ended = one.ids[-1] in self._ends  # true even if the end token is the last token within the limit
         if any(token in self._ends for token in one.ids[:-1]) or not (ended or len(one.ids) == room.tokens):
             raise EngineLostError(
                 "the Tinker service ended a response at no end token, or went on behind one: it stops at other tokens "
@@ -104,7 +104,7 @@ class TinkerSampler:
 
 
 def first_seed(request: SampleRequest) -> int:
-    """The seed of a request's first rollout, below 2**31; the others have consecutive seeds.
+    """The seed of a request's first rollout, below 2**31; the other rollouts have consecutive seeds.
 
     >>> from outrider.record import Problem
     >>> problem = Problem("a", "1 + 1 =", {})

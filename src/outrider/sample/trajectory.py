@@ -1,4 +1,4 @@
-"""A multi-turn rollout during sampling: its tokens, and its state in the environment."""
+"""A multi-turn rollout during sampling: its tokens and its progress in the environment."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ _NONE = np.zeros(0, np.int32)
 
 
 class Segment(NamedTuple):
-    """A run of tokens that were all sampled, or all observed."""
+    """A span of tokens that were all sampled, or all observed."""
 
     sampled: bool
     ids: Ids
 
 
 class Trajectory:
-    """A rollout during sampling.
+    """A multi-turn rollout during sampling.
 
     Attributes:
-        request: a request with ``n`` 1, for this rollout only.
-        replayed: turns before a branch that are still to be replayed, each with the observation after it.
-        turn: tokens of the current turn, including a branch's prefix.
-        turns: number of turns that the environment has seen.
-        heard: observations after own turns, without positions in the text.
-        stop: stop reason; None while it continues.
+        request: request with ``n = 1`` for this rollout.
+        replayed: turns of a branch's prefix that still have to be replayed, each with the observation after it.
+        turn: tokens of the current turn, including those from a branch's prefix.
+        turns: number of turns sent to the environment.
+        heard: observations so far; their positions in the text are not set yet.
+        stop: stop reason; None while the rollout continues.
     """
 
     def __init__(self, request: SampleRequest, member: int) -> None:
@@ -74,8 +74,10 @@ class Trajectory:
 
     @property
     def draw(self) -> SampleRequest:
-        """The request for the next turn. A later turn is a branch of the rollout itself, so its seed depends only on
-        its position."""
+        """The request for the next turn.
+
+        A later turn is a branch of the rollout itself, so its seed depends only on its position.
+        """
         if not self._own:
             return self.request
         return replace(self.request, prefix=Prefix(self.id, self.response))
@@ -89,7 +91,7 @@ class Trajectory:
             self.stop = drawn.stop
 
     def observed(self, ids: Ids, error: bool = False, cut: bool = False) -> None:
-        """Append an observation; no tokens if it is excluded."""
+        """Append an observation; ``ids`` is empty if the observation's tokens are excluded."""
         self.turn = []
         self.heard.append(Observation(sum(len(part.ids) for part in self._own), len(ids), 0, 0, error, cut))
         if len(ids):
@@ -99,13 +101,13 @@ class Trajectory:
         self.stop, self.verdict = stop, verdict
 
     def fail(self, failed: Failed) -> None:
-        """End the rollout as unscorable after a failure of the environment."""
+        """End the rollout as unscorable, because the environment failed."""
         outcome = Outcome.TIMEOUT if failed.hung else Outcome.ERROR
         self.end(StopReason.ENVIRONMENT, Verdict(outcome, math.nan, detail=f"the environment: {failed.why}"))
 
     @property
     def last(self) -> int | None:
-        """The last token of the turn that was sent to the environment; None before the first."""
+        """The last token of the turn last sent to the environment; None before the first turn."""
         if self.replayed:
             return int(self.replayed[0][0][-1]) if self.turns else None
         return int(self.turn[-1][-1]) if self.turns else None
@@ -121,7 +123,7 @@ class Trajectory:
         return None if all(part.sampled for part in self._own) else np.concatenate(flags)
 
     def tokens(self) -> SampledTokens:
-        """All own tokens; observed tokens have no log-probability and no entropy."""
+        """All tokens after a branch's prefix; log-probabilities and entropies of observed tokens are NaN."""
         drawn = iter(self._drawn)
         logprobs, entropies = [np.zeros(0, np.float32)], [np.zeros(0, np.float32)]
         for part in self._own:

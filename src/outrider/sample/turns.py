@@ -1,4 +1,4 @@
-"""Multi-turn rollouts: any sampler samples the turns, and environments reply between them."""
+"""Multi-turn rollouts: a sampler samples each turn, and environments reply between turns."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from outrider.sample.trajectory import Trajectory
 class TurnSampler:
     """Samples rollouts turn by turn.
 
-    A turn is what the policy samples up to an end token or a stop text. Its text goes to the rollout's environment, and
-    the reply is appended as observed tokens. Rollouts whose environments have replied continue together in any turn; a
-    slow environment delays only its own rollout. Token ids are the truth: sampled tokens are never re-encoded, and only
-    new observations are encoded.
+    A turn is the text that the policy samples up to an end token or a stop text. The text is sent to the rollout's
+    environment, and the reply is appended as observed tokens. Rollouts whose environments have replied are batched,
+    whatever their turn, so a slow environment delays only its own rollout. Sampled tokens are never re-encoded from
+    text; only new observations are encoded.
 
-    The first turn has the rollout's seed, a later turn that of a branch of itself after its tokens so far. The
-    environment of a branch is created by replay: the turns before it are repeated, and the environment has to reply
-    with the same tokens. All rollouts of a group have environments with the same seed.
+    The first turn uses the rollout's seed. A later turn uses the seed of a branch at its first token. The environment
+    of a branch is recreated by replay: the turns of its prefix are sent again, and the environment must reply with the
+    same tokens. All rollouts of a group have environments with the same seed.
 
-    A response, observations included, has at most ``max_tokens``.
+    A response has at most ``max_tokens`` tokens, observations included.
 
     Args:
         environments: pool of the task's environments.
-        most_turns: maximum turns of a rollout, including those of a branch's prefix.
-        most_rollouts: maximum concurrent rollouts; those of one request always run together.
+        most_turns: maximum number of turns per rollout, including those of a branch's prefix.
+        most_rollouts: maximum number of concurrent rollouts; the rollouts of one request always run together.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class TurnSampler:
         self.gives_entropies, self.notices = sampler.gives_entropies, sampler.notices
 
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
-        """``sum(n)`` rollouts, in order, with verdicts if the environment has verified them."""
+        """Sample ``sum(n)`` rollouts, in order, with the environment's verdicts, if it gives any."""
         paths = {(i, k): Trajectory(request, k) for i, request in enumerate(requests) for k in range(request.n)}
         keeping = self._sampler.keeping() if isinstance(self._sampler, Keeping) else nullcontext()
         with keeping as kept:
@@ -66,10 +66,10 @@ class TurnSampler:
     def _draw(
         self, requests: Sequence[SampleRequest], paths: Mapping[Key, Trajectory], kept: KeptRollouts | None
     ) -> None:
-        """Sample until all rollouts have ended. Those of a request start together, since they share a prompt."""
+        """Sample until all rollouts have ended. The rollouts of a request start together, since they share a prompt."""
         waiting = deque(enumerate(requests))
         end = self._policy.prompt_end
-        asked = 0  # all active rollouts wait for their environments
+        asked = 0  # number of rollouts that wait for their environment's reply, which all active rollouts do
         try:
             while waiting or asked:
                 while waiting and (not asked or asked + waiting[0][1].n <= self._most_rollouts):
@@ -90,8 +90,10 @@ class TurnSampler:
         answered: Sequence[tuple[Key, Reply | Failed]],
         kept: KeptRollouts | None,
     ) -> int:
-        """Sample the next turns of rollouts whose environments have replied; returns the number of environment
-        steps."""
+        """Sample the next turn of rollouts whose environments have replied.
+
+        Returns the number of turns sent to environments.
+        """
         acting: list[tuple[Key, Ids]] = []
         ready: dict[Key, Trajectory] = {}
         for key, answer in answered:
@@ -124,7 +126,7 @@ class TurnSampler:
 
     @property
     def single(self) -> Sampler:
-        """A sampler with the same weights and counts but without environments, for probes of the weights."""
+        """A sampler with the same weights but without environments, used to check a weight sync."""
         return SingleTurns(self, self._sampler)
 
     def close(self) -> None:
@@ -156,7 +158,7 @@ class TurnSampler:
         if answer.done and answer.verdict is None:
             return path.fail(Failed("it ended without a verdict"))
         ends = self._ends(path, answer, said)
-        # only the flags; the texts are never read
+        # only the NamedTuple's numbers and flags are stored, not the text
         path.observed(said if ends is None else said[:0], answer.error, answer.cut)
         if ends is not None:
             path.end(ends, answer.verdict if answer.done else None)
@@ -174,8 +176,10 @@ class TurnSampler:
             )
 
     def _no_room(self, path: Trajectory, said: Ids) -> StopReason | None:
-        """The limit, if any, that leaves no room for an observation and one more token; the observation is then
-        excluded."""
+        """The stop reason if an observation and one more token exceed a limit; None if they fit.
+
+        The observation is then excluded.
+        """
         params = path.request.params or self._options.params()
         response = len(path.response) + len(said)
         if response >= params.max_tokens:
@@ -185,8 +189,10 @@ class TurnSampler:
         return None
 
     def _encoded(self, path: Trajectory, observation: str) -> Ids:
-        """The tokens of an observation. With a chat template an empty reply is also a message: it ends a turn and
-        starts the next."""
+        """The tokens of an observation.
+
+        With a chat template, even an empty reply is a message: it ends a turn and starts the next.
+        """
         if not observation and (path.last is None or not self._policy.options.chat):
             return np.zeros(0, np.int32)
         return self._policy.observation(observation, path.last)
@@ -210,7 +216,7 @@ class TurnSampler:
     def _observations(
         self, paths: Mapping[Key, Trajectory], drawn: Sequence[Rollout]
     ) -> Iterator[tuple[Observation, ...]]:
-        """The observations of each rollout, with their positions in its text."""
+        """Yield the observations of each rollout, with their positions in the rollout's text."""
         heard = [path.heard for path in paths.values()]
         cuts = [(one.token_ids, at) for one, all_ in zip(drawn, heard, strict=True) for o in all_ for at in o.span]
         lengths = iter(map(len, decode(self._policy.tokenizer, [ids[:at] for ids, at in cuts])))
@@ -219,7 +225,7 @@ class TurnSampler:
 
 
 class SingleTurns:
-    """Samples one turn per rollout, and passes weights on to the underlying sampler."""
+    """Samples one turn per rollout, without environments; weight syncs go through the multi-turn sampler."""
 
     def __init__(self, whole: TurnSampler, turns: Sampler) -> None:
         self._whole, self._turns = whole, turns

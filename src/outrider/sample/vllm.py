@@ -1,4 +1,4 @@
-"""Sampling by vLLM servers: one HTTP request per rollout, with its own seed."""
+"""Sampling by vLLM servers, with one HTTP request per rollout and a seed per request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from outrider.sample.vllm_server import Holding, ServerLostError, VllmServer
 
 
 class _Answer(NamedTuple):
-    """The answer of a server for one rollout; without tokens if the server was lost."""
+    """A server's answer for one rollout; ``tokens`` is None if the server was lost."""
 
     server: VllmServer
     tokens: SampledTokens | None = None
@@ -32,7 +32,7 @@ class _Answer(NamedTuple):
 
 
 class _Given(NamedTuple):
-    """This run's weights on a server: how they are recognised, and the model name that uses them."""
+    """This run's weights on a server: their identification, and the model name to request them by."""
 
     holding: Holding
     model: str
@@ -42,14 +42,14 @@ class VllmSampler:
     """Samples over HTTP from one or several servers with the same weights.
 
     Requests are assigned to servers round-robin, with a different first server for each rank. All members of a request
-    go to the same server, whose cache then has their prompt or prefix. A server is excluded until the next weight sync
-    if it does not answer, or no longer has its weights (it was restarted, or another run synced other weights). Its
-    requests are retried on other servers with the same identities, and only one answer per rollout counts.
+    go to the same server, so that they share the cached prompt or prefix. A server is excluded until the next weight
+    sync if it does not answer, or if it no longer has this run's weights (it was restarted, or another run synced its
+    weights). Its requests are retried on other servers with the same seeds, and only one answer per rollout counts.
 
-    vLLM gives no entropies.
+    vLLM returns no entropies.
 
     Args:
-        rank: rank of this process in the run.
+        rank: rank of this process within the run.
 
     Raises:
         UserError: a server does not answer, or is unsuitable.
@@ -71,14 +71,14 @@ class VllmSampler:
         self._servers = [VllmServer(address, engine.seconds) for address in addresses]
         for server in self._servers:
             server.open(self._requests.limits.context)
-        self._given: dict[str, _Given] = {}  # weights of each active server, by address
-        self._known: dict[str, Holding] = {}  # on rank 0: last known weights of each server, active or not
-        self._lost = ""  # how the last lost server was lost
+        self._given: dict[str, _Given] = {}  # by address: the weights of each active server
+        self._known: dict[str, Holding] = {}  # by address, on rank 0: last known weights of each server, active or not
+        self._lost = ""  # reason why the last lost server was lost
         self._counts: Counter[str] = Counter()
         self.version = 0
         self._weights = SyncedWeights(engine.folder, on_main)
         self.notices = [*self._requests.notices, *self._weights.notices]
-        self._beneath = SyncedWeights(engine.folder, on_main)  # base weights beneath the adapter, for restarted servers
+        self._beneath = SyncedWeights(engine.folder, on_main)  # base weights under the adapter, for restarted servers
         self.takes_adapter = False
         try:
             if adapter_outputs(policy.model):
@@ -89,16 +89,17 @@ class VllmSampler:
         self._pool = ThreadPoolExecutor(engine.in_flight * len(self._servers), thread_name_prefix="vllm")
 
     def take(self, version: int, export: Export) -> dict[str, int]:
-        """Write the weights once and have every server read them; lost servers that are back are used again.
+        """Write the weights once and make every server load them; lost servers that answer again are used again.
 
-        Returns counts since the last call: ``prompt_tokens``, ``cached_tokens`` (prompt tokens from a server's cache),
-        and ``retries`` (rollouts whose server was lost).
+        Returns counts since the last call: ``prompt_tokens``, ``cached_tokens`` (prompt tokens found in a server's
+        prefix cache), and ``retries`` (rollouts requested again because their server was lost).
 
         Raises:
             EngineLostError: no server is left.
         """
-        self._weights.write(export)  # every server has read the previous weights, or is lost
-        # on every rank, the names too: an adapter that one did not know of would be missing in what it draws
+        self._weights.write(export)  # safe: every server has read the previous weights, or is lost
+        # broadcast to every rank, including the model names: a rank without the adapter's name would sample without the
+        # adapter
         self._given = self._on_main(self._give)
         self.version = version
         counts, self._counts = self._counts, Counter()
@@ -117,7 +118,7 @@ class VllmSampler:
             except ServerLostError as error:
                 self._say_lost(server, str(error))
             except UserError as error:
-                if server.address not in self._known:  # at the start of a run, so that the user can fix it
+                if server.address not in self._known:  # at the run's start, so that the user can fix it
                     raise
                 self._say_lost(server, str(error))
         self._refuse_none(given)
@@ -138,7 +139,10 @@ class VllmSampler:
         return _Given(holding, server.model)
 
     def _offer(self, model: PreTrainedModel) -> None:
-        """Have every server load the model's adapter, and write the base weights; or add a notice with the reason."""
+        """Make every server load the model's adapter, and write the base weights.
+
+        If a server refuses, add a notice with the reason; syncs then send merged weights.
+        """
         self._weights.write(lambda folder: self._on_main(lambda: write_adapter(model, folder)))
         refused = self._on_main(self._refused)
         if refused:
@@ -148,11 +152,11 @@ class VllmSampler:
         self._beneath.write(lambda folder: self._on_main(lambda: write_weights(without_adapter(model), folder)))
 
     def _refused(self) -> str:
-        """Why a server does not load the adapter; empty if all do."""
+        """The reason why a server does not load the adapter; empty if all servers load it."""
         for server in self._servers:
             try:
                 server.load_adapter(self._weights.given)
-            except (UserError, ServerLostError) as error:  # what vLLM cannot load is a failure of the server to it
+            except (UserError, ServerLostError) as error:  # vLLM reports an unloadable adapter as a server error
                 return f"the vLLM server {server.address} takes no adapters of this policy ({error})"
         return ""
 
@@ -168,7 +172,7 @@ class VllmSampler:
             for server in there:
                 self._still_has(server)
             for job, answer in zip(jobs, answers, strict=True):
-                # here and not in the threads, where two additions at once would count as one
+                # counted here and not in the threads, since concurrent additions could be lost
                 self._counts.update(prompt_tokens=answer.prompt_tokens, cached_tokens=answer.cached_tokens)
                 if answer.tokens is not None and answer.server.address in self._given:
                     sampled[job.request, job.member] = answer.tokens
@@ -177,7 +181,7 @@ class VllmSampler:
         return self._requests.rollouts(requests, sampled, self.version)
 
     def close(self) -> None:
-        """End all threads, including waiting ones, and remove the weights of the last sync."""
+        """End all threads, even waiting ones, and remove the weights of the last sync."""
         for server in self._servers:
             server.close()
         self._pool.shutdown(cancel_futures=True)
@@ -188,7 +192,7 @@ class VllmSampler:
         self._beneath.remove()
 
     def _ask(self, server: VllmServer, job: Job) -> _Answer:
-        """The tokens of a rollout; a server that is lost is excluded."""
+        """Request a rollout from a server; a lost server is excluded."""
         given = self._given.get(server.address)
         if given is None:
             return _Answer(server)
@@ -201,7 +205,7 @@ class VllmSampler:
         except UserError:
             if self._still_has(server):
                 raise
-            return _Answer(server)  # one that was started anew does not know the name
+            return _Answer(server)  # a restarted server does not know the adapter's name
         usage = answer.get("usage") or {}
         cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
         choice = answer["choices"][0]
@@ -211,7 +215,7 @@ class VllmSampler:
         return _Answer(server, tokens, usage.get("prompt_tokens", 0), cached)
 
     def _still_has(self, server: VllmServer) -> bool:
-        """Whether a server is active and has this run's weights; otherwise it is excluded."""
+        """Check that an active server still has this run's weights; exclude it if not."""
         given = self._given.get(server.address)
         if given is None:
             return False
@@ -226,7 +230,7 @@ class VllmSampler:
         return now == given.holding
 
     def _leave_out(self, server: VllmServer, reason: str) -> None:
-        if self._given.pop(server.address, None) is not None:  # by the first of its threads
+        if self._given.pop(server.address, None) is not None:  # only the first thread that notices reports it
             self._say_lost(server, reason)
 
     def _say_lost(self, server: VllmServer, reason: str) -> None:

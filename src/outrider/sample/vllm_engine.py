@@ -31,28 +31,29 @@ from outrider.sample.vllm_requests import Job
 _MODULE = "vllm"
 
 
-# Compiling takes minutes there; a block of 128 tokens, the default, holds no short prompt; and where a prompt is cut in
-# chunks, vLLM takes back what its seeded generator drew, which none on a CPU can do, and dies.
+# Settings for vLLM on a CPU. Compilation takes minutes. With blocks of 128 tokens, the default, short prompts are not
+# cached. For chunked prompts, vLLM rewinds its seeded generator, which crashes, since CPU generators do not support
+# that.
 _ON_A_CPU = {"enforce_eager": True, "block_size": 32, "enable_chunked_prefill": False}
 
 
 class VllmEngine:
-    """vLLM's ``LLM`` on the device of this rank, inside this process: it starts no other process.
+    """vLLM's ``LLM`` on this rank's device, inside this process: no other process is started.
 
-    It loads a folder that the policy is written to, not the policy's name, so vLLM has exactly the weights that
-    Outrider loaded.
+    The policy is written to a folder that vLLM loads, instead of the policy's name, so that vLLM has exactly the
+    weights that Outrider loaded.
 
     Args:
-        weights: folder of weight syncs.
-        memory: share of a GPU's memory; on a CPU share of the machine's memory, which the ranks share.
-        rank, size: of the processes of the run, each of which has its own engine.
+        weights: folders for weight syncs.
+        memory: share of a GPU's memory; on a CPU, share of the machine's memory, divided among the ranks.
+        rank, size: rank and number of the run's processes, each of which has its own engine.
 
     Attributes:
-        takes_adapter: whether it has the base weights and takes only the adapter.
-        notices: why it takes no adapter.
+        takes_adapter: whether the engine has the base weights, so that syncs send only the adapter.
+        notices: messages for the user, such as why vLLM cannot load the adapter.
 
     Raises:
-        UserError: there is no vLLM here, or it does not start with this model.
+        UserError: vLLM is not installed, or does not start with this model.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class VllmEngine:
         self._weights = weights
         self.notices = list(weights.notices)
         self._adapter: Any = None
-        self._adapters = 0  # so far; vLLM knows each by a number of its own
+        self._adapters = 0  # number of adapters loaded so far: vLLM needs a new integer id for each
         held = _held_rank(policy.options)
         self.takes_adapter = held is not None
         try:
@@ -84,7 +85,7 @@ class VllmEngine:
                 from vllm import LLM
 
                 return LLM(str(folder), **options)
-            except Exception as error:  # whatever a package of this size raises
+            except Exception as error:  # vLLM may raise anything
                 raise UserError(
                     f"engine.sampler: vLLM does not start on this machine ({_first_line(error)})"
                 ) from error
@@ -95,7 +96,7 @@ class VllmEngine:
         if self.takes_adapter:
             try:
                 return self.load_adapter(lambda folder: write_adapter(model, folder) if rank == 0 else None)
-            except Exception as error:  # noqa: BLE001 - whatever a package of this size raises
+            except Exception as error:  # noqa: BLE001 - vLLM may raise anything
                 self.takes_adapter, refused = False, _first_line(error)
         self.notices.append(f"vLLM takes no adapters of this policy ({refused}); {MERGED}")
         return None
@@ -104,12 +105,12 @@ class VllmEngine:
         """vLLM's ``RequestOutput`` for each job, in order.
 
         Raises:
-            EngineLostError: vLLM fails, as where memory runs out.
+            EngineLostError: vLLM fails, for example because memory runs out.
         """
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
-        # the detokenizer is only needed to find stop texts
+        # detokenising is only needed to find stop texts
         asked = [
             SamplingParams(**job.asked, detokenize=bool(job.asked["stop"]), output_kind=RequestOutputKind.FINAL_ONLY)
             for job in jobs
@@ -121,7 +122,7 @@ class VllmEngine:
     def reload(self, export: Export) -> None:
         """Load the weights that ``export`` writes, and drop the old KV cache."""
         folder = self._weights.write(export)
-        with _lost_if_it_fails():  # all together above, each rank for itself here
+        with _lost_if_it_fails():  # above, all ranks act together; from here on, each rank acts alone
             self._unload()
             self._llm.collective_rpc("reload_weights", kwargs={"weights_path": str(folder)})
             self._forget()
@@ -155,7 +156,7 @@ class VllmEngine:
 
 
 def _write(policy: Policy, folder: Path) -> None:
-    """Write the base weights from which vLLM starts."""
+    """Write the config, the tokenizer and the base weights that vLLM starts from."""
     config = copy.deepcopy(policy.model.config)
     config.architectures = [type(policy.model).__name__]
     config.save_pretrained(folder)
@@ -164,12 +165,12 @@ def _write(policy: Policy, folder: Path) -> None:
 
 
 def _options(policy: Policy, memory: float, size: int, device: torch.device) -> dict[str, Any]:
-    """Arguments of ``LLM``."""
+    """Keyword arguments for vLLM's ``LLM``."""
     on_cpu, context = device.type == "cpu", context_length(policy.model)
     options = {
         "dtype": policy.options.dtype,
         "max_model_len": context,
-        # of the distribution that was sampled from, temperature included: what the learner's ratio is to
+        # log-probabilities of the sampling distribution (with temperature), which the learner's ratio divides by
         "logprobs_mode": "processed_logprobs",
         "enable_prefix_caching": True,
         "gpu_memory_utilization": memory / size if on_cpu else memory,
@@ -177,13 +178,13 @@ def _options(policy: Policy, memory: float, size: int, device: torch.device) -> 
     }
     if on_cpu:
         options |= _ON_A_CPU | {"max_num_batched_tokens": max(4096, context)}
-    if size > 1:  # each rank is a process group of its own within the existing one
+    if size > 1:  # each rank becomes a process group of its own within the existing one
         options["distributed_executor_backend"] = "external_launcher"
     return options
 
 
 def _held_rank(options: PolicyOptions) -> int | None:
-    """The adapter rank for vLLM; None without an adapter, or if its rank is not supported."""
+    """The adapter rank that vLLM reserves; None without an adapter, or if its rank is not supported."""
     lora = options.lora if isinstance(options, TrainedPolicyOptions) else None
     return None if lora is None else vllm_rank(lora.rank)
 
@@ -201,13 +202,16 @@ def _refuse_absent() -> None:
 def _lost_if_it_fails() -> Iterator[None]:
     try:
         yield
-    except Exception as error:  # whatever a package of this size raises
+    except Exception as error:  # vLLM may raise anything
         raise EngineLostError(f"vLLM fails in this process ({type(error).__name__}: {_first_line(error)})") from error
 
 
 @contextmanager
 def _environment(rank: int, size: int, device: torch.device) -> Iterator[None]:
-    """Environment variables for the start of vLLM, including temporary launcher variables."""
+    """Context manager that sets vLLM's environment variables for its start.
+
+    Launcher variables such as ``RANK`` are restored on exit.
+    """
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # a separate process would outlive a killed run
     for name, value in _DEFAULTS.items():
         os.environ.setdefault(name, value)
@@ -225,20 +229,20 @@ def _environment(rank: int, size: int, device: torch.device) -> Iterator[None]:
 
 _DEFAULTS = {
     "VLLM_NO_USAGE_STATS": "1",
-    "VLLM_LOGGING_LEVEL": "ERROR",  # a hundred lines at the start, across the progress of the run
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # it would bind the threads of the learner too
+    "VLLM_LOGGING_LEVEL": "ERROR",  # otherwise a hundred lines at the start would break up the run's progress output
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # otherwise vLLM would bind the learner's threads as well
     **EXACT,
 }
 
 
 @contextmanager
 def _as_before() -> Iterator[None]:
-    """Restore process-wide state that vLLM changes: random generators and thread settings."""
+    """Context manager that restores the process-wide state that vLLM changes: random generators and thread settings."""
     states = random.getstate(), np.random.get_state()  # noqa: NPY002 - the state that vLLM seeds
     set_num_threads = torch.set_num_threads
-    # of the GPU that is used: it would warn that it keeps the generators of all others too
+    # only the current GPU: by default, fork_rng saves the generators of all GPUs and warns about it
     here = [torch.cuda.current_device()] if torch.cuda.is_available() else []
-    with torch.random.fork_rng(devices=here), warnings.catch_warnings(action="ignore"):  # of its own imports
+    with torch.random.fork_rng(devices=here), warnings.catch_warnings(action="ignore"):  # warnings of vLLM's imports
         try:
             yield
         finally:

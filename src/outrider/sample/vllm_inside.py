@@ -1,4 +1,4 @@
-"""Sampling by vLLM in this process: one vLLM request per rollout, with its own seed."""
+"""Sampling by vLLM in this process, with one vLLM request per rollout and a seed per request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from outrider.sample.vllm_requests import VllmRequests, sampled_tokens
 
 
 class VllmInside:
-    """Samples with a vLLM engine in this process, which batches all requests. vLLM returns no entropies."""
+    """Samples with a vLLM engine in this process, which batches all requests; vLLM returns no entropies."""
 
     engines = 1
     gives_entropies = False
@@ -26,9 +26,10 @@ class VllmInside:
         self.version = 0
 
     def take(self, version: int, export: Export) -> dict[str, int]:
-        """Have the engine read the weights, or the adapter, and drop the KV cache of the old ones.
+        """Make the engine load the weights or the adapter, and drop the KV cache of the old weights.
 
-        Returns counts since the last call: ``prompt_tokens``, and ``cached_tokens``, those from the engine's cache.
+        Returns counts since the last call: ``prompt_tokens``, and ``cached_tokens`` (prompt tokens found in the prefix
+        cache).
         """
         (self._engine.load_adapter if self.takes_adapter else self._engine.reload)(export)
         self.version = version
@@ -47,5 +48,5 @@ class VllmInside:
         return self._requests.rollouts(requests, sampled, self.version)
 
     def close(self) -> None:
-        """End the engine, and remove the weights of the last sync."""
+        """Shut the engine down, and remove the weights of the last sync."""
         self._engine.close()

@@ -1,4 +1,4 @@
-"""Requests to vLLM and their answers, the same over HTTP and in this process."""
+"""Requests to vLLM and their answers, used both over HTTP and in this process."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ from outrider.sample.stop import ends_of
 
 
 class Job(NamedTuple):
-    """One rollout to sample: its request and member, its room, and the parameters for vLLM.
+    """One rollout to sample by vLLM.
 
     Attributes:
+        request, member: index of the request, and of the rollout within the request.
+        room: maximum number of tokens to sample.
+        prompt: token ids of the context.
         asked: sampling parameters, by vLLM's names.
     """
 
@@ -35,17 +38,17 @@ _NEAR_TIES = (
 )
 
 TokensOf = Mapping[tuple[int, int], SampledTokens]
-"""The tokens of each request and member."""
+"""Sampled tokens by (request, member)."""
 
 
 class VllmRequests:
     """Converts requests to jobs, and sampled tokens to rollouts.
 
-    Every rollout is a separate request with its own seed. Log-probabilities are those of the sampling distribution,
-    ``processed_logprobs``.
+    Every rollout is a separate vLLM request with its own seed. Log-probabilities are of the sampling distribution
+    (``processed_logprobs``).
 
     Attributes:
-        notices: what rollouts depend on besides their identity.
+        notices: messages for the user on what else, besides their identity, affects rollouts.
     """
 
     def __init__(self, policy: Policy, options: SampleOptions) -> None:
@@ -55,15 +58,15 @@ class VllmRequests:
         self._ends = ends_of(policy, options.stop)
 
     def jobs(self, requests: Sequence[SampleRequest]) -> list[Job]:
-        """One for each rollout, in order.
+        """Create one job per rollout, in order.
 
         Raises:
-            UserError: a context leaves no room for a response, or has an unknown token.
+            UserError: a context leaves no room for a response, or has a token that the model does not know.
         """
         return [job for i, request in enumerate(requests) for job in self._jobs(i, request)]
 
     def rollouts(self, requests: Sequence[SampleRequest], drawn: TokensOf, version: int) -> list[Rollout]:
-        """The rollouts of the requests, in order."""
+        """Build the rollouts of the requests from sampled tokens, in order."""
         modes = [_mode(self._params(request)) for request in requests]
         return rollouts_of(requests, drawn, modes, version, self._tokenizer)
 
@@ -76,10 +79,10 @@ class VllmRequests:
             "temperature": params.temperature,
             "top_p": params.top_p,
             "top_k": params.top_k,
-            # a server would otherwise use the model's generation_config.json, and sample from another distribution
+            # otherwise a server would use the model's generation_config.json, and sample from another distribution
             "min_p": 0.0,
             "repetition_penalty": 1.0,
-            "logprobs": 0,  # of the sampled token alone
+            "logprobs": 0,  # only of the sampled token
             "stop": self._ends.texts,
             "stop_token_ids": self._ends.ids,
             "include_stop_str_in_output": True,
@@ -98,10 +101,11 @@ def _mode(params: SamplingParams) -> Mode:
 def sampled_tokens(
     ids: Sequence[int], logprobs: Sequence[float], finish: str | None, stop: int | str | None, room: Room, who: str
 ) -> SampledTokens:
-    """The sampled tokens of a job, from vLLM's ``finish_reason`` and ``stop_reason``.
+    """Check and convert vLLM's answer to a job, including its ``finish_reason`` and ``stop_reason``.
 
     Raises:
-        UserError: the response is incomplete, or log-probabilities are missing; the message names ``who``.
+        UserError: the response is incomplete, or log-probabilities are missing; the message names ``who`` as the
+            source.
     """
     if len(ids) != len(logprobs) or not ids:
         raise UserError(f"{who} gives {len(ids)} tokens and {len(logprobs)} log-probabilities")

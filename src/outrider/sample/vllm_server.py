@@ -1,4 +1,4 @@
-"""A client of one vLLM server: its OpenAI-compatible API and its development mode."""
+"""A client of one vLLM server, for its OpenAI-compatible API and its development mode."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from outrider.errors import UserError
 
 _STARTED = re.compile(r"^process_start_time_seconds\S* (\S+)$", re.MULTILINE)
-_PAUSE = 0.2  # seconds between two attempts to empty a cache that is in use
+_PAUSE = 0.2  # seconds between two attempts to clear a prefix cache that is in use
 
 
 class ServerLostError(Exception):
@@ -28,8 +28,9 @@ class Holding(NamedTuple):
     """Identifies the weights of a server.
 
     Attributes:
-        start: start time of its process.
-        claim: the run that synced weights last; empty if this vLLM version does not store it.
+        start: start time of the server's process.
+        claim: name of the last weight sync, by which a run recognises its own; empty if the vLLM version does not store
+            one.
     """
 
     start: str
@@ -37,28 +38,28 @@ class Holding(NamedTuple):
 
 
 class VllmServer:
-    """A server that was started with ``VLLM_SERVER_DEV_MODE=1``, as ``outrider serve`` does.
+    """A client of a server that was started with ``VLLM_SERVER_DEV_MODE=1``, as ``outrider serve`` does.
 
     Every thread has its own persistent connection.
 
     Args:
-        address: such as ``http://127.0.0.1:8000``.
-        seconds: timeout of a request.
+        address: address such as ``http://127.0.0.1:8000``.
+        seconds: timeout per request in seconds.
     """
 
     def __init__(self, address: str, seconds: float) -> None:
         self.address, self.seconds = address.rstrip("/"), seconds
         self._place = urlsplit(self.address)
         self._threads = threading.local()
-        self._connections: list[http.client.HTTPConnection] = []  # of all threads
+        self._connections: list[http.client.HTTPConnection] = []  # the connections of all threads
         self._closed = False
-        self._base = self._adapter = ""  # the names of its model, and of the adapter that it draws with
+        self._base = self._adapter = ""  # names of the base model, and of the current adapter
 
     def open(self, context: int) -> None:
         """Read the model's name, and check the server's context length.
 
         Raises:
-            UserError: no server answers, the server is no vLLM in development mode, or its context is shorter.
+            UserError: no server answers, the server is not vLLM in development mode, or its context is shorter.
         """
         try:
             [model, *_] = self.get("/v1/models")["data"]
@@ -81,11 +82,11 @@ class VllmServer:
         return self._adapter or self._base
 
     def complete(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """One completion of token ids; ``model`` in ``body`` selects the weights.
+        """Request one completion; ``model`` in ``body`` selects the weights.
 
         Raises:
             ServerLostError: no answer.
-            UserError: the server refuses the request.
+            UserError: the server rejects the request.
         """
         answer: dict[str, Any] = self.post("/v1/completions", body)
         return answer
@@ -95,20 +96,20 @@ class VllmServer:
 
         Raises:
             ServerLostError: no answer.
-            UserError: the server refuses, for example without its development mode.
+            UserError: the server rejects the request, for example because it is not in development mode.
         """
         try:
             self.post("/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": str(folder)}})
         except UserError as error:
             raise UserError(f"{error} (it needs VLLM_SERVER_DEV_MODE=1, which `outrider serve` sets)") from error
-        self._unload()  # of which these weights have what there was of it
+        self._unload()  # the loaded weights already include any adapter
         self.forget()
 
     def forget(self) -> None:
-        """Clear the prefix cache, which has the KV cache of the previous weights.
+        """Clear the prefix cache, which holds KV caches of the previous weights.
 
         Raises:
-            ServerLostError: the cache is in use all the time.
+            ServerLostError: the cache is still in use after the timeout.
         """
         end = time.monotonic() + self.seconds
         while isinstance(answer := self.post("/reset_prefix_cache", {}), Mapping) and answer.get("success") is False:
@@ -120,11 +121,11 @@ class VllmServer:
             time.sleep(_PAUSE)
 
     def load_adapter(self, folder: Path) -> None:
-        """Use the adapter of a folder, whose name identifies it, instead of the previous one.
+        """Replace the current adapter by the adapter in a folder; the folder's name becomes the adapter's name.
 
         Raises:
-            ServerLostError: no answer, or vLLM cannot load it.
-            UserError: the server takes no adapters.
+            ServerLostError: no answer, or vLLM cannot load the adapter.
+            UserError: the server does not accept adapters.
         """
         self._unload()
         body = {"lora_name": folder.name, "lora_path": str(folder)}
@@ -135,16 +136,16 @@ class VllmServer:
     def _unload(self) -> None:
         adapter, self._adapter = self._adapter, ""
         if adapter:
-            with contextlib.suppress(UserError):  # it was started anew, and knows none
+            with contextlib.suppress(UserError):  # a restarted server has no adapter
                 self._ask("POST", "/v1/unload_lora_adapter", json.dumps({"lora_name": adapter}).encode())
 
     def claim(self, name: str) -> None:
-        """Claim the server for a run before its weights change, so that a previous owner notices the change."""
-        with contextlib.suppress(UserError):  # vLLM before 0.30 keeps no such name
+        """Store the name of a weight sync on the server, before its weights change, so that other runs notice."""
+        with contextlib.suppress(UserError):  # vLLM before 0.30 does not store a name
             self.post("/update_weight_version", {"new_version": name})
 
     def holding(self) -> Holding:
-        """The start time of its process, and its last claim."""
+        """The start time of the server's process, and the last claim."""
         found = _STARTED.search(self._ask("GET", "/metrics", None).decode())
         if found is None:
             raise UserError(
@@ -157,11 +158,11 @@ class VllmServer:
             return Holding(found[1], "")
 
     def get(self, path: str) -> Any:
-        """The answer to a GET request."""
+        """Send a GET request and return the JSON answer."""
         return json.loads(self._ask("GET", path, None))
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """The answer to a POST request with a JSON object; None if it is empty."""
+        """Send a POST request with a JSON object and return the JSON answer; None if the answer is empty."""
         answer = self._ask("POST", path, json.dumps(body).encode())
         return json.loads(answer) if answer else None
 
@@ -171,10 +172,11 @@ class VllmServer:
             return self._answer(method, path, body)
         except (OSError, http.client.HTTPException) as error:
             self._hang_up()
-            # servers close connections that are idle for a few seconds, which only shows at the next request
+            # servers close connections that are idle for a few seconds, which the client only notices at its next
+            # request
             if used and not self._closed and isinstance(error, (ConnectionError, http.client.BadStatusLine)):
                 return self._ask(method, path, body)
-            if isinstance(error, TimeoutError) and error.errno is None:  # ours, and not the system's
+            if isinstance(error, TimeoutError) and error.errno is None:  # the client's timeout, not the OS's
                 raise ServerLostError(f"no answer in {self.seconds:g} s (engine.sampler.vllm.seconds)") from error
             raise ServerLostError(f"{type(error).__name__}: {error}".rstrip(": ")) from error
 
@@ -191,33 +193,33 @@ class VllmServer:
 
     def _connection(self) -> http.client.HTTPConnection:
         there: http.client.HTTPConnection | None = getattr(self._threads, "connection", None)
-        if there is None or there.sock is None:  # the server may have said that it closes it
+        if there is None or there.sock is None:  # no connection yet, or the server announced its end
             kind = http.client.HTTPSConnection if self._place.scheme == "https" else http.client.HTTPConnection
             there = self._threads.connection = kind(self._place.netloc, timeout=self.seconds)
             there.connect()
             self._connections.append(there)
-            if self._closed:  # asked after it was put there: either this sees it, or `close` sees the connection
+            if self._closed:  # after the append, so that a concurrent `close` is never missed
                 raise ConnectionAbortedError("closed")
         return there
 
     def close(self) -> None:
-        """Close all connections, so that no thread waits for an answer that is no longer needed."""
+        """Close all connections, so that no thread keeps waiting for an answer."""
         self._closed = True
         for connection in list(self._connections):
-            with contextlib.suppress(OSError):  # it is closed already
+            with contextlib.suppress(OSError):  # already closed
                 if connection.sock is not None:
                     connection.sock.shutdown(socket.SHUT_RDWR)
 
     def _hang_up(self) -> None:
         if (there := getattr(self._threads, "connection", None)) is not None:
             there.close()
-            with contextlib.suppress(ValueError):  # it was never open
+            with contextlib.suppress(ValueError):  # never opened
                 self._connections.remove(there)
             self._threads.connection = None
 
 
 def _sentence(answer: bytes) -> str:
-    """The message of a refusal."""
+    """The error message in a server's answer."""
     try:
         data = json.loads(answer)
         said = data.get("error", data)

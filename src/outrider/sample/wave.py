@@ -1,4 +1,4 @@
-"""One wave of decoding: samples the own tokens of all rows of some contexts."""
+"""A decoding wave: prefills a set of contexts, then samples all rows that continue them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from outrider.sample.requests import SampledTokens
 from outrider.sample.stop import Stops
 from outrider.sample.store import BLOCK
 
-_ALIVE = 0.8  # finished rows are dropped once fewer than this share is alive
+_ALIVE = 0.8  # finished rows are dropped once the share of active rows falls below this value
 
 
 class WaveRow(NamedTuple):
-    """One rollout to sample: its request and member, its seed, its limit of own tokens, the stop reason at that limit,
-    the initial state of the stop-text search (:class:`outrider.sample.stop.StopTable`), and the rollout's id if its KV
-    cache may be kept."""
+    """One rollout to sample.
+
+    Its request and member, its seed, its maximum number of sampled tokens, the stop reason at that limit, the initial
+    state of the stop-text search (:class:`outrider.sample.stop.StopTable`), and its id, by which its KV cache may be
+    kept.
+    """
 
     request: int
     sibling: int
@@ -35,7 +38,7 @@ class WaveRow(NamedTuple):
 
 
 class Wave(NamedTuple):
-    """Distinct contexts, each with the rows that continue it and its kept KV cache."""
+    """Distinct contexts, each with the rows that continue it and its kept KV cache, if any."""
 
     contexts: list[Ids]
     rows: list[list[WaveRow]]
@@ -59,18 +62,19 @@ def decode_wave(
     device: torch.device,
     kept: Kept | None = None,
 ) -> list[SampledTokens]:
-    """Prefill the contexts once, then decode their rows, ``most_rows`` at a time; in order of ``wave.flat()``.
+    """Prefill each context once, then decode its rows, up to ``most_rows`` at a time.
 
-    Rows that end like a turn and may continue are put into ``kept``.
+    Results are in the order of ``wave.flat()``. The KV caches of rows that end at an end token or stop text, and so may
+    continue, are put into ``kept``.
     """
     rows = wave.flat()
     contexts, logits_CV = prefill(decoder, wave.contexts, device, wave.standing)
-    # a cache with one row per context need not be copied if it has room
+    # a cache with one row per context needs no copy if it has room
     copied = len(rows) > len(wave.contexts) or contexts.columns == contexts.column
     if kept is not None:
         for anew in (group for group, one in zip(wave.rows, wave.standing, strict=True) if one is None):
             kept.again(row.rollout for row in anew)
-        wave.standing.clear()  # else the blocks would stay in memory during decoding
+        wave.standing.clear()  # otherwise the blocks would stay in memory during decoding
         kept.drop(row.rollout for row in rows)
     context_of = np.repeat(np.arange(len(wave.rows)), [len(group) for group in wave.rows])
     sampled: list[SampledTokens] = []
@@ -90,7 +94,7 @@ def decode_wave(
 def prefill(
     decoder: Decoder[Any], contexts: Sequence[Ids], device: torch.device, standing: Sequence[Standing | None] = ()
 ) -> tuple[Cache, Tensor]:
-    """Prefill the tokens of all contexts that are not kept, left-padded; returns the logits after them, ``[C, V]``."""
+    """Prefill the uncached tokens of all contexts, left-padded; return the cache and next-token logits ``[C, V]``."""
     width = max(map(len, contexts))
     ids_CT = np.zeros((len(contexts), width), np.int64)
     for row, ids in zip(ids_CT, contexts, strict=True):
@@ -105,13 +109,16 @@ def prefill(
 
 
 def looks_every(device: torch.device) -> int:
-    """Tokens between two checks of the number of active rows. Rows that end in between have no effect."""
+    """Number of tokens between two checks for finished rows.
+
+    Results do not depend on it: tokens after a row's end are discarded.
+    """
     # a check synchronises with the GPU, which then idles; on a CPU it is free
     return 1 if device.type == "cpu" else 8
 
 
 class _Left(NamedTuple):
-    """Rows that were taken from a store: their tensors, first columns, and indices in the wave."""
+    """Rows taken from a store to be kept: their tensors, first columns, and row indices."""
 
     parts: list[Part]
     starts: list[int]
@@ -119,10 +126,10 @@ class _Left(NamedTuple):
 
 
 class _Decoding:
-    """The state of decoding. ``_B`` runs over all rows, ``_A`` over those not yet dropped from the store.
+    """The state of decoding. ``_B`` runs over all rows, ``_A`` over the rows not yet dropped from the store.
 
     Args:
-        room: maximum number of rows to keep that end like a turn.
+        room: maximum number of ended rows whose KV cache may be kept for a next turn.
     """
 
     def __init__(
@@ -141,8 +148,8 @@ class _Decoding:
         self.limits_B = torch.tensor([row.limit for row in rows], device=device)
         self.room = max(row.limit for row in rows)
         seeds = np.array([row.seed for row in rows], np.int64)
-        # All numbers at once: each depends on its row's seed and the token's place alone, never on the wave.
-        # Transposed, so that a step reads one row of memory.
+        # All uniform numbers are computed in advance: each depends only on its row's seed and the token's position,
+        # never on the wave. They are transposed, so that a step reads one row of memory.
         self.uniforms_TB = torch.from_numpy(uniforms(seeds, np.arange(self.room)).T.copy()).to(device)
         self.ids_TB = torch.zeros(self.room, len(rows), dtype=torch.int64, device=device)
         self.logprobs_TB = torch.zeros(self.room, len(rows), device=device)
@@ -161,8 +168,8 @@ class _Decoding:
             alive = int(going_A.sum()) if full or t % every == 0 else len(rows_A)
             if alive == 0:
                 break
-            # A copy costs memory traffic, so rows are dropped when the store is copied anyway to grow, or when enough
-            # of them have ended.
+            # A copy costs memory traffic, so rows are only dropped when the store must be copied anyway to grow, or
+            # when enough rows have ended.
             if full or alive < _ALIVE * len(rows_A):
                 self._leave(store, rows_A, going_A)
                 kept = going_A.nonzero()[:, 0]
@@ -173,10 +180,10 @@ class _Decoding:
         return self._sampled()
 
     def keep(self, kept: Kept, read: Sequence[Ids]) -> None:
-        """Put rows that left the store into ``kept``; ``read`` has context and own tokens of every row."""
+        """Put the rows taken from the store into ``kept``; ``read`` has every row's context and sampled tokens."""
         held = set[int]()
         for parts, starts, rows in self.left:
-            # the last token was sampled, but not processed by the model
+            # the last token was sampled but not processed by the model, so the KV cache lacks it
             kept.put(parts, [(self.rows[b].rollout, at, read[b][:-1]) for b, at in zip(rows, starts, strict=True)])
             held.update(rows)
         for b in (self.stopped_B | self.matched_B).nonzero()[:, 0].tolist():
@@ -184,7 +191,7 @@ class _Decoding:
                 kept.lose(self.rows[b].rollout, len(read[b]) - 1)
 
     def _leave(self, store: Cache, rows_A: Tensor, going_A: Tensor) -> None:
-        """Take rows out of the store that ended like a turn, as many as may be kept."""
+        """Copy rows that ended at an end token or stop text from the store, as many as may be kept."""
         if not self.room_left or (parts := store.parts()) is None:
             return
         chosen = ((self.stopped_B | self.matched_B)[rows_A] & ~going_A).nonzero()[: self.room_left, 0]
@@ -194,7 +201,7 @@ class _Decoding:
             self.left.append(_Left(cut, store.starts_B[chosen].tolist(), rows_A[chosen].tolist()))
 
     def _step(self, t: int, logits_AV: Tensor, rows_A: Tensor, going_A: Tensor) -> tuple[Tensor, Tensor]:
-        """Sample token ``t`` of every row, also of ended rows, whose lengths exclude it."""
+        """Sample token ``t`` of every row in the store; ended rows do not count it in their length."""
         drawn = draw(logits_AV, self.uniforms_TB[t, rows_A], self.params)
         self.ids_TB[t, rows_A] = drawn.ids
         self.logprobs_TB[t, rows_A] = drawn.logprobs
@@ -208,7 +215,7 @@ class _Decoding:
             matched_A = states_A == self.stops.matched
             self.matched_B[rows_A] |= matched_A & going_A
             ended_A |= matched_A
-        # a row at its limit stops here, with the stop reason of its limit
+        # a row at its limit ends here, with the limit's stop reason
         return drawn.ids, going_A & ~ended_A & (self.limits_B[rows_A] > t + 1)
 
     def _sampled(self) -> list[SampledTokens]:

@@ -1,4 +1,4 @@
-"""Tasks: sources of problems with verdicts. A recipe names one: ``task: {table: {train_data: …}}``."""
+"""Tasks: sources of problems and their verification. A recipe names one: ``task: {table: {train_data: …}}``."""
 
 from outrider.tasks.countdown import Countdown
 from outrider.tasks.environment import EnvironmentTask
@@ -28,7 +28,7 @@ TASKS = {
 }
 
 OLD_TASKS = {"world": "environment"}
-"""Names of older versions, and the present ones."""
+"""Current name by the name in older versions."""
 
 __all__ = [
     "OLD_TASKS",

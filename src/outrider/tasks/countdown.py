@@ -1,12 +1,12 @@
-"""Countdown with written state: make a target from numbers, one step at a time, writing the numbers that are left.
+"""Countdown with written state: reach a target from given numbers step by step, and write the remaining numbers.
 
 ::
 
     prompt     11 6 8 9>22:
     response   11-6=5,8 9 5;5+9=14,8 14;8+14=22
 
-A step is ``a o b = c``, then a comma and the numbers that remain; steps are joined by semicolons, and the last one
-has no remainder. Every problem has a solution. A guessed result is no success, since the verifier replays the steps.
+A step is ``a o b = c``, then a comma and the remaining numbers. Steps are separated by semicolons; the last step has no
+remainder. Every problem has a solution. A guessed result is not accepted, since the verifier replays the steps.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from outrider.tasks.task import Task
 
 Operation = tuple[int, str, int, int]  # a, operator, b, result
 
-_HELDOUT_SHARE = 16  # one key in sixteen is held out
+_HELDOUT_SHARE = 16  # one problem in sixteen is held out
 _STEP = re.compile(r"(\d{1,4})([-+*/])(\d{1,4})=(\d{1,4})")
 
 
 class Countdown(Task):
-    """Problems of every size in ``sizes``, drawn evenly; ids are ``countdown:<sorted numbers>><target>``.
+    """Problems of every size in ``sizes``, with equal probability; ids are ``countdown:<sorted numbers>><target>``.
 
-    Training and held-out problems are disjoint by construction: a hash of (sorted numbers, target) decides the side,
-    so a reordering of a held-out problem's numbers is held out too.
+    Training and held-out problems are disjoint by construction: a hash of (sorted numbers, target) decides. So a
+    held-out problem with reordered numbers is held out, too.
 
     >>> task = Countdown()
     >>> p = task.train(0)
@@ -72,13 +72,13 @@ class Countdown(Task):
         return f"countdown/{','.join(map(str, self.sizes))}/{self.highest}/{self.cap}/{self.seed}{pool}{order}"
 
     def train(self, index: int) -> Problem:
-        """The ``index``-th problem of the training stream; its size is drawn too, evenly.
+        """The ``index``-th problem of the training stream; its size is drawn uniformly.
 
-        With a ``pool``, the stream's first problems return in another order in every epoch.
+        With a ``pool``, the stream repeats its first ``pool`` problems, reshuffled in every epoch.
         """
         index = in_pool(self.seed, index, self.pool)
         for attempt in itertools.count():
-            # a generator of its own for each draw, so a problem depends on its index and on nothing drawn before
+            # a new generator for each draw, so a problem depends only on its index, not on earlier draws
             draw = Dice(identity_seed(self.seed, "train", index, attempt))
             problem = _draw(draw, draw.one_of(self.sizes), self.highest, self.cap)
             if not is_heldout(problem.id):
@@ -86,10 +86,10 @@ class Countdown(Task):
         raise AssertionError("unreachable")
 
     def heldout(self, n: int) -> list[Problem]:
-        """The first ``n`` held-out problems, sizes in turn, no key twice; the same for every ``seed``.
+        """The first ``n`` held-out problems, alternating between sizes, without duplicates; independent of ``seed``.
 
-        Fewer where the range has no more: of three numbers up to 12 the default holds out 249 problems, of which the
-        shuffled population has 222.
+        There are fewer if the ranges are small: for three numbers up to 12, 249 problems are held out by default, and
+        the shuffled population has 222 of them.
         """
         if self.heldout_order == "shuffled":
             return _population(self.sizes, self.highest, self.cap)[:n]
@@ -102,15 +102,15 @@ class Countdown(Task):
         )
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        """Replay the steps: the operands must be at hand, the arithmetic right, every number used, the target hit.
+        """Replay the steps: operands must be available, results correct, all numbers used, and the target reached.
 
-        The written remainder is not verified: a wrong copy only leads to wrong steps later. A response that was
-        truncated is always incorrect. The time is linear in the length of the text.
+        The written remainder is not verified, since an error in it only leads to wrong steps later. A truncated
+        response is always incorrect. The time is linear in the length of the text.
         """
-        # a multiset: of two equal numbers each may be used once
+        # a multiset: two equal numbers may each be used once
         left = Counter(problem.answer["numbers"])
         value, steps = None, [part.split(",")[0] for part in text.split(";")]
-        answer = ";".join(steps)  # majorities compare the steps, since the final value is nearly always the target
+        answer = ";".join(steps)  # majority votes compare the steps, since the final value is nearly always the target
         for number, step in enumerate(steps, 1):
             match = _STEP.fullmatch(step)
             if match is None:
@@ -133,11 +133,11 @@ class Countdown(Task):
 
 
 def is_heldout(problem_id: str) -> bool:
-    """Whether a problem is held out; depends only on its sorted numbers and target."""
+    """Whether a problem is held out, which depends only on its sorted numbers and target."""
     return hashlib.blake2b(problem_id.encode(), digest_size=4).digest()[0] % _HELDOUT_SHARE == 0
 
 
-@lru_cache(maxsize=8)  # half a second, and every run of a bench asks again
+@lru_cache(maxsize=8)  # takes half a second; a bench would repeat it in every run
 def _population(sizes: tuple[int, ...], highest: int, cap: int) -> list[Problem]:
     found = shuffled(
         sizes,
@@ -168,7 +168,7 @@ def _key(numbers: list[int], steps: list[Operation]) -> str:
 
 
 def write_solution(numbers: list[int], steps: list[Operation]) -> str:
-    """A solution as the policy should write it.
+    """Write a solution in the format expected from the policy.
 
     >>> write_solution([11, 6, 8, 9], [(11, "-", 6, 5), (5, "+", 9, 14), (8, "+", 14, 22)])
     '11-6=5,8 9 5;5+9=14,8 14;8+14=22'
@@ -195,7 +195,7 @@ def _apply(a: int, operator: str, b: int) -> int | None:
 
 
 def _random_solution(draw: Dice, size: int, highest: int, cap: int) -> tuple[list[int], list[Operation]]:
-    """Join two random numbers by a random legal operator until one is left: a random tree, solvable by construction."""
+    """Combine two random numbers by a random legal operator until one is left; solvable by construction."""
     while True:
         numbers = [1 + draw.below(highest) for _ in range(size)]
         left, steps = list(numbers), []
@@ -215,7 +215,7 @@ def _random_solution(draw: Dice, size: int, highest: int, cap: int) -> tuple[lis
 
 
 def _is_legal(a: int, operator: str, b: int, cap: int) -> bool:
-    """Values stay in 1..cap, division is exact, and multiplying or dividing by 1 is excluded as idle."""
+    """Whether an operation is legal: results stay in 1..cap, division is exact, no multiplication or division by 1."""
     value = _apply(a, operator, b)
     idle = operator in "*/" and (a == 1 or b == 1)
     return value is not None and 0 < value <= cap and not idle

@@ -1,4 +1,4 @@
-"""Random choices that are the same in every version of Python."""
+"""Seeded random choices that are identical in every Python version."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Dice:
-    """Choices by a seed.
+    """Random choices from a seed.
 
     >>> dice = Dice(0)
     >>> dice.below(10), dice.one_of("abc"), dice.shuffled([1, 2, 3])
@@ -18,7 +18,7 @@ class Dice:
     """
 
     def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed).random  # in [0, 1); the one method whose sequence Python guarantees
+        self.random = random.Random(seed).random  # in [0, 1); the only method whose sequence Python guarantees
 
     def below(self, n: int) -> int:
         return int(self.random() * n)

@@ -1,4 +1,4 @@
-"""An environment of one's own as a task: a Python class, and problems of another task."""
+"""A custom environment as a task: a Python class for the environment, and a table of problems."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def _named(written: str) -> str:
 
 
 class EnvironmentTask(TurnTable):
-    """Problems of a table, and a class derived from :class:`outrider.environments.environment.Environment`.
+    """Problems of a table, with a user's environment class (:class:`outrider.environments.environment.Environment`).
 
-    Where the environment ends a rollout without a verdict, the table's verifier verifies the text of the last turn.
-    Environments run in processes of their own, whose memory and time are bounded; they are no sandbox.
+    If the environment ends a rollout without a verdict, the table's verifier verifies the text of the last turn.
+    Environments run in separate processes with limits of memory and time, which are not a sandbox.
 
     Raises:
-        UserError: the class is not there, cannot be imported, or is no environment.
+        UserError: the class does not exist, cannot be imported, or is not an environment.
     """
 
     old_keys: ClassVar[Mapping[str, str]] = {"world": "environment"}
@@ -54,10 +54,10 @@ class EnvironmentTask(TurnTable):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes with the problems, and with the file of the class."""
+        """Identity of the data: changes with the problems and with the class's source file."""
         load_environment(self.environment)
         source = hashlib.blake2b(source_of(import_path_of(self.environment)).encode(), digest_size=8).hexdigest()
-        # "world" is what this task was called at first: checkpoints hold the fingerprint, and have to stay equal to it
+        # "world" is this task's old name: it must not change, since checkpoints store the fingerprint
         return f"world/{self.environment}/{source}/{self.problems.fingerprint}"
 
     @property
@@ -69,7 +69,7 @@ class EnvironmentTask(TurnTable):
 
 
 class MakeEnvironment:
-    """Makes environments of a class, which is imported where this is unpickled."""
+    """Factory of a class's environments; the class is imported again in the process that unpickles the factory."""
 
     def __init__(self, where: str, verifier: Verifier) -> None:
         self.where, self.verifier = where, verifier
@@ -88,7 +88,7 @@ class MakeEnvironment:
 
 
 class VerifiedEnvironment(Environment):
-    """An environment that leaves the last word to a verifier where it says nothing."""
+    """Wraps an environment: if it ends a rollout without a verdict, the verifier verifies the last turn."""
 
     def __init__(self, environment: Environment, verifier: Verifier) -> None:
         self._environment, self._verifier = environment, verifier
@@ -111,10 +111,10 @@ class VerifiedEnvironment(Environment):
 
 
 def load_environment(name: str) -> type[Environment]:
-    """The class, by import path or by the name of an entry point.
+    """Load the environment class, by import path or by the name of an entry point.
 
     Raises:
-        UserError: it is not there, or is no environment.
+        UserError: the class does not exist, or is not an environment.
     """
     where = import_path_of(name)
     found = load_object(where, "environment")

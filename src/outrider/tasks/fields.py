@@ -1,4 +1,4 @@
-"""The fields of a row, also those inside other fields."""
+"""The fields of a row, including nested fields."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from outrider.tasks.messages import is_chat
 
 
 class Fields(dict[str, Any]):
-    """Fields by name. A dotted name that is not itself a field leads into objects by name, into lists by number.
+    """Fields by name. A dotted name that is not itself a field selects nested values: by name in objects, by index in
+    lists.
 
-    NaN is null: data frames have it for missing values, and as a text it would be an answer.
+    NaN is read as null: data frames use it for missing values, and as text it could pass for an answer.
 
     >>> row = Fields({"reward_model": {"ground_truth": "72"}, "prompt": [{"content": "8 * 9?"}], "a.b": 1})
     >>> row["reward_model.ground_truth"], row["prompt.0.content"], row["a.b"]
@@ -48,14 +49,14 @@ class Fields(dict[str, Any]):
         return True
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The field, or ``default`` where there is none."""
+        """The field, or ``default`` if it does not exist."""
         try:
             return self[name]
         except KeyError:
             return default
 
     def hint(self, name: str) -> str:
-        """The end of a sentence about an unknown name: the nearest known one, also inside other fields.
+        """A hint for the error about an unknown name: the nearest known name, nested fields included.
 
         >>> Fields({"extra_info": {"question": "?"}}).hint("question")
         "did you mean 'extra_info.question'?"
@@ -65,7 +66,7 @@ class Fields(dict[str, Any]):
         return f"did you mean {close[0]!r}?" if close else nearest(name, self)
 
     def empty(self, name: str) -> bool:
-        """Whether the field is missing or null, NaN, a blank text or an empty list.
+        """Whether the field is missing, null, NaN, blank text or an empty list.
 
         >>> row = Fields({"a": " ", "b": 0, "c": float("nan"), "d": []})
         >>> [name for name in "abcde" if row.empty(name)]
@@ -82,7 +83,7 @@ def _is_nan(value: Any) -> bool:
 
 
 def _inside(name: str, value: Any) -> Iterator[str]:
-    """Dotted names below a field; of lists only those of messages."""
+    """Yield the dotted names of nested fields; for lists, only if they are lists of messages."""
     members: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, Mapping):
         members = value.items()

@@ -19,34 +19,34 @@ from outrider.tasks.heldout import by_hash
 from outrider.tasks.task import Task
 from outrider.verify.thinking import UNCLOSED, answer_of
 
-if TYPE_CHECKING:  # a recipe that only names the task should not wait for the machinery of processes
+if TYPE_CHECKING:  # slow to import, and a recipe may only name the task
     from outrider.verify.pool import Item, VerifierPool
 
 log = logging.getLogger(__name__)
 
-BLOCK = 256  # items per dataset object: making one can take a second, and some prepare all items at once
+BLOCK = 256  # items per dataset object: creating one can take a second, and some generate all items at once
 BLOCKS_KEPT = 8
-ATTEMPTS = 50  # draws for one problem before the dataset counts as used up
-PROBES = 4  # questions by which two processes make sure that they generate the same
+ATTEMPTS = 50  # draws per problem before the dataset counts as exhausted
+PROBES = 4  # questions compared between two processes, to check that both generate the same problems
 
 
 class Gym(Task):
-    """Problems of one reasoning-gym dataset, generated on demand: an endless stream to train on.
+    """Problems of one reasoning-gym dataset, generated on demand: an endless training stream.
 
-    Training item ``index`` is a function of (seed, index). The held-out problems are ``heldout_size`` different
-    questions from a stream of their own. A training item whose question is held out, or that the dataset fails to
-    generate, is drawn again from a further stream; ``counts`` says how often.
+    Training item ``index`` depends only on (seed, index). The held-out problems are ``heldout_size`` distinct questions
+    from a separate stream. A training item whose question is held out, or that the dataset fails to generate, is drawn
+    again from another stream; ``counts`` has the number of redraws.
 
-    A score of 1 is correct, any other is incorrect with that score. The scorers are third-party code, and some of
-    them call ``eval`` on the answer. They run in worker processes under limits of time and memory, which are not a
-    sandbox. ``close`` ends the processes.
+    A response with score 1 is correct; any other is incorrect, with its score recorded. The scorers are third-party
+    code, and some call ``eval`` on the answer. They run in worker processes with limits of time and memory, which are
+    not a sandbox. ``close`` ends the processes.
 
     Raises:
-        UserError: the package is missing; the dataset or an option of it is unknown, or a value is refused; there are
-            too few different questions; the questions depend on Python's hash seed and it is not fixed.
+        UserError: the package is missing; the dataset or one of its options is unknown, or a value is rejected; there
+            are too few distinct questions; the questions depend on Python's hash seed, which is not fixed.
     """
 
-    dataset: str = Field(min_length=1, description="name of the dataset in reasoning-gym")
+    dataset: str = Field(min_length=1, description="name of a reasoning-gym dataset")
     config: dict[str, Any] = Field(default_factory=dict, description="options of the dataset, except seed and size")
     prompt: str = Field("{question}\n", description="template of the prompt, with {question}")
     answer: Literal["tag", "whole"] = Field(
@@ -73,8 +73,8 @@ class Gym(Task):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes with the problems: those held out, the first to train on, and the version of the package."""
-        from importlib.metadata import version  # not at the top: it takes a tenth of what all light layers may take
+        """Identity of the data: changes with the held-out and the first training problems, and the package version."""
+        from importlib.metadata import version  # not at the top: slow to import
 
         shown = [p.prompt for p in self._heldout.values()] + [self.train(index).prompt for index in range(PROBES)]
         text = json.dumps([version("reasoning-gym"), self.config, self.seed, shown])
@@ -82,7 +82,7 @@ class Gym(Task):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Held-out problems, and training draws so far that were held out or failed and therefore drawn again."""
+        """Number of held-out problems, and of training draws so far that were repeated (held out, or failed)."""
         return {"heldout": len(self._heldout), "redrawn": self._redrawn}
 
     def train(self, index: int) -> Problem:
@@ -100,7 +100,7 @@ class Gym(Task):
         return list(self._heldout.values())[:n]
 
     def right(self, problem: Problem) -> str | None:
-        """The dataset's own answer; some datasets have none, as many answers are right."""
+        """The dataset's own answer; None for datasets without one, in which many answers are correct."""
         answer = problem.answer["answer"]
         if answer is None:
             return None
@@ -110,11 +110,11 @@ class Gym(Task):
         return self.verify_all([(problem, text, finished)])[0]
 
     def verify_all(self, items: Sequence[Item]) -> list[Verdict]:
-        """One verdict per item, verified side by side by the workers, which the first call starts."""
+        """Verify items in parallel by worker processes, which the first call starts; one verdict per item."""
         return self._pool.verify(items)
 
     def close(self) -> None:
-        """End the worker processes. The next verdict would start new ones."""
+        """End the worker processes; the next verdict starts new ones."""
         if pool := self.__dict__.pop("_pool", None):
             pool.close()
 
@@ -125,7 +125,7 @@ class Gym(Task):
         return VerifierPool(Scorer(self.dataset, self.config, self.answer), self.workers, self.seconds)
 
     def _block(self, seed: int) -> Any:
-        """The dataset object of a seed; the last few are kept."""
+        """The dataset object of a seed; the last few objects are cached."""
         if seed not in self._blocks:
             if len(self._blocks) == BLOCKS_KEPT:
                 self._blocks.pop(next(iter(self._blocks)))
@@ -134,7 +134,10 @@ class Gym(Task):
 
     @cached_property
     def _heldout(self) -> dict[str, Problem]:
-        """By question. Fewer than ``heldout_size``, see ``counts``, where nine of ten draws repeat earlier ones."""
+        """Held-out problems by question.
+
+        There are fewer than ``heldout_size`` if ``10 * heldout_size`` draws have fewer distinct questions.
+        """
         found = self._drawn()
         return {question: found[question] for question in by_hash(found)}  # common questions are drawn first
 
@@ -149,15 +152,15 @@ class Gym(Task):
         return heldout
 
     def _draw(self, stream: int, index: int) -> dict[str, Any] | None:
-        """One entry of the package, or None where it fails to generate one."""
+        """One item of the dataset; None if the package fails to generate it."""
         block, place = divmod(index, BLOCK)
-        dataset = self._block(identity_seed(stream, block) % 2**31)  # with an item's number added it must fit 32 bits
-        state = np.random.get_state()  # noqa: NPY002 - some datasets seed the global generator, which is not theirs
+        dataset = self._block(identity_seed(stream, block) % 2**31)  # seed + item index must fit 32 bits
+        state = np.random.get_state()  # noqa: NPY002 - some datasets seed the global generator
         try:
             return dict(dataset[place])
-        except Exception as error:  # noqa: BLE001 - third-party generators fail now and then; the caller counts
+        except Exception as error:  # noqa: BLE001 - third-party generators sometimes fail; the caller counts failures
             log.debug("reasoning-gym %s: item %d of stream %d failed: %r", self.dataset, index, stream, error)
-            self._blocks.clear()  # some datasets shrink after a failure, and later items must not depend on that
+            self._blocks.clear()  # some datasets shrink after a failure, which must not affect later items
             return None
         finally:
             np.random.set_state(state)  # noqa: NPY002
@@ -169,10 +172,11 @@ class Gym(Task):
 
 
 class Scorer:
-    """Verifies by a dataset's own ``score_answer``. Unpickling makes a new one in the other process.
+    """Verifies responses with the dataset's own ``score_answer``. Unpickling creates a new dataset in the other
+    process.
 
     Raises:
-        UserError: the other process generates other questions.
+        UserError: the other process generates different questions.
     """
 
     def __init__(self, dataset: str, config: dict[str, Any], answer: str, questions: str | None = None) -> None:
@@ -208,7 +212,11 @@ class Scorer:
 
 
 def make_dataset(name: str, config: dict[str, Any], seed: int) -> Any:
-    """A reasoning-gym dataset of ``BLOCK`` items. Raises UserError for a wrong name or option."""
+    """Create a reasoning-gym dataset of ``BLOCK`` items.
+
+    Raises:
+        UserError: the name or an option is unknown, or a value is rejected.
+    """
     try:
         from reasoning_gym.factory import DATASETS, create_dataset
     except ImportError as error:

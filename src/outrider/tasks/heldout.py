@@ -1,4 +1,4 @@
-"""Held-out problems: those that an evaluation takes, and the shuffled population of a generated task."""
+"""Held-out problems: selection for an evaluation, and the shuffled population of a generated task."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ ORDER = (
     "order of the held-out problems: shuffled (every range has the same mix), or drawn (common problems first, as in "
     "versions up to 0.2)"
 )
-DRAWS = 65_536  # a sixteenth is held out: about 4,000 problems in half a second
-_LAST_DRAW = 100_000  # of one problem in the order "drawn", before its level counts as exhausted
+DRAWS = 65_536  # 1/16 of the draws are held out: about 4,000 problems, in half a second
+_LAST_DRAW = 100_000  # draws per problem in the order "drawn", before its level counts as exhausted
 
 
 def shuffled(
@@ -28,14 +28,14 @@ def shuffled(
     seed: str,
     draws: int = DRAWS,
 ) -> list[T]:
-    """Distinct held-out problems in exchangeable order, each level in turn.
+    """Distinct held-out problems in exchangeable order, alternating between levels.
 
-    Every level gets ``draws / len(levels)`` draws, repetitions are dropped, and what is left is ordered by a hash of
-    its key. In the order of the draws itself the common problems of a small level would come first, and those are the
-    easy ones: problems 600 to 899 of Countdown were harder than 0 to 299.
+    Every level gets ``draws / len(levels)`` draws. Duplicates are dropped, and the remaining problems are sorted by a
+    hash of their key. In the order of the draws, a small level's common problems would come first, and common problems
+    are easy: problems 600 to 899 of Countdown were harder than 0 to 299.
 
-    ``key`` is a problem's identity, or None where the problem is for training. The population does not depend on how
-    many problems are asked for. It ends where the smallest level does, so that every level has the same share.
+    ``key`` returns a problem's identity, or None if the problem is for training. The population does not depend on how
+    many problems are requested. It ends when the smallest level is exhausted, so that every level has the same share.
 
     >>> found = shuffled([1, 2], lambda dice, level: dice.below(10**level), str, seed="doctest", draws=4000)
     >>> len(found), sorted(found[::2]), max(found[1::2]) > 9
@@ -55,7 +55,10 @@ def shuffled(
 def drawn(
     levels: Sequence[int], draw: Callable[[Dice, int], T], key: Callable[[T], str | None], *, seed: str, n: int
 ) -> list[T]:
-    """The first ``n`` distinct held-out problems as they are drawn, levels in turn, as versions up to 0.2 had them."""
+    """The first ``n`` distinct held-out problems in the order of drawing, alternating between levels.
+
+    Versions up to 0.2 used this order.
+    """
     found: dict[str, T] = {}
     for k in range(n):
         for attempt in range(_LAST_DRAW):
@@ -70,7 +73,7 @@ def drawn(
 
 
 class HeldoutRange(Protocol):
-    """Which held-out problems are measured: ``problems`` of them behind the first ``skip``."""
+    """The range of held-out problems to evaluate: ``problems`` of them after the first ``skip``."""
 
     @property
     def problems(self) -> int: ...
@@ -79,10 +82,10 @@ class HeldoutRange(Protocol):
 
 
 def heldout_problems(task: Task, wanted: HeldoutRange) -> list[Problem]:
-    """The problems of an evaluation; fewer where the task does not hold out as many.
+    """The problems of an evaluation; fewer if the task has fewer held-out problems.
 
     Raises:
-        UserError: there are none.
+        UserError: there are no problems in the range.
     """
     found = task.heldout(wanted.skip + wanted.problems)[wanted.skip :]
     if not found:
@@ -92,5 +95,5 @@ def heldout_problems(task: Task, wanted: HeldoutRange) -> list[Problem]:
 
 
 def by_hash(names: Iterable[str]) -> list[str]:
-    """Names in an order that depends on nothing but each name."""
+    """Names sorted by their hash, so that the order does not depend on the order of the input."""
     return sorted(names, key=lambda name: (identity_seed("heldout", name), name))

@@ -1,9 +1,9 @@
-"""Multi-hop questions about made-up knowledge graphs, answered with a tool: the embedded agent.
+"""Multi-hop questions about random knowledge graphs, answered with a lookup tool: the built-in agent task.
 
 ::
 
     prompt      K.bd?
-    turn        K.b;    what does K's relation b lead to?
+    turn        K.b;    where does K's relation b lead?
     observed    RT;     to R and T
     turn        R.d;
     observed    -;      nowhere: a dead end
@@ -11,8 +11,8 @@
     observed    M;
     turn        =M;     the answer
 
-Every question has one answer. Of the entities that a hop leads to, one is on the way and the others are not; these end
-at once, or one hop later. A question cannot be answered without asking.
+Every question has one answer. One of the entities that a hop leads to continues the path; the other, if any, is a dead
+end at once or one hop later. A question cannot be answered without lookups.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _CALL = re.compile(r"([A-Z])\.([a-z]);")
 _ANSWER = re.compile(r"=([A-Z]);")
 _HELDOUT_SHARE = 16  # one problem in sixteen is held out
 
-Facts = dict[str, str]  # "K.b": the entities to which it leads, "RT"
+Facts = dict[str, str]  # the entities that "K.b" leads to, such as "RT"
 
 
 class Hops(TurnTask):
-    """Questions of every number of hops in ``hops``, drawn evenly: a level each.
+    """Questions of every number of hops in ``hops``, with equal probability; each number is a level.
 
-    Training and held-out problems are disjoint: a hash of question and facts decides the side.
+    Training and held-out problems are disjoint: a hash of question and facts decides.
 
     >>> task = Hops()
     >>> problem = task.train(0)
@@ -68,7 +68,7 @@ class Hops(TurnTask):
         None, ge=1, description="size of a finite training set; null: an endless stream of new problems"
     )
     seed: int = Field(0, ge=0, description="seed of the training problems; the held-out set does not depend on it")
-    careless: float = Field(0.0, ge=0, le=0.9, description="probability of a turn without reasoning in a demonstration")
+    careless: float = Field(0.0, ge=0, le=0.9, description="probability that a turn in a demonstration is random")
     heldout_order: Order = Field("shuffled", description=ORDER)
 
     @property
@@ -91,9 +91,9 @@ class Hops(TurnTask):
         raise AssertionError("unreachable")
 
     def heldout(self, n: int) -> list[Problem]:
-        """The first ``n`` held-out problems, numbers of hops in turn; the same for every ``seed``.
+        """The first ``n`` held-out problems, alternating between numbers of hops; independent of ``seed``.
 
-        Fewer where there are no more: of one hop the shuffled population has 214.
+        There are fewer if a level is small: for one hop, the shuffled population has 214.
         """
         if self.heldout_order == "shuffled":
             return _population(self.hops, self.astray)[:n]
@@ -113,10 +113,11 @@ class Hops(TurnTask):
         return HopsEnvironment()
 
     def demonstration(self, problem: Problem) -> list[str]:
-        """Depth first: of several entities each in turn, until the way goes on.
+        """A depth-first search: if a hop leads to two entities, the second is tried when the first is a dead end.
 
-        A careless turn is about any entity read so far: it is the answer, or asked for any relation of the question,
-        evenly. So a careless demonstration may be wrong, and long. It depends on the problem alone.
+        With probability ``careless``, a turn is random: it answers with any entity seen so far, or looks up any of the
+        question's relations for it, with equal probability. So a careless demonstration may be wrong or long. The
+        demonstration depends only on the problem.
         """
         start, _, relations = problem.prompt[:-1].partition(".")
         random = Random(identity_seed("demonstration", problem.id))
@@ -138,7 +139,7 @@ class Hops(TurnTask):
 
 
 class HopsEnvironment(Environment):
-    """Answers calls by its facts, and verifies the answer."""
+    """Answers lookups from the problem's facts, and verifies the answer."""
 
     def begin(self, problem: Problem, seed: int) -> str:
         self._facts, self._answer = problem.answer["facts"], problem.answer["answer"]
@@ -150,7 +151,7 @@ class HopsEnvironment(Environment):
         if answer := _ANSWER.fullmatch(text):
             right = answer[1] == self._answer
             return Reply(done=True, verdict=correct(answer[1]) if right else incorrect(answer[1], "another entity"))
-        if not text.endswith(";"):  # it ended itself
+        if not text.endswith(";"):  # the policy ended the turn by its end token
             return Reply(done=True, verdict=unparseable("it ended without an answer"))
         return Reply("?;", error=True)
 
@@ -160,7 +161,7 @@ def is_heldout(problem_id: str) -> bool:
     return int(problem_id[-2:], 16) % _HELDOUT_SHARE == 0
 
 
-@lru_cache(maxsize=8)  # half a second, and every run of a bench asks again
+@lru_cache(maxsize=8)  # takes half a second; a bench would repeat it in every run
 def _population(hops: tuple[int, ...], astray: float) -> list[Problem]:
     return shuffled(
         hops,
@@ -183,7 +184,7 @@ def _draw(draw: Callable[[], float], hops: int, astray: float) -> Problem:
         way, last = entity(), hop == hops - 1
         others = [entity()] if not last and draw() < astray else []
         for other in others:
-            if hop < hops - 2 and draw() < 0.5:  # it ends one hop later
+            if hop < hops - 2 and draw() < 0.5:  # the dead end is one hop later
                 facts[f"{other}.{relations[hop + 1]}"] = entity()
         leads = [way, *others]
         if draw() < 0.5:

@@ -1,4 +1,4 @@
-"""Prompts as messages: the contents of a field with a chat."""
+"""Prompts as chat messages, read from a field of a row."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
 class Chat(NamedTuple):
-    """The messages of a prompt: the last, which is the user's, as a text, and those before it."""
+    """The messages of a prompt: the last, from the user, as text, and the messages before it."""
 
     before: tuple[Mapping[str, Any], ...]
     prompt: str
 
 
 def read_chat(fields: Mapping[str, Any], name: str) -> Chat:
-    """The chat in a field: a list of messages with ``role`` and ``content``, the last of them the user's.
+    """Read the chat in a field: a list of messages with ``role`` and ``content``, the last one from the user.
 
-    A content may be a list of parts that are texts; they are joined. Other entries of a message (a name, calls of
-    tools) are kept for the chat template, except null ones.
+    Content may be a list of text parts, which are joined. Other entries of a message (a name, tool calls) are kept for
+    the chat template, except null ones.
 
     Raises:
-        ValueError: there is no such field, or it holds something else.
+        ValueError: the field does not exist, or is not a valid chat.
 
     >>> read_chat({"chat": [{"role": "system", "content": "Add."}, {"role": "user", "content": "2 + 2?"}]}, "chat")
     Chat(before=({'role': 'system', 'content': 'Add.'},), prompt='2 + 2?')
@@ -46,7 +46,7 @@ def read_chat(fields: Mapping[str, Any], name: str) -> Chat:
 
 
 def is_chat(value: Any) -> bool:
-    """Whether this is a list of messages."""
+    """Whether a value is a list of messages."""
     return isinstance(value, list) and bool(value) and all(isinstance(m, Mapping) and "role" in m for m in value)
 
 
@@ -69,7 +69,7 @@ def _message(message: Mapping[str, Any], place: str) -> dict[str, Any]:
 
 
 def _is_text(part: Any) -> bool:
-    """Whether a part of a content is a text and nothing beside it, such as an image."""
+    """Whether a content part is text only, without other data such as an image."""
     if not isinstance(part, Mapping) or not isinstance(part.get("text"), str) or part.get("type") not in (None, "text"):
         return False
     return all(value is None or name in ("type", "text") for name, value in part.items())

@@ -1,11 +1,12 @@
-"""Prompts by name: the text around a problem, as papers and model families write it.
+"""Named prompt templates: the text around a problem, as in papers and model families.
 
-A template that spells out the marks of a chat (``qwen-…``, ``llama``, ``r1-distill``, ``deepseek-math``) begins the
-assistant's turn itself, so it goes with ``policy.chat=false``. ``boxed`` and ``answer-line`` have no marks: they are
-for base models, or the user's message with ``policy.chat=true``. ``r1`` is for base models.
+Templates with chat markers (``qwen-…``, ``llama``, ``r1-distill``, ``deepseek-math``) start the assistant's turn
+themselves, so they need ``policy.chat=false``. ``boxed`` and ``answer-line`` have no chat markers: they are for base
+models, or for the user's message with ``policy.chat=true``. ``r1`` is for base models.
 
-The request to reason and to box the answer is in the words that Qwen2.5-Math and DeepSeekMath were trained with. ``r1``
-and ``answer-line`` ask for the forms of DeepSeek-R1-Zero (arXiv 2501.12948) and DAPO (arXiv 2503.14476) in our words.
+The instruction to reason and to box the answer has the exact words of Qwen2.5-Math and DeepSeekMath. ``r1`` and
+``answer-line`` ask for the formats of DeepSeek-R1-Zero (arXiv 2501.12948) and DAPO (arXiv 2503.14476), in Outrider's
+own words.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import NamedTuple
 from outrider.errors import nearest
 
 _BOXED = "Please reason step by step, and put your final answer within \\boxed{{}}."
-_BAR = "\uff5c"  # full width, in the marks of DeepSeek-R1
+_BAR = "\uff5c"  # full-width bar, in the chat markers of DeepSeek-R1
 
 TEMPLATES = {
     "bare": "{question}",
@@ -44,25 +45,25 @@ TEMPLATES = {
     ),
     "r1-distill": f"<{_BAR}User{_BAR}>{{question}}\n{_BOXED}<{_BAR}Assistant{_BAR}><think>\n",
 }
-"""By name; ``{question}`` stands for the problem, and ``{{`` and ``}}`` for braces."""
+"""Templates by name; ``{question}`` stands for the problem, ``{{`` and ``}}`` for braces."""
 
 _NAME = re.compile(r"[\w-]+")
 
 
 class PromptPart(NamedTuple):
-    """A part of a prompt: a text, and the name of the field that follows it; None where none does."""
+    """A part of a prompt: literal text, and the name of the field after it (None without one)."""
 
     text: str
     field: str | None
 
 
 def prompt_parts(prompt: str, question: str) -> list[PromptPart]:
-    r"""A prompt taken apart: the text of a template around the field ``question``, or a text with ``{fields}``.
+    r"""Split a prompt into parts: a named template around the field ``question``, or a text with ``{fields}``.
 
-    A field may have any name that holds no brace. ``{{`` and ``}}`` are braces.
+    A field may have any name without braces. ``{{`` and ``}}`` are literal braces.
 
     Raises:
-        ValueError: one word without a field that is no template, no field at all, or braces that name none.
+        ValueError: the prompt is an unknown template name, has no field, or has braces without a field name.
 
     >>> prompt_parts("{Problem text} \\boxed{{}}", "problem")
     [PromptPart(text='', field='Problem text'), PromptPart(text=' \\boxed{', field=None), PromptPart(text='}', ...)]
@@ -84,5 +85,5 @@ def prompt_parts(prompt: str, question: str) -> list[PromptPart]:
 
 
 def _field(name: str | None, spec: str | None, conversion: str | None) -> str | None:
-    """The whole text between the braces: ``:`` and ``!`` belong to the name here, unlike in a format string."""
+    """The whole text between the braces: unlike in a format string, ``:`` and ``!`` belong to the name."""
     return None if name is None else name + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "")

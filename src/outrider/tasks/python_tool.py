@@ -1,4 +1,4 @@
-r"""Problems of a table with a Python interpreter: tool-integrated reasoning."""
+r"""Problems of a table with a Python interpreter as a tool: tool-integrated reasoning."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from outrider.verify.thinking import TurnThinking
 from outrider.verify.verifier import Verifier
 
 _CLOSED = "\n```\n"
-_ENDED = "\0ended"  # written last: a status of 0 may also be that of os._exit
-# in a namespace of its own, so that the blocks have the names of __main__ to themselves
+_ENDED = "\0ended"  # written at the end: exit status 0 may also come from os._exit
+# runs in its own namespace, so that the blocks have __main__'s names to themselves
 _PROGRAM = """\
 import atexit, os, random, sys, threading
 
@@ -59,20 +59,20 @@ os.write(shown[1], ended)
 
 
 class PythonTool(TurnTable):
-    """A turn that ends with a fenced block of Python has it executed, and goes on behind a block of its output.
+    """Problems of a table with an interpreter: a turn that ends with a fenced Python block is answered by its output.
 
-    The closing fence is the last of the turn but for white space; behind the one that ends the turn, what its last
-    token holds more stays in the text and is ignored. A turn that the fence of anything else ends is answered by an
-    error. Any other turn, also one that goes on behind its block, ends the rollout, and the table's verifier verifies
-    it alone.
+    After the closing fence, only white space may follow; the fence ends the turn, and any further text in its last
+    token is kept but ignored. A turn that ends with another fence is answered by an error. Any other turn, even one
+    that continues after its block, ends the rollout, and the table's verifier verifies this turn alone.
 
-    Names stay from block to block: what ran before without an error, or left with status 0, is run again, unseen. So
-    what a block prints follows from the blocks, as far as a program does: ``random`` and hashes are seeded; the clock,
-    ``os.urandom`` (and what draws from it: ``secrets``, ``uuid4``, a ``random.Random()`` of one's own), addresses of
-    objects and races of threads are not. Blocks run in the sandbox of the verifiers of programs (``docs/sandbox.md``),
-    with the standard library alone.
+    Variables persist between blocks: earlier blocks that ended without an error, or exited with status 0, are run again
+    with their output hidden. So a block's output depends only on the blocks, as far as programs are deterministic.
+    ``random`` and hashes are seeded. The clock, ``os.urandom`` (and its users ``secrets``, ``uuid4`` and an unseeded
+    ``random.Random()``), object addresses and thread races are not deterministic. Blocks run in the sandbox of program
+    verifiers (``docs/sandbox.md``), with only the standard library.
 
-    Source: the survey of the STILL report (tool-integrated reasoning); ToRA and Qwen2.5-Math for the two blocks.
+    Source: the STILL report's survey of tool-integrated reasoning; ToRA and Qwen2.5-Math for the format of code and
+    output blocks.
 
     Raises:
         UserError: this machine allows no sandbox, and ``sandbox`` is ``required``.
@@ -93,8 +93,8 @@ class PythonTool(TurnTable):
 
     @model_validator(mode="after")
     def _time_to_say_so(self) -> PythonTool:
-        # a block that loops uses up its CPU time before its turn is over, also on a machine that is half busy: a policy
-        # must not be able to make its rollouts unscorable
+        # an endless loop must use up its CPU time before the turn's time limit, even on a half-busy machine: otherwise
+        # a policy could make its rollouts unscorable
         if self.cpu_seconds > self.limits.seconds / 4:
             raise ValueError(f"limits.seconds: at least {4 * self.cpu_seconds}, four times cpu_seconds")
         if self.limits.bytes < MARKS:
@@ -117,15 +117,15 @@ class PythonTool(TurnTable):
         return MakeInterpreter(self)
 
     def example_turns(self, problem: Problem) -> list[str]:
-        """Two blocks, of which the second needs the first, and an answer."""
+        """Two blocks, the second of which needs the first, and an answer."""
         return [*(f"```python\n{code}{_CLOSED}" for code in ("x = 6 * 7\nprint(x)", "print(x + 1)")), "43"]
 
 
 class MakeInterpreter:
-    """Makes interpreters. That there is no sandbox is said where this is made, and not by every environment."""
+    """Factory of interpreters. A missing sandbox is reported when the factory is created, not by every environment."""
 
     def __init__(self, task: PythonTool) -> None:
-        from outrider.verify.sandbox_choice import find_way  # here, since a recipe that names the task needs none
+        from outrider.verify.sandbox_choice import find_way  # imported late: not needed to read a recipe
 
         self._task = task
         find_way(task.sandbox)
@@ -142,7 +142,7 @@ class MakeInterpreter:
 
 
 class Interpreter(Environment):
-    """Executes blocks, and has the last turn verified."""
+    """Executes code blocks, and verifies the last turn."""
 
     def __init__(self, task: PythonTool, verifier: Verifier) -> None:
         self._task, self._verifier = task, verifier
@@ -157,7 +157,7 @@ class Interpreter(Environment):
         return ""
 
     def step(self, text: str) -> Reply:
-        # the fence of the output has to begin a line
+        # the output's fence must start a line
         self._break = "" if text.endswith("\n") else "\n"
         problem = self._thinking.problem
         split = self._thinking.split(text)
@@ -166,7 +166,7 @@ class Interpreter(Environment):
         said, stopped, _ = (split.answer or "").partition(_CLOSED)
         found = ending_block(said + stopped)
         block = None if found is None else found.program
-        if block is None and stopped:  # the policy has not ended its turn
+        if block is None and stopped:  # ended by the fence, not by the policy
             return self._shown("Nothing was executed: a block begins with ```python and ends with ```.", error=True)
         if block is None:
             return Reply(done=True, verdict=self._verifier.verify(problem, text, True))
@@ -181,7 +181,7 @@ class Interpreter(Environment):
 
         given = f"'before': {self._before!r}, 'now': {block!r}, 'ended': {_ENDED.encode()!r}, 'names': globals()"
         source = f"exec({_PROGRAM!r}, {{{given}}})"
-        # half of what the turn may take: a block that sleeps has to be told so before the environment itself is late
+        # half of the turn's time limit, so that a sleeping block is reported before the environment itself times out
         limits = Limits(seconds=self._task.limits.seconds / 2, cpu_seconds=self._task.cpu_seconds)
         try:
             ended = run(source, b"", limits, self._task.sandbox)

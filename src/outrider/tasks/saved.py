@@ -1,7 +1,7 @@
-"""Folders that ``save_to_disk`` of Hugging Face's datasets wrote, read without that package.
+"""Reads folders written by ``save_to_disk`` of Hugging Face's ``datasets``, without that package.
 
-A dataset is a folder with ``state.json``, which names its Arrow files (the streaming format) in order. Several splits
-are folders beside ``dataset_dict.json``, which names them.
+A dataset is a folder with ``state.json``, which lists its Arrow files (in streaming format) in order. If there are
+several splits, each is a subfolder, and ``dataset_dict.json`` lists them.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from outrider.errors import UserError
 
 
 def saved_rows(folder: Path, split: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Place and fields of each row, in order. Where the folder holds several splits, that of the name ``split``.
+    """Yield place and fields of each row, in order. If the folder has several splits, ``split`` is read.
 
     Raises:
-        UserError: the folder holds no dataset or no such split, or a part of it is missing or damaged.
+        UserError: the folder has no dataset or no such split, or a part of it is missing or damaged.
     """
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Questions of several hops, answered with a search engine: the search agents of the literature."""
+"""Questions of a table, answered with a search engine, as by the search agents of the literature."""
 
 from __future__ import annotations
 
@@ -27,26 +27,28 @@ _INFORMATION = "\n<information>{}</information>\n"
 
 
 class Search(TurnTable):
-    """Questions of a table, with a corpus to search. A turn ends with ``</search>`` or ``</answer>``.
+    """Questions of a table, with a searchable corpus. A turn ends with ``</search>`` or ``</answer>``.
 
-    ``<search>query</search>`` is answered by the best passages, as ``<information>Doc 1(Title: …) …</information>``;
-    when no search is left, by a text that says so. ``<answer>…</answer>`` ends the rollout, and the table's verifier
-    (mostly ``qa``, exact match with aliases) verifies that turn alone: an answer that stands in a prompt or a passage
-    is none. A turn with neither ends the rollout too, without an answer; a ``</search>`` that nothing opens is told so.
-    What stands behind the tag that ends a turn, up to the end of its last token, stays in its text and is ignored.
-    Passages are cut at ``longest`` characters, and so that the observation with both of its tags fits ``limits.bytes``.
+    ``<search>query</search>`` is answered by the best passages, as ``<information>Doc 1(Title: …)
+    …</information>``, or by a notice if no search is left. ``<answer>…</answer>`` ends the rollout, and the table's
+    verifier (usually ``qa``, exact match with aliases) verifies this turn alone, so an answer in the prompt or a
+    passage does not count. A turn with neither tag ends the rollout without an answer. ``</search>`` without an opening
+    tag is answered by an error. Text after the tag that ends a turn, up to the end of the last token, is kept but
+    ignored. Passages are truncated to ``longest`` characters, and so that the observation with both tags fits
+    ``limits.bytes``.
 
-    Source: Search-R1 (arXiv 2503.09516) for tags and form, three passages; Tree-GRPO and DEEP-GRPO use the same.
-    Deviation: there a turn that is neither is told so and goes on; here its end token was sampled, so it has ended.
+    Source: tags, format and three passages as in Search-R1 (arXiv 2503.09516), which Tree-GRPO and DEEP-GRPO use as
+    well. Deviation: in Search-R1, a turn with neither tag gets an error and continues; here its end token was sampled,
+    so the rollout has ended.
 
     Raises:
-        UserError: the corpus cannot be read, ``index`` holds another one, or a package is missing.
+        UserError: the corpus cannot be read, ``index`` belongs to another corpus, or a package is missing.
     """
 
-    corpus: list[str] = Field(min_length=1, description="JSON-lines files with title and text, or with context")
-    index: str | None = Field(None, description="folder of the index; null: rebuilt in every run")
+    corpus: list[str] = Field(min_length=1, description="JSON-lines files with title and text, context, or contents")
+    index: str | None = Field(None, description="folder that stores the index; null: rebuilt in every run")
     retriever: Annotated[Retriever, ComponentOf(RETRIEVERS, "retriever", Retriever)] = Field(
-        default_factory=Bm25, description="retriever of passages"
+        default_factory=Bm25, description="retriever that finds passages"
     )
     passages: int = Field(3, ge=1, description="passages returned per search")
     searches: int = Field(4, ge=1, description="maximum searches per rollout")
@@ -83,7 +85,7 @@ class Search(TurnTable):
         return MakeSearch(self)
 
     def example_turns(self, problem: Problem) -> list[str]:
-        """Two searches, of the first and of the other words of the question, and an answer."""
+        """Two searches, for the first and the second half of the question's words, and an answer."""
         words = re.findall(r"\w+", str(problem.metadata.get("question", problem.prompt))) or ["1"]
         half = (len(words) + 1) // 2
         queries = (words[:half], words[half:] or words)
@@ -91,15 +93,18 @@ class Search(TurnTable):
 
 
 class MakeSearch:
-    """Makes environments that share one index: made here, where its errors are shown, and sent to where they are
-    forked; of a folder, it is read there."""
+    """Factory of environments that share one index.
+
+    The index is built when the factory is created, where errors can be shown, and pickled with it. With an index
+    folder, the other process reads the folder instead.
+    """
 
     def __init__(self, task: Search, index: Index | None = None) -> None:
         self._task = task
         self._index = index or task.retriever.index(task._passages, task.index)
 
     def __getstate__(self) -> tuple[str, Index | None]:
-        # as JSON: what was read of table and corpus stays here
+        # as JSON, so that the loaded table and corpus are not pickled
         return self._task.model_dump_json(), None if self._task.index else self._index
 
     def __setstate__(self, state: tuple[str, Index | None]) -> None:
@@ -112,7 +117,7 @@ class MakeSearch:
 
 
 class SearchEnvironment(Environment):
-    """Answers searches, and has the answer verified."""
+    """Answers searches, and verifies the answer."""
 
     def __init__(self, task: Search, index: Index, verifier: Verifier) -> None:
         self._task, self._index, self._verifier = task, index, verifier
@@ -133,7 +138,7 @@ class SearchEnvironment(Environment):
             return Reply(done=True, verdict=unparseable("neither a search nor an answer"))
         if query := _QUERY.fullmatch(before):
             return self._searched(query[1].strip())
-        # the tag has ended the turn, and not the policy
+        # the closing tag ended the turn, not the policy, so the rollout continues
         return Reply(_INFORMATION.format("A search is written <search>query</search>."), error=True)
 
     def _searched(self, query: str) -> Reply:

@@ -1,7 +1,7 @@
-"""Made-up word problems: amounts that depend on each other, told in plain English and worked out in words.
+"""Generated word problems: amounts that depend on each other, told in plain English, with worked solutions.
 
-A story is drawn in two parts. Its *shape* says which step follows which; its *telling* has the numbers, the names and
-the words. So one shape has many tellings, which are solved alike.
+A story is drawn in two parts. Its *shape* is the sequence of steps; its *telling* has the numbers, names and words. So
+one shape has many tellings, which are solved in the same way.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import yaml
 from outrider.tasks.dice import Dice
 
 Shape = tuple[str, ...]
-"""How it begins, relations to the amount before, what happens to the last one, and the question."""
+"""The steps of a story: a beginning, relations to the last amount, events that change it, and a question."""
 
-BEGINNINGS = {"given": 0, "packs": 1}  # and the steps that they take
+BEGINNINGS = {"given": 0, "packs": 1}  # kind: number of calculations
 RELATIONS = ("more", "fewer", "times", "part", "together", "gap")
 EVENTS = ("finds", "loses")
 QUESTIONS = {"count": 0, "total": 1, "less": 1, "price": 1}
-_Calculation = tuple[int, str, int, int]  # a, sign, b, what it comes to
-ATTEMPTS = 100  # of one shape, before another one is drawn
+_Calculation = tuple[int, str, int, int]  # a, sign, b, result
+ATTEMPTS = 100  # attempts to tell a shape, before another shape is drawn
 _SIGNS = {"more": "+", "finds": "+", "together": "+", "total": "+", "fewer": "-", "loses": "-", "gap": "-", "less": "-",
           "times": "*", "packs": "*", "price": "*", "part": "/"}  # fmt: skip
 _WORDS = {"+": "{a} plus {b} is {v}", "-": "{a} minus {b} is {v}", "*": "{a} times {b} is {v}",
@@ -31,8 +31,13 @@ _WORDS = {"+": "{a} plus {b} is {v}", "-": "{a} minus {b} is {v}", "*": "{a} tim
 
 
 class Manner(NamedTuple):
-    """How a solution is written: calculations in words or signs, those of two digits in small parts or at once, and
-    whether a calculation comes behind the sentence that it follows from. An amount that is given has none."""
+    """The style of a solution.
+
+    Attributes:
+        words: whether calculations are written in words instead of signs.
+        in_parts: whether calculations with numbers above 10 are split into smaller ones.
+        quotes: whether each calculation follows a quotation of the sentence that it uses.
+    """
 
     words: bool
     in_parts: bool
@@ -40,12 +45,12 @@ class Manner(NamedTuple):
 
 
 class Story(NamedTuple):
-    """A told shape.
+    """A generated problem: a shape with its telling.
 
     Attributes:
-        steps: calculations that it takes.
-        key: shape and numbers: what makes two stories the same problem in other words.
-        solution: right, in one of many wordings.
+        steps: number of calculations in the solution.
+        key: shape and numbers; stories with equal keys are the same problem in different words.
+        solution: a correct solution, in one of many wordings.
     """
 
     shape: Shape
@@ -58,20 +63,23 @@ class Story(NamedTuple):
 
 
 class Ranges(NamedTuple):
-    """Largest amount that is given, and largest amount of all."""
+    """The largest given amount, and the largest amount including results."""
 
     highest: int
     cap: int
 
 
 def draw_manner(draw: Dice) -> Manner:
-    """One in five works in parts, which takes longer and goes wrong less easily; one in three uses words, one in two
-    quotes."""
+    """Draw a style.
+
+    One in three solutions uses words and one in two quotes. One in five calculates in parts, which takes longer but is
+    less error-prone.
+    """
     return Manner(draw.below(3) == 0, draw.below(5) == 0, draw.below(2) == 0)
 
 
 def draw_story(draw: Dice, steps: int, aside: int, ranges: Ranges) -> Story:
-    """A story of so many steps, with up to ``aside`` sentences that do not matter."""
+    """Draw a story with ``steps`` calculations and up to ``aside`` irrelevant sentences."""
     while True:
         shape = draw_shape(draw, steps)
         if story := tell(draw, shape, aside, ranges, draw_manner(draw)):
@@ -79,7 +87,7 @@ def draw_story(draw: Dice, steps: int, aside: int, ranges: Ranges) -> Story:
 
 
 def draw_shape(draw: Dice, steps: int) -> Shape:
-    """One of so many steps."""
+    """Draw a shape with ``steps`` calculations."""
     question = draw.one_of([*QUESTIONS] if steps > 1 else ["count"])
     left = steps - QUESTIONS[question]
     beginning = draw.one_of([*BEGINNINGS] if left > 1 else ["given"])
@@ -90,7 +98,7 @@ def draw_shape(draw: Dice, steps: int) -> Shape:
 
 
 def tell(draw: Dice, shape: Shape, aside: int, ranges: Ranges, manner: Manner) -> Story | None:
-    """The shape with numbers, names and words; None where no numbers were found that it can have."""
+    """Tell a shape with numbers, names and words; None if no valid numbers were found."""
     for _ in range(ATTEMPTS):
         teller = _Teller(draw, ranges, manner)
         if teller.tell(shape, aside):
@@ -99,21 +107,21 @@ def tell(draw: Dice, shape: Shape, aside: int, ranges: Ranges, manner: Manner) -
 
 
 class _Teller:
-    """A story in the making: what was said so far, and who has how many."""
+    """A story under construction: its sentences so far, and the amount of each person."""
 
     def __init__(self, draw: Dice, ranges: Ranges, manner: Manner) -> None:
         self._draw, self._ranges, self._manner = draw, ranges, manner
         self._names: list[str] = [*wording()["names"]]
         self._item: str = draw.one_of(wording()["items"])
-        self._amounts: dict[str, int] = {}  # by name, in the order in which they are known
+        self._amounts: dict[str, int] = {}  # by name, in the order in which they become known
         self._numbers: list[int] = []
-        self._said: list[str] = []  # in any order
-        self._events: list[str] = []  # behind it, in order
+        self._said: list[str] = []  # sentences that may be shuffled
+        self._events: list[str] = []  # sentences after them, in order
         self._thought: list[str] = []
         self.value = 0
 
     def tell(self, shape: Shape, aside: int) -> bool:
-        """Whether it could be told within the limits."""
+        """Tell the shape; return whether all amounts are within the limits."""
         beginning, *middle, question = shape
         return (
             self._begin(beginning)
@@ -150,7 +158,7 @@ class _Teller:
         return who
 
     def _relate(self, kind: str) -> bool:
-        """Somebody's amount, by that of the one before and a number or somebody else's."""
+        """Introduce a person's amount, relative to the last person's amount and a number or a third person's amount."""
         other = self._last
         if kind in ("together", "gap"):
             third = self._another()
@@ -184,7 +192,7 @@ class _Teller:
         return self._step(kind, kind, "", self.value, self._amounts[other])
 
     def _digress(self) -> bool:
-        """An amount that the question does not need, or a number that counts nothing."""
+        """Add an irrelevant sentence: an amount that the question does not need, or a person's age."""
         n, who = 2 + self._draw.below(self._ranges.highest - 1), self._name()
         kind = self._draw.one_of(("given", "age", "more"))
         other = self._draw.one_of([*self._amounts])
@@ -192,17 +200,20 @@ class _Teller:
         return True
 
     def _another(self) -> str:
-        """Somebody but the last one: one of those before, or somebody new."""
+        """A person other than the last one: an earlier person, or a new one."""
         before = [*self._amounts][:-1]
         if before and self._draw.below(2):
             return self._draw.one_of(before)
         last, amount = self._amounts.popitem()
         new = self._given()
-        self._amounts[last] = amount  # still the last
+        self._amounts[last] = amount  # put back as the last entry
         return new
 
     def _step(self, thought: str, kind: str, who: str, a: int, b: int, said: str = "") -> bool:
-        """Calculate, think and remember; whether amount and calculation are allowed. ``said``: what it follows from."""
+        """Calculate the next amount and add it to the solution; return whether it is allowed.
+
+        ``said`` is the sentence that the calculation uses.
+        """
         sign = _SIGNS[kind]
         if (sign == "-" and a <= b) or (sign == "/" and (a % b or a == b)):
             return False
@@ -225,12 +236,12 @@ class _Teller:
         return self._names.pop(self._draw.below(len(self._names)))
 
     def _say(self, behind: list[str], kind: str, **words: Any) -> str:
-        """A sentence of the question, which it returns."""
+        """Append a sentence of the question to ``behind``, and return it."""
         behind.append(said := self._phrase("says", kind, **words))
         return said
 
     def _phrase(self, part: str, kind: str, **words: Any) -> str:
-        """One of the texts of a kind. Some relations have words for small numbers."""
+        """A random text of a kind, filled in. Some relations have words for small numbers, such as "twice"."""
         if kind in ("times", "part"):
             words |= {"times": wording()["times"][words["n"]], "part": wording()["parts"][words["n"]]}
         form: str = self._draw.one_of(wording()[part][kind])
@@ -239,7 +250,7 @@ class _Teller:
 
 
 def calculation(a: int, sign: str, b: int, v: int, manner: Manner) -> str:
-    """``a sign b = v``, at once or in parts.
+    """Write ``a sign b = v``, in one calculation or in parts.
 
     >>> calculation(27, "+", 48, 75, Manner(words=False, in_parts=True, quotes=False))
     '27 + 40 = 67, 67 + 8 = 75'
@@ -272,7 +283,7 @@ def _one_by_one(at: int, sign: str, numbers: Sequence[int]) -> list[_Calculation
 
 
 def _places(number: int) -> list[int]:
-    """Hundreds, tens and ones, without those that are 0.
+    """Hundreds, tens and ones, without zeros.
 
     >>> _places(204)
     [200, 4]
@@ -283,6 +294,6 @@ def _places(number: int) -> list[int]:
 
 @cache
 def wording() -> dict[str, Any]:
-    """The content of ``stories.yaml``."""
+    """The names and phrases of ``stories.yaml``."""
     data: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("stories.yaml").read_text(encoding="utf-8"))
     return data

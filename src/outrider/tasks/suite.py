@@ -1,4 +1,4 @@
-"""Several held-out sets measured as one task: results come per set and pooled."""
+"""Several test sets evaluated as one task, with results per set and pooled."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from outrider.tasks.task import Task
 if TYPE_CHECKING:
     from outrider.verify.pool import Item
 
-_OLD_KEYS = {f"table.{key}": now for key, now in Table.old_keys.items()}  # tables that are not typed here
+_OLD_KEYS = {f"table.{key}": now for key, now in Table.old_keys.items()}  # for the dicts of table options
 _SHIPPED = resources.files("outrider") / "tasks" / "suites"
 
 
 class TestSet(Options):
-    """One set of a suite: the place of its rows, and the options that differ from the suite's ``table``.
+    """One test set of a suite: where its rows are, and the options that differ from the suite's ``table``.
 
-    ``hub_fields`` maps the suite's names of fields to the hub's.
+    ``hub_fields`` maps the suite's field names to the field names on the hub.
     """
 
     old_keys: ClassVar[Mapping[str, str]] = _OLD_KEYS
@@ -45,7 +45,7 @@ class TestSet(Options):
 
 
 class SuiteFile(Options):
-    """The content of a suite's file: options of every table, and the sets by name."""
+    """The content of a suite file: table options for all test sets, and the test sets by name."""
 
     old_keys: ClassVar[Mapping[str, str]] = _OLD_KEYS
 
@@ -54,14 +54,14 @@ class SuiteFile(Options):
 
 
 class Suite(Task):
-    """The held-out problems of several sets. There is nothing to train on.
+    """The held-out problems of several test sets, for evaluation only.
 
-    Problems carry the name of their set, so an evaluation has a row per set and one for all problems pooled, each
-    problem with the same weight; a set's own levels stay. With ``data`` every set is read from that folder, without it
-    from the hub.
+    Problems have the name of their test set. So an evaluation has one row per set, and one for all problems, with equal
+    weights; a set's own levels are kept. With ``data``, every set is read from that folder, otherwise from the hub.
 
     Raises:
-        UserError: no such suite or set, a set whose file is missing or broken, or the same problem twice in one set.
+        UserError: the suite or a set does not exist, a set's file is missing or broken, or a set has duplicate
+            problems.
     """
 
     old_keys: ClassVar[Mapping[str, str]] = _OLD_KEYS
@@ -81,7 +81,7 @@ class Suite(Task):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes with the problems, their answers and their sets."""
+        """Identity of the data: changes with the problems, their answers and their test sets."""
         digest = hashlib.blake2b(digest_size=12)
         for problem in self._problems:
             messages = () if problem.messages_before is None else (problem.messages_before,)
@@ -91,7 +91,7 @@ class Suite(Task):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Problems of each set, and rows that were skipped as empty, if any were."""
+        """Number of problems per test set, and number of rows skipped as empty, if not 0."""
         counts = dict.fromkeys(self._file.sets, 0)
         for problem in self._problems:
             counts[problem.test_set] += 1
@@ -99,14 +99,14 @@ class Suite(Task):
 
     @property
     def size(self) -> int:
-        """Problems of all sets."""
+        """Number of problems in all test sets."""
         return len(self._problems)
 
     def train(self, index: int) -> Problem:
         raise UserError(f"{self.name} is for evaluation, so there is nothing to train on")
 
     def heldout(self, n: int) -> list[Problem]:
-        """The first ``n`` problems, each set in turn."""
+        """The first ``n`` problems, alternating between test sets."""
         return self._problems[:n]
 
     def right(self, problem: Problem) -> str | None:
@@ -116,11 +116,12 @@ class Suite(Task):
         return self._tables[problem.test_set].verify(problem, text, finished)
 
     def verify_all(self, items: Sequence[Item]) -> list[Verdict]:
-        """In order; sets of one verifier are verified together, by one pool."""
+        """Verify items, in order; test sets with equal verifiers share one pool."""
         verdicts: dict[int, Verdict] = {}
         shares: dict[int, tuple[Table, list[int]]] = {}
         for i, (problem, _, _) in enumerate(items):
-            # by identity: sets with equal verifiers share one table, and its pool verifies their responses together
+            # by object identity: sets with equal verifiers share one table, whose pool verifies their responses
+            # together
             table = self._tables[problem.test_set]
             shares.setdefault(id(table), (table, []))[1].append(i)
         for table, mine in shares.values():
@@ -142,12 +143,12 @@ class Suite(Task):
 
     @cached_property
     def _own(self) -> dict[str, Table]:
-        """The table that reads each set."""
+        """The table that reads each test set, by name."""
         return {name: self._table(name) for name in self._file.sets}
 
     @cached_property
     def _tables(self) -> dict[str, Table]:
-        """The table that verifies each set; sets with equal verifiers share one, and so its pool."""
+        """The table that verifies each test set, by name; sets with equal verifiers share a table and its pool."""
         first: list[Table] = []
         for table in self._own.values():
             if all(known.verifier != table.verifier for known in first):
@@ -219,7 +220,7 @@ def _read(name: str) -> SuiteFile:
 
 
 def _mistake(error: ValidationError, *known: type[Options]) -> str:
-    """The first mistake, with its place; of an unknown key the nearest of those that there are."""
+    """The first validation error with its place; for an unknown key, with the nearest known key."""
     first = error.errors()[0]
     place = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":

@@ -28,7 +28,7 @@ from outrider.verify.short_answer import Number
 from outrider.verify.verifier import PooledVerifier, Prepared, Verifier, text_of
 from outrider.verify.verifiers import VERIFIERS
 
-if TYPE_CHECKING:  # a recipe that only names the task should not wait for the machinery of processes
+if TYPE_CHECKING:  # slow to import, and a recipe may only name the task
     from outrider.verify.pool import Item, VerifierPool
 
 PROMPT = "{problem}\n"
@@ -38,12 +38,12 @@ Skipped = Literal["empty", "long"]
 
 
 class TableSide(NamedTuple):
-    """The problems of one file with their places (``metadata["place"]``), and how many rows ``skip`` excluded."""
+    """The problems of one file with their places (``metadata["place"]``), and the rows that ``skip`` excluded."""
 
     problems: list[Problem]
     skipped: int
     first_skipped: str
-    """Place and reason of the first row that was skipped; empty where none was."""
+    """Place and reason of the first skipped row; empty if no row was skipped."""
 
 
 class _Sides(NamedTuple):
@@ -56,30 +56,30 @@ class _Sides(NamedTuple):
 
 
 class Table(Task):
-    r"""Problems from two tables: one to train on, one held out. See :mod:`outrider.tasks.rows` for the formats.
+    r"""Problems from two tables: one for training, one held out. See :mod:`outrider.tasks.rows` for the formats.
 
-    Training runs through seeded permutations of its table, epoch after epoch. A training problem whose prompt is held
-    out as well (compared without case, spacing and Unicode variants) is skipped and counted in ``counts``, and so is
-    one of a level that is not among ``levels``.
-    Held-out problems come from each level in turn, in an order that does not depend on that of the file.
+    Training iterates over seeded permutations of its table, epoch after epoch. Training problems whose prompt is also
+    held out (compared without case, spacing and Unicode variants) are skipped and counted in ``counts``, as are
+    problems of a level that is not in ``levels``. Held-out problems alternate between levels, in an order that does not
+    depend on the file's order.
 
-    The ``prompt`` is a text with fields of the table, or the name of one of :mod:`outrider.tasks.prompts`; or the field
-    ``messages`` holds it as a chat (:mod:`outrider.tasks.messages`). A dotted name leads into a field that holds
-    objects or lists: ``reward_model.ground_truth``, ``messages.0.content``.
+    The ``prompt`` is a text with fields of the table, or the name of a template in :mod:`outrider.tasks.prompts`.
+    Alternatively, the field ``messages`` has the prompt as a chat (:mod:`outrider.tasks.messages`). A dotted name
+    selects a value nested in objects or lists: ``reward_model.ground_truth``, ``messages.0.content``.
 
-    With ``skip: empty`` a row without an answer or without a question (missing, null, NaN, blank or an empty list) is
-    excluded and counted; without it such a row is refused where the verifier needs the answer. With ``skip: long`` a
-    row is skipped and counted whose prompt leaves fewer than ``sample.max_tokens`` of the model's context; without it
-    a run does not begin where a prompt leaves none. ``skip: [empty, long]`` does both.
+    With ``skip: empty``, rows without an answer or a question (missing, null, NaN, blank or an empty list) are skipped
+    and counted; otherwise such a row is an error if the verifier needs the answer. With ``skip: long``, rows whose
+    prompt leaves fewer than ``sample.max_tokens`` tokens of the model's context are skipped and counted; otherwise a
+    run does not start if a prompt leaves no room at all. ``skip: [empty, long]`` does both.
 
-    Stages that show or continue solutions read those of the field ``solution`` of training rows; where it is missing,
-    null or empty a problem has none, but one row at least has to have it.
+    Stages that show or continue solutions read them from the field ``solution`` of training rows. A row may have no
+    solution (missing, null or empty), but at least one row must have one.
 
     The ``verifier`` reads gold answers and verifies responses (:mod:`outrider.verify.verifiers`). No file is read
     before the first problem is needed.
 
     Raises:
-        UserError: names the file, line and field of what is missing, broken, empty or there twice.
+        UserError: something is missing, broken, empty or duplicated; the message names file, line and field.
     """
 
     old_keys: ClassVar[Mapping[str, str]] = {"judge": "verifier"}
@@ -87,9 +87,11 @@ class Table(Task):
     train_data: str | None = Field(
         None, min_length=1, description="training table (outrider.tasks.rows), or hf:name@config:split; null: none"
     )
-    heldout_data: str = Field(min_length=1, description="evaluation table, of the same forms")
-    prompt: str = Field(PROMPT, description="prompt with {field}s ({{ and }} for braces), or a template's name")
-    question: str = Field("problem", description="field of the question in a named template")
+    heldout_data: str = Field(min_length=1, description="evaluation table, in the same formats")
+    prompt: str = Field(
+        PROMPT, description="prompt text with {field} placeholders ({{ and }} for braces), or a template's name"
+    )
+    question: str = Field("problem", description="field that replaces {question} in a named template")
     messages: str | None = Field(
         None, min_length=1, description="field of the prompt as chat messages; null: use the option prompt"
     )
@@ -101,14 +103,14 @@ class Table(Task):
             "the model (long); null: report an error"
         ),
     )
-    solution: str | None = Field(None, min_length=1, description="field of a worked solution; null: no solutions")
-    id: str | None = Field(None, description="field of the id; null: hash of the prompt")
+    solution: str | None = Field(None, min_length=1, description="training field of a worked solution; null: none")
+    id: str | None = Field(None, description="field of the problem id; null: hash of the prompt")
     level: str | None = Field(None, description="field of the level, required in held-out data; null: no levels")
     levels: list[str] = Field([], description="levels to train on; []: all")
     verifier: Annotated[Verifier, ComponentOf(VERIFIERS, "verifier", Verifier)] = Field(
-        default_factory=Number, description="verifier of responses"
+        default_factory=Number, description="verifier that checks responses against the gold answer"
     )
-    seed: int = Field(0, ge=0, description="seed of the training order")
+    seed: int = Field(0, ge=0, description="seed of the order of training problems")
 
     @model_validator(mode="after")
     def _options_agree(self) -> Table:
@@ -130,16 +132,16 @@ class Table(Task):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes with the problems of either side, with their order, and with the seed."""
+        """Identity of the data: changes with the training and held-out problems, their order, and the seed."""
         digest = hashlib.blake2b(digest_size=12)
         for side in (self._sides.train, self._sides.heldout):
-            # problems in their order, since positions in the stream are indices
+            # problems in file order, since positions in the stream are indices
             digest.update(json.dumps([self.seed, *map(_identity, side)]).encode())
         return f"table/{digest.hexdigest()}"
 
     @property
     def counts(self) -> dict[str, int]:
-        """Problems of each side, how many of the training table were skipped, and skipped rows with ``skip``."""
+        """Number of training and held-out problems, excluded training problems, and rows skipped by ``skip``."""
         sides = self._sides
         counts = {"train": len(sides.train), "heldout": len(sides.heldout), "excluded": sides.excluded}
         counts |= {"of_other_levels": sides.other_levels} if self.levels else {}
@@ -149,11 +151,11 @@ class Table(Task):
 
     @property
     def skips_long(self) -> bool:
-        """Whether prompts that are too long for the model are excluded."""
+        """Whether prompts that are too long for the model are skipped."""
         return self._skips("long")
 
     def leave_out(self, places: Collection[tuple[str, str]]) -> None:
-        """Leave out rows by side and place, whose prompts are too long for a model that the table does not know."""
+        """Exclude rows by (side, place), because their prompts are too long for the model."""
         for made in ("_sides", "fingerprint"):
             self.__dict__.pop(made, None)
         self.__dict__["_long"] = frozenset(places)
@@ -177,14 +179,14 @@ class Table(Task):
         return problems[int(permutation(self.seed, epoch, len(problems))[position])]
 
     def heldout(self, n: int) -> list[Problem]:
-        """The first ``n`` held-out problems, each level in turn; all of them where there are fewer."""
+        """The first ``n`` held-out problems, alternating between levels; all problems if there are fewer."""
         return self._sides.heldout[:n]
 
     def right(self, problem: Problem) -> str | None:
         return self.verifier.right(problem)
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        """The verifier's verdict, made in a process that can be killed if the verifier needs one."""
+        """Verify a response, in a process that can be killed if the verifier needs one."""
         if self.verifier.pooled:
             return self.verify_all([(problem, text, finished)])[0]
         start = time.perf_counter()
@@ -195,7 +197,7 @@ class Table(Task):
         return self._pool.verify(items) if self.verifier.pooled else verify_in_turn(self, items)
 
     def close(self) -> None:
-        """End the processes that verify. The next verdict would start new ones."""
+        """End the verifier processes; the next verdict starts new ones."""
         if pool := self.__dict__.pop("_pool", None):
             pool.close()
 
@@ -231,20 +233,20 @@ class Table(Task):
         return _Sides(train, levels_in_turn(heldout), len(chosen) - len(train), len(table) - len(chosen), skipped, long)
 
     def _without_long(self, side: str, source: str, problems: list[Problem]) -> tuple[list[Problem], int]:
-        """Those that are not too long, and how many are."""
+        """The problems whose prompts are not too long, and the number of excluded ones."""
         kept = [problem for problem in problems if (side, problem.metadata["place"]) not in self._long]
         if not kept:
             raise UserError(f"{source}: every prompt is too long for the model, and excluded (skip: long)")
         return kept, len(problems) - len(kept)
 
     def side(self, source: str, *, heldout: bool, refuse: Callable[[UserError], None] | None = None) -> TableSide:
-        """All problems of one file, in its order.
+        """Read all problems of one file, in file order.
 
         Args:
-            refuse: gets the sentence of each row that cannot be used; None raises the first one.
+            refuse: called with the error of each unusable row; None: raise the first error.
 
         Raises:
-            UserError: the file cannot be read; without ``refuse``, a row cannot be used; no row can.
+            UserError: the file cannot be read; no row is usable; or, without ``refuse``, any row is unusable.
         """
         problems: list[Problem] = []
         places: dict[str, str] = {}
@@ -276,7 +278,7 @@ class Table(Task):
         return TableSide(problems, skipped, first_skipped)
 
     def skipped(self, row: TableRow) -> str:
-        """The reason why ``skip: empty`` leaves a row out; empty where it does not."""
+        """The reason why ``skip: empty`` skips a row; empty if the row is not skipped."""
         if not self._skips("empty"):
             return ""
         parts = prompt_parts(self.prompt, self.question)
@@ -292,7 +294,11 @@ class Table(Task):
         return ""
 
     def problem(self, row: TableRow, heldout: bool) -> Problem:
-        """The problem of one row, with its place as ``metadata["place"]``. A wrong row is a UserError with it."""
+        """Convert one row to a problem, with its place as ``metadata["place"]``.
+
+        Raises:
+            UserError: the row is unusable; the message names its place.
+        """
         try:
             found = self._problem(row.fields, heldout)
             return replace(found, metadata={**found.metadata, "place": row.place})
@@ -312,18 +318,18 @@ class Table(Task):
         return replace(prompted, id=key, answer=answer, level=self._level(row, heldout), metadata=metadata)
 
     def _of_text(self, row: Fields) -> Problem:
-        """A problem whose prompt is text."""
+        """Create a problem whose prompt is text."""
         parts = prompt_parts(self.prompt, self.question)
         fields = {part.field: _text(row, part.field) for part in parts if part.field is not None}
         first, *others = fields.values()
         if not any(text.strip() for text in fields.values()):
             raise ValueError(f"the field {next(iter(fields))!r} is empty, so the prompt holds no question")
         prompt = "".join(text + (fields[name] if name is not None else "") for text, name in parts)
-        metadata = {} if others else {"question": first}  # without the template, for examples and duplicates
+        metadata = {} if others else {"question": first}  # without the template: for examples and duplicates
         return Problem(_hash(prompt), prompt, metadata=metadata)
 
     def _of_chat(self, row: Fields, messages: str) -> Problem:
-        """A problem whose prompt is messages."""
+        """Create a problem whose prompt is chat messages."""
         before, prompt = read_chat(row, messages)
         if not prompt.strip():
             raise ValueError(f"the last message of {messages!r} is empty, so the prompt holds no question")
@@ -335,7 +341,7 @@ class Table(Task):
         return {"solution": _text(row, self.solution)}
 
     def _level(self, row: Fields, heldout: bool) -> str:
-        """The level of a row. Held-out rows need the field, training tables often lack it; null means no level."""
+        """The level of a row; "" if null. The field is required in held-out rows, but optional in training rows."""
         level = self.level
         if level is None or (level not in row and not heldout):
             return ""
@@ -343,10 +349,10 @@ class Table(Task):
 
 
 def _text(row: Fields, name: str) -> str:
-    """A field as text.
+    """Return a field as text.
 
     Raises:
-        ValueError: there is none, or it holds no text; the nearest name, or what to write instead.
+        ValueError: the field does not exist or is not text; the message suggests the nearest name or another option.
     """
     if name not in row:
         raise ValueError(f"no field {name!r} ({row.hint(name)})")
@@ -356,7 +362,7 @@ def _text(row: Fields, name: str) -> str:
 
 
 def _identity(problem: Problem) -> list[Any]:
-    """The parts of a problem that change a run."""
+    """The parts of a problem that affect a run."""
     messages = [] if problem.messages_before is None else [problem.messages_before]
     solution = [problem.metadata["solution"]] if "solution" in problem.metadata else []
     return [problem.id, problem.prompt, problem.answer, problem.level, *messages, *solution]
@@ -367,12 +373,12 @@ def _hash(prompt: str) -> str:
 
 
 def levels_in_turn(problems: Iterable[Problem]) -> list[Problem]:
-    """One problem of each level, then the next of each, …; within a level by a hash of the id."""
+    """Order problems by alternating between levels; within a level, by a hash of the id."""
     return in_turn(problems, lambda problem: problem.level)
 
 
 def in_turn(problems: Iterable[Problem], label: Callable[[Problem], str]) -> list[Problem]:
-    """One problem of each label, then the next of each, …; within a label by a hash of the id."""
+    """Order problems by alternating between labels; within a label, by a hash of the id."""
     labelled: dict[str, list[Problem]] = {}
     for problem in sorted(problems, key=lambda p: (identity_seed("heldout", p.id), p.id)):
         labelled.setdefault(label(problem), []).append(problem)

@@ -1,4 +1,4 @@
-"""The contract of a task: where problems come from and how an answer to one is verified."""
+"""The interface of a task: where problems come from, and how responses are verified."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class Task(Options):
-    """A source of problems with verdicts. Fields are the recipe's options; state lives in ``PrivateAttr``.
+    """A source of problems, with verification. Fields are the recipe's options; state is kept in ``PrivateAttr``.
 
     ``train(index)`` is random access into an endless, reproducible stream: the same index gives the same problem on
-    every machine, so a data position is one integer. Finite sets run through seeded permutations, epoch after epoch.
-    ``heldout(n)`` are the problems of evaluation, fixed and disjoint from every ``train(index)``.
+    every machine, so a data position is one integer. A finite set is repeated in seeded permutations, epoch after
+    epoch. ``heldout(n)`` returns the evaluation problems, which are fixed and disjoint from every ``train(index)``.
 
-    A task may have more methods, each a contract of its own: :class:`BatchTask`, :class:`SolvedTask`,
-    :class:`CountedTask`, :class:`MessageTask`, :class:`CharacterTask`, :class:`SubwordTask`.
+    A task may implement more interfaces: :class:`BatchTask`, :class:`SolvedTask`, :class:`CountedTask`,
+    :class:`MessageTask`, :class:`CharacterTask`, :class:`SubwordTask`.
     """
 
     @property
@@ -30,18 +30,18 @@ class Task(Options):
 
     @property
     def fingerprint(self) -> str:
-        """Identity of the data: resuming on another fingerprint is refused."""
+        """Identity of the data: a run cannot be resumed with another fingerprint."""
         raise NotImplementedError
 
     def train(self, index: int) -> Problem:
         raise NotImplementedError
 
     def heldout(self, n: int) -> list[Problem]:
-        """The first ``n`` held-out problems, spread over the levels; fewer where the set is smaller."""
+        """The first ``n`` held-out problems, spread over the levels; fewer if the set is smaller."""
         raise NotImplementedError
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        """Verify a response. ``finished`` is False where it was truncated by a limit."""
+        """Verify a response; ``finished`` is False if a limit truncated it."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -50,87 +50,87 @@ class Task(Options):
 
 @runtime_checkable
 class BatchTask(Protocol):
-    """A task that verifies many responses side by side."""
+    """A task that verifies many responses in parallel."""
 
     def verify_all(self, items: Sequence[Item]) -> list[Verdict]:
-        """One verdict per item, in order."""
+        """Verify items; return one verdict per item, in order."""
         ...
 
 
 @runtime_checkable
 class SolvedTask(Protocol):
-    """A task that can write a right response by more than its problems' ``metadata["solution"]``."""
+    """A task that can write correct responses, beyond its problems' ``metadata["solution"]``."""
 
     def right(self, problem: Problem) -> str | None:
-        """A response that has to be accepted as correct; None where none can be made."""
+        """A response that must be accepted as correct; None if the task cannot provide one."""
         ...
 
 
 @runtime_checkable
 class CountedTask(Protocol):
-    """A task with facts about its data for the user."""
+    """A task that reports counts about its data to the user."""
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Sizes, and problems excluded or drawn again."""
+        """Counts by name, such as sizes and numbers of excluded or redrawn problems."""
         ...
 
 
 @runtime_checkable
 class MessageTask(Protocol):
-    """A task whose prompts may be messages."""
+    """A task whose prompts may be chat messages."""
 
     @property
     def conversational(self) -> bool:
-        """Whether they are: only a chat template can write them."""
+        """Whether prompts are chat messages, which need a chat template."""
         ...
 
 
 @runtime_checkable
 class CharacterTask(Protocol):
-    """A task for which a base may be made that knows its characters alone."""
+    """A task for which a base model with a character vocabulary can be created."""
 
     @property
     def characters(self) -> str:
-        """All that its problems and their solutions are written with."""
+        """All characters that occur in problems and solutions."""
         ...
 
 
 @runtime_checkable
 class SubwordTask(Protocol):
-    """A task for which a base reads subwords, learnt from the task's own texts, and not characters."""
+    """A task whose base model gets subword tokens, learnt from the task's texts, instead of characters."""
 
     @property
     def subwords(self) -> bool: ...
 
 
 def verify_all(task: Task, items: Sequence[Item]) -> list[Verdict]:
-    """``task.verify`` of many items, in order; side by side where the task can."""
+    """Verify many items, in order; in parallel if the task supports it."""
     return task.verify_all(items) if isinstance(task, BatchTask) else verify_in_turn(task, items)
 
 
 def verify_in_turn(task: Task, items: Sequence[Item]) -> list[Verdict]:
-    """``task.verify`` of one item after the other."""
+    """Verify items one after the other with ``task.verify``."""
     return [plain_verdict(task.verify(*item)) for item in items]
 
 
 def right_response(task: Task, problem: Problem) -> str | None:
-    """A response that has to be accepted as correct; None where none can be made."""
+    """A response that must be accepted as correct; None if the task cannot provide one."""
     return task.right(problem) if isinstance(task, SolvedTask) else problem.metadata.get("solution")
 
 
 def counts_of(task: Task) -> Mapping[str, int]:
-    """Facts about the data of a task; empty where it tells none."""
+    """Counts about the data of a task; empty if the task reports none."""
     return task.counts if isinstance(task, CountedTask) else {}
 
 
 def writes_messages(task: Task) -> bool:
-    """Whether the prompts of a task are messages."""
+    """Whether the prompts of a task are chat messages."""
     return isinstance(task, MessageTask) and task.conversational
 
 
 def counted(task: Task) -> str:
-    """The counts of a task as one sentence; empty where it has none.
+    """The counts of a task as one line of text; empty without counts.
 
     >>> from outrider.tasks import Countdown
     >>> counted(Countdown())

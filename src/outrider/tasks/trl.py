@@ -1,4 +1,4 @@
-"""An environment written for TRL as a task: a class whose methods are tools, and TRL's rows."""
+"""An environment written for TRL as a task: a class whose methods are tools, and rows in TRL's format."""
 
 from __future__ import annotations
 
@@ -31,21 +31,22 @@ class _Rows(NamedTuple):
 
 
 class Trl(TurnTask):
-    """A class for TRL's ``environment_factory``, unchanged: ``reset(**row)`` begins, its public methods are tools.
+    """A task from an unchanged class for TRL's ``environment_factory``: ``reset(**row)`` starts it, public methods are
+    tools.
 
-    The model is shown the tools by its chat template, and calls them as ``<tool_call>{…}</tool_call>``. A turn without
-    a call ends the rollout, which ``get_reward`` and the ``reward_funcs`` score. What ``reset`` says is appended to the
-    last message of the prompt, so it has to follow from the row, or from the generators of Python and NumPy, which are
-    seeded by the problem.
+    The chat template shows the tools to the model, which calls them as ``<tool_call>{…}</tool_call>``. A turn without a
+    call ends the rollout, which ``get_reward`` and the ``reward_funcs`` score. The text returned by ``reset`` is
+    appended to the prompt's last message. So it may depend only on the row and on the generators of Python and NumPy,
+    which are seeded per problem.
 
-    A problem is a row, with ``prompt`` a chat or a text; equal rows are problems of their own. A training row that is
-    held out too is skipped and counted.
+    A problem is a row whose ``prompt`` is a chat or a text; equal rows are separate problems. A training row that is
+    also held out is skipped and counted.
 
-    Deviations from TRL: a malformed call is answered by an error, where TRL takes it for the end; a rollout that a
-    limit cuts off is incorrect, and not rewarded; all rollouts of a problem have the same environment.
+    Deviations from TRL: a malformed call is answered by an error, while TRL ends the rollout; a truncated rollout is
+    incorrect and not rewarded; all rollouts of a problem have identically seeded environments.
 
     Raises:
-        UserError: the class or a function is not there or not of that kind; a row has no prompt, or ``reset`` fails.
+        UserError: the class or a function does not exist or is unsuitable; a row has no prompt, or ``reset`` fails.
     """
 
     environment_factory: Where = Field(description="environment class: module:Class, or path/to/file.py:Class")
@@ -54,8 +55,8 @@ class Trl(TurnTask):
     )
     success_at: float = Field(1.0, description="minimum sum of rewards for a correct rollout")
     train_data: str = Field(min_length=1, description="training table (outrider.tasks.rows), or hf:name@config:split")
-    heldout_data: str = Field(min_length=1, description="evaluation table, of the same forms")
-    seed: int = Field(0, ge=0, description="seed of the training order")
+    heldout_data: str = Field(min_length=1, description="evaluation table, in the same formats")
+    seed: int = Field(0, ge=0, description="seed of the order of training problems")
 
     _prompted: dict[str, Problem] = PrivateAttr(default_factory=dict)
 
@@ -65,8 +66,8 @@ class Trl(TurnTask):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes with the rows, their order, the files of the class and of the functions, and ``success_at``."""
-        _ = self._maker  # what is wrong with it is said as such
+        """Identity of the data: changes with the rows and their order, the source files, and ``success_at``."""
+        _ = self._maker  # reports errors in the class first
         sources = [[where, source_of(where)] for where in (self.environment_factory, *self.reward_funcs)]
         digest = hashlib.blake2b(json.dumps([self.success_at, sources]).encode(), digest_size=12)
         for side in self._rows[:2]:
@@ -109,12 +110,12 @@ class Trl(TurnTask):
         return self.environments()
 
     def close(self) -> None:
-        """End the process in which environments began to say their openings; the next opening starts another."""
+        """End the process that creates openings; the next opening starts a new one."""
         if openings := self.__dict__.pop("_openings", None):
             openings.end()
 
     def _with_opening(self, problem: Problem) -> Problem:
-        """The problem, with what the environment says at the start at the end of its prompt."""
+        """The problem, with the environment's opening text appended to its prompt."""
         if problem.id not in self._prompted:
             key = (0, 0)
             self._openings.begin(key, problem, 0)
@@ -136,7 +137,7 @@ class Trl(TurnTask):
 
     @cached_property
     def _rows(self) -> _Rows:
-        _ = self._maker  # what is wrong with it is said before any row is read
+        _ = self._maker  # reports errors in the class before any row is read
         heldout = self._problems(self.heldout_data, "test")
         known = {problem.id for problem in heldout}
         every = self._problems(self.train_data, "train")
@@ -162,7 +163,7 @@ class Trl(TurnTask):
 
 
 def _problem(row: TableRow, digest: str) -> Problem:
-    """The problem of a row, before its environment has said anything."""
+    """The problem of a row, without its environment's opening."""
     if isinstance(prompt := row.fields.get("prompt"), str):
         return Problem(digest, prompt, dict(row.fields))
     try:

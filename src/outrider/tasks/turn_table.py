@@ -1,4 +1,4 @@
-"""Problems of a table, with an environment: what such tasks have in common."""
+"""Base class of tasks with a table's problems and an environment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from outrider.tasks.turn_task import TurnTask
 
 
 class TurnTable(TurnTask):
-    """Problems, sides and verifier are a table's; what answers the turns is made by ``makes``."""
+    """A task with the problems and the verifier of a table; ``makes`` returns the factory of its environments."""
 
     problems: Table = Field(description="table with its options, as in task: {table: …}")
 

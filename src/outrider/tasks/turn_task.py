@@ -1,4 +1,4 @@
-"""The contract of a task whose rollouts have turns: a task with an environment."""
+"""The interface of a multi-turn task: a task with an environment."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from outrider.record import Problem, Verdict, incorrect
 from outrider.tasks.task import Task
 
 MARKS = 100
-"""Bytes that an observation has to be allowed to have, so that a task can say in it where it begins and ends."""
+"""Minimum for ``limits.bytes`` in tasks that add markers around an observation."""
 
 
 class TurnLimits(Options):
-    """What a rollout of several turns may take, and what its environment may."""
+    """Limits of multi-turn rollouts and their environments."""
 
     old_keys: ClassVar[Mapping[str, str]] = {"worlds": "max_concurrent"}
 
@@ -31,59 +31,61 @@ class TurnLimits(Options):
 
 
 class TurnTask(Task):
-    """A task in which an environment answers every turn, and verifies.
+    """A task in which an environment replies to every turn, and verifies the rollout.
 
-    A turn ends where the policy ends, or with one of ``ends``, texts that stay in it.
+    A turn ends at an end token, or at one of the stop strings ``ends``, which are kept in the turn.
     """
 
     old_methods: ClassVar[Mapping[str, str]] = {"environment": "make_environment", "worlds": "environments"}
 
     trusted: ClassVar[bool] = False
-    """Whether its environments run in the processes of the run: they hold nothing, and always answer at once."""
+    """Whether environments run in the run's own processes: they hold no resources and always reply at once."""
 
     limits: TurnLimits = Field(default_factory=TurnLimits, description="limits of turns and observations")
 
     @property
     def ends(self) -> Sequence[str]:
-        """Texts that end a turn."""
+        """Stop strings that end a turn, in addition to end tokens."""
         return ()
 
     def make_environment(self) -> Environment:
-        """A new one, not begun."""
+        """Create an environment, without starting it."""
         raise NotImplementedError
 
     def makes(self) -> Make:
-        """What makes environments; unpickled once, where they are forked from."""
+        """The factory of environments. It is unpickled once, in the process that environments are forked from."""
         return self.make_environment
 
     def environments(self) -> Environments:
-        """Where its environments run."""
+        """Create the pool in which the task's environments run."""
         limits = EnvironmentLimits(self.limits.seconds, self.limits.bytes)
         if self.trusted:
             return LocalEnvironments(self.makes(), limits)
-        from outrider.environments.apart import ProcessEnvironments  # not at the top: processes are slow to import
+        from outrider.environments.apart import ProcessEnvironments  # not at the top: slow to import
 
         return ProcessEnvironments(self.makes(), limits, self.limits.memory_gb)
 
     @property
     def table(self) -> Task:
-        """The task whose problems it has, if that is another one."""
+        """The task that provides the problems: this task itself, unless overridden."""
         return self
 
     def demonstration(self, problem: Problem) -> list[str] | None:
-        """The turns of a rollout that has to be accepted as correct; None where none can be made."""
+        """The turns of a rollout that must be accepted as correct; None if the task cannot provide one."""
         return None
 
     def example_turns(self, problem: Problem) -> list[str]:
-        """Turns that its environment can answer, right or not, for where there is no demonstration: a call of each
-        tool, and short words."""
+        """Turns that the environment can reply to, correct or not, for tasks without demonstrations.
+
+        By default: a call of each tool, and short words.
+        """
         end = self.ends[0] if self.ends else ""
         return [*example_calls(problem.tools), *(f"{word}{end}" for word in ("1", "2", "1"))]
 
     def right(self, problem: Problem) -> str | None:
-        """None: a right rollout has what the environment says in it."""
+        """None, since a correct rollout includes the environment's replies."""
         return None
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        """A rollout that its environment has not verified was truncated by a limit, which is incorrect."""
+        """Return incorrect: a rollout without a verdict from its environment was truncated by a limit."""
         return incorrect(detail="truncated")

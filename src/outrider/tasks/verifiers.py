@@ -1,4 +1,4 @@
-"""Environments of the package ``verifiers`` as a task."""
+"""A task from an environment of the package ``verifiers``."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from outrider.record import Problem
 from outrider.tasks.epochs import permutation
 from outrider.tasks.turn_task import TurnTask
 
-if TYPE_CHECKING:  # a recipe that only names the task should not wait for the machinery of processes
+if TYPE_CHECKING:  # slow to import, and a recipe may only name the task
     from outrider.environments.verifiers_environments import VerifiersEnvironments
 
 
 class Verifiers(TurnTask):
-    """An environment for ``verifiers``, version 0.4: its tasks are the problems, its harness asks for turns, its reward
-    is the score.
+    """An environment for ``verifiers`` 0.4: its tasks are the problems, its harness requests turns, its reward is the
+    score.
 
-    Outrider's sampler is the model of every seat that names no other. What the environment shows at first is the
-    prompt, tools included; what it says later, answers of tools or the user's, is observed. A rollout is one
-    conversation: an episode whose harness rewrites it, or in which a second agent is the policy too, is unscorable.
+    Outrider's sampler is the model of every seat that names no other model. The environment's first messages, with its
+    tools, are the prompt; later messages, from tools or the user, are observations. A rollout is one conversation. An
+    episode is unscorable if its harness rewrites the conversation, or if a second agent is also the policy.
 
-    Of a taskset with an end, ``heldout_size`` tasks in an order of their own are held out; of one without, the first.
+    In a finite taskset, ``heldout_size`` random tasks are held out; in an endless one, the first tasks.
 
     Raises:
-        UserError: the package or the environment is not there; the taskset has too few tasks; a task's first request is
-            no prompt of text.
+        UserError: the package or the environment is not installed; the taskset has too few tasks; a task's first
+            request is not a text prompt.
     """
 
-    taskset: str = Field(min_length=1, description="id of an installed environment, or a module beside the recipe")
+    taskset: str = Field(min_length=1, description="id of an installed environment, or a module next to the recipe")
     config: dict[str, Any] = Field(
         default_factory=dict, description="EnvConfig of the environment: taskset (without id), id, the seats, …"
     )
     python: str | None = Field(None, description="Python interpreter with the verifiers package; null: the run's own")
     success_at: float = Field(1.0, description="minimum reward for a correct rollout")
     heldout_size: int = Field(50, ge=1, description="number of held-out tasks")
-    seed: int = Field(0, ge=0, description="seed of the training order")
+    seed: int = Field(0, ge=0, description="seed of the order of training problems")
 
     _problems: dict[int, Problem] = PrivateAttr(default_factory=dict)
 
@@ -55,7 +55,7 @@ class Verifiers(TurnTask):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes with the version of the package, the configuration, the first tasks, and ``success_at``."""
+        """Identity of the data: changes with package version, configuration, first tasks and ``success_at``."""
         about = self._environments.about()
         shown = [
             about["ready"],
@@ -93,7 +93,7 @@ class Verifiers(TurnTask):
         return self._environments
 
     def close(self) -> None:
-        """End the process of the environment. The next problem would start another."""
+        """End the environment's process; the next problem starts a new one."""
         if environments := self.__dict__.pop("_environments", None):
             environments.end()
 
@@ -116,7 +116,7 @@ class Verifiers(TurnTask):
 
     @property
     def _order(self) -> np.ndarray[Any, Any]:
-        """The same for every seed of training, so that what is held out does not depend on it."""
+        """The order of all tasks; independent of the training seed, so that the held-out tasks are, too."""
         assert self._tasks is not None
         return permutation(0, -1, self._tasks)
 

@@ -1,4 +1,4 @@
-"""Word problems in plain English, with solutions in many wordings: the embedded setting with prose.
+"""Word problems in plain English, with solutions in many wordings: the built-in task with prose.
 
 ::
 
@@ -7,7 +7,7 @@
                A:
     response    Ada has 12 + 5 = 17 cards. The sum is 17 + 12 = 29. So the answer is 29.
 
-A response is verified by its last number alone, so how it is reached can be worded in any way.
+Only the last number of a response is verified, so its reasoning can be worded in any way.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from outrider.tasks.task import Task
 from outrider.verify.thinking import UNCLOSED, answer_of
 
 _HELDOUT_SHARE = 16  # one story in sixteen is held out
-_DRAWS = 16_384  # of stories of any side, to find the held-out ones
-# a sign belongs to it unless something stands before the sign; so do thousands in groups, decimals and a fraction's bar
+_DRAWS = 16_384  # stories drawn, of which the held-out ones are kept
+# includes a sign unless a word or bracket precedes it, thousands separators, decimals, and a fraction's denominator
 _NUMBER = re.compile(r"(?<![\w)])-?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:/\d+)?|\d+(?:\.\d+)?")
 
 
 class WordProblems(Task):
-    """Stories of every number of steps in ``steps``, drawn evenly: a level each.
+    """Stories of every number of calculations in ``steps``, with equal probability; each number is a level.
 
-    Training and held-out problems are disjoint by construction: a hash of shape and numbers decides the side, so a held
-    out story told in other words is held out too.
+    Training and held-out problems are disjoint by construction: a hash of shape and numbers decides. So a held-out
+    story told in other words is held out, too.
 
     >>> task = WordProblems()
     >>> problem = task.train(0)
@@ -79,12 +79,12 @@ class WordProblems(Task):
     @property
     def fingerprint(self) -> str:
         numbers = f"{','.join(map(str, self.steps))}/{self.aside}/{self.highest}/{self.cap}/{self.examples:g}"
-        # 2: solutions that quote, and Q and A in a prompt
+        # version 2: solutions may quote, and prompts have Q and A
         order = "/shuffled" if self.heldout_order == "shuffled" else ""
         return f"word_problems/2/{numbers}/{self.seed}/{self.pool}{order}"
 
     def train(self, index: int) -> Problem:
-        """The ``index``-th problem of the stream. With a ``pool`` the first ones return, reordered in every epoch."""
+        """The ``index``-th training problem. With a ``pool``, the first problems repeat, reshuffled in every epoch."""
         index = in_pool(self.seed, index, self.pool)
         for attempt in itertools.count():
             draw = Dice(identity_seed(self.seed, "word problem", index, attempt))
@@ -94,9 +94,9 @@ class WordProblems(Task):
         raise AssertionError("unreachable")
 
     def heldout(self, n: int) -> list[Problem]:
-        """The first ``n`` held-out problems, numbers of steps in turn, no key twice; the same for every ``seed``.
+        """The first ``n`` held-out problems, alternating between levels, without duplicates; independent of ``seed``.
 
-        Fewer where there are no more: the shuffled population has about 1,000, fewer where ranges are tiny.
+        The shuffled population has about 1,000 problems, fewer if ranges are tiny.
         """
         if self.heldout_order == "shuffled":
             stories = _population(self.steps, self.aside, Ranges(self.highest, self.cap))[:n]
@@ -105,7 +105,7 @@ class WordProblems(Task):
         return [self._problem(story) for story in stories]
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        """The last number of the text, which is right if its value is. A response that was truncated never is.
+        """Verify the last number of the text by its value. A truncated response is incorrect.
 
         >>> nine = Problem("p", "?", answer=9)
         >>> texts = ("So it is 9.", "= 09.0", "It is -9.", "It is 3.9", "1,009", "1/9", "5-9")
@@ -120,7 +120,7 @@ class WordProblems(Task):
             return unparseable("no number")
         if not finished:
             return incorrect(numbers[-1], "truncated")
-        # as text: int refuses numbers of some thousand digits
+        # compared as text, since int rejects numbers with thousands of digits
         whole, _, decimals = numbers[-1].replace(",", "").partition(".")
         answer = (whole.lstrip("0") or "0") + (f".{decimals}" if decimals.strip("0") else "")
         return correct(answer) if answer == str(problem.answer) else incorrect(answer)
@@ -135,19 +135,22 @@ class WordProblems(Task):
             prompt=f"{examples}{asked(story)}",
             answer=story.answer,
             level=str(story.steps),
-            # with Q and A, as examples stand in front of the Q
+            # includes Q and A, since examples are put before the Q
             metadata={"solution": answered(story), "question": asked(story)},
         )
 
     def _shown(self, draw: Dice, story: Story) -> list[Story]:
-        """One or two problems to show solved, in the manner of the story's own solution, or none."""
+        """One or two examples in the style of the story's own solution, or none."""
         if draw.below(1000) >= 1000 * self.examples:
             return []
         alike = draw.below(2) == 0
         return [self._example(draw, story, alike) for _ in range(1 + draw.below(2))]
 
     def _example(self, draw: Dice, story: Story, alike: bool) -> Story:
-        """Not held out; of the story's shape where that has such a telling at all."""
+        """An example that is not held out.
+
+        If ``alike``, it has the story's shape, unless no such telling is found.
+        """
         for attempt in itertools.count():
             same = alike and attempt < ATTEMPTS
             shape = story.shape if same else self._story(draw, draw.one_of(self.steps)).shape
@@ -158,22 +161,22 @@ class WordProblems(Task):
 
 
 def asked(story: Story) -> str:
-    """The question as it stands in a prompt."""
+    """The question as written in a prompt."""
     return f"Q: {story.question}\nA:"
 
 
 def answered(story: Story) -> str:
-    """The solution as it follows. A space before every word, also the first, makes a name the same token anywhere."""
+    """The solution after the question. It starts with a space, so that a name is the same token everywhere."""
     return f" {story.solution}"
 
 
 def solved(story: Story) -> str:
-    """As an example in front of other questions."""
+    """The story as a solved example, to be put before other questions."""
     return f"{asked(story)}{answered(story)}\n\n"
 
 
 def is_heldout(story: Story) -> bool:
-    """Whether a problem is held out; depends only on its shape and numbers."""
+    """Whether a problem is held out, which depends only on its shape and numbers."""
     return hashlib.blake2b(story.key.encode(), digest_size=4).digest()[0] % _HELDOUT_SHARE == 0
 
 
@@ -181,9 +184,9 @@ def _heldout_key(story: Story) -> str | None:
     return story.key if is_heldout(story) else None
 
 
-@lru_cache(maxsize=8)  # seconds, and every run of a bench asks again
+@lru_cache(maxsize=8)  # takes seconds; a bench would repeat it in every run
 def _population(steps: tuple[int, ...], aside: int, ranges: Ranges) -> list[Story]:
-    # a story takes ten times as long to draw as other tasks' problems
+    # fewer draws: a story takes ten times as long to draw as other tasks' problems
     return shuffled(
         steps,
         lambda dice, number: draw_story(dice, number, aside, ranges),
