@@ -93,10 +93,13 @@ def _exchange(steps: int, noise: Noise, rng: Generator) -> Drawn:
     return {"a": ends(found.a), "success at zero entropy": ends(found.ceiling)}
 
 
-SHARE = "Used by the findings on truncation, dead prompts, unverified responses and duplicates."
-TREND = "Used by the findings on missing rise, length drift, reward without success and stale sampler."
-SATURATION = "Used by the finding *saturation*: the step at which success levels off, and the slopes before and after."
-EXCHANGE = "Used by a report's fit of success against entropy, with at most 100 points."
+SHARE = "The findings on truncation, dead prompts, unverified responses and duplicates use this interval."
+TREND = "The findings *no rise*, *length drift*, *reward without success* and *stale sampler* use this interval."
+SATURATION = (
+    "The finding *saturation* uses these intervals for the step at which success levels off, and for the "
+    "slopes before and after."
+)
+EXCHANGE = "A report's fit of success against entropy, with at most 100 points, uses these intervals."
 CURVES = [
     *(
         Case("share of a finding", SHARE, name, partial(_share_truth, rates), partial(_share, problems, rates, visits),
@@ -115,7 +118,9 @@ CURVES = [
         for name, noise in NOISES.items()
     ),
     *(
-        Case("entropy left", "Used by the finding *entropy collapse*: the end of a run against its first step.",
+        Case("entropy left",
+             "The finding *entropy collapse* uses this interval for the entropy at the end of a run, "
+             "relative to the first step.",
              f"{steps} steps, {name}", lambda: {"share of initial entropy": math.exp(-1.6)},
              partial(_left, steps, noise), nominal=round(LEVEL, 4))
         for steps in (24, 200)

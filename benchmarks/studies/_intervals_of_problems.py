@@ -211,14 +211,23 @@ def _same(value: dict[str, float]) -> Callable[[], dict[str, float]]:
     return lambda: value
 
 
-EVALUATION = "Used by tables of evaluations, the frontiers of reports and comparisons, and `score`."
-CHANGE = "Used by the demo's table, reports, comparisons and the finding *coverage narrowing*."
-GROUPS = "Used by the report's frontier if a run has no evaluation. Problems may have groups in several steps."
-DIVERSITY = "Used by the diversity of answers in a comparison."
-TOKENS = (
-    "Means over tokens by position, outcome, entropy and category, used by reports, analyses and the branching factor."
+EVALUATION = (
+    "Tables of evaluations, the section `frontier` of reports and comparisons, and `outrider score` use "
+    "these intervals."
 )
-BOUND = "One-sided. Used by *Problems without any success* in a report, and by unsolved problems in a comparison."
+CHANGE = "The demo's table, reports, comparisons and the finding *coverage narrowing* use these intervals."
+GROUPS = (
+    "The report's section `frontier` uses these intervals if a run has no evaluation. Problems may have "
+    "groups in several steps."
+)
+DIVERSITY = "The section `diversity` of a comparison uses these intervals."
+TOKENS = (
+    "Reports, analyses and the branching factor use these intervals for means over tokens by position, "
+    "outcome, entropy and category."
+)
+BOUND = (
+    "A report's table *Problems without any success* and a comparison's unsolved problems use this one-sided interval."
+)
 PROBLEMS = [
     *(
         Case("evaluation", EVALUATION, name, partial(_evaluation_truth, of), partial(_evaluation, of))
@@ -248,12 +257,15 @@ PROBLEMS = [
         for n in (100, 12)
     ),
     *(
-        Case("tokens among the largest changes", "Used by `outrider analyse shift`.", f"{n} problems, 4 responses each",
+        Case("tokens among the largest changes",
+             "`outrider analyse shift` uses this interval.",
+             f"{n} problems, 4 responses each",
              _largest_truth, partial(_largest, n), 400)
         for n in (100, 12)
     ),
     *(
-        Case("rank correlation", "Used by `outrider analyse shift`: perplexity against change.",
+        Case("rank correlation",
+             "`outrider analyse shift` uses this interval for the correlation of perplexity and change of probability.",
              f"{n} problems, 4 responses each", _same({"Spearman": 6 / math.pi * math.asin(0.4 / 2)}),
              partial(_correlation, n), 300)
         for n in (100, 12)
@@ -268,7 +280,8 @@ PROBLEMS = [
         }.items()
     ),
     *(
-        Case("weight of a group", "1.96 standard errors. Used by *Learning signal by success rate* in a report.",
+        Case("weight of a group",
+             "A report's figure *Learning signal by success rate* uses this interval of ±1.96 standard errors.",
              f"{n} problems, 3 groups each", _weights_truth, partial(_weights, n))
         for n in (200, 30)
     ),

@@ -68,23 +68,23 @@ def page(numbers: Mapping[str, Any]) -> str:
         "# Coverage of confidence intervals",
         "",
         "This page gives the empirical coverage of every confidence interval that Outrider shows, from simulations "
-        "with a known true value. With it you can tell which intervals to trust.",
+        "with a known true value. Check here whether an interval on your page has its nominal coverage.",
         "",
         READING.strip(),
         "",
         "**How to read the tables.** *coverage* is the share of intervals that contain the true value. "
         "Nominal coverage is 0.95, or 0.997 for findings, which use three standard errors. *below* and "
         "*above* are the shares of intervals entirely below and above the true value. *off by* is the median "
-        "distance from the true value to the nearer end of these intervals. *none* is the share of draws "
-        "without an interval. **Bold** marks coverage below 0.90, or below 0.98 for findings. Pass rates are "
-        "drawn from Beta(0.6, 0.9) unless a row says otherwise. *Normal effects* gives the standard "
-        "deviations of seed effects, problem effects and residuals.",
+        "distance from the true value to the nearest end of an interval that misses it. *none* is the share of "
+        "simulated data sets without an interval. **Bold** marks coverage below 0.90, or below 0.98 for findings. "
+        "Pass rates are drawn from Beta(0.6, 0.9) unless a row says otherwise. The numbers after *normal effects* are "
+        "the standard deviations of seed effects, problem effects and residuals.",
         "",
-        f"**How it was measured.** [`{Path(__file__).name}`](../benchmarks/studies/{Path(__file__).name}) writes this "
-        f"page: `{about['command']}`, Outrider {about['versions']['outrider']}, NumPy {about['versions']['numpy']}, "
-        f"seed {about['seeds']}, {about['date']}. Each row has {min(r.trials for r in rows):,} to "
-        f"{max(r.trials for r in rows):,} simulated intervals, computed by the code that the pages use, so a coverage "
-        "of 0.95 is known to ±0.02 or better.",
+        f"**Method.** [`{Path(__file__).name}`](../benchmarks/studies/{Path(__file__).name}) writes this "
+        f"page (`{about['command']}`; Outrider {about['versions']['outrider']}, NumPy {about['versions']['numpy']}, "
+        f"seed {about['seeds']}, {about['date']}). Each row has {min(r.trials for r in rows):,} to "
+        f"{max(r.trials for r in rows):,} simulated intervals, computed by the code of Outrider's pages. "
+        "A coverage of 0.95 is therefore known to ±0.02 or better.",
         "",
     ]
     for interval in worst:
@@ -112,33 +112,35 @@ def _line(row: Row) -> str:
 
 
 READING = """
-**Where to trust them.**
+**Intervals with good coverage:**
 
-- With 200 problems and spread pass rates, coverage is 0.93 to 0.96 for evaluations and for their changes.
-- With 30 problems it is 0.89 to 0.94, except for the change of pass@k at k = the number of samples, with 0.82.
-- With several groups of a problem, coverage is as high, since problems are resampled. Resampling groups, the old
-  method, gave about 0.5.
+- With 200 problems and spread pass rates, coverage is 0.93 to 0.96 for evaluations and for changes between evaluations.
+- With 30 problems, coverage is 0.89 to 0.94. The exception is the change of pass@k at k = the number of samples: 0.82.
+- With several groups per problem, coverage is as high, because problems are resampled. Resampling groups, the old
+  method, covered about 0.5.
 - The intervals of `outrider bench` have nominal coverage from three seeds on.
-- Findings have nominal coverage if each step samples new problems.
+- The intervals of findings have nominal coverage if each step samples new problems.
 
-**Where not to trust them.**
+**Intervals with poor coverage:**
 
-- *Few problems.* With 8 problems, coverage of pass@k at k = the number of samples is 0.74, and 0.41 for its change.
-- *Nearly all problems alike*, for example 5 % solvable or 95 % always solved. Intervals are too short and lie on the
-  side of the majority; their width may be 0, if no other problem was drawn. With 5 % solvable, coverage is about 0.9
-  over 100 problems and 0.5 to 0.77 over 30; it is lower for changes. With 95 % always solved, every drawn
-  pass@16 is 1, and the interval nearly always misses the true value, by 0.0001 (*off by*). Report the number of
-  solved problems instead.
+- *Few problems.* With 8 problems, coverage of pass@k at k = the number of samples is 0.74. Coverage of its change is
+  0.41.
+- *Nearly identical problems*, for example 5 % solvable or 95 % always solved. Intervals are too short and biased
+  towards the majority's pass rate. Their width is 0 if every drawn problem belongs to the majority. With 5 % solvable,
+  coverage is about 0.9 over 100 problems and 0.5 to 0.77 over 30 problems; coverage of changes is lower. With 95 %
+  always solved, every drawn pass@16 is 1, and the interval nearly always misses the true value, by 0.0001 (*off by*).
+  Report the number of solved problems instead.
 - *Autocorrelated noise.* Trends, saturation and the fit against entropy assume noise that is independent, or correlated
-  over a few steps. At an autocorrelation of 0.9, coverage is 0.18 to 0.79. Steps that sample new problems have
-  independent noise; a moving average, or a metric of the same problems, does not.
-- *One seed.* An interval from one seed does not include the variation between seeds. Coverage of a difference between
-  two runs was 0.53 where seeds differ by 0.1 in the logits. With two seeds and little other noise (the last row of
-  normal effects) it is 0.88.
+  over a few steps. At an autocorrelation of 0.9, coverage is 0.18 to 0.79. Noise is independent if every step samples
+  new problems. A moving average, or a metric of one fixed set of problems, has autocorrelated noise.
+- *One seed.* An interval from one seed does not include the variation between seeds. If seeds differ by 0.1 in the
+  logits, the interval of a difference between two runs covers 0.53. With two seeds and little other noise, coverage is
+  0.88 (last row of normal effects).
 - *Equal pass@1.* The interval takes the recipe's highest point as known. If two points are nearly equal in pass@1
   and differ in pass@k, coverage is about 0.6.
-- *Bounds on the pass rate of unsolved problems* hold for one problem that was chosen beforehand. Among problems with a
-  pass rate of 0.2, those without a success in 16 samples were selected by chance, and the bound holds for none.
+- *Bounds on the pass rate of unsolved problems* are valid for one problem that was chosen beforehand. If every problem
+  has a pass rate of 0.2, a problem without a success in 16 samples was selected by chance. The bound is then never
+  valid.
 """
 
 

@@ -109,7 +109,10 @@ def unanimous(name: str, component: Any, single: bool) -> Callable[[], tuple[flo
 
 
 RESIDUE = "verl: float32 rounding of the mean divided by an epsilon of 1e-6; Outrider: exactly 0"
-LONE = "row alone in its group: verl gives its raw reward, Outrider 0, since there is no row to compare with"
+LONE = (
+    "row alone in its group: verl's advantage is the raw reward; Outrider's is 0, because no other row is available "
+    "for comparison"
+)
 
 ADVANTAGES = [
     Comparison("verl `grpo`", "`group_mean`", advantages("grpo", "group_mean")),

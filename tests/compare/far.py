@@ -18,10 +18,10 @@ class Bound(NamedTuple):
     why: str
 
 
-OURS = Bound(19.0, "only Outrider bounds log-ratios, to ±20, with no gradient beyond")
+OURS = Bound(19.0, "only Outrider bounds log-ratios, to ±20, without a gradient beyond the bound")
 BOUNDS = {
     "verl `gspo`, `seq-mean-token-mean`": Bound(
-        9.0, "verl bounds the mean log-ratio of a response by 10 from above, Outrider each token's to ±20"
+        9.0, "verl bounds the mean log-ratio of a response to at most 10; Outrider bounds each token's log-ratio to ±20"
     ),
     "verl `geo_mean`": OURS,
     "TRL `grpo`": OURS,
@@ -52,10 +52,10 @@ def far_kl(name: str, within: float, most: float) -> Callable[[], tuple[float, f
     return compare
 
 
-UNBOUNDED = "only Outrider bounds log-ratios, to ±20, with no gradient beyond"
+UNBOUNDED = "only Outrider bounds log-ratios, to ±20, without a gradient beyond the bound"
 K3 = (
-    "verl bounds the estimate to 10, with no gradient beyond: a token that the reference finds more than 14 times as "
-    "likely is not pulled back; Outrider bounds the log-ratio, to ±20"
+    "verl bounds the estimate to 10, without a gradient beyond the bound: a token that is more than 14 times as likely "
+    "under the reference is not pulled back; Outrider bounds the log-ratio to ±20"
 )
 FAR = [
     *(

@@ -286,8 +286,8 @@ LOSSES = [
             {"surrogate": "unclipped", "select": {"kl_cov": {"share": 0.1, "coef": 0.5}}},
             shift=0.1,
         ),
-        "where tokens move by different amounts, the selections differ: verl takes covariances of the current "
-        "log-probabilities over a micro-batch, Outrider those of the sampling policy over the optimizer batch",
+        "if tokens move by different amounts, the selections differ: verl uses covariances of the current "
+        "log-probabilities over a micro-batch; Outrider uses the sampling policy's over the optimizer batch",
     ),
     Comparison(
         "verl `clip_cov`, every token of the range, log-probabilities shifted by 0.1",
@@ -297,7 +297,7 @@ LOSSES = [
             {"surrogate": CLIP, "select": {"clip_cov": EVERY}},
             shift=0.1,
         ),
-        "with a smaller share both draw at random: verl from the global generator for every micro-batch, without "
+        "with a smaller share both select at random: verl with the global generator for every micro-batch, without "
         "tokens whose ratio is clipped; Outrider with a seed from the token's identity",
     ),
     Comparison("verl `kl_penalty`: `kl`, `mse`, `low_var_kl`", "`k1`, `k2`, `k3`", estimators),
@@ -334,7 +334,7 @@ LOSSES = [
         "TRL `cispo`, `epsilon_high=4`",
         "`cispo: [null, 3.0]`, `token_mean`",
         losses(trl(loss_type="cispo", epsilon_high=4.0), {"surrogate": {"cispo": [None, 3.0]}}),
-        "TRL: the option bounds the weight; Outrider and the paper: it bounds the weight's distance from 1",
+        "in TRL the option bounds the weight; in Outrider and the paper, the weight's distance from 1",
     ),
     Comparison(
         "TRL `sapo`",
