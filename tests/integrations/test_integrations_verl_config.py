@@ -135,7 +135,7 @@ def test_a_surrogate_is_homogeneous_in_the_advantages_of_a_row(name) -> None:
 def test_what_verl_does_otherwise_is_said_in_the_file() -> None:
     """A model of a long context, greedy evaluation and a KL: each is a line; none is without its cause."""
     said = "\n".join(verl_settings(recipe("grpo", "objective.kl=0.1", "model=nobody/unknown")).notes)
-    assert "2048 tokens at most" in said
+    assert "prompts have at most 2048 tokens" in said
     assert "greedy" in said
     assert "10 nats" in said
     assert "plain sum" not in said

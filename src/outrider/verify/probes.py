@@ -88,13 +88,13 @@ def tester(facts: ProbeFacts) -> str:
     """Check that a program cannot affect the process that verifies it."""
     verifier = os.getppid()
     if _succeeds(resource.prlimit, verifier, resource.RLIMIT_CPU):
-        return "the limits of its tester can be changed"
+        return "the limits of the testing process can be changed"
     if _succeeds(os.sched_setaffinity, verifier, os.sched_getaffinity(0)):
-        return "its tester can be moved to other cores"
+        return "the testing process can be moved to other cores"
     if _succeeds(os.setpriority, os.PRIO_PROCESS, verifier, 19):
-        return "its tester can be slowed down"
+        return "the testing process can be slowed down"
     if _libc.ptrace(SEIZE, verifier, 0, 0) == 0 or _libc.ptrace(TRACE_ME, 0, 0, 0) == 0:
-        return "its tester can be traced, or made to trace"
+        return "the testing process can be traced, or made to trace"
     # a process that waits in vfork looks as if it waited for a disk, and the machine would be blamed
     if (child := _libc.syscall(56 if os.uname().machine == "x86_64" else 220, VFORK | signal.SIGCHLD, 0, 0, 0, 0)) == 0:
         os._exit(0)
@@ -171,7 +171,7 @@ PROBES: dict[str, Callable[[ProbeFacts], str]] = {
     "disk": disk,
     "network": network,
     "rights": rights,
-    "its tester": tester,
+    "testing process": tester,
     "environment, descriptors": surroundings,
     "CPU time": cpu_time,
     "address space": address_space,
