@@ -57,9 +57,9 @@ def find(run: RunData) -> Finding | None:
         advice=[
             *for_training(
                 run,
-                "Optimise pass@k: recipe passk-training or choose-slope3.",
-                "Allocate more rollouts to hard problems: recipe dars-hw-breadth.",
                 "Continue from prefixes of rare successes in later epochs: recipe prefix-replay.",
+                "Allocate more rollouts to hard problems: recipe dars-hw-breadth.",
+                "Optimise pass@k: recipe passk-training or choose-slope3.",
             ),
             "Use an earlier checkpoint if you sample many responses per problem; compare checkpoints with "
             "outrider evaluate at this k.",
