@@ -119,7 +119,7 @@ READING = """
 - With several groups per problem, coverage is as high, because problems are resampled. Resampling groups, the old
   method, covered about 0.5.
 - The intervals of `outrider bench` have nominal coverage from three seeds on.
-- The intervals of findings have nominal coverage if each step samples new problems.
+- The intervals of the report's findings reach nominal coverage if each step samples new problems.
 
 **Intervals with poor coverage:**
 

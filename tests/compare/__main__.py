@@ -60,9 +60,9 @@ def page() -> str:
         f"[`tests/compare`](../tests/compare) generated this page, with verl {version('verl')}, TRL {version('trl')} "
         f"and PyTorch {torch.__version__.split('+')[0]} on a CPU. A difference is the maximum over random ragged "
         "batches in float64. The first table compares advantages; the other tables compare losses and their gradients "
-        "with respect to every log-probability. If a reason is given, the number in parentheses is the difference that "
-        "remains without it. [`tests/credit/test_comparison.py`](../tests/credit/test_comparison.py) requires a "
-        "remaining difference of at most 1e-6. The test runs in "
+        "with respect to every log-probability. If a cause is given, the number in parentheses is the difference that "
+        "remains once the cause is removed. [`tests/credit/test_comparison.py`](../tests/credit/test_comparison.py) "
+        "requires a remaining difference of at most 1e-6. The test runs in "
         "[the environment of the comparison](use-outside.md#the-environment-of-the-comparison).",
         "",
     ]

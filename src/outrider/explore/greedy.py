@@ -20,8 +20,8 @@ class Greedy(Stage):
     a pass rate and do not branch it. Other baselines and the step's metrics count it like any member of the group. A
     request with its own sampling options must give all of them, so ``max_tokens`` is repeated here.
 
-    Degenerate cases: nothing is requested for an empty batch, or for groups without rollouts or excluded by an earlier
-    stage.
+    Degenerate cases: nothing is requested for an empty batch, or for groups that have no rollouts or were
+    excluded by an earlier stage.
 
     Source: ReMax, Li et al. 2023, arXiv 2310.10505, algorithm 1.
 

@@ -68,7 +68,7 @@ class CalibrationStats(NamedTuple):
 
 
 class Visits(NamedTuple):
-    """Discounted sums over the visits to a level.
+    """Discounted sums over the visits to one difficulty level; a visit is one group sampled at that level.
 
     Attributes:
         visits: number of visits.

@@ -33,7 +33,7 @@ class ExploreManager:
     """Verl's ``actor_rollout_ref.rollout.agent.agent_loop_manager_class``.
 
     Verl passes a batch of prompts and waits for their rows. This manager uses only the step number of a training batch.
-    The recipe's stages take the problems from the recipe's task, plan, sample, verify and plan again.
+    The problems come from the recipe's task. The recipe's stages then plan, sample and verify, and plan again.
 
     Args:
         config: verl's whole configuration, as written by ``outrider verl-config``.

@@ -22,7 +22,8 @@ class Mask(Correction):
     level: WeightLevel = Field(
         "sequence",
         description=(
-            "level of the importance weight: per token, or per response as product (sequence) or geometric mean"
+            "one importance weight per token (token), or one per response: the product of the token weights "
+            "(sequence) or their geometric mean (geometric)"
         ),
     )
     low: float = Field(0.0, ge=0, description="minimum importance weight; tokens or responses below it are masked")

@@ -19,7 +19,8 @@ class Truncate(Correction):
     level: WeightLevel = Field(
         "token",
         description=(
-            "level of the importance weight: per token, or per response as product (sequence) or geometric mean"
+            "one importance weight per token (token), or one per response: the product of the token weights "
+            "(sequence) or their geometric mean (geometric)"
         ),
     )
     cap: float = Field(2.0, gt=0, description="maximum importance weight")

@@ -50,7 +50,9 @@ class Gym(Task):
     config: dict[str, Any] = Field(default_factory=dict, description="options of the dataset, except seed and size")
     prompt: str = Field("{question}\n", description="template of the prompt, with {question}")
     answer: Literal["tag", "whole"] = Field(
-        "tag", description="answer of a response: the last <answer>…</answer> (tag), or the whole response"
+        "tag",
+        description="part of the response that is the answer: the content of the last <answer>…</answer> (tag), or the "
+        "whole response (whole)",
     )
     heldout_size: int = Field(300, ge=1, description="number of distinct held-out questions")
     seed: int = Field(0, ge=0, description="seed of the training problems; the held-out set does not depend on it")

@@ -41,7 +41,9 @@ class TurnTask(Task):
     trusted: ClassVar[bool] = False
     """Whether environments run in the run's own processes: they hold no resources and always reply at once."""
 
-    limits: TurnLimits = Field(default_factory=TurnLimits, description="limits of turns and observations")
+    limits: TurnLimits = Field(
+        default_factory=TurnLimits, description="limits on the number of turns and the length of observations"
+    )
 
     @property
     def ends(self) -> Sequence[str]:
