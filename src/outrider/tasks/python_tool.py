@@ -88,7 +88,7 @@ class PythonTool(TurnTable):
     sandbox: Isolation = Field("required", description="sandbox for the code; none: code runs with this user's rights")
     limits: TurnLimits = Field(
         default_factory=lambda: TurnLimits(seconds=30.0),
-        description="limits of turns; a code block may run for half of a turn's seconds",
+        description="limits on turns; a code block may run for half of a turn's seconds",
     )
 
     @model_validator(mode="after")

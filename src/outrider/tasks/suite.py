@@ -40,7 +40,9 @@ class TestSet(Options):
     hub: str | None = Field(
         None, description="dataset on the hub (hf:name@config:split), read if no data folder is given"
     )
-    hub_fields: dict[str, str] = Field(default_factory=dict, description="names on the hub of the suite's fields")
+    hub_fields: dict[str, str] = Field(
+        default_factory=dict, description="column names on the hub, by the suite's field names"
+    )
     table: dict[str, Any] = Field(default_factory=dict, description="table options of this test set")
 
 

@@ -67,7 +67,8 @@ class Maths(PooledVerifier):
         ),
     )
     no_box: Literal["unparseable", "answer_line", "last_number"] = Field(
-        "unparseable", description='answer without a box: none; the text after "Answer:" or "####"; or the last number'
+        "unparseable",
+        description='answer if there is no box: nothing, the text after "Answer:" or "####", or the last number',
     )
     tolerance: float = Field(0.0, ge=0, lt=1, description="relative error allowed for a decimal gold answer")
 

@@ -39,7 +39,9 @@ class QuestionAnswering(Verifier):
     """
 
     take: Literal["tag", "last_line", "whole"] = Field(
-        "tag", description="answer of a response: in the last <answer> tag, on the last line, or the whole response"
+        "tag",
+        description="part of the response that is the answer: the last <answer> tag, the last line, or the whole "
+        "response",
     )
     f1: float | None = Field(None, gt=0, le=1, description="minimum F1 for a correct answer; null: exact match")
     aliases: str | None = Field(None, min_length=1, description="field of a list of alternative gold answers")
