@@ -64,7 +64,6 @@ def test_a_step_of_the_most_rows_is_one_optimizer_batch(name, rows) -> None:
         ("grpo", "train.tokens=1000", "train.tokens=null"),
         ("grpo", "train.seconds=5", "train.seconds=null"),
         ("grpo", "train.evaluate_at=[0.5]", "train.evaluate_at="),
-        ("grpo", "train.lag=1", "train.lag=0"),
         ("deep-grpo", "objective.kl=0.001", "objective.kl.coef=0"),
         ("xrpo", "objective={aggregate: sequence_mean, kl: 0.001}", "objective.kl.coef=0"),
         ("dars-hw", "objective.entropy.bonus=0.001", "objective.entropy.bonus=0"),

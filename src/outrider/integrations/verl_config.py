@@ -109,7 +109,6 @@ def _refuse_uncarried(recipe: Recipe) -> None:
         (train.steps is None, "train.steps is null, but verl needs it; set it, as in train.steps=200"),
         (train.tokens, "train.tokens is a limit that verl does not count; train.tokens=null"),
         (train.seconds, "train.seconds is a limit that verl does not count; train.seconds=null"),
-        (train.lag, "train.lag: verl has a trainer of its own for sampling during updates; train.lag=0"),
         (train.evaluate_at, "train.evaluate_at: verl validates at a fixed interval of steps; train.evaluate_at=[]"),
     ):
         if found:
