@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import pickle
 from collections.abc import Iterable
 
 
@@ -16,6 +17,24 @@ class UserError(Exception):
 
 class EngineLostError(UserError):
     """No engine is left that can continue sampling or training; saved state can be resumed."""
+
+
+def portable(error: Exception) -> Exception:
+    """Return the exception if another process can unpickle it, otherwise a RuntimeError with its text.
+
+    >>> portable(UserError("no such file"))
+    UserError('no such file')
+    >>> class Own(Exception):  # of a module that the other process cannot import
+    ...     pass
+    >>> Own.__module__ = "gone"
+    >>> portable(Own("lost"))
+    RuntimeError('Own: lost')
+    """
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # noqa: BLE001 - copying a third-party exception may raise any error
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

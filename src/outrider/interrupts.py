@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -71,6 +73,16 @@ def interrupts_held() -> Iterator[None]:
         for number, frame in pending:
             if callable(handler := before[signal.Signals(number)]):
                 handler(number, frame)
+
+
+def end_with(parent: int) -> None:
+    """Kill this process and its process group as soon as ``parent`` is gone.
+
+    Runs in a thread of a process that leads its group, and also acts while the process is busy.
+    """
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os.killpg(0, signal.SIGKILL)
 
 
 def how_it_ended(code: int) -> str:

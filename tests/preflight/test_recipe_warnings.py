@@ -183,6 +183,9 @@ def test_more_ranks_than_cores_are_told(monkeypatch: pytest.MonkeyPatch) -> None
     assert said("grpo", "train.ranks=2") == []
     [sentence] = said("grpo", "train.ranks=3")
     assert sentence == "train.ranks is 3, but there are 2 cores for them; the ranks share cores and wait for each other"
+    assert said("grpo", "train.ranks=1", "train.lag=1") == []
+    [sentence] = said("grpo", "train.ranks=2", "train.lag=1")
+    assert "2 cores for them and their sampling processes;" in sentence
 
 
 def test_a_dry_run_says_all_of_it_in_comments(

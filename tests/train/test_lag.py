@@ -19,13 +19,15 @@ from child_processes import Started, begun, wait_until
 from outrider.config import Recipe, load_recipe
 from outrider.credit.assign import assign
 from outrider.errors import EngineLostError, UserError
+from outrider.estimate import estimate
+from outrider.estimate.estimate import layout_of
 from outrider.explore.explorer import Explored
 from outrider.learn.local import LocalLearner
 from outrider.model.load import load_policy
 from outrider.objective import Truncate
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.processes.clock import Clock, training_seconds
-from outrider.processes.cores import ranks_on_cpu
+from outrider.processes.devices import Devices
 from outrider.processes.launch import threads_of_a_rank
 from outrider.processes.ranks import Ranks
 from outrider.record import Group, Problem
@@ -34,6 +36,7 @@ from outrider.runs.folder import RunFolder
 from outrider.sample.local import LocalSampler
 from outrider.sample.ready import ready
 from outrider.sample.sampling_process import SamplerParts, SamplingProcess
+from outrider.train import engines
 from outrider.train.ahead import Ahead
 from outrider.train.build import build
 from outrider.train.collect import Collector
@@ -210,6 +213,22 @@ def test_the_budget_of_tokens_ends_a_lagging_run_at_the_first_step_that_spends_i
     assert tokens[-1] >= 1500 > tokens[-2]
 
 
+def test_what_was_sampled_ahead_is_trained_on_when_the_seconds_are_over(tmp_path: Path) -> None:
+    """Step 2 is sampled before step 1 has taken any time; nothing is sampled for step 3."""
+    run = outrider.train(recipe("train.lag=1", "train.steps=null", "train.seconds=0.001"), out=tmp_path / "run")
+    assert [row["step"] for row in RunFolder.open(run.path).metrics()] == [1, 2]
+    assert RolloutStore(run.path / "rollouts").steps() == [1, 2]
+
+
+def test_a_rank_has_a_core_of_its_own_and_one_for_its_sampling_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "usable_cores", lambda: list(range(6)))
+    monkeypatch.setattr(estimate, "usable_cores", lambda: list(range(6)))
+    host = Devices(1, 2**40, "this machine", host=True)
+    for words, ranks in ((["train.lag=1"], 3), (["train.lag=1", "train.ranks=2"], 2), ([], 6)):
+        made = load_recipe("grpo", words)
+        assert (engines.processes_of(made) or 6) == layout_of(made, host).processes == ranks
+
+
 def test_an_adapter_is_sampled_from_with_its_weights_merged(tmp_path: Path) -> None:
     """The probe of each weight sync compares the process with the learner."""
     made = recipe("train.lag=1", "train.steps=3", "policy.lora={rank: 4}", "learn.lr=1e-3")
@@ -291,4 +310,3 @@ def test_a_recipe_that_reads_the_policy_while_it_changes_is_refused(name: str, w
 
 def test_seconds_of_overlapped_phases_count_once() -> None:
     assert training_seconds({"step": 1, "learn": 2.0, "wait": 1.0, "overlapped_sample": 2.5, "record": 4.0}) == 3.0
-    assert ranks_on_cpu(2, samples_apart=True) == 1

@@ -130,12 +130,11 @@ def _too_short(recipe: Recipe) -> Iterator[str]:
 
 
 def _crowded(recipe: Recipe, cores: int) -> Iterator[str]:
-    if recipe.train.ranks > cores:
+    ranks, apart = recipe.train.ranks, recipe.samples_apart
+    if ranks * (2 if apart else 1) > cores:
         are = f"are {cores} cores" if cores > 1 else "is 1 core"
-        yield (
-            f"train.ranks is {recipe.train.ranks}, but there {are} for them; the ranks share cores and wait for "
-            "each other"
-        )
+        them = "them and their sampling processes" if apart else "them"
+        yield f"train.ranks is {ranks}, but there {are} for {them}; the ranks share cores and wait for each other"
 
 
 def _mostly_evaluation(recipe: Recipe, heldout: int | None) -> Iterator[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import pickle
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
-from outrider.errors import UserError
+from outrider.errors import UserError, portable
 from outrider.processes.cores import usable_cores
 
 T = TypeVar("T")
@@ -200,7 +199,7 @@ class Ranks:
             dist.all_reduce(first, dist.ReduceOp.MIN, group=self._group)
             if int(first) == self.size:
                 return made[0]
-            box = [_portable(failure) if self.rank == first else None]
+            box = [portable(failure) if failure is not None and self.rank == first else None]
             dist.broadcast_object_list(box, src=int(first), group=self._group)
         self._told = failure if self.rank == first and failure is not None else box[0]
         assert self._told is not None
@@ -250,16 +249,6 @@ def _of_the_link(error: RuntimeError) -> bool:
     Gloo's errors have no type of their own, but contain a path in its source.
     """
     return isinstance(error, dist.DistError) or "/gloo/" in str(error)
-
-
-def _portable(error: Exception | None) -> Exception:
-    """Return the exception if it can be pickled, otherwise a RuntimeError with its text."""
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:  # noqa: BLE001 - copying a third-party exception may raise any error
-        return RuntimeError(f"{type(error).__name__}: {error}")
-    assert error is not None
-    return error
 
 
 def _lives(pid: int) -> bool:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from multiprocessing.connection import Connection
@@ -17,6 +15,8 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 
+from outrider.errors import portable
+from outrider.interrupts import end_with
 from outrider.model.load import load_policy
 from outrider.model.weights_file import WEIGHTS
 from outrider.record import Rollout, SampleRequest
@@ -67,26 +67,11 @@ def _attempted(call: Callable[..., Any], *arguments: Any) -> tuple[bool, Any]:
     try:
         return False, call(*arguments)
     except Exception as error:  # noqa: BLE001 - the parent raises it
-        return True, _portable(error)
-
-
-def _portable(error: Exception) -> Exception:
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:  # noqa: BLE001 - copying a third-party exception may raise any error
-        return RuntimeError(f"{type(error).__name__}: {error}")
-    return error
-
-
-def _end_with(parent: int) -> None:
-    """End this process when its parent is gone, also while it samples."""
-    while os.getppid() == parent:
-        time.sleep(1.0)
-    os._exit(0)
+        return True, portable(error)
 
 
 if __name__ == "__main__":
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
     with contextlib.suppress(EOFError, ConnectionError):  # the other end is closed: nothing is left to do
         serve(Connection(int(sys.argv[1])))
     os._exit(0)

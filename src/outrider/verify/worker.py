@@ -11,7 +11,6 @@ import math
 import os
 import pickle
 import resource
-import signal
 import sys
 import threading
 import time
@@ -21,6 +20,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle
 
 from outrider.errors import UserError
+from outrider.interrupts import end_with
 from outrider.record import Outcome, Problem, Verdict
 from outrider.verify.plain_verdict import plain_verdict, writable
 
@@ -57,7 +57,7 @@ def run_template(control: Connection, memory_gb: float) -> None:
         if pid == 0:
             os.setsid()  # a group of its own: whatever the verifier starts is killed with it
             control.close()
-            threading.Thread(target=_end_with, args=(template,), daemon=True).start()
+            threading.Thread(target=end_with, args=(template,), daemon=True).start()
             serve(served, channel, memory_gb)
             return
         channel.close()
@@ -113,16 +113,6 @@ def limit_memory(gigabytes: float) -> None:
         if highest != resource.RLIM_INFINITY:
             limit = min(limit, highest)
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-
-
-def _end_with(template: int) -> None:
-    """Kill this process and all that it has started as soon as the template, which ends with the run, is gone.
-
-    This also works while the worker verifies an item.
-    """
-    while os.getppid() == template:
-        time.sleep(1.0)
-    os.killpg(0, signal.SIGKILL)
 
 
 if __name__ == "__main__":
