@@ -19,7 +19,7 @@ from outrider.learn.local import LocalLearner
 from outrider.learn.options import LearnOptions
 from outrider.model.attention import use_plans
 from outrider.objective.options import ObjectiveOptions
-from outrider.objective.policy_loss import ImitationLoss
+from outrider.objective.policy_loss import ImitationLoss, PolicyLoss
 from outrider.objective.weights import token_weights
 from outrider.record import Mode
 from outrider.record.row import WeightedRow, imitation_row
@@ -181,6 +181,48 @@ def test_correction_measures_what_the_sampler_was_off_by() -> None:
     assert (metrics["weight_p01"], metrics["weight_p99"]) == (pytest.approx(np.exp(0.1)),) * 2
     assert (metrics["weight_clamped"], metrics["importance"]) == (1.0, pytest.approx(1.05))
     assert metrics["kl_old"] == pytest.approx(0.0, abs=1e-15)
+
+
+CORRECTIONS = {
+    "recompute": "recompute",
+    "token": {"truncate": {"cap": 1.1}},
+    "sequence": {"truncate": {"level": "sequence", "cap": 1.3}},
+    "geometric": {"mask": {"level": "geometric", "low": 0.9, "high": 1.1}},
+    "mask of tokens": {"mask": {"level": "token", "low": 0.8, "high": 1.2}},
+}
+
+
+@pytest.mark.parametrize("name", CORRECTIONS)
+def test_one_update_corrects_in_its_own_pass_as_with_a_pass_before_it(name: str) -> None:
+    """Gradients, and metrics over the rows that are trained."""
+    model, objective = random_model("qwen2").double(), {"correction": CORRECTIONS[name]}
+    exact, rng = learner(copy.deepcopy(model)).logprobs(rows()), np.random.default_rng(0)
+    off = [replace(row, old_logprobs_N=lp + rng.normal(0, 0.3, len(lp))) for row, lp in zip(rows(), exact, strict=True)]
+    signal = [row for row in off if row.has_signal]
+    for batch in (off, signal):
+        before = PolicyLoss(ObjectiveOptions(streams=STREAMS, **objective), 16)
+        corrected, expected = before.begin(batch, lambda given: learner(copy.deepcopy(model)).logprobs(given))
+        reference = copy.deepcopy(model)
+        wanted = gradient(reference, corrected, {})
+        made = learner(copy.deepcopy(model), objective, micro_tokens=40)  # several micro-batches
+        made.logprobs = None  # type: ignore[method-assign, assignment] # no other pass is made
+        metrics = made.update(batch).metrics
+        found = torch.cat([p.grad.reshape(-1) for p in made.parameters])
+        assert torch.allclose(found, wanted, rtol=1e-9, atol=1e-12)
+    assert {key: metrics[key] for key in expected} == pytest.approx(expected, rel=1e-6, abs=1e-6)
+    assert 0 < metrics["weight_clamped"] < 1 or name == "recompute"
+
+
+@pytest.mark.parametrize("more", [{"epochs": 2}, {"minibatches": 2}, {"select": "forking"}])
+def test_several_updates_or_a_selection_take_a_pass_before_the_first(more: dict[str, object]) -> None:
+    selection = {key: more[key] for key in more if key == "select"}
+    options = {key: more[key] for key in more if key != "select"}
+    made = learner(random_model("qwen2").double(), {"correction": "recompute", **selection}, **options)
+    passes, plain = [], made.logprobs
+    made.logprobs = lambda given: passes.append(len(given)) or plain(given)  # type: ignore[method-assign]
+    metrics = made.update(rows()).metrics
+    assert passes == [len(rows())]
+    assert "weight_ess" in metrics
 
 
 def test_the_second_epoch_is_off_policy_and_the_old_log_probabilities_stay() -> None:

@@ -186,7 +186,8 @@ def test_a_step_is_the_local_learners(service: TinkerService, model_folder: str,
     for seed in range(2):
         rows = rows_of(here, seed)
         mine, theirs = here.update(rows).metrics, there.update(rows).metrics
-        shared = mine.keys() & theirs.keys()
+        # a service weighs all rows, the local learner those that it passes: their metrics of the weights differ
+        shared = {key for key in mine.keys() & theirs.keys() if not key.startswith(("weight_", "sampler_kl_"))}
         # the norm alone shows a factor that all rows share, since Adam's step does not depend on it
         assert {"loss", "kl_old", "updates", "grad_norm"} <= shared
         assert {k: theirs[k] for k in shared} == pytest.approx({k: mine[k] for k in shared}, rel=1e-3, abs=1e-5)

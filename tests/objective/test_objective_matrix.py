@@ -359,6 +359,17 @@ def check_equal_engines_are_not_corrected(case: Cut) -> None:
     assert not cut.any()
 
 
+def check_a_weight_depends_on_itself_alone(case: Cut) -> None:
+    """The learner may pass the weights of a micro-batch."""
+    weights = np.array([0.1, 0.7, 1.3, 2.9, 8.0])
+    for whole, parts in zip(
+        case.component.importance(weights),
+        zip(*(case.component.importance(weights[i : i + 1]) for i in range(len(weights))), strict=True),
+        strict=True,
+    ):
+        assert whole.tolist() == np.concatenate(parts).tolist()
+
+
 def check_leaving_out_needs_the_level_of_tokens(case: Cut) -> None:
     zero = 0 in case.importance
     assert case.component.leaves_out == (zero and case.component.weight_level == "token")
@@ -433,6 +444,7 @@ MATRIX = {
             check_cut_by_hand,
             check_a_corrected_response_by_hand,
             check_equal_engines_are_not_corrected,
+            check_a_weight_depends_on_itself_alone,
             check_leaving_out_needs_the_level_of_tokens,
         ],
     ),
@@ -544,6 +556,12 @@ WRONG = {
         Truncate,
         "importance",
         lambda self, w: (np.maximum(w, self.cap), w < self.cap),
+    ),
+    "weights over their mean": (
+        "recompute",
+        Recompute,
+        "importance",
+        lambda self, w: (w / w.mean(), np.zeros(len(w), np.bool_)),
     ),
     "rows without a token count": (
         "sequence_mean",

@@ -28,8 +28,20 @@ class Loss(Protocol):
     @property
     def needs(self) -> LossNeeds: ...
 
-    def begin(self, rows: Sequence[WeightedRow], logprobs: Logprobs) -> tuple[Sequence[WeightedRow], dict[str, float]]:
-        """Return the rows of a step for training, and metrics of the step."""
+    def begin(
+        self, rows: Sequence[WeightedRow], logprobs: Logprobs, one_update: bool = False
+    ) -> tuple[Sequence[WeightedRow], dict[str, float]]:
+        """Return the rows of a step for training, and metrics of the step.
+
+        ``one_update``: whether all rows are in one update, after which the learner calls :meth:`end`.
+        """
+        ...
+
+    def end(self, rows: Sequence[WeightedRow], logprobs: Sequence[NDArray[np.floating] | None]) -> dict[str, float]:
+        """Return metrics of a step with one update, from the log-probabilities of each row in the update's pass.
+
+        ``logprobs``: None for a row without a pass.
+        """
         ...
 
     def prepare(self, rows: Sequence[WeightedRow]) -> list[WeightedRow]:
@@ -140,6 +152,7 @@ def updates(
     logprobs: Logprobs,
     optimizer_step: Callable[[Sequence[WeightedRow], float], dict[str, float]],
     progress: float,
+    seen: Callable[[], Sequence[NDArray[np.float32] | None]] | None = None,
 ) -> Updated:
     """Run the updates of one step: epochs of optimizer batches, each of whole groups.
 
@@ -151,6 +164,7 @@ def updates(
     Args:
         logprobs: computes the learner's log-probabilities on demand.
         optimizer_step: trains on one batch; returns sums over the batch's tokens, their number ``tokens``, and counts.
+        seen: returns ``logprobs`` of :class:`Updated`; None if the learner does not have them.
 
     Raises:
         ValueError: rows have several log-probability modes, or a truncated one (top-p, top-k).
@@ -158,7 +172,8 @@ def updates(
     refuse_modes(rows)
     rows = [replace(row, place=place) for place, row in enumerate(rows)]
     totals: dict[str, float] = {}
-    rows, gauges = loss.begin(rows, logprobs)
+    one_update = seen is not None and options.epochs * options.minibatches == 1
+    rows, gauges = loss.begin(rows, logprobs, one_update)
     # a group that was trained in any epoch is not lost
     lost, trained = set[str](), set[str]()
     for _ in range(options.epochs):
@@ -171,7 +186,10 @@ def updates(
     per = {"loss": max(totals.get("updates", 0.0), 1.0)} | dict.fromkeys(_COUNTS | _LAST, 1.0)
     means = {name: value / per.get(name, max(tokens, 1.0)) for name, value in totals.items()}
     means |= {"tokens": tokens} if tokens else {}
-    return Updated(means | gauges, frozenset(lost - trained))
+    passed = () if seen is None else seen()
+    if one_update:
+        gauges |= loss.end(rows, passed)
+    return Updated(means | gauges, frozenset(lost - trained), logprobs=passed)
 
 
 def refuse_modes(rows: Sequence[WeightedRow]) -> None:

@@ -79,10 +79,11 @@ class LocalLearner:
 
     def update(self, rows: Sequence[WeightedRow], progress: float = 0.0) -> Updated:
         before = self.passes
-        self._seen = SeenLogprobs()
+        seen = self._seen = SeenLogprobs()
+        sizes = [len(row.token_ids) for row in rows]
+        passed = partial(seen.of, sizes, self.ranks)
         with self.ranks.linked():
-            updated = updates(rows, self.options, self.loss, self.logprobs, self._optimizer_step, progress)
-            updated = updated._replace(logprobs=self._seen.of([len(row.token_ids) for row in rows], self.ranks))
+            updated = updates(rows, self.options, self.loss, self.logprobs, self._optimizer_step, progress, passed)
         if self.passes != before:
             updated = updated._replace(notices=[f"out of memory in the backward pass: continuing with {self.passes}"])
         self.steps += 1

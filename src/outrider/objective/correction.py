@@ -1,8 +1,8 @@
 r"""Off-policy correction: importance weights and metrics for the mismatch between sampler and learner.
 
-Two engines, or two weight versions, give the same tokens different probabilities. Before the first update of a step the
-learner computes its own old log-probabilities. They replace the sampler's in the ratio, and the policy term of token
-:math:`t` is multiplied by a constant weight derived from
+Two engines, or two weight versions, give the same tokens different probabilities. The learner's log-probabilities from
+before the first update of a step replace the sampler's in the ratio, and the policy term of token :math:`t` is
+multiplied by a constant weight derived from
 
 .. math:: w_t = \frac{\pi_\mathrm{learner}(y_t)}{\pi_\mathrm{sampler}(y_t)} \text{ (token)}, \qquad
           \prod_u w_u \text{ (sequence)}, \qquad \Big(\prod_u w_u\Big)^{1/n} \text{ (geometric)}
@@ -10,7 +10,12 @@ learner computes its own old log-probabilities. They replace the sampler's in th
 The product over a response is unbiased, but vanishes or explodes with length; the geometric mean does neither, but
 corrects little. Denominators, KL and entropy are not weighted: a masked row still counts in them.
 
-Metrics cover the trainable tokens of a step, before truncation or masking. ``sampler_kl_k1`` and ``sampler_kl_k3``
+A step with one update needs no forward pass for this: in the update's own pass the weights are still the old ones. With
+several updates, or with a token selection, which reads old log-probabilities beforehand, the learner makes an extra
+pass over all rows.
+
+Metrics cover the trainable tokens of the rows that were passed, before truncation or masking: with one update, rows
+that cannot change the gradient are not passed. ``sampler_kl_k1`` and ``sampler_kl_k3``
 estimate :math:`KL(\pi_\mathrm{sampler} \| \pi_\mathrm{learner})` per token in nats. The other metrics cover the
 weights, one per token or one per row, by level: ``weight_p01``, ``weight_p50``, ``weight_p99``, ``weight_max``,
 ``weight_ess`` (effective sample size :math:`(\sum w)^2 / \sum w^2`, divided by the number of weights) and
@@ -28,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,8 +60,37 @@ class Correction(Options):
         return False
 
     def importance(self, weights: Floats) -> tuple[Floats, Flags]:
-        """Return the corrected weights, and whether each was truncated or masked, from weights ``[tokens or rows]``."""
+        """Return the corrected weights, and whether each was truncated or masked, from weights ``[tokens or rows]``.
+
+        Each result may depend on its own weight only, since a call may get the weights of a step or of a micro-batch.
+        """
         raise NotImplementedError
+
+
+class Weighed(NamedTuple):
+    """Importance weights of a sequence of rows.
+
+    Attributes:
+        weights: before truncation or masking, ``[tokens or rows]``.
+        importance_R: for each row, one weight per trainable token, or one for the whole row.
+        clamped: whether each of ``weights`` was truncated or masked.
+    """
+
+    weights: Floats
+    importance_R: list[Floats]
+    clamped: Flags
+
+
+def weigh(correction: Correction, log_RN: Sequence[Floats]) -> Weighed:
+    """Return the weights of rows from the float64 log ratios, learner to sampler, of their trainable tokens.
+
+    A row without trainable tokens has no weight.
+    """
+    of_level = _LEVELS[correction.weight_level]
+    parts = [of_level(log_N) if len(log_N) else log_N for log_N in log_RN]
+    weights = np.exp(np.clip(np.concatenate(parts), -_BOUND, _BOUND))
+    importance, clamped = correction.importance(weights)
+    return Weighed(weights, np.split(importance, np.cumsum([len(part) for part in parts])[:-1]), clamped)
 
 
 def correct(
@@ -68,24 +102,18 @@ def correct(
     """
     if not rows:
         return [], {}
-    tokens_RN = [
+    log_RN = [
         # float64 before the sum over a response, since the exponential amplifies rounding errors
         (new_N - row.old_logprobs_N)[row.trainable_N].astype(np.float64)
         for row, new_N in zip(rows, logprobs_RN, strict=True)
     ]
-    # rows without tokens are skipped, since their mean would be NaN
-    of_level = _LEVELS[correction.weight_level]
-    parts = [of_level(log_N) if len(log_N) else log_N for log_N in tokens_RN]
-    weights = np.exp(np.clip(np.concatenate(parts), -_BOUND, _BOUND))
-    importance, clamped = correction.importance(weights)
+    weighed = weigh(correction, log_RN)
     corrected = []
-    for row, new_N, part in zip(
-        rows, logprobs_RN, np.split(importance, np.cumsum([len(part) for part in parts])[:-1]), strict=True
-    ):
+    for row, new_N, part in zip(rows, logprobs_RN, weighed.importance_R, strict=True):
         importance_N = np.zeros(len(row.token_ids))
-        importance_N[row.trainable_N] = part  # one weight per token, or one for the whole row
+        importance_N[row.trainable_N] = part
         corrected.append(replace(row, old_logprobs_N=new_N, importance_N=importance_N))
-    return corrected, _gauges(np.concatenate(tokens_RN), weights, clamped)
+    return corrected, _gauges(np.concatenate(log_RN), weighed.weights, weighed.clamped)
 
 
 def _gauges(log_N: Floats, weights: Floats, clamped: Flags) -> dict[str, float]:

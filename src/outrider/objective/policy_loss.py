@@ -16,7 +16,7 @@ name                     present with              meaning
 ``forking``              simko                     share of tokens with high entropy within their response
 ``penalty``              kl_cov                    the penalty, averaged over all tokens
 ``importance``           correction                importance weight of the policy term
-``sampler_kl_*``,        correction                metrics of a step, over all its trainable tokens:
+``sampler_kl_*``,        correction                metrics of a step, over the tokens that were passed:
 ``weight_*``                                       :mod:`outrider.objective.correction`
 ``kl_reference``         kl                        k3 estimate of the KL to the reference, penalised or not
 ``entropy_coefficient``  an entropy bonus          coefficient of the bonus in this step
@@ -29,11 +29,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from outrider.objective import K3
-from outrider.objective.correction import correct
+from outrider.objective.correction import Correction, correct, weigh
 from outrider.objective.entropy import EntropyBonus, mean_entropy
 from outrider.objective.kl import log_ratio_of, moved
 from outrider.objective.loss_needs import LossNeeds
@@ -83,15 +85,27 @@ class PolicyLoss:
         all_rows = pulled and self.options.aggregate.denominator == "all"
         return LossNeeds(reference, kl.reset_every, all_rows, self.options.surrogate.reads_top, diagnostics)
 
-    def begin(self, rows: Sequence[WeightedRow], logprobs: Logprobs) -> tuple[Sequence[WeightedRow], dict[str, float]]:
+    def begin(
+        self, rows: Sequence[WeightedRow], logprobs: Logprobs, one_update: bool = False
+    ) -> tuple[Sequence[WeightedRow], dict[str, float]]:
         """Return the rows of a step for training, and metrics; ``logprobs`` computes the learner's log-probabilities
         on demand."""
         gauges: dict[str, float] = {}
-        if self.options.correction is not None:
+        if self.options.correction is not None and not self._corrects_in_pass(one_update):
             rows, gauges = correct(self.options.correction, rows, logprobs(rows))
         if self.options.entropy.target is not None:
             self.bonus.observe(mean_entropy(rows))
         return rows, gauges | ({"entropy_coefficient": self.bonus.coefficient} if self.bonus.active else {})
+
+    def end(self, rows: Sequence[WeightedRow], logprobs: Sequence[NDArray[np.floating] | None]) -> dict[str, float]:
+        if self.options.correction is None or not self._corrects_in_pass(True):
+            return {}
+        passed = [(row, new_N) for row, new_N in zip(rows, logprobs, strict=True) if new_N is not None]
+        return correct(self.options.correction, [row for row, _ in passed], [new_N for _, new_N in passed])[1]
+
+    def _corrects_in_pass(self, one_update: bool) -> bool:
+        # a selection reads the learner's old log-probabilities before the pass
+        return one_update and self.options.select is None
 
     def prepare(self, rows: Sequence[WeightedRow]) -> list[WeightedRow]:
         """Set the row weights and flags that depend on the whole optimizer batch, before the batch is split."""
@@ -131,6 +145,8 @@ class PolicyLoss:
         log-probabilities of the ``top`` likeliest tokens.
         """
         live = tokens.weights > 0
+        if self.options.correction is not None and tokens.importance is None:
+            tokens = _corrected(self.options.correction, tokens, logprobs_N.detach(), live)
         # bounded before exp: a token with almost no probability would overflow to infinity
         log_ratio, bounded = log_ratio_of(logprobs_N, tokens.old_logprobs, live)
         ratios = TokenRatios(bounded, logprobs_N, tokens.advantages, live, tokens.lengths, entropies_N, top_NK)
@@ -174,8 +190,13 @@ class ImitationLoss:
 
     needs = LossNeeds(all_rows=True, diagnostics=("tokens", "entropy", "surprise"))
 
-    def begin(self, rows: Sequence[WeightedRow], logprobs: Logprobs) -> tuple[Sequence[WeightedRow], dict[str, float]]:
+    def begin(
+        self, rows: Sequence[WeightedRow], logprobs: Logprobs, one_update: bool = False
+    ) -> tuple[Sequence[WeightedRow], dict[str, float]]:
         return rows, {}
+
+    def end(self, rows: Sequence[WeightedRow], logprobs: Sequence[NDArray[np.floating] | None]) -> dict[str, float]:
+        return {}
 
     def prepare(self, rows: Sequence[WeightedRow]) -> list[WeightedRow]:
         tokens = sum(int(row.trainable_N.sum()) for row in rows)
@@ -200,6 +221,22 @@ class ImitationLoss:
 
     def load_state_dict(self, state: dict[str, float]) -> None:
         return
+
+
+def _corrected(correction: Correction, tokens: TokenBatch, old_N: Tensor, live_N: Tensor) -> TokenBatch:
+    """Return a micro-batch with the log-probabilities of its own pass as old ones, and with importance weights."""
+    # NumPy, as components are written; reading from a GPU synchronises, which costs far less than an extra pass
+    logs = (old_N - tokens.old_logprobs).double().cpu().numpy()
+    live = live_N.cpu().numpy()
+    ends = np.cumsum(tokens.lengths)[:-1]
+    log_RN = [log_N[live_N] for log_N, live_N in zip(np.split(logs, ends), np.split(live, ends), strict=True)]
+    importance_N = np.zeros(len(logs))
+    weights_R = weigh(correction, log_RN).importance_R
+    # a row's only weight is that of each of its tokens
+    importance_N[live] = np.concatenate(
+        [np.broadcast_to(part, len(log_N)) for part, log_N in zip(weights_R, log_RN, strict=True)]
+    )
+    return tokens._replace(old_logprobs=old_N, importance=torch.from_numpy(importance_N).to(old_N))
 
 
 def _sum(values: Tensor, live: Tensor) -> Tensor:
