@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from outrider.record import Outcome, Problem
-from outrider.tasks.countdown import Countdown, is_heldout, write_solution
+from outrider.tasks.countdown import Countdown, _legal, is_heldout, write_solution
 from outrider.tasks.hops import Hops
 from outrider.tasks.word_problems import WordProblems
 
@@ -155,3 +155,12 @@ def test_a_pool_returns_whole_in_every_epoch_in_another_order(kind):
     assert sorted(epochs[0]) == sorted(kind().train(i).id for i in range(40))
     assert len({*map(tuple, epochs)}) == 3
     assert task.fingerprint != kind().fingerprint
+
+
+def test_legal_operators_are_those_with_an_allowed_result() -> None:
+    """Against every operator applied: results in 1..cap, exact division, nothing multiplied or divided by 1."""
+    cap = 30
+    for a, b in itertools.product(range(1, cap + 1), repeat=2):
+        results = {"+": a + b, "-": a - b, "*": a * b, "/": a // b if a % b == 0 else 0}
+        legal = [o for o, value in results.items() if 1 <= value <= cap and not (o in "*/" and 1 in (a, b))]
+        assert _legal(a, b, cap) == "".join(legal)

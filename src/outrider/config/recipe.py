@@ -270,6 +270,12 @@ class Recipe(Options):
         )
 
     @property
+    def evaluates(self) -> bool:
+        """Whether the run evaluates the policy at all."""
+        train, evaluate = self.train, self.evaluate
+        return bool(evaluate.before or evaluate.after or train.evaluate_every or train.evaluate_at)
+
+    @property
     def samples_apart(self) -> bool:
         """Whether the local sampler runs in a process of its own, so that it works while the learner does."""
         return self.train.lag > 0 and "sampler" not in self.engine.names()

@@ -175,8 +175,8 @@ def wave(recipe: Recipe, shape: DecoderShape, evaluating: bool = False) -> tuple
 
 def evaluated_at_once(recipe: Recipe) -> int:
     """Return the maximum responses that an evaluation requests at once: samples of 100 problems, or greedy ones."""
-    train, evaluate = recipe.train, recipe.evaluate
-    if not (evaluate.before or evaluate.after or train.evaluate_every or train.evaluate_at):
+    evaluate = recipe.evaluate
+    if not recipe.evaluates:
         return 0
     return max(min(evaluate.problems, EVALUATED_TOGETHER) * evaluate.n, evaluate.problems * evaluate.greedy)
 

@@ -59,7 +59,8 @@ class Preflight(NamedTuple):
 
 def wanted_by(recipe: Recipe) -> Wanted:
     """What a training run needs from its task."""
-    return Wanted(recipe.train.problems, recipe.evaluate, recipe.sample.max_tokens)
+    heldout = recipe.evaluate if recipe.evaluates else None
+    return Wanted(recipe.train.problems, heldout, recipe.sample.max_tokens)
 
 
 def preflight(task: Task, wanted: Wanted, model: str | None, policy: PolicyOptions) -> Preflight:

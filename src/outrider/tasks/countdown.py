@@ -202,7 +202,7 @@ def _random_solution(draw: Dice, size: int, highest: int, cap: int) -> tuple[lis
         while len(left) > 1:
             a = left.pop(draw.below(len(left)))
             b = left.pop(draw.below(len(left)))
-            legal = [o for o in "+-*/" if _is_legal(a, o, b, cap)]
+            legal = _legal(a, b, cap)
             if not legal:
                 break
             operator = draw.one_of(legal)
@@ -214,8 +214,12 @@ def _random_solution(draw: Dice, size: int, highest: int, cap: int) -> tuple[lis
             return numbers, steps
 
 
-def _is_legal(a: int, operator: str, b: int, cap: int) -> bool:
-    """Whether an operation is legal: results stay in 1..cap, division is exact, no multiplication or division by 1."""
-    value = _apply(a, operator, b)
-    idle = operator in "*/" and (a == 1 or b == 1)
-    return value is not None and 0 < value <= cap and not idle
+def _legal(a: int, b: int, cap: int) -> str:
+    """The legal operators: results stay in 1..cap, division is exact, no multiplication or division by 1.
+
+    ``a`` and ``b`` are in 1..cap.
+    """
+    plus, minus = "+" if a + b <= cap else "", "-" if a > b else ""
+    if a == 1 or b == 1:
+        return plus + minus
+    return plus + minus + ("*" if a * b <= cap else "") + ("/" if a % b == 0 else "")

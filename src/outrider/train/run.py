@@ -61,7 +61,9 @@ class TrainingRun:
         here = policy.model.device.type != "meta"
         self._placement = placement(self.recipe.policy.dtype) if here else None
         self._engine = str(self._placement or "a service")
-        problems = ranks.from_main(lambda: heldout_problems(self.recipe.task, self.recipe.evaluate))
+        # generating a task's held-out problems may take a second
+        wanted = self.recipe.evaluate if self.recipe.evaluates else None
+        problems = ranks.from_main(lambda: heldout_problems(self.recipe.task, wanted) if wanted else [])
         self.evaluator = Evaluator(
             problems, policy.encode, trainer.collect, self.recipe.evaluate, self.recipe.sample.params()
         )
