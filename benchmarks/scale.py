@@ -28,6 +28,7 @@ NAMED = 1.15
 """Slopes above are named: over a factor of four, 0.1 are 15 % of the time, which is noise here."""
 REPEATS = 3
 WHY = {
+    "vip by problems": "the pseudo-inverse of the kernel matrix of a step's problems is cubic",
     "learning by tokens": "attention of a response over itself",
     "sampling by prompt": "attention of a prompt over itself",
 }
