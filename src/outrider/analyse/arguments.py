@@ -20,7 +20,9 @@ class RolloutSelection(Options):
     split: str = Field(
         "train",
         min_length=1,
-        description="rollouts to analyse: train (training), evaluate (sampled evaluation) or greedy (greedy evaluation)",
+        description=(
+            "rollouts to analyse: training (train), sampled evaluation (evaluate) or greedy evaluation (greedy)"
+        ),
     )
     steps: str = Field(
         "last", description="training steps to analyse: last, all, or numbers and ranges such as 1,50,90-105"

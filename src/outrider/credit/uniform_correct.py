@@ -27,12 +27,12 @@ class UniformCorrect(Shaper):
     :math:`q` their distribution and :math:`u` the uniform one. A mean over tokens is milder; the authors use it too.
 
     Degenerate cases: with fewer than two valid successes, or equally likely successes, nothing changes. In a group of
-    successes only, a group baseline gives 0, which stays 0. Failures and invalid members never change. A :math:`q_i`
-    below 1e-6 counts as 1e-6.
+    successes only, a group baseline gives 0, which stays 0. Failures and invalid members (rollouts that the verifier
+    could not score) never change. A :math:`q_i` below 1e-6 counts as 1e-6.
 
-    Source: UCPO, arXiv 2605.00365v1 (abstract, and a reader's notes), and its released code. That code gives every
-    success the advantage of the first success; in this shaper each success keeps its own advantage, which is the same
-    without shaped rewards.
+    Source: UCPO, arXiv 2605.00365v1 (abstract, and a reader's notes), and its released code. The released code gives
+    every success the advantage of the first success. In this shaper each success keeps its own advantage, which is the
+    same if rewards are not shaped.
 
     >>> m = Members(
     ...     np.array([1.0, 1, 0]), np.array([True, True, False]), np.array([1, 2, 1]),
