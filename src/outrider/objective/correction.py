@@ -1,14 +1,14 @@
 r"""Off-policy correction: importance weights and metrics for the mismatch between sampler and learner.
 
 Two engines, or two weight versions, give the same tokens different probabilities. Before the first update of a step the
-learner computes its own old log-probabilities. They replace the sampler's in the ratio, and the policy term of token
-:math:`t` is multiplied by a constant weight derived from
+learner computes its own old log-probabilities. The learner's log-probabilities replace the sampler's in the ratio, and
+the policy term of token :math:`t` is multiplied by a constant weight derived from
 
 .. math:: w_t = \frac{\pi_\mathrm{learner}(y_t)}{\pi_\mathrm{sampler}(y_t)} \text{ (token)}, \qquad
           \prod_u w_u \text{ (sequence)}, \qquad \Big(\prod_u w_u\Big)^{1/n} \text{ (geometric)}
 
 The product over a response is unbiased, but vanishes or explodes with length; the geometric mean does neither, but
-corrects little. Denominators, KL and entropy are not weighted: a masked row still counts in them.
+corrects little. Denominators, KL term and entropy term are not weighted, so a masked row still counts in all of them.
 
 Metrics cover the trainable tokens of a step, before truncation or masking. ``sampler_kl_k1`` and ``sampler_kl_k3``
 estimate :math:`KL(\pi_\mathrm{sampler} \| \pi_\mathrm{learner})` per token in nats. The other metrics cover the
@@ -17,7 +17,8 @@ weights, one per token or one per row, by level: ``weight_p01``, ``weight_p50``,
 ``weight_clamped`` (share of weights that are truncated or masked; 0 for ``recompute``, whose weights are 1). Logarithms
 of weights are bounded to ±20. Without tokens there are no metrics.
 
-Both log-probabilities have the row's mode; the learner rejects batches with several modes.
+Sampler and learner compute log-probabilities in the row's mode (such as its temperature); the learner rejects batches
+with several modes.
 
 Sources: truncated weights, Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL training"
 (cap 2, token level); masked weights, Liu et al. 2025, "When speed kills stability" (sequence level) and IcePop (token
@@ -51,11 +52,12 @@ class Correction(Options):
 
     @property
     def leaves_out(self) -> bool:
-        """Whether the correction removes the policy gradient of single tokens."""
+        """Whether the correction removes the policy gradient of individual tokens."""
         return False
 
     def importance(self, weights: Floats) -> tuple[Floats, Flags]:
-        """Return the corrected weights, and whether each was truncated or masked, from weights ``[tokens or rows]``."""
+        """Return the corrected importance weights ``[tokens or rows]``, and whether each weight was truncated or
+        masked."""
         raise NotImplementedError
 
 
