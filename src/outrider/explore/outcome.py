@@ -35,7 +35,7 @@ def evidence(rollouts: Iterable[Rollout]) -> list[Rollout]:
 
 
 def first_pass(group: Group) -> list[Rollout]:
-    """Return the rollouts that estimate the policy's pass rate: evidence from the plain prompt, in stream ``main``.
+    """Return the rollouts that estimate the policy's pass rate: :func:`evidence` from plain prompts in stream ``main``.
 
     Branches start from another rollout's prefix, and seeded prompts show solutions: neither estimates how often the
     policy solves the problem from its plain prompt.
@@ -44,7 +44,7 @@ def first_pass(group: Group) -> list[Rollout]:
 
 
 def pass_rate(group: Group) -> float | None:
-    """The pass rate of the first pass; None if none of its rollouts could be verified."""
+    """The pass rate of the group's :func:`first_pass`; None if the verifier could score none of these rollouts."""
     counted = first_pass(group)
     return sum(r.success for r in counted) / len(counted) if counted else None
 

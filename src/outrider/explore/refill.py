@@ -24,9 +24,9 @@ class Refill(Stage):
 
         min(ceil((target - m) / share), oversample * (target - m)),    share = (m + 1) / (s + 2)
 
-    new problems. ``share`` follows the rule of succession and is never 0; the second term caps the round if ``share``
-    is small. After ``attempts`` rounds the step trains on the mixed groups it has, and ``missing`` counts the
-    shortfall.
+    new problems. ``share`` follows the rule of succession and is never 0; the second term limits the round's number of
+    problems if ``share`` is small. After ``attempts`` rounds the step trains on the mixed groups it has, and the metric
+    ``missing`` counts the shortfall.
 
     Reasons for dropping: ``refill: solved``, ``refill: unsolved``, ``refill: truncated`` (unsolved, and every rollout
     was truncated), ``refill: unscorable`` (the verifier failed on every rollout), ``refill: surplus`` (mixed, beyond
@@ -51,13 +51,23 @@ class Refill(Stage):
     """
 
     target: int | None = Field(
-        None, ge=1, description="number of mixed groups per step; null: the step's initial number of groups"
+        None,
+        ge=1,
+        description=(
+            "number of mixed groups (with successes and failures) per step; null: the step's initial number of groups"
+        ),
     )
-    n: int | None = Field(None, ge=1, description="rollouts per new problem; null: the first stage's largest group")
-    attempts: int = Field(10, ge=0, description="maximum rounds of new problems; 0: drop groups without replacing them")
-    oversample: int = Field(3, ge=1, description="maximum new problems per round, as a multiple of the missing groups")
+    n: int | None = Field(
+        None, ge=1, description="rollouts per new problem; null: as many as in the first stage's largest group"
+    )
+    attempts: int = Field(
+        10, ge=0, description="maximum rounds in which new problems are sampled; 0: drop groups without replacing them"
+    )
+    oversample: int = Field(
+        3, ge=1, description="maximum number of new problems per round, as a multiple of the number of missing groups"
+    )
     surplus: Literal["drop", "keep"] = Field(
-        "drop", description="mixed groups beyond the target: drop them, or keep them"
+        "drop", description="treatment of mixed groups beyond the target: drop or keep them"
     )
 
     _target: int = PrivateAttr(0)

@@ -45,7 +45,7 @@ class Segmenter(Options):
     """Cuts a response into segments. Positions are tokens; text is never decoded and re-encoded."""
 
     answer_marks: list[Mark] = Field(
-        [], description="strings that announce an answer, such as \\boxed or ####; no branch starts after one"
+        [], description="strings that announce an answer, such as \\boxed or ####; no branch starts after such a string"
     )
 
     def bounds(self, token_texts: Sequence[str], sampled_T: NDArray[np.bool_]) -> list[int]:
@@ -73,7 +73,7 @@ class Segmenter(Options):
         - it lies after the rollout's own branch point: earlier tokens belong to the parent;
         - the token at ``t`` was sampled: a branch must not write observations;
         - ``response_ids[:t]`` contains no complete answer mark: a path with two answers rarely succeeds;
-        - it is not ``taken``: a pivot is branched in one round only.
+        - it is not ``taken``: a cut is branched in one round only.
 
         A prefix is always shorter than its response, so at least one more token fits within the sampler's limits.
 
@@ -92,7 +92,7 @@ class Segmenter(Options):
 class Chunk(Segmenter):
     """Cuts every ``tokens`` tokens; the last segment may be shorter. ``tokens: 1`` makes every token a candidate.
 
-    Source: DEEP-GRPO (arXiv 2602.14169) section 4.1; 50 is the released code's default, the paper states none.
+    Source: DEEP-GRPO (arXiv 2602.14169) section 4.1; 50 is the released code's default, the paper states no value.
 
     >>> Chunk(tokens=2).bounds([], np.ones(6, bool))
     [2, 4]

@@ -104,7 +104,7 @@ class Learner(Protocol):
         ...
 
     def save(self, folder: Path) -> None:
-        """Write a checkpoint into a folder; if ``whole``, one rank may call it alone.
+        """Write a checkpoint into a folder; if ``whole``, one rank may call this method alone.
 
         Raises:
             UserError: writing to the disk fails.
@@ -141,7 +141,7 @@ def updates(
     optimizer_step: Callable[[Sequence[WeightedRow], float], dict[str, float]],
     progress: float,
 ) -> Updated:
-    """Run the updates of one step: epochs of optimizer batches, each of whole groups.
+    """Run the updates of one training step: epochs over optimizer batches, each of whole groups.
 
     Metrics: diagnostics as means over trained tokens; the number of trained ``tokens`` (counted once per use); the mean
     ``loss`` of the updates; the last gradient norm and learning rate; counts ``updates``, ``skipped_no_signal``,
@@ -150,7 +150,8 @@ def updates(
 
     Args:
         logprobs: computes the learner's log-probabilities on demand.
-        optimizer_step: trains on one batch; returns sums over the batch's tokens, their number ``tokens``, and counts.
+        optimizer_step: trains on one batch; returns sums over the batch's tokens, the number of these tokens
+            (``tokens``), and counts.
 
     Raises:
         ValueError: rows have several log-probability modes, or a truncated one (top-p, top-k).
@@ -175,7 +176,7 @@ def updates(
 
 
 def refuse_modes(rows: Sequence[WeightedRow]) -> None:
-    """Raise ValueError if rows have several log-probability modes, or a truncated one: ratios would be wrong."""
+    """Raise ValueError if rows have several log-probability modes, or a truncated mode: ratios would be wrong."""
     modes = {row.mode for row in rows}
     if len(modes) > 1 or any(mode.top_p != 1.0 or mode.top_k != 0 for mode in modes):
         raise ValueError(f"rows of different or truncated log-probability modes in one batch: {sorted(modes)}")

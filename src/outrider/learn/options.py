@@ -18,8 +18,8 @@ MICRO_TOKENS = 16_384
 class LearnOptions(Options):
     """Options of AdamW, its schedule, and the division of a step into optimizer batches and micro-batches.
 
-    The warm-up is linear, from ``lr / n`` at the first training step to ``lr`` at the ``n``-th (as in verl). It may
-    count optimizer updates instead, of which a training step has ``minibatches * epochs``.
+    The warm-up is linear, from ``lr / n`` at the first training step to ``lr`` at the ``n``-th (as in verl). The
+    warm-up may count optimizer updates instead of training steps; a training step has ``minibatches * epochs`` updates.
 
     >>> LearnOptions(warmup="20 steps").warm(steps=4, updates=70), LearnOptions(warmup="320 updates").warm(4, 79)
     (0.25, 0.25)
@@ -137,8 +137,8 @@ class LocalLearning(LearnerEngine):
 
 
 class Fsdp2(LearnerEngine):
-    """PyTorch's FSDP2: parameters, gradients and optimizer state are sharded over the processes of the run, one per
-    GPU.
+    """PyTorch's FSDP2: parameters, gradients and optimizer state are sharded over the processes of the run, one process
+    per GPU.
 
     No process has the whole policy, so rollouts come from a sampler with separate weights.
     """

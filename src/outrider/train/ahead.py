@@ -5,9 +5,10 @@
     sampler   step 1 | step 2 (version 0) | step 3 (version 1) | …
     learner          | step 1 → version 1 | step 2 → version 2 | …
 
-A step ends when sampler and learner are done. Then the sampler takes the new weights, so the rollouts of step ``t``
-have version ``max(0, t - 2)``, each rollout has one version, and sampler and learner are idle during evaluations and
-checkpoints. A checkpoint contains the rollouts of the next step, so a resumed run makes the same updates.
+A step ends when sampler and learner are done. Then the sampler takes the new weights. So the rollouts of step ``t``
+come from weight version ``max(0, t - 2)``, and each rollout comes from one version only. Sampler and learner are idle
+during evaluations and checkpoints. A checkpoint contains the rollouts of the next step, so a resumed run makes the same
+updates.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ _NAME = "ahead"
 
 
 class Ahead:
-    """Explores the next step in another thread.
+    """Explores the next step (samples its rollouts) in another thread.
 
     Args:
-        on: whether to explore ahead; False does nothing.
+        on: whether to explore ahead; if False, the class does nothing.
         problems: problems per step.
 
     Attributes:
