@@ -34,7 +34,7 @@ class AnnealedPassK(Baseline):
     """
 
     first: int = Field(4, ge=1, description="k in the first training step; at most the number of rollouts per problem")
-    last: int = Field(1, ge=1, description="k from the end of the schedule on")
+    last: int = Field(1, ge=1, description="k at the end of the schedule and in all later training steps")
     steps: int = Field(100, ge=1, description="number of training steps over which k falls from first to last")
     variant: Literal["training", "pkpo", "pkpo_centred"] = Field(
         "training",

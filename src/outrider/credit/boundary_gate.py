@@ -35,7 +35,7 @@ class BoundaryGate(Shaper):
     [6.0, 2.087, 0.664, 0.19]
     """
 
-    k: int = Field(16, ge=1, description="k of the pass@k whose slope weights a group")
+    k: int = Field(16, ge=1, description="k of pass@k, whose slope at a group's pass rate weights the group")
     threshold: float = Field(
         0.01, ge=0, description="threshold τ: a group of n rollouts gets advantage 0 if its slope is below τ (n + 1)"
     )

@@ -44,7 +44,14 @@ class Covariance(Shaper):
     [[0.0, 1.0], [-1.0, -1.0]]
     """
 
-    share: float = Field(0.002, gt=0, le=1, description="share of the group's tokens whose advantage is scaled")
+    share: float = Field(
+        0.002,
+        gt=0,
+        le=1,
+        description=(
+            "fraction of the group's tokens whose advantage is scaled: the tokens with the highest covariance"
+        ),
+    )
     weight: float = Field(
         0.0,
         ge=0,

@@ -38,10 +38,10 @@ class Difficulty(Shaper):
     """
 
     low: float = Field(
-        0.4, gt=0, description="lower bound a of the weight, approached by outcomes that are common in their group"
+        0.4, gt=0, description="minimum weight a of an advantage, approached by outcomes that are common in their group"
     )
     high: float = Field(
-        1.5, gt=0, description="upper bound b of the weight, approached by outcomes that are rare in their group"
+        1.5, gt=0, description="maximum weight b of an advantage, approached by outcomes that are rare in their group"
     )
     midpoint: float = Field(
         0.75, ge=0, le=1, description="success rate at which the weight of a success is halfway between low and high"

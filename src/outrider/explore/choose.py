@@ -61,7 +61,7 @@ class Choose(PlansAhead, Stage):
         0.3,
         gt=0,
         le=1,
-        description="minimum token value for certain acceptance, as a fraction of the best difficulty level's value",
+        description="fraction of the best difficulty level's token value from which a problem is always accepted",
     )
     k: int = Field(1, ge=1, description="k of the pass@k objective by which problems are valued")
     floor: float = Field(0.02, gt=0, le=1, description="minimum acceptance probability of a problem")

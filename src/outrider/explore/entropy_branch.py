@@ -69,7 +69,7 @@ class EntropyBranch(Stage):
         default_factory=Turns,
         description="segmenter, which defines the boundaries (of turns or reasoning steps) where paths may branch",
     )
-    tokens: int = Field(20, ge=1, description="number k of tokens after a boundary whose entropy is averaged")
+    tokens: int = Field(20, ge=1, description="number k of tokens after a boundary over which entropy is averaged")
     alpha: float = Field(
         0.5, ge=-10, le=10, description="branching probability where the entropy equals the initial entropy of the path"
     )

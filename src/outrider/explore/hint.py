@@ -55,9 +55,7 @@ class Hint(Stage):
     )
     template: str = Field(
         "{question}\n\n## Hint.{hint}",
-        description=(
-            "text that replaces the question in the prompt; {question} and {hint} stand for question and hint"
-        ),
+        description="text that replaces the question in the prompt, with the placeholders {question} and {hint}",
     )
 
     _counts: Counter[str] = PrivateAttr(default_factory=Counter)

@@ -64,7 +64,10 @@ class Keep(Stage):
         description="maximum number of kept successes, and also of kept failures, per problem; null: no limit",
     )
     mass: float = Field(
-        0.95, gt=0, le=1, description="probability mass of the likeliest tokens that the branching factor counts"
+        0.95,
+        gt=0,
+        le=1,
+        description="probability mass of the nucleus of likeliest tokens, whose size is the branching factor",
     )
 
     _reasons: dict[str, str] = PrivateAttr(default_factory=dict)

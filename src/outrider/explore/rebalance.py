@@ -67,11 +67,14 @@ class Rebalance(Stage):
             "much for hard problems (hw)"
         ),
     )
-    n_max: int = Field(32, ge=1, description="maximum rollouts per problem, including the first pass")
+    n_max: int = Field(32, ge=1, description="maximum rollouts per problem, including its first rollouts")
     n_max_end: int | None = Field(
         None, ge=1, description="n_max at the end of training, approached linearly; null: n_max stays constant"
     )
-    std: bool = Field(False, description="whether to allocate for advantages divided by the group's standard deviation")
+    std: bool = Field(
+        False,
+        description="whether to allocate rollouts for advantages that are divided by the group's standard deviation",
+    )
 
     _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
 

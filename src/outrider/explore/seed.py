@@ -124,11 +124,11 @@ class Seed(Options):
     trained: Literal["as_generated", "original", "excluded"] = Field(
         "as_generated",
         description=(
-            "prompt with which rollouts are trained: with examples (as_generated), plain (original), or none, "
-            "without training (excluded)"
+            "prompt on which rollouts are trained: the prompt with examples (as_generated), the plain prompt "
+            "(original), or none (excluded)"
         ),
     )
-    capacity: int = Field(10_000, ge=1, description="maximum number of solved problems in the corpus")
+    capacity: int = Field(10_000, ge=1, description="maximum number of solved problems to store as possible examples")
     corpus: str | None = Field(
         None,
         description=(

@@ -62,9 +62,7 @@ class Skip(PlansAhead, Stage):
         0.5,
         gt=0,
         lt=1,
-        description=(
-            "factor on a problem's sampling probability after each visit with only successes or only failures"
-        ),
+        description=("factor on a problem's sampling probability after each step with only successes or only failures"),
     )
     floor: float = Field(0.1, ge=0.02, le=1, description="minimum sampling probability of a problem")
 

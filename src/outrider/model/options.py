@@ -115,8 +115,8 @@ class ServiceOptions(Options):
         1,
         ge=1,
         description=(
-            "multiple to which untrained rows pad the number of rows in an update, for services that compile "
-            "per row count (SkyRL's JAX)"
+            "multiple to which each update's row count is padded with untrained rows, for services that "
+            "compile per row count (SkyRL's JAX)"
         ),
     )
 

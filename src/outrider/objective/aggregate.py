@@ -16,8 +16,8 @@ class Aggregate(Options):
     denominator: Literal["all", "with_signal"] = Field(
         "all",
         description=(
-            "rows that count in the denominator: all, or only rows with an advantage, which alone are trained "
-            "(with_signal)"
+            "rows counted in the denominator: all (all), or only rows with a non-zero advantage, the only "
+            "ones then trained (with_signal)"
         ),
     )
 

@@ -46,8 +46,8 @@ class Clip(Bounded):
     ratio: RatioLevel = Field(
         "token",
         description=(
-            "unit of the importance ratio: token, response (sequence, GSPO), or response with token gradients "
-            "(sequence_token, GSPO-token)"
+            "importance ratio: per token (token), per response (sequence, GSPO), or per response with token "
+            "gradients (sequence_token, GSPO-token)"
         ),
     )
 

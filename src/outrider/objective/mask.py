@@ -21,8 +21,8 @@ class Mask(Correction):
     level: WeightLevel = Field(
         "sequence",
         description=(
-            "unit of an importance weight: a token, or a response, by the product (sequence) or the geometric "
-            "mean (geometric) of its token weights"
+            "importance weights: per token (token), or per response, as product (sequence) or geometric mean "
+            "(geometric) of the token weights"
         ),
     )
     low: float = Field(0.0, ge=0, description="minimum importance weight; tokens or responses below it are masked")

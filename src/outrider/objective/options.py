@@ -39,7 +39,7 @@ class Kl(Options):
     )
     estimator: Annotated[KlEstimator, ComponentOf(KL_ESTIMATORS, "KL estimator", KlEstimator, bare=True)] = Field(
         default_factory=K3,
-        description="estimator of the KL (k1, k2 or k3); their gradients differ, see objective/kl.py",
+        description="estimator of the KL: k1, k2 or k3, which differ in their gradients (see objective/kl.py)",
     )
     mask_without_signal: bool = Field(
         False, description="whether to drop the KL penalty of groups whose advantages are all zero"
@@ -88,17 +88,17 @@ class ObjectiveOptions(Options):
     correction: Annotated[Correction, ComponentOf(CORRECTIONS, "correction", Correction)] | None = Field(
         None,
         description=(
-            "correction for different probabilities in sampler and learner; null: the sampler's "
-            "log-probabilities are the old ones"
+            "correction for probabilities that differ between sampler and learner; null: use the sampler's "
+            "log-probabilities as old ones"
         ),
     )
     aggregate: Annotated[Aggregate, ComponentOf(AGGREGATES, "way to aggregate", Aggregate)] = Field(
-        default_factory=TokenMean, description="aggregation of token losses: the denominator that divides their sum"
+        default_factory=TokenMean, description="aggregation of token losses, which sets the denominator of their sum"
     )
     streams: dict[str, Annotated[float, Field(ge=0)]] = Field(
         {"main": 1.0},
         min_length=1,
-        description="weight of each loss stream in the total loss, also on its KL and entropy terms",
+        description="weight of each loss stream in the total loss, including its KL and entropy terms",
     )
     prefix: PrefixPolicy = Field(
         "mask",

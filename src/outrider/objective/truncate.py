@@ -19,8 +19,8 @@ class Truncate(Correction):
     level: WeightLevel = Field(
         "token",
         description=(
-            "unit of an importance weight: a token, or a response, by the product (sequence) or the geometric "
-            "mean (geometric) of its token weights"
+            "importance weights: per token (token), or per response, as product (sequence) or geometric mean "
+            "(geometric) of the token weights"
         ),
     )
     cap: float = Field(2.0, gt=0, description="maximum importance weight, to which larger weights are truncated")

@@ -19,8 +19,8 @@ class Unclipped(Surrogate):
     ratio: RatioLevel = Field(
         "token",
         description=(
-            "unit of the importance ratio: token, response (sequence), or response with token gradients "
-            "(sequence_token)"
+            "importance ratio: per token (token), per response (sequence), or per response with token "
+            "gradients (sequence_token)"
         ),
     )
 

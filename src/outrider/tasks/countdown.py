@@ -47,10 +47,10 @@ class Countdown(Task):
     sizes: tuple[Annotated[int, Field(ge=2, le=8)], ...] = Field(
         (3, 4, 5, 6),
         min_length=1,
-        description="possible sizes of a problem (how many numbers it has); each size is a level",
+        description="possible counts of numbers in a problem; each count is a difficulty level",
     )
-    highest: int = Field(12, ge=2, le=99, description="largest number that a problem gives")
-    cap: int = Field(60, ge=4, le=999, description="maximum of intermediate results and of the target")
+    highest: int = Field(12, ge=2, le=99, description="largest number that may be given in a problem")
+    cap: int = Field(60, ge=4, le=999, description="maximum value of intermediate results and of the target")
     pool: int | None = Field(
         None, ge=1, description="number of problems in a finite training set; null: an endless stream of new problems"
     )

@@ -63,7 +63,7 @@ class Gym(Task):
         0, ge=0, description="random seed of the training problems; the held-out problems do not depend on it"
     )
     seconds: float = Field(5.0, gt=0, description="wall-clock limit in seconds for verifying one response")
-    workers: int = Field(1, ge=1, description="number of verifier processes")
+    workers: int = Field(1, ge=1, description="number of processes that verify responses")
 
     _redrawn: int = PrivateAttr(0)
     _blocks: dict[int, Any] = PrivateAttr(default_factory=dict)

@@ -63,7 +63,7 @@ class Hops(TurnTask):
     hops: tuple[Annotated[int, Field(ge=1, le=8)], ...] = Field(
         (1, 2, 3, 4, 5, 6),
         min_length=1,
-        description="possible numbers of hops (relations to follow) per question; each number is a level",
+        description="possible numbers of hops (relations to follow) per question; each number is a difficulty level",
     )
     astray: float = Field(
         0.5, ge=0, le=1, description="probability that a hop, except the last, also leads to a dead-end entity"

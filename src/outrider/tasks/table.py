@@ -87,7 +87,9 @@ class Table(Task):
     train_data: str | None = Field(
         None,
         min_length=1,
-        description="training table: a file (formats in outrider.tasks.rows) or hf:name@config:split; null: none",
+        description=(
+            "training table: a file (formats in outrider.tasks.rows) or hf:name@config:split; null: no training"
+        ),
     )
     heldout_data: str = Field(min_length=1, description="evaluation table, in the same formats as train_data")
     prompt: str = Field(

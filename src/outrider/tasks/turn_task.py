@@ -25,7 +25,9 @@ class TurnLimits(Options):
 
     turns: int = Field(16, ge=1, description="maximum turns per rollout")
     max_concurrent: int = Field(
-        256, ge=1, description="maximum concurrent rollouts; rollouts of one request always run together"
+        256,
+        ge=1,
+        description="maximum concurrent rollouts; rollouts requested together for a problem always run together",
     )
     seconds: float = Field(
         10.0, gt=0, description="wall-clock limit in seconds for the environment's reply to one turn"

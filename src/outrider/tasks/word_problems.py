@@ -52,7 +52,7 @@ class WordProblems(Task):
     steps: tuple[Annotated[int, Field(ge=1, le=8)], ...] = Field(
         (2, 3, 4, 5, 6, 7, 8),
         min_length=1,
-        description="possible numbers of calculations per problem; each number is a level",
+        description="possible numbers of calculations per problem; each number is a difficulty level",
     )
     aside: int = Field(2, ge=0, le=4, description="maximum number of irrelevant sentences per problem")
     highest: int = Field(

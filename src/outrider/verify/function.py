@@ -66,8 +66,8 @@ class Function(PooledVerifier):
     completion: Literal["answer", "whole"] | None = Field(
         None,
         description=(
-            "text passed to the function: the answer after the reasoning, or the whole response; null: the "
-            "answer for plain functions, otherwise the whole response"
+            "text passed to the function: the answer after the reasoning (answer), or the whole response "
+            "(whole); null: the answer for plain functions, otherwise the whole response"
         ),
     )
     messages: bool = Field(

@@ -63,7 +63,8 @@ class Maths(PooledVerifier):
     boxes: Literal["last", "first", "all"] = Field(
         "last",
         description=(
-            'boxed answers that count: the last and those joined to it by "and" (last), the first (first), or all (all)'
+            'boxed answers that count: the last and those joined to it by "and" (last), only the first '
+            "(first), or all (all)"
         ),
     )
     no_box: Literal["unparseable", "answer_line", "last_number"] = Field(
