@@ -27,9 +27,9 @@ class BoundaryGate(Shaper):
     Degenerate cases: without a valid member every advantage is 0. With k = 1 all groups have the same weight. A group
     of one rollout is not a special case.
 
-    Source: BBG, arXiv 2606.15455v1; only its **abstract** was available. Equations 8 and 9 and the weight come from a
-    reimplementation that cites the paper and states that it is not a reproduction. The reimplementation gives a problem
-    without a success weight 1, but uses GRPO's advantages, which are 0 for such a problem.
+    Source: BBG, arXiv 2606.15455v1; only the paper's **abstract** was available. Equations 8 and 9 and the weight come
+    from a reimplementation that cites the paper and states that it is not a reproduction. The reimplementation gives a
+    problem without a success weight 1, but uses GRPO's advantages, which are 0 for such a problem.
 
     >>> [round(BoundaryGate(k=16).utility(c, 8), 3) for c in range(4)]
     [6.0, 2.087, 0.664, 0.19]

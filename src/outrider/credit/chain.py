@@ -62,7 +62,8 @@ class Baseline(Options):
         return None
 
     def of_stream(self, groups: Sequence[Members], step: int = 1) -> list[list[Floats]]:
-        """Return ``per_token`` for every group of a step in one loss stream. ``step`` is counted from 1."""
+        """Return the result of ``per_token`` for every group of a step in one loss stream. ``step`` is counted from
+        1."""
         return [self.per_token(members) for members in groups]
 
 

@@ -107,14 +107,14 @@ _SHAPES: dict[GroupShape, list[_Row]] = {"roots": _ROOTS, "greedy": _GREEDY, "tr
 
 
 def worked_group(shape: GroupShape = "roots", right: float = 1.0, wrong: float = 0.0, longest: int = 10) -> Worked:
-    """Return an example group: rare successes, failures, a truncated response and one without a verdict.
+    """Return an example group: rare successes, failures, a truncated response and a response without a verdict.
 
     Shape ``greedy`` adds the greedy response, ``tree`` includes branches, and ``siblings`` has only branches, which
     start at two points in rollouts of another loss stream. Every fourth token has an entropy of 1.4 nats, and all
     others have 0.2 nats.
 
     Args:
-        right, wrong: rewards of correct and incorrect responses.
+        right, wrong: rewards of correct (right) and incorrect (wrong) responses.
         longest: length of the truncated response in tokens; a multiple of 10 keeps all lengths in proportion.
     """
     rows = _SHAPES[shape]

@@ -91,7 +91,8 @@ class Forest:
         return np.array(sums, np.float64)
 
     def above(self, values_S: Floats, prompt: float) -> Floats:
-        """Return the value of each segment's parent, or ``prompt`` if it starts at the prompt: float64 ``[S]``."""
+        """Return the value of each segment's parent, or ``prompt`` if the segment starts at the prompt: float64
+        ``[S]``."""
         return np.where(self.parents_S >= 0, values_S[self.parents_S], prompt)
 
     def per_token(self, values_S: Floats) -> list[Floats]:

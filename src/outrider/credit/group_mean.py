@@ -26,8 +26,9 @@ class GroupMean(Baseline):
     Dividing by the standard deviation gives groups with rare successes (or rare failures) more weight. With rewards of
     0 and 1 the factor is between about 2 (half of the group succeeds) and ``sqrt(n)`` (one member differs).
 
-    ``per_conditioning`` compares seeded members (solved examples in the prompt) with each other, and plain members with
-    each other. With a joint mean, a failure from the plain prompt would be penalised for not having seen the examples.
+    ``per_conditioning`` compares members with solved examples in the prompt only with each other, and members with a
+    plain prompt only with each other. With a joint mean, a failure from the plain prompt would be penalised for not
+    having seen the examples.
 
     Sources: GRPO, Shao et al. 2024, arXiv 2402.03300; Dr. GRPO, Liu et al. 2025, arXiv 2503.20783. The denominator n-1
     and epsilon = 1e-6 follow verl's released estimator.

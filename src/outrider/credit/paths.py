@@ -9,13 +9,13 @@ is
 * ``count_once``: :math:`\sum_i \sum_{t \in \text{own}(i)} w\, \bar a(t)\, \nabla \log \pi(t)`, with :math:`\bar a(t)`
   the mean of :math:`a_j(t)` over the rollouts :math:`j` that go through :math:`t`. Every sampled token is trained once.
 * ``repeat``: :math:`\sum_i \sum_{t \in \text{path}(i)} w\, a_i(t)\, \nabla \log \pi(t)`. Every rollout trains its whole
-  path: a shared token is trained and counted in denominators once per path. Its old log-probability comes from its
-  owner, and so does whether it counts as sampled or observed.
+  path: a shared token is trained and counted in denominators once per path. A shared token's old log-probability comes
+  from its owner, which also determines whether the token counts as sampled or observed.
 
 Under ``count_once`` and ``repeat`` the credit chain runs on whole paths: shapers see positions and log-probabilities of
 the whole response. A baseline of tree segment values (``by_segment``) already accounts for all continuations of a
-token, so it runs on the rollouts' own tokens under every prefix policy. ``count_once`` then equals ``mask``, and under
-``repeat`` a token has its segment's value on every path.
+token, so it runs on the rollouts' own tokens under every prefix policy. With such a baseline ``count_once`` equals
+``mask``, and under ``repeat`` a token has its segment's value on every path.
 
 Loss streams are independent: each stream's rollouts are trained in that stream, with the advantages of its credit
 chain. Branches in a separate stream train their prefixes in that stream under ``repeat``, and do not change their
@@ -30,8 +30,8 @@ Expected gradients: if the position of a branch does not depend on how its paren
 policy. Then, with constant denominators and a baseline that does not depend on the group, the expected gradient under
 ``repeat`` equals that of the same number of independent rollouts. ``mask`` and ``count_once`` share a different
 expectation: each *sampled* token counts once, so decisions after a branch point have more weight than decisions before
-it. (``count_once`` removes the variance from the owner's own continuation.) If only failed rollouts are branched, paths
-are not samples of the policy under any prefix policy.
+it. (``count_once`` removes the variance that comes from the owner's own continuation.) If only failed rollouts are
+branched, paths are not samples of the policy under any prefix policy.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ _NO_IDS = np.zeros(0, np.int32)
 
 
 class CreditedRollout(NamedTuple):
-    """A rollout to train on, with one advantage per trainable token. The rollout is the sampled one, or its whole path
-    as a rollout without prefix."""
+    """A rollout to train on, with one advantage per trainable token. The rollout is the sampled rollout, or the whole
+    path of this rollout as a rollout without prefix."""
 
     rollout: Rollout
     advantages_N: Floats

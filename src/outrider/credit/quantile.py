@@ -19,7 +19,7 @@ class Quantile(Baseline):
     .. math:: A_i = \frac{r_i - b}{\sigma + \epsilon}, \qquad b = \min \{x : \tfrac1n \#\{j : r_j \le x\} \ge K\}
 
     over the ``n`` valid members; :math:`\sigma` is the standard deviation around the mean, as in :class:`GroupMean`.
-    With rewards of 0 and 1 the baseline is a gate. In a hard group (success rate at most 1 - K) failures get 0 and
+    With rewards of 0 and 1 the baseline acts as a gate. In a hard group (success rate at most 1 - K) failures get 0 and
     successes :math:`1/\sigma`; in an easy group successes get 0 and failures :math:`-1/\sigma`. So rare successes are
     reinforced, rare failures are discouraged, and all other advantages are 0. Advantages are not centred.
 

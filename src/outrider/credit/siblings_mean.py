@@ -1,4 +1,4 @@
-"""The siblings' baseline of DEEP-GRPO: a branch is compared with branches from the same pivot."""
+"""The siblings' baseline of DEEP-GRPO: a branch is compared with branches from the same branch point."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _NEAR_ZERO = 1e-8
 
 
 class TreeValues(Baseline):
-    r"""A segment's value relative to the prompt's value, plus its value relative to the preceding segment's value.
+    r"""A segment's value minus the prompt's value, plus the segment's value minus the preceding segment's value.
 
     Let :math:`L(s)` be the valid leaves at or below segment :math:`s`, :math:`V(s)` their mean reward, :math:`V_0` the
     mean reward of all valid members (the prompt's value), and :math:`p(s)` the preceding segment (the prompt, for the

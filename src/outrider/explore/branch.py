@@ -46,11 +46,11 @@ class Branch(Stage):
     Rollouts whose context is excluded from training are not branched either, since their branches would be excluded
     too.
 
-    Metrics of a step: ``pivots``, ``branches``; ``no_candidate``, sources (rollouts, trees or problems) without a cut;
-    ``excluded``, rollouts not branched because of their context; ``capped``, branches that the cap excluded; ``short``,
-    rollouts that problems lack to reach the selector's width; ``ratio``, mean relative depth of the pivots;
-    ``recovered``, share of the pivots in failed rollouts with a successful branch; the selector's own metrics. A mean
-    without values is NaN.
+    Metrics of a step: numbers of ``pivots`` and ``branches``; sources (rollouts, trees or problems) without a cut
+    (``no_candidate``); rollouts not branched because of their context (``excluded``); branches removed by the cap
+    (``capped``); rollouts by which problems miss the selector's width (``short``); mean relative depth of the pivots
+    (``ratio``); share of pivots in failed rollouts that have a successful branch (``recovered``); and the selector's
+    own metrics. A mean without values is NaN.
 
     Degenerate cases: nothing is requested for an empty group, for a response of at most one token or, with ``which:
     failed``, for a group without failures. If there are fewer cuts than ``pivots``, there are fewer branches.
@@ -244,7 +244,8 @@ def by_accuracy(roots: Sequence[Rollout], seed: int) -> list[Rollout]:
 
 
 def outcomes(groups: Sequence[Group]) -> list[PivotOutcome]:
-    """Return the outcome of every pivot with a scorable branch, in an order that does not depend on batch order."""
+    """Return the outcome of every pivot with a branch that has a reward, in an order that does not depend on batch
+    order."""
     found = []
     for group in sorted(groups, key=lambda g: g.id):
         by_id = {rollout.id: rollout for rollout in group.rollouts}

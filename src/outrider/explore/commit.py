@@ -34,9 +34,9 @@ class Commit(Stage):
     taken again (metric ``recalled``). Problems that were too hard come up again like any other. The last 100,000
     evicted problems are remembered.
 
-    The pass rate counts only rollouts from the plain prompt that the verifier could score. Degenerate cases: an empty
-    batch requests nothing; groups that an earlier stage excluded do not count; if no problem is within ``[low, high]``,
-    all are dropped and the step has no update; if the task has no more problems, the rounds end early.
+    The pass rate counts only rollouts from the plain prompt that the verifier could score. Degenerate cases: for an
+    empty batch nothing is requested; groups that an earlier stage excluded do not count; if no problem is within
+    ``[low, high]``, all are dropped and the step has no update; if the task has no more problems, the rounds end early.
 
     Source: Kim et al. 2026, "Pilot-Commit", arXiv 2605.26606, following its released code (recipe/pc). Only summaries
     of the paper were available. Differences: the released code buffers pilots for up to four steps; buffered pilots are

@@ -32,9 +32,9 @@ class Cures(Allocation):
     ``uniform``.
 
     Evidence is every rollout from the plain prompt that the verifier could score, also in dropped groups. Branches and
-    rollouts with in-context examples do not estimate the pass rate. Degenerate cases: an empty batch requests nothing;
-    problems that already have rollouts get no more; all-solved and all-failed problems keep a positive weight, and
-    ``min_n`` keeps sampling them. The last 100,000 problems are remembered; an older problem counts as new.
+    rollouts with in-context examples do not estimate the pass rate. Degenerate cases: for an empty batch nothing is
+    requested; problems that already have rollouts get no more; all-solved and all-failed problems keep a positive
+    weight, and ``min_n`` keeps sampling them. The last 100,000 problems are remembered; an older problem counts as new.
 
     Source: CurES (Zeng et al., arXiv 2510.01037), as described in XRPO (arXiv 2510.06672, section 2.2 and appendix G):
     difficulty by Bayesian posterior updates, allocation by difficulty. Our choices: the closed-form expectation over

@@ -36,12 +36,12 @@ class Hint(Stage):
 
     Degenerate cases: a problem without a solution, a hint of fewer than ten characters, or a prompt that leaves no room
     for the longest response gets the plain prompt; ``unhinted`` counts these rollouts. A problem that already has
-    rollouts gets none.
+    rollouts gets no more.
 
     Source: Li et al. 2025, QuestA, arXiv 2507.13266, and its released code (add_prefix.py): half of the solution, then
     a quarter. Differences: the released code trains on rarely solved problems, chosen before training, and omits
-    problems whose solution does not contain the answer. It starts the second part of the run with a new optimizer, and
-    counts whitespace around a solution.
+    problems whose solution does not contain the answer. The released code starts the second part of the run with a new
+    optimizer, and counts whitespace around a solution.
 
     >>> Hint().shares
     [0.5, 0.25]

@@ -19,7 +19,7 @@ def value(n: int, p: float) -> float:
     """``V(n, p) = (1 - p^n - (1 - p)^n) p (1 - p)^2``, the value of ``n`` rollouts of a problem with pass rate ``p``.
 
     The value is the probability of a mixed group (with successes and failures, so with a gradient) times the
-    first-order increase of ``p``. It is concave in ``n``, and 0 if ``n`` is 1 or if ``p`` is 0 or 1.
+    first-order increase of ``p``. The value is concave in ``n``, and 0 if ``n`` is 1 or if ``p`` is 0 or 1.
 
     >>> value(2, 0.5), value(1, 0.5), value(8, 0.0)
     (0.0625, 0.0, 0.0)
@@ -55,8 +55,8 @@ class Knapsack(Allocation):
     solves by dynamic programming. The stage comes first in ``explore`` and replaces the stage ``uniform``.
 
     Evidence is every rollout from the plain prompt that the verifier could score, also in dropped groups. Degenerate
-    cases: an empty batch requests nothing; problems that already have rollouts get no more; the first epoch is uniform;
-    if no problem is mixed, everything goes to unsolved problems. The last 100,000 problems are remembered.
+    cases: for an empty batch nothing is requested; problems that already have rollouts get no more; the first epoch is
+    uniform; if no problem is mixed, everything goes to unsolved problems. The last 100,000 problems are remembered.
 
     Source: Li et al. 2025, "Knapsack RL", arXiv 2509.25849, following its released code (exploration_utils.py and
     rl_dataset.py). Only summaries of the paper were available. Differences: in the released code, a mixed problem that

@@ -25,7 +25,7 @@ def trainable(rollout: Rollout) -> bool:
 
 
 def evidence(rollouts: Iterable[Rollout]) -> list[Rollout]:
-    """Return the scorable rollouts that are samples of the current policy: all except greedy and replayed ones.
+    """Return the scorable rollouts that are samples of the current policy: all except greedy and replayed rollouts.
 
     A rollout is greedy if it starts at the plain prompt and is excluded from training
     (:class:`outrider.explore.greedy.Greedy`).
@@ -50,10 +50,11 @@ def pass_rate(group: Group) -> float | None:
 
 
 def outcome(group: Group) -> GroupOutcome:
-    """Classify a group by its evidence: all ``solved``, all ``unsolved``, or ``mixed``.
+    """Classify a group by its :func:`evidence`: all rollouts succeed (``solved``), all fail (``unsolved``), or
+    ``mixed``.
 
-    One success and seven verifier errors are ``solved``: errors are in no baseline, so there is no contrast. A group
-    without evidence, such as an empty group, is ``unscorable``.
+    A group of one success and seven verifier errors is ``solved``: errors are in no baseline, so there is no contrast.
+    A group without evidence, such as an empty group, is ``unscorable``.
     """
     verdicts = {r.success for r in evidence(group.rollouts)}
     if len(verdicts) == 2:

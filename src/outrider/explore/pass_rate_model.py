@@ -46,7 +46,7 @@ class CalibrationStats(NamedTuple):
     Attributes:
         rollouts: number of rollouts.
         expected: predicted number of successes.
-        variance: predicted variance of that number; rollouts of a problem share an unknown pass rate.
+        variance: predicted variance of the number of successes; rollouts of a problem share an unknown pass rate.
         successes: observed number of successes.
     """
 
@@ -196,7 +196,8 @@ class PassRateModel:
     def predict(self, problem: Problem) -> Prediction:
         """Return the current prediction for a problem.
 
-        A level without rollouts uses the mean tokens and noise over all levels; without any rollouts both are 1.
+        A level without rollouts uses the mean tokens and noise over all levels; without any rollouts tokens and noise
+        are 1.
         """
         return Prediction(self.recalibration.of(self._rate(problem, self._best)), *self._costs(problem.level))
 
@@ -206,7 +207,8 @@ class PassRateModel:
         return [Prediction(self.recalibration.of(prior), *self._costs(level)) for level, prior in known.items()]
 
     def _costs(self, level: str) -> tuple[float, float]:
-        """Tokens and noise per rollout of a level; over all levels if the level has fewer than ``MIN_WEIGHT``."""
+        """Tokens and noise per rollout of a level; over all levels if the level has fewer than ``MIN_WEIGHT``
+        rollouts."""
         sums = self._levels[level][self._best] if level in self._levels else Visits()
         if sums.rollouts < MIN_WEIGHT:
             known = [each[self._best] for each in self._levels.values()]

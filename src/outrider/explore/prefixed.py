@@ -56,11 +56,12 @@ class Prefixed(Stage):
     cannot be used. Either the task has no solution, or the tokens of prompt and solution do not start with the prompt's
     tokens (as when a chat format ends the prompt). The last 2,000 problems with a success are remembered.
 
-    Source: Setlur et al. 2026, "PrefixRL", arXiv 2601.18795: three prefixes between 0.4 and 0.8, groups of 8. Only a
-    summary of the paper was available. Differences: PrefixRL's successes come from rejection sampling before training,
-    one per hard problem, and prefixed problems are always in its training mix. ``given`` and ``move`` follow POPE (Qu
-    et al. 2026, arXiv 2601.18779; only summaries were available). POPE searches, before training, for the shortest
-    prefix of a solution that leads to any success. It puts the prefix in the prompt with an instruction to continue.
+    Source: Setlur et al. 2026, "PrefixRL", arXiv 2601.18795: three prefixes with lengths between 0.4 and 0.8 of a
+    success, and groups of 8 rollouts. Only a summary of the paper was available. Differences: PrefixRL's successes come
+    from rejection sampling before training, one per hard problem, and prefixed problems are always in its training mix.
+    ``given`` and ``move`` follow POPE (Qu et al. 2026, arXiv 2601.18779; only summaries were available). POPE searches,
+    before training, for the shortest prefix of a solution that leads to any success. POPE then puts the prefix in the
+    prompt with an instruction to continue.
 
     Raises:
         ValidationError: ``low`` is above ``high``, or ``prefixes`` is above 1 with ``move``.
@@ -184,7 +185,7 @@ class Prefixed(Stage):
 
 
 def _solution(problem: Problem, engine: Engine) -> Ids:
-    """Token ids of the task's own solution, following the prompt's; empty if the solution cannot be used."""
+    """Token ids of the task's own solution after the prompt's token ids; empty if the solution cannot be used."""
     text = problem.metadata.get("solution")
     if not isinstance(text, str):
         return np.zeros(0, np.int32)

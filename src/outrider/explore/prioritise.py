@@ -31,7 +31,7 @@ def reduction(successes_P: Counts, n_P: Counts, confidence: float) -> Floats:
     of Student's t distribution with ``n - 1`` degrees of freedom. ``s`` is the sample standard deviation (denominator
     ``n - 1``) of the 0/1 outcomes, assumed not to change. The reduction is 0 if all outcomes are equal.
 
-    With fewer than two rollouts ``s`` is undefined and the interval infinite. Our choice: such a problem counts as
+    With fewer than two rollouts ``s`` is undefined and the interval is infinite. Our choice: such a problem counts as
     having two rollouts with ``s = 0.5``, and its reduction is capped at the largest reduction among problems with known
     ``s``. Recipes sample at least two rollouts per problem, but verifier errors may leave fewer. Without the cap, such
     problems would outweigh every problem with more verified rollouts.
@@ -52,7 +52,7 @@ def reduction(successes_P: Counts, n_P: Counts, confidence: float) -> Floats:
 
 
 def exploration_bonus(n_P: Counts, pulls: int, weight: float) -> Floats:
-    """``weight * sqrt(log(1 + pulls) / n)``, larger for problems with few rollouts; n = 0 counts as 1.
+    """``weight * sqrt(log(1 + pulls) / n)``, which is larger for problems with few rollouts; n = 0 counts as 1.
 
     >>> exploration_bonus(np.array([4]), pulls=32, weight=0.1).round(3).tolist()
     [0.093]
@@ -77,8 +77,8 @@ class Prioritise(Stage):
     shares. Groups that an earlier stage dropped get nothing; if no problem is left, the budget stays unspent (metric
     ``unspent``). Problems of which the verifier could score no rollout get nothing (metric ``unscorable``); if this
     holds for all problems, all get equal shares. Earlier stages whose number of rollouts depends on outcomes may use up
-    the budget or exceed it (metric ``overdrawn``). An empty batch requests nothing. There is no minimum: a problem may
-    get no rollout (Appendix J of the paper reports 0 to 7 per problem).
+    the budget or exceed it (metric ``overdrawn``). For an empty batch nothing is requested. There is no minimum: a
+    problem may get no rollout (Appendix J of the paper reports 0 to 7 per problem).
 
     Our choices where the paper is ambiguous: its alpha = 0.95 is read as a confidence *level*; taken literally, the
     quantile would be 0.525, and the bonus would dominate Δ. λ, which the paper does not give, is 0.1. T is the round's

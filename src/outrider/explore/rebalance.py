@@ -130,7 +130,8 @@ class Rebalance(Stage):
 
 
 def rollouts_wanted(n: int, successes: int, schedule: Schedule, std: bool = False) -> int:
-    """Return the total rollouts for a problem with ``successes`` of ``n`` rollouts; ``n`` if no more are needed.
+    """Return the total rollouts for a problem with ``successes`` of ``n`` rollouts; ``n`` if no more rollouts are
+    needed.
 
     Let ``a = h / 2n``, with ``h = 2 successes``, or 1 without a success. The smallest ``t`` with ``t S(a) >= target``
     follows from
@@ -157,6 +158,6 @@ def _root_up(square: int) -> int:
 
 
 def _first_size(group: Group) -> int:
-    """The size of the first pass, unscorable rollouts included."""
+    """The size of the first pass, including rollouts that the verifier could not score."""
     plain = [r for r in group.roots if r.stream == "main" and r.context.kind == "plain"]
     return sum(r.context.trained != "excluded" for r in plain)  # without the greedy rollout

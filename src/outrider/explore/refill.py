@@ -1,4 +1,4 @@
-"""Dynamic sampling (DAPO): sample new problems until enough groups are mixed."""
+"""Dynamic sampling (DAPO): samples new problems until enough groups have both successes and failures."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from outrider.record import Group, SampleRequest, identity_seed
 class Refill(Stage):
     """Samples new problems until ``target`` groups are mixed, and drops all other groups.
 
-    A group is mixed if some of its scorable rollouts succeed and some fail, by the verdict and never by shaped reward.
-    With ``m`` of ``s`` groups mixed so far in the step, a round takes
+    A group is mixed if, among its rollouts that the verifier could score, some succeed and some fail. The verdict
+    decides success, never the shaped reward. With ``m`` of ``s`` groups mixed so far in the step, a round takes
 
         min(ceil((target - m) / share), oversample * (target - m)),    share = (m + 1) / (s + 2)
 
@@ -30,11 +30,12 @@ class Refill(Stage):
 
     Reasons for dropping: ``refill: solved``, ``refill: unsolved``, ``refill: truncated`` (unsolved, and every rollout
     was truncated), ``refill: unscorable`` (the verifier failed on every rollout), ``refill: surplus`` (mixed, beyond
-    the target, chosen by a seeded draw that does not depend on their order). Dropped groups stay in the records.
+    the target, chosen by a seeded draw that does not depend on the order of groups). Dropped groups stay in the
+    records.
 
     Degenerate cases: verifier errors count as absent, so one success among errors is ``solved``; groups of one are
-    never mixed; groups that an earlier stage excluded do not count; an empty batch requests nothing; if no group is
-    mixed, all are dropped and the step has no update; if the task has no more problems, the rounds end early.
+    never mixed; groups that an earlier stage excluded do not count; for an empty batch nothing is requested; if no
+    group is mixed, all are dropped and the step has no update; if the task has no more problems, the rounds end early.
 
     Differences: the released scripts stop the run after the last round, and sample three times the batch in each round
     without an estimate.

@@ -1,4 +1,4 @@
-"""Success replay: train again on a problem's last success if no rollout of the step solves it."""
+"""Success replay: trains again on a problem's last success if no rollout of the step solves the problem."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ class Replay(Stage):
     (``objective.correction``) weight the replay by the ratio of policies instead. The correction ``recompute``, and the
     surrogate ``likelihood``, treat the replay as if it were sampled now.
 
-    A replayed rollout is not a sample of the current policy: no pass rate, cost, stage or report counts it. Its context
-    in the records is ``replayed``, with its original id. The replay is trained on, so the learner's metrics
-    (``learn/…``, and those of a correction) include it. The stage must come last.
+    A replayed rollout is not a sample of the current policy: no pass rate, cost, stage or report counts it. In the
+    records its context is ``replayed``, together with its original id. The replay is trained on, so the learner's
+    metrics (``learn/…``, and those of a correction) include it. The stage must come last.
 
-    Degenerate cases: nothing is replayed without a stored success, in a group without a verifiable plain rollout, or in
-    a group that an earlier stage excluded. The stage therefore has no effect after ``refill``, which drops unsolved
-    groups. Only sampled, trainable successes are stored, never replays, so the same success may be replayed repeatedly;
-    ``oldest`` limits its age. A success whose temperature or prompt differs from this step's, for example after
-    resuming with a changed recipe, is removed (``outdated``). Responses with observations are not stored. The store
-    holds the latest successes, up to 800,000 tokens with prompts; ``forgotten`` counts successes removed for this
-    limit, including single successes that are too long.
+    Degenerate cases: nothing is replayed without a stored success, in a group of which the verifier could score no
+    rollout from the plain prompt, or in a group that an earlier stage excluded. The stage therefore has no effect after
+    ``refill``, which drops unsolved groups. Only sampled, trainable successes are stored, never replays, so the same
+    success may be replayed repeatedly; ``oldest`` limits its age. A success whose temperature or prompt differs from
+    this step's, for example after resuming with a changed recipe, is removed (``outdated``). Responses with
+    observations are not stored. The store holds the latest successes, up to 800,000 tokens with prompts; ``forgotten``
+    counts successes removed for this limit, including single successes that are too long.
 
-    Source: response reuse of AR3PO (Zhang et al. 2025, arXiv 2509.25808): correct responses from a replay buffer if
-    sampling finds none. Only the abstract was available. Our choices: the maximum age, the number of replays, and their
-    off-policy correction.
+    Source: response reuse of AR3PO (Zhang et al. 2025, arXiv 2509.25808): correct responses come from a replay buffer
+    if sampling finds no correct response. Only the abstract was available. Our choices: the maximum age, the number of
+    replays, and their off-policy correction.
 
     >>> Replay().oldest is None
     True
@@ -160,7 +160,7 @@ def _verdict(rollout: Rollout) -> Verdict:
 
 
 def _data(rollout: Rollout) -> dict[str, Any]:
-    """Return a plain success as JSON data; numbers are stored exactly."""
+    """Return a success from the plain prompt as JSON data; numbers are stored exactly."""
     verdict = _verdict(rollout)
     return {
         **{name: getattr(rollout, name) for name in _PLAIN},

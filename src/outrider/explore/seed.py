@@ -154,7 +154,8 @@ class Seed(Options):
         return self
 
     def seeded(self, requests: Sequence[SampleRequest], view: View) -> dict[str, SampleRequest]:
-        """Return the requests with seeded prompts, by problem id; requests without examples are unchanged."""
+        """Return the requests with prompts that contain examples, by problem id; requests without examples are
+        unchanged."""
         new = [r.problem for r in requests if r.problem.id not in self._prompts]
         if new and self._corpus.entries:
             for problem, nearest in zip(new, self._nearest(new), strict=True):

@@ -26,7 +26,7 @@ class SegmentedRollout:
     """A rollout that may be branched. Positions count response tokens: a cut at ``t`` keeps ``response_ids[:t]``.
 
     Attributes:
-        rollout: the rollout; cuts may lie anywhere on its path, prefix included.
+        rollout: the rollout; cuts may lie anywhere on its path, including the prefix.
         bounds: segment ends, ascending, each in ``0 < t < T``: the start and end of a response are not cuts.
         candidates: the bounds at which a branch may start; see :meth:`Segmenter.chain`.
     """
@@ -37,7 +37,7 @@ class SegmentedRollout:
 
     @property
     def length(self) -> int:
-        """T, the number of response tokens, the prefix included."""
+        """T, the number of response tokens, including the prefix."""
         return self.rollout.branch_at + len(self.rollout.token_ids)
 
 
@@ -115,9 +115,9 @@ class Delimiter(Segmenter):
     """Cuts after each token that completes one of ``marks``, whatever else the token contains.
 
     Marks are searched in the joined text of the tokens, from left to right, longest mark first, without overlap. So a
-    single token ``".\\n"`` ends a sentence; DEEP-GRPO's released code misses it, because it compares token ids with the
-    id of ".". A blank line that spans two tokens is found too. A response without a mark is one segment; AttnRL's
-    fallbacks (lines, then tokens) are not implemented. Source: DEEP-GRPO (arXiv 2602.14169) section 4.1.
+    single token ``".\\n"`` ends a sentence; DEEP-GRPO's released code misses this end, because the code compares token
+    ids with the id of ".". A blank line that spans two tokens is found too. A response without a mark is one segment;
+    AttnRL's fallbacks (lines, then tokens) are not implemented. Source: DEEP-GRPO (arXiv 2602.14169) section 4.1.
 
     >>> Delimiter(marks=["."]).bounds(["a", ".\\n", "b", ".", "c"], np.ones(5, bool))
     [2, 4]

@@ -50,9 +50,9 @@ class Skip(PlansAhead, Stage):
     or back, starts a new count. The random draw depends on the run's seed, the problem, its last visit and how often it
     came up since. The last 100,000 problems with a count are remembered.
 
-    Differences (GRESO, arXiv 2506.02177): there the base probability adapts, separately for easy and hard problems, to
-    a target share of groups without variance, and the batch grows to replace them. Here the probability is a constant
-    with a floor, and refill replaces groups.
+    Differences (GRESO, arXiv 2506.02177): in GRESO the base probability adapts, separately for easy and hard problems,
+    to a target share of groups without variance, and the batch grows to replace such groups. Here the probability is a
+    constant with a floor, and refill replaces groups.
 
     >>> Skip().chance(0), Skip().chance(2), Skip().chance(9)
     (1.0, 0.25, 0.1)

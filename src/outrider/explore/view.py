@@ -1,4 +1,4 @@
-"""What a stage's ``plan`` receives: the step so far, and access to the policy and to new problems."""
+"""The argument of a stage's ``plan``: the step so far, and access to the policy and to new problems."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Engine(Protocol):
     """The parts of the policy and its tokenizer that stages may use. A stage calls only the methods that it needs."""
 
     def encode(self, problem: Problem) -> Ids:
-        """The token ids of a problem's prompt; for a seeded prompt, replace the problem's ``prompt``."""
+        """The token ids of a problem's prompt; for a prompt with examples, replace the problem's ``prompt`` first."""
         ...
 
     def token_texts(self, ids: Ids) -> list[str]:

@@ -55,9 +55,9 @@ class Vip(Allocation):
 
     Evidence is every rollout from the plain prompt that the verifier could score, also in dropped groups. Degenerate
     cases: in the first step, and for questions unlike any earlier one, ``p`` is 1/2; problems with equal predictions
-    get equal shares; predictions are clipped like pass rates; nearly equal questions share the mean of their logits; an
-    empty batch requests nothing; problems that already have rollouts get no more. The last 10,000 questions are
-    remembered; older questions have no effect. ``tfidf`` weights its terms by the remembered questions, so ``K``
+    get equal shares; predictions are clipped like pass rates; nearly equal questions share the mean of their logits;
+    for an empty batch nothing is requested; problems that already have rollouts get no more. The last 10,000 questions
+    are remembered; older questions have no effect. ``tfidf`` weights its terms by the remembered questions, so ``K``
     changes slightly as these questions change; with ``transformer``, ``K`` does not change.
 
     Source: Nguyen et al. 2026, "VIP", arXiv 2602.01601 (only summaries were available), and earlier versions of its
@@ -128,7 +128,7 @@ class Vip(Allocation):
         return [float(p) for p in np.clip(1 / (1 + np.exp(-latents)), self.epsilon, 1 - self.epsilon)]
 
     def _rows(self, questions: Sequence[str]) -> tuple[Floats, Floats]:
-        """``K`` between the questions and all remembered ones, and ``g`` of the questions."""
+        """The kernel ``K`` between the questions and all remembered questions, and ``g`` of the questions."""
         cosines = self.embed.cosines(questions, [text for text, _ in self._seen.values()]).astype(np.float64)
         kernel = np.exp((cosines - 1) / self.bandwidth**2)
         return kernel, (kernel * [share for _, share in self._seen.values()]).sum(1)

@@ -87,7 +87,7 @@ class Learner(Protocol):
         """Train on the rows of one step; ``progress`` in [0, 1] is the position in the learning-rate schedule.
 
         Raises:
-            ValueError: rows have several log-probability modes, or a truncated one (top-p, top-k).
+            ValueError: rows have several log-probability modes, or a truncated mode (top-p, top-k).
         """
         ...
 
@@ -154,7 +154,7 @@ def updates(
             (``tokens``), and counts.
 
     Raises:
-        ValueError: rows have several log-probability modes, or a truncated one (top-p, top-k).
+        ValueError: rows have several log-probability modes, or a truncated mode (top-p, top-k).
     """
     refuse_modes(rows)
     rows = [replace(row, place=place) for place, row in enumerate(rows)]

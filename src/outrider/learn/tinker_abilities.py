@@ -40,7 +40,8 @@ class Abilities:
     clipping: bool = True
 
     def factor(self, length: int, rows: int) -> float:
-        """Return the factor on advantages that turns the service's gradient into that of a sum over tokens and rows.
+        """Return the factor on advantages that turns the service's gradient into the gradient of a sum over tokens and
+        rows.
 
         >>> Abilities(row_mean=True, batch_mean=True).factor(length=8, rows=3)
         24.0

@@ -1,4 +1,4 @@
-"""Exploration of the next step while the learner updates the policy on this one (``train.lag: 1``).
+"""Exploration of the next step while the learner updates the policy on the current step (``train.lag: 1``).
 
 ::
 
@@ -39,7 +39,8 @@ class Ahead:
 
     Attributes:
         explored: the groups of the next step, once they are sampled; None if they are sampled in their own step.
-        error: the exception that ended the last exploration. Explorer and collector then have the state from before it.
+        error: the exception that ended the last exploration. Explorer and collector then have the state from before
+            that exploration.
     """
 
     def __init__(self, on: bool, explorer: Explorer, collect: Collector, problems: int, clock: Clock) -> None:
@@ -50,7 +51,7 @@ class Ahead:
 
     @contextmanager
     def exploring(self, step: int, progress: float) -> Iterator[None]:
-        """Context manager that explores ``step`` in the background; its end waits for the exploration.
+        """Context manager that explores ``step`` in the background; leaving the context waits for the exploration.
 
         Args:
             progress: share of the budget spent before ``step``; at 1 or more, nothing is explored.

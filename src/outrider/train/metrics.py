@@ -18,7 +18,7 @@ def step_metrics(groups: Sequence[Group], tokens: int) -> dict[str, float]:
     nats, ``length`` the mean number of generated tokens. ``verdict/…`` and ``unused/…`` are counts; ``spent/…`` is from
     :func:`spent`. Tasks with environments add ``observed_tokens``, ``turns`` per rollout, ``turn_errors`` (turns with
     invalid requests) and ``observations_cut`` (truncated observations). If no entropies are recorded, ``surprisal`` is
-    an unbiased estimate of their mean: the mean of ``-log p`` over the sampled tokens.
+    an unbiased estimate of the mean entropy: the mean of ``-log p`` over the sampled tokens.
     """
     groups = [group.drawn for group in groups]
     rollouts = [rollout for group in groups for rollout in group.rollouts]

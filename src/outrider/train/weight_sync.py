@@ -117,7 +117,8 @@ class WeightSync:
         return gauges | {name: float(count) for name, count in counts.items()}
 
     def _refuse_diverged(self, version: int) -> None:
-        """Check for divergence before the sampler takes the weights, since it cannot sample from non-finite logits."""
+        """Check for divergence before the sampler takes the weights, since a sampler cannot sample from non-finite
+        logits."""
         if not all(np.isfinite(logprobs).all() for logprobs in self._learner.logprobs(self._read)):
             if version == 0:
                 raise UserError("the model's log-probabilities of a prompt are not finite: its weights are damaged")

@@ -28,7 +28,7 @@ class Attention(Selector):
     cuts.
 
     Source: AttnRL (``attnrl_core_algos.py``, ``modeling_qwen2.py``). ``distance`` is measured between cuts; the
-    released code measures it from the end of the earlier step.
+    released code measures the distance from the end of the earlier step.
     """
 
     requires: ClassVar[Needs] = frozenset({"attention"})

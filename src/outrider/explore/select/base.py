@@ -21,7 +21,7 @@ class Pivot(NamedTuple):
 
 
 class PivotOutcome(NamedTuple):
-    """The outcome of the branches of one pivot.
+    """The outcome of the branches of one branch point (pivot).
 
     Attributes:
         ratio: relative depth of the pivot, ``at / T``, where T is the branched rollout's number of response tokens.
@@ -36,7 +36,7 @@ class PivotOutcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """The rollouts from which one call of ``select`` picks pivots.
+    """The rollouts from which one call of ``select`` picks branch points (pivots).
 
     Attributes:
         chains: the rollouts of one unit (a rollout, a tree or a problem; see the selector's ``over``), in member order.

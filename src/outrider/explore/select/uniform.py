@@ -1,4 +1,4 @@
-"""Selectors that draw pivots uniformly, or always pick the prompt."""
+"""Selectors that draw branch points (pivots) uniformly, or always pick the prompt."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class UniformCut(Selector):
     from the prompt has no parent, so it is a separate tree of the group; the released code adds this rollout to the
     tree that drew it.
 
-    Degenerate cases: a tree without a cut gives its prompt, or nothing without ``include_root``.
+    Degenerate cases: a tree without a cut gives its prompt as the pivot, or no pivot without ``include_root``.
     """
 
     over: ClassVar[Literal["rollout", "tree", "problem"]] = "tree"
