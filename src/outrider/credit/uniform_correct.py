@@ -22,9 +22,10 @@ class UniformCorrect(Shaper):
               q_i = \frac{e^{s_i}}{\sum_j e^{s_j}}, \quad s_i = \frac{1}{|y_i|} \sum_t \log \pi_\mathrm{old}(y_{i,t})
 
     with sums over the ``m`` valid successes. The mean weight is 1: if all successes have equal advantages, the group's
-    sum does not change. If :math:`s` is the log-likelihood of the whole response, the gradient is that of :math:`\log Z
-    - \tau\, \mathrm{KL}(u \,\|\, q)`, with :math:`Z` the total probability of correct responses, :math:`q` their
-    distribution and :math:`u` the uniform one. A mean over tokens has a milder effect; the authors use this mean too.
+    sum does not change. If :math:`s` is the log-likelihood of the whole response, the gradient is that of
+    :math:`\log Z - \tau\, \mathrm{KL}(u \,\|\, q)`, with :math:`Z` the total probability of correct responses,
+    :math:`q` their distribution and :math:`u` the uniform one. A mean over tokens has a milder effect; the authors use
+    this mean too.
 
     Degenerate cases: with fewer than two valid successes, or equally likely successes, nothing changes. In a group with
     only successes, a group baseline gives advantages of 0, which stay 0. Failures and invalid members (rollouts that
