@@ -56,9 +56,11 @@ class Plugin(NamedTuple):
 class Provenance(Options):
     """The origin of a third-party component, as a run records it."""
 
-    where: str = Field(description="import path")
-    distribution: str = Field("", description="installed package with its version; empty for a file")
-    source: str = Field("", description="hash of the file's text; empty without a file")
+    where: str = Field(description="import path of the component")
+    distribution: str = Field(
+        "", description="name and version of the installed package; empty for a component in a file"
+    )
+    source: str = Field("", description="hash of the component's source code; empty if there is no source file")
 
 
 @runtime_checkable

@@ -17,10 +17,20 @@ WORDS = ("last", "all")
 class RolloutSelection(Options):
     """Options that select rollouts of a run."""
 
-    split: str = Field("train", min_length=1, description="split of the rollouts: train, evaluate or greedy")
-    steps: str = Field("last", description="steps to analyse: last, all, or numbers and ranges such as 1,50,90-105")
+    split: str = Field(
+        "train",
+        min_length=1,
+        description=(
+            "rollouts to analyse: training (train), sampled evaluation (evaluate) or greedy evaluation (greedy)"
+        ),
+    )
+    steps: str = Field(
+        "last", description="training steps to analyse: last, all, or numbers and ranges such as 1,50,90-105"
+    )
     limit: int | None = Field(
-        None, ge=1, description="maximum rollouts per step, evenly spaced within the step; null: no limit"
+        None,
+        ge=1,
+        description="maximum rollouts to analyse per training step, spread evenly over the step; null: no limit",
     )
 
     @field_validator("steps")
@@ -37,11 +47,14 @@ class TokensAnalysis(RolloutSelection):
     model: str = Field(
         "trained",
         min_length=1,
-        description="model to run: trained, start, step-<n>, or any model with the same vocabulary",
+        description=(
+            "model to run: trained (final), start (initial), step-<n> (checkpoint), or any model with the "
+            "same vocabulary"
+        ),
     )
-    temperature: float = Field(1.0, gt=0, description="softmax temperature")
+    temperature: float = Field(1.0, gt=0, description="softmax temperature of the analysed distributions")
     masses: list[Annotated[float, Field(gt=0, lt=1)]] = Field(
-        [0.95], description="probability masses (top-p) for which the number of tokens in the nucleus is recorded"
+        [0.95], description="top-p probability masses; the nucleus size in tokens is recorded for each mass"
     )
     micro_tokens: int = Field(4096, ge=1, description="maximum tokens per forward pass")
 
@@ -52,10 +65,13 @@ class Shift(RolloutSelection):
     before: str = Field(
         "start",
         min_length=1,
-        description="model before the change: start, trained, step-<n>, or any model with the same vocabulary",
+        description=(
+            "first model of the comparison: start (initial), trained (final), step-<n> (checkpoint), or any "
+            "model with the same vocabulary"
+        ),
     )
     after: str = Field("trained", min_length=1)
-    temperature: float = Field(1.0, gt=0, description="softmax temperature")
+    temperature: float = Field(1.0, gt=0, description="softmax temperature of the analysed distributions")
     micro_tokens: int = Field(4096, ge=1, description="maximum tokens per forward pass")
 
 
@@ -65,18 +81,29 @@ class Intervene(RolloutSelection):
     model: str = Field(
         "trained",
         min_length=1,
-        description="model to run: trained, start, step-<n>, or any model with the same vocabulary",
+        description=(
+            "model to run: trained (final), start (initial), step-<n> (checkpoint), or any model with the "
+            "same vocabulary"
+        ),
     )
     positions: int = Field(
-        5, ge=1, description="number of positions per response, one in each of as many equal sections"
+        5,
+        ge=1,
+        description="number of token positions to test per response, one in each equally long section of the response",
     )
     choose: Literal["entropy", "random"] = Field(
-        "entropy", description="position within a section: the token with the highest entropy, or a random token"
+        "entropy",
+        description=(
+            "token to test in each section of a response: the one with the highest entropy (entropy), or a "
+            "random one (random)"
+        ),
     )
     k: int = Field(
-        8, ge=1, description="continuations sampled with the original token, and as many with its replacement"
+        8,
+        ge=1,
+        description="number of continuations to sample after the original token, and again after its replacement",
     )
-    seed: int = Field(0, ge=0, description="seed of the continuations and the random positions")
+    seed: int = Field(0, ge=0, description="random seed for the continuations and for random positions")
     micro_tokens: int = Field(4096, ge=1, description="maximum tokens per forward pass")
     task: AnyTask
     sample: SampleOptions = Field(default_factory=SampleOptions)

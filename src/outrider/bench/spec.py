@@ -36,13 +36,18 @@ class Tune(Options):
     """Hyperparameters that are tuned for every recipe with the same budget, on separate seeds and held-out problems."""
 
     values: dict[str, list[Any]] = Field(
-        min_length=1, description="candidate values per dotted key; every combination is run"
+        min_length=1, description="candidate values of each hyperparameter, by dotted key; every combination is run"
     )
-    tokens: int = Field(ge=1, description="generated tokens per tuning run")
-    seeds: int = Field(1, ge=1, description="tuning runs per recipe and combination")
-    problems: int = Field(200, ge=1, description="held-out problems for tuning, disjoint from those of the comparison")
+    tokens: int = Field(ge=1, description="budget of each tuning run, in generated tokens")
+    seeds: int = Field(
+        1, ge=1, description="number of tuning runs, each with its own seed, per recipe and combination of values"
+    )
+    problems: int = Field(
+        200, ge=1, description="number of held-out problems for tuning, disjoint from the comparison's problems"
+    )
     by: Literal["pass@1", "pass@n", "mean"] = Field(
-        "pass@1", description="selection metric: pass@1, pass@n with all n samples, or their mean"
+        "pass@1",
+        description="metric that selects the best values: pass@1, pass@n (n samples per problem), or the mean of both",
     )
 
     @model_validator(mode="before")
@@ -73,7 +78,9 @@ class FinalTest(Options):
     skip: int | None = Field(
         None,
         ge=1,
-        description="held-out problems to skip before the final test set; null: those that this bench evaluates on",
+        description=(
+            "number of held-out problems to skip before the final test set; null: all that this bench evaluates on"
+        ),
     )
 
 
@@ -82,19 +89,29 @@ class Bench(Options):
 
     old_keys: ClassVar[Mapping[str, str]] = {"untouched": "final_test"}
 
-    recipes: list[str] = Field(min_length=1, description="names of the recipes, in the order of the table")
-    base: str = Field(description="baseline recipe, to which all others are compared")
-    seeds: int = Field(5, ge=1, le=FIRST_TUNING_SEED, description="number of seeds; each recipe is run once per seed")
-    first_seed: int = Field(0, ge=0, lt=FIRST_TUNING_SEED, description="first seed; the others are consecutive")
-    tokens: int | None = Field(None, ge=1, description="generated tokens per run")
-    steps: int | None = Field(None, ge=1, description="training steps per run")
-    seconds: float | None = Field(None, gt=0, description="training seconds per run")
-    points: int = Field(
-        4, ge=1, description="evaluations per run, evenly spaced over the budget, the last one at its end"
+    recipes: list[str] = Field(
+        min_length=1, description="names of the recipes to compare, in the order of the results table"
     )
-    tune: Tune | None = Field(None, description="hyperparameter search before the comparison; null: none")
+    base: str = Field(description="name of the baseline recipe, with which all other recipes are compared")
+    seeds: int = Field(5, ge=1, le=FIRST_TUNING_SEED, description="number of seeds; each recipe is run once per seed")
+    first_seed: int = Field(
+        0, ge=0, lt=FIRST_TUNING_SEED, description="first seed of the runs; the next seeds are consecutive integers"
+    )
+    tokens: int | None = Field(
+        None, ge=1, description="budget of each run in generated tokens; null: budget in another unit"
+    )
+    steps: int | None = Field(
+        None, ge=1, description="budget of each run in training steps; null: budget in another unit"
+    )
+    seconds: float | None = Field(
+        None, gt=0, description="budget of each run in seconds of training; null: budget in another unit"
+    )
+    points: int = Field(
+        4, ge=1, description="number of evaluations per run, evenly spaced over the budget; the last is at the end"
+    )
+    tune: Tune | None = Field(None, description="hyperparameter search before the comparison; null: no search")
     final_test: FinalTest | None = Field(
-        None, description="final test set, measured once with the final policies; null: none"
+        None, description="final test set, on which each run's final policy is measured once; null: no final test"
     )
 
     @model_validator(mode="after")

@@ -17,7 +17,8 @@ class Evaluate(Options):
     model: str = Field(
         min_length=1,
         description=(
-            "model to measure: base:<name> (shipped), a folder, a GGUF file, package:<name>, or a name on the hub"
+            "model to evaluate: base:<name> (shipped), a folder, a GGUF file, package:<name> (GGUF in a "
+            "Python package), or a Hugging Face Hub name"
         ),
     )
     policy: PolicyOptions = Field(default_factory=PolicyOptions)

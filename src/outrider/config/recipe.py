@@ -69,29 +69,33 @@ class Recipe(Options):
     """Fields that describe a run and do not affect it."""
 
     name: str = Field(
-        "recipe", min_length=1, description="name of the recipe and of its run folder; default: the file's name"
+        "recipe", min_length=1, description="name of the recipe and of its run folder; default: the recipe file's name"
     )
     from_setting: str | None = Field(
         None,
         validation_alias=AliasChoices("from_setting", "from_profile"),  # its name in 0.1
-        description="setting that the values come from; set by the loader",
+        description="name of the setting (shared model, task and budget) that the recipe uses; set by the loader",
     )
-    paper: str = Field("", description="paper of the method")
-    summary: str = Field("", description="one line for `outrider recipes`")
+    paper: str = Field("", description="reference to the paper that introduced the method")
+    summary: str = Field("", description="one-line summary that `outrider recipes` prints")
     model: str = Field(
         min_length=1,
         description=(
-            "initial model: base:<name> (shipped), a folder, a GGUF file, package:<name>, or a name on the hub"
+            "initial model: base:<name> (shipped), a folder, a GGUF file, package:<name> (GGUF in a Python "
+            "package), or a Hugging Face Hub name"
         ),
     )
     policy: TrainedPolicyOptions = Field(default_factory=TrainedPolicyOptions)
-    seed: int = Field(
-        0, ge=0, description="seed of all random draws except the order of problems, which the task's seed sets"
+    seed: int = Field(0, ge=0, description="random seed of the run; the task's own seed sets the order of problems")
+    task: AnyTask = Field(description="task that provides the problems and verifies the responses")
+    explore: list[AnyStage] = Field(
+        min_length=1, description="ordered list of stages, which decide which rollouts to sample in a training step"
     )
-    task: AnyTask = Field(description="source of problems, with the verifier of their answers")
-    explore: list[AnyStage] = Field(min_length=1, description="stages that plan the rollouts of a step, in order")
     credit: dict[str, CreditChain] = Field(
-        description="advantage estimation: a chain of components for each loss stream"
+        description=(
+            "advantage estimation: an ordered list of components for each loss stream (a separately weighted "
+            "part of the loss)"
+        )
     )
     reward: RewardOptions = Field(default_factory=RewardOptions)
     objective: ObjectiveOptions = Field(default_factory=ObjectiveOptions)
@@ -101,7 +105,8 @@ class Recipe(Options):
     train: TrainOptions = Field(default_factory=TrainOptions)
     evaluate: EvaluateOptions = Field(default_factory=EvaluateOptions)
     components: dict[str, Provenance] = Field(
-        default_factory=dict, description="origin of components from outside the package, by name; set by the loader"
+        default_factory=dict,
+        description="origin of each component from outside the package, by component name; set by the loader",
     )
 
     @model_validator(mode="before")

@@ -11,7 +11,7 @@ from outrider.options import Options
 class Score(Options):
     """The task by which saved generations are verified."""
 
-    task: AnyTask = Field(description="source of the gold answers, with the verifier of responses")
+    task: AnyTask = Field(description="task that provides the gold answers and verifies the responses")
     problems: int | None = Field(
-        None, ge=1, description="number of held-out problems; null: all problems of a finite set"
+        None, ge=1, description="number of held-out problems to score; null: all problems of a finite set"
     )

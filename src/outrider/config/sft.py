@@ -20,7 +20,9 @@ class Sft(SftOptions):
 
     task: AnyTask
     model: NewModel = Field(default_factory=NewModel, description="dimensions and initialisation of a new model")
-    base: str | None = Field(None, description="model to fine-tune, named as in a recipe; null: a new model")
+    base: str | None = Field(
+        None, description="model to fine-tune, named like the model in a recipe; null: train a new model"
+    )
 
 
 def folder_of_sft(sft: Sft) -> Path:

@@ -11,12 +11,16 @@ class TrackingOptions(Options):
     """The names of a run in its trackers, and the size and frequency of logged rollout tables."""
 
     project: str | None = Field(
-        None, min_length=1, description="project of the run; default: $WANDB_PROJECT (wandb) or outrider"
+        None,
+        min_length=1,
+        description="project of the run in the tracker; null: $WANDB_PROJECT (wandb only) or outrider",
     )
     entity: str | None = Field(None, min_length=1, description="user or team that owns the project (wandb)")
     tags: list[str] = Field([], description="tags of the run (wandb)")
-    name: str | None = Field(None, min_length=1, description="name of the run; default: the name of its folder")
-    rollouts: int = Field(16, ge=0, description="maximum rollouts per logged table; 0: no tables")
+    name: str | None = Field(
+        None, min_length=1, description="name of the run in the tracker; null: the name of the run folder"
+    )
+    rollouts: int = Field(16, ge=0, description="maximum number of rollouts per logged table; 0: no tables")
     rollouts_every: int = Field(
-        10, ge=1, description="steps between logged tables of rollouts, starting with the first step"
+        10, ge=1, description="training steps between logged rollout tables; the first step always has a table"
     )

@@ -1,4 +1,4 @@
-"""Pass@k training with an annealed k: pass@k early in the run, pass@1 late."""
+"""Pass@k training with an annealed k: the objective is pass@k early in the run and pass@1 late in the run."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from outrider.credit.passk import PassK
 
 
 class AnnealedPassK(Baseline):
-    r""":class:`PassK` with a k that falls linearly from ``first`` to ``last`` over ``steps`` training steps.
+    r"""Pass@k training (:class:`PassK`) with a k that falls linearly from ``first`` to ``last`` over ``steps`` training
+    steps.
 
     .. math:: k_s = \text{first} - \Big\lfloor (\text{first} - \text{last} + 1)
               \min\Big(\frac{s - 1}{\text{steps}}, 1\Big) \Big\rfloor, \quad \text{at least last}
 
-    in step s, counted from 1. Each k is used for the same number of steps; afterwards k stays at ``last``. With k = 1
-    the baseline is the group mean, and advantages are divided by the (population) standard deviation.
+    in step s, counted from 1. Each k is used for the same number of steps; after the schedule k stays at ``last``. With
+    k = 1, the variant ``training`` subtracts the group's mean reward and divides by the population standard deviation.
 
-    Degenerate cases: as for :class:`PassK`, so all members of a group with fewer than k valid members get 0.
+    Degenerate cases: as in :class:`PassK`, all rollouts of a group get 0 if the verifier could score fewer than k of
+    them.
 
     Source: PKPO, arXiv 2505.15201, reports that annealing k raises both pass@1 and pass@k. We could not find the
     paper's schedule, so **the schedule is ours**. Pass@k Training (arXiv 2508.10751) does not anneal.
@@ -31,11 +33,14 @@ class AnnealedPassK(Baseline):
     [4, 4, 3, 3, 2, 2, 1, 1, 1, 1]
     """
 
-    first: int = Field(4, ge=1, description="k in the first step; at most the group size")
-    last: int = Field(1, ge=1, description="k after the schedule's last step")
-    steps: int = Field(100, ge=1, description="training steps over which k falls from first to last")
+    first: int = Field(4, ge=1, description="k in the first training step; at most the number of rollouts per problem")
+    last: int = Field(1, ge=1, description="k at the end of the schedule and in all later training steps")
+    steps: int = Field(100, ge=1, description="number of training steps over which k falls from first to last")
     variant: Literal["training", "pkpo", "pkpo_centred"] = Field(
-        "training", description="estimator: the variant of baseline passk"
+        "training",
+        description=(
+            "advantage estimator: Pass@k Training (training), PKPO (pkpo), or PKPO minus the group mean (pkpo_centred)"
+        ),
     )
 
     @model_validator(mode="after")
@@ -53,7 +58,7 @@ class AnnealedPassK(Baseline):
         return max(self.last, self.first - (self.first - self.last + 1) * (step - 1) // self.steps)
 
     def advantages(self, members: Members) -> Floats:
-        """Return the advantages of one group, with the first step's k."""
+        """Return the advantages of one group, computed with the k of the first training step."""
         return PassK(k=self.first, variant=self.variant).advantages(members)
 
     def of_stream(self, groups: Sequence[Members], step: int = 1) -> list[list[Floats]]:

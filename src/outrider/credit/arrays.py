@@ -1,4 +1,4 @@
-"""Credit for other trainers: apply a credit chain to a batch of plain arrays."""
+"""Advantage estimation for other trainers: applies a credit chain (a list of components) to a batch of plain arrays."""
 
 from __future__ import annotations
 
@@ -59,27 +59,28 @@ def advantages_from_arrays(
     greedy: ArrayLike | None = None,
     step: int | None = None,
 ) -> Floats:
-    """Return one advantage per token, float64 ``[B, T]``, as a recipe's credit chain would; 0 where the mask is 0.
+    """Apply a credit chain, and return one advantage per token, float64 ``[B, T]``; 0 where the mask is 0.
 
     Rows are responses, in any order. Rows with the same group id are compared with each other; groups may differ in
-    size. A batch baseline treats all rows as one batch. Input arrays are not modified.
+    size. A baseline with batch statistics treats all rows as one batch. Input arrays are not modified.
 
     Args:
-        chain: components (for example ``load_recipe(name).credit["main"]``), or names and options as in a recipe.
+        chain: credit components, for example ``load_recipe(name).credit["main"]``, or their names and options as in a
+            recipe.
         group_ids: one hashable id per row: an integer, a string, or a verl batch's ``uid``.
         rewards: one number per row; NaN means that the verifier failed, and excludes the row from every baseline.
         mask: ``[B, T]``, 1 for sampled tokens to train on, 0 for padding and tool output.
-        success: the verdict of each row. May be omitted if rewards are 0 and 1, or -1 and 1.
-        logprobs, entropies: ``[B, T]``, under the sampling policy; entropies in nats. Values outside the mask are
-            ignored. Required only by components that read them.
+        success: whether each row is correct. May be omitted if rewards are 0 and 1, or -1 and 1.
+        logprobs, entropies: ``[B, T]``, under the sampling policy; entropies in nats. Values where the mask is 0 are
+            ignored. Only some components require these arrays.
         parents: for trees, the index of the row that each row continues; -1 for roots.
-        starts: for trees, the number of trainable tokens on the path before a row's own tokens. In the row itself these
-            prefix tokens have mask 0.
+        starts: for trees, the number of trainable tokens between the prompt and a row's own tokens. In the row's own
+            mask these prefix tokens are 0.
         families: integer label per row; rows of a group with equal labels are siblings. By default, rows with the same
             parent and start are siblings.
         seeded: whether the prompt contained solved examples or a hint.
         greedy: whether the row is the greedy response (used as the baseline) instead of a sample.
-        step: training step, counted from 1. Required only by components that depend on the step.
+        step: training step, counted from 1. Only components that depend on the step require it.
 
     Raises:
         UserError: inconsistent or missing arrays, or an invalid chain (:func:`chain_of`).

@@ -1,4 +1,4 @@
-"""Credit for the groups of a step: converts each rollout to a weighted row, or records why it is not used."""
+"""Assigns advantages in a step: each rollout becomes a training row, or gets the reason why it is not used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from outrider.record.row import WeightedRow, row_of
 
 
 class Assigned(NamedTuple):
-    """Weighted rows to train on, and the groups with each rollout's advantage or the reason why it is not used."""
+    """Rows to train on, and the step's groups, in which each rollout has its advantages or the reason why it is not
+    used."""
 
     rows: list[WeightedRow]
     groups: list[Group]
@@ -31,17 +32,18 @@ def assign(
     prefix: PrefixPolicy = "mask",
     token_texts: TokenTexts | None = None,
 ) -> Assigned:
-    """Run each stream's credit chain over all of its groups.
+    """Run the credit chain of each loss stream over all groups of the stream.
 
-    Every rollout with trainable tokens becomes a row, in order: a row with zero advantage still counts in the loss
-    denominators. With ``always_trained`` (for a KL penalty, for example) such a row is also trained on. Otherwise its
-    rollout is marked as unused: ``unscorable`` or ``no advantage``. A rollout without trainable tokens is marked ``no
-    tokens``. Rollouts that a stage has already marked as unused, or whose context excludes them, do not become rows:
-    they count in baselines but not in denominators.
+    Every rollout with trainable tokens becomes a row, in order. A row with zero advantage counts in the loss
+    denominators too. With ``always_trained`` (for example because of a KL penalty) such a row is also trained on.
+    Otherwise the rollout of such a row is marked as unused, because it is ``unscorable`` (no reward) or has ``no
+    advantage``. A rollout without trainable tokens is marked ``no tokens``. Rollouts that an exploration stage has
+    marked as unused, or whose context excludes them from training, do not become rows. They count in baselines but not
+    in loss denominators.
 
-    ``encode`` tokenizes the plain prompt, for rollouts that are trained on the original prompt instead of the one they
-    were sampled from. ``prefix`` selects which tokens a branch trains (:mod:`outrider.credit.paths`). ``token_texts``
-    returns the text of each token, for components that read texts.
+    ``encode`` tokenizes the plain prompt, for rollouts that are trained with the original prompt instead of the prompt
+    they were sampled from. ``prefix`` selects which tokens of a branch (a continuation of another rollout) are trained
+    (:mod:`outrider.credit.paths`). ``token_texts`` returns the text of each token, for components that read texts.
 
     Raises:
         ValueError: a rollout's stream has no credit chain.
@@ -69,8 +71,8 @@ def _without_excluded(group: Group) -> Group:
 
 
 class _Part(NamedTuple):
-    """One group's rollouts in one stream. ``paths`` is None unless the group has branches and the prefix policy needs
-    their paths."""
+    """The rollouts of one group in one loss stream. ``paths`` is None unless the group has branches and the prefix
+    policy needs their paths."""
 
     group: int
     rollouts: list[Rollout]
@@ -84,8 +86,8 @@ def _credited(
     prefix: PrefixPolicy,
     token_texts: TokenTexts | None,
 ) -> list[dict[str, CreditedRollout]]:
-    """Return each group's credited rollouts, by rollout id. A chain sees all groups of its stream at once, since batch
-    baselines need them."""
+    """Return, for each group, the rollouts with their advantages, by rollout id. A chain sees all groups of its stream
+    at once, since batch baselines need all groups."""
     streams: dict[str, list[_Part]] = {}
     for index, group in enumerate(groups):
         branched = prefix != "mask" and any(r.parent is not None for r in group.rollouts)
@@ -117,8 +119,8 @@ def _by_prefix_policy(
 ) -> list[CreditedRollout]:
     """Apply the prefix policy.
 
-    ``shares_GN`` has the advantages of each rollout's own tokens if ``by_segment`` is set or the part has no paths,
-    otherwise of its whole path.
+    ``shares_GN`` has, for each rollout, the advantages of its own tokens if ``by_segment`` is set or the part has no
+    paths, and otherwise the advantages of its whole path.
     """
     rollouts, paths = part.rollouts, part.paths
     if paths is None or (by_segment and prefix == "count_once"):

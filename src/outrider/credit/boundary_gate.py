@@ -13,30 +13,31 @@ from outrider.credit.members import Members
 
 
 class BoundaryGate(Shaper):
-    r"""Weights a group by the slope of pass@k in its pass rate, and excludes groups with a small slope.
+    r"""Weights each group by the slope of pass@k at the group's pass rate, and excludes groups with a small slope.
 
     .. math:: u(c) = \mathrm{E}\big[k (1 - p)^{k-1}\big] = k \prod_{j=1}^{k-1} \frac{n - c + j}{n + 1 + j},
               \qquad p \sim \mathrm{Beta}(c + 1, n - c + 1)
 
     is the expected slope of pass@k, :math:`1 - (1 - p)^k`, for a problem with ``c`` successes among ``n`` valid members
-    and a uniform prior on p. Advantages are multiplied by :math:`\min(u(c) / u(1), 1)`, or by 0 if :math:`u(c) < \tau
-    (n + 1)`. For large k, pass@k is close to 1 once a problem has one success. Groups without a success have a gradient
-    only with ``no_baseline`` and a negative reward for failures; they are then weighted like groups with one success.
+    (rollouts that the verifier could score) and a uniform prior on p. Advantages are multiplied by :math:`\min(u(c) /
+    u(1), 1)`, or by 0 if :math:`u(c) < \tau (n + 1)`. For large k, pass@k is close to 1 once a problem has one success.
+    A group without a success has a gradient only under the baseline ``no_baseline`` with a negative reward for
+    failures. Such a group is weighted like a group with one success.
 
-    Degenerate cases: without a valid member every advantage is 0. With k = 1 all groups have the same weight. A single
-    member is not a special case.
+    Degenerate cases: without a valid member every advantage is 0. With k = 1 all groups have the same weight. A group
+    of one rollout is not a special case.
 
-    Source: BBG, arXiv 2606.15455v1; only its **abstract** was available. Equations 8 and 9 and the weight come from a
-    reimplementation that cites the paper and states that it is not a reproduction. The reimplementation gives a problem
-    without a success weight 1, but uses GRPO's advantages, which are 0 for such a problem.
+    Source: BBG, arXiv 2606.15455v1; only the paper's **abstract** was available. Equations 8 and 9 and the weight come
+    from a reimplementation that cites the paper and states that it is not a reproduction. The reimplementation gives a
+    problem without a success weight 1, but uses GRPO's advantages, which are 0 for such a problem.
 
     >>> [round(BoundaryGate(k=16).utility(c, 8), 3) for c in range(4)]
     [6.0, 2.087, 0.664, 0.19]
     """
 
-    k: int = Field(16, ge=1, description="k of the pass@k objective")
+    k: int = Field(16, ge=1, description="k of pass@k, whose slope at a group's pass rate weights the group")
     threshold: float = Field(
-        0.01, ge=0, description="τ; a group of n rollouts gets no advantage if its utility is below τ (n + 1)"
+        0.01, ge=0, description="threshold τ: a group of n rollouts gets advantage 0 if its slope is below τ (n + 1)"
     )
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
@@ -46,5 +47,5 @@ class BoundaryGate(Shaper):
         return [a * weight for a in advantages_GT]
 
     def utility(self, successes: int, n: int) -> float:
-        """Return u(c) for c = ``successes`` among ``n`` valid members."""
+        """Return the expected slope u(c) for c = ``successes`` among ``n`` valid members."""
         return self.k * math.prod((n - successes + j) / (n + 1 + j) for j in range(1, self.k))

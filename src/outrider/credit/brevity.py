@@ -12,21 +12,22 @@ from outrider.credit.overlong import path_lengths
 
 
 class Brevity(RewardShaper):
-    r"""Adds a length reward relative to the group's shortest and longest response; failures get only penalties.
+    r"""Adds a length reward that ranks a response between the group's shortest and longest; failures get only
+    penalties.
 
     .. math:: r_i' = r_i + \lambda \begin{cases} \ell_i & \text{if member } i \text{ succeeds} \\ \min(0, \ell_i) &
               \text{otherwise} \end{cases} \qquad
               \ell_i = \frac12 - \frac{L_i - L_{(1)}}{L_{(n)} - L_{(1)}} \in [-\tfrac12, \tfrac12]
 
-    with the minimum and maximum length over the valid members. Lengths are counted as in :class:`Overlong`, but there
-    is no length limit.
+    with the minimum and maximum length over the valid members. A response's length is counted as in :class:`Overlong`
+    (trainable tokens of the whole path), but there is no length limit.
 
     Degenerate cases: if all lengths are equal, or there is one valid member, rewards do not change. Invalid members
-    keep their reward (also NaN) and do not count in the minimum and maximum length. A group of failures of different
-    lengths gets a gradient towards shorter responses.
+    (rollouts that the verifier could not score) keep their reward, also NaN, and do not count in the minimum and
+    maximum length. A group of failures of different lengths gets a gradient towards shorter responses.
 
-    Source: Kimi k1.5, arXiv 2501.12599, section 2.3.3. The paper does not state its weight, and adds this reward only
-    after an initial phase without it.
+    Source: Kimi k1.5, arXiv 2501.12599, section 2.3.3. The paper does not state the weight of this reward, and adds the
+    reward only after an initial training phase.
 
     >>> m = Members(np.array([1.0, 1.0, 0.0]), np.array([True, True, False]), np.array([10, 30, 20]))
     >>> Brevity().rewards(m, step=1).tolist()

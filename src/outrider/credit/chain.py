@@ -1,4 +1,4 @@
-"""Interfaces of credit components, and the chain that runs them: reward shapers, one baseline, shapers."""
+"""Interfaces of credit components, and the chain that runs them in order: reward shapers, one baseline, shapers."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ from outrider.options import Options
 class RewardShaper(Options):
     """Changes rewards before the baseline, for example with a length penalty or a format bonus.
 
-    The baseline centres and scales the shaped reward like the reward itself. Verdicts and recorded rewards do not
-    change, so stages and filters never see a shaped reward.
+    The baseline then treats the shaped reward like any other reward. Verdicts and recorded rewards do not change, so
+    exploration stages and filters never see a shaped reward.
     """
 
     @property
     def response_limit(self) -> int | None:
-        """The response limit in tokens that the shaper assumes (must equal the sampler's); None if it assumes none."""
+        """The response limit in tokens that the shaper assumes, which must equal the sampler's limit; None for no
+        limit."""
         return None
 
     def rewards(self, members: Members, step: int) -> Floats:
-        """Return the shaped rewards, float64 ``[G]``; invalid members keep their reward."""
+        """Return the shaped reward of each member, float64 ``[G]``; invalid members keep their reward."""
         raise NotImplementedError
 
 
 class Baseline(Options):
-    """Maps the rewards of one group to advantages, 0 for invalid members.
+    """Maps the rewards of one group to advantages; rollouts that the verifier could not score get 0.
 
-    Most baselines give one advantage per member, for all of its tokens. A baseline whose advantages vary within a
-    member (tree segments) overrides ``per_token`` instead.
+    Most baselines give all tokens of a rollout the same advantage. A baseline whose advantages vary within a rollout,
+    as between segments of a tree, overrides ``per_token`` instead of ``advantages``.
     """
 
     by_segment: ClassVar[bool] = False
@@ -56,17 +57,19 @@ class Baseline(Options):
 
     @property
     def goal(self) -> int | None:
-        """The k for which the mean over rollouts is an unbiased estimate of pass@k's gradient; None if no k is."""
+        """The k of the pass@k objective whose gradient the mean over rollouts estimates without bias; None for no such
+        k."""
         return None
 
     def of_stream(self, groups: Sequence[Members], step: int = 1) -> list[list[Floats]]:
-        """Return ``per_token`` for every group of a step in one loss stream. ``step`` is counted from 1."""
+        """Return the result of ``per_token`` for every group of a step in one loss stream. ``step`` is counted from
+        1."""
         return [self.per_token(members) for members in groups]
 
 
 @runtime_checkable
 class StageBaseline(Protocol):
-    """A baseline that needs the rollouts of a particular stage.
+    """A baseline that needs the rollouts of a particular exploration stage.
 
     Attributes:
         needs_stage: name of the required stage.
@@ -81,7 +84,7 @@ def stage_of(baseline: Baseline) -> str | None:
 
 
 class BatchBaseline(Baseline):
-    """A baseline whose statistics cover all groups of a stream. A single group is treated as the whole batch."""
+    """A baseline with statistics over all groups of a loss stream. A single group is treated as the whole batch."""
 
     def of_batch(self, groups: Sequence[Members]) -> list[Floats]:
         """Return one array per group, with one advantage per member."""
@@ -95,7 +98,8 @@ class BatchBaseline(Baseline):
 
 
 class Shaper(Options):
-    """Changes the advantages of one group, per trainable token. A shaper is pure: it returns new arrays."""
+    """Changes the advantages of one group, token by token. A shaper returns new arrays and does not modify its
+    inputs."""
 
     requires: ClassVar[Needs] = NOTHING
     """What the shaper needs for every token: ``entropies`` at sampling, or ``texts``."""
@@ -144,8 +148,9 @@ def advantages_of(chain: Sequence[Link], groups: Sequence[Members], step: int | 
     """Run a credit chain over all groups of a step in one loss stream.
 
     Returns, for each group, one float64 array per member with one advantage per trainable token. Reward shapers change
-    the rewards in order, the baseline maps them to advantages, and each shaper changes the result of the previous one,
-    so the order matters. ``step`` counts training steps from 1; it may be omitted if no component depends on it.
+    the rewards in order, the baseline maps the rewards to advantages, and each shaper changes the advantages that the
+    previous shaper returned. So the order of the shapers matters. ``step`` counts training steps from 1, and may be
+    omitted if no component depends on the step.
 
     Raises:
         ValueError: the chain is invalid (see :func:`split`), or ``step`` is missing although a component needs it.
@@ -175,5 +180,5 @@ def advantages(chain: Sequence[Link], members: Members, step: int | None = None)
 
 
 def repeated(advantages_G: Floats, members: Members) -> list[Floats]:
-    """Repeat one advantage per member for each of its tokens."""
+    """Return one array per member, with the member's advantage for each of its trainable tokens."""
     return [np.full(int(t), a) for a, t in zip(advantages_G, members.tokens_G, strict=True)]

@@ -29,12 +29,12 @@ class Covariance(Shaper):
     likely tokens with a high advantage, and unlikely tokens with a low advantage.
 
     Degenerate cases: if all advantages, or all log-probabilities, are equal, no token is chosen. Tokens of invalid
-    members do not count in the means and do not change.
+    members (rollouts that the verifier could not score) do not count in the means and do not change.
 
-    Source: Cui et al. 2025, arXiv 2505.22617: covariance as in Eq. 10, tokens ranked as in KL-Cov (Eq. 13) and removed
-    from the gradient as in Clip-Cov (Eq. 12; w = 0). Deviations: both methods of the paper choose tokens over the whole
-    batch, and Clip-Cov chooses at random within a covariance range. Those methods are part of the objective
-    (``objective.select``). This shaper chooses within a group, so that it can be part of a credit chain.
+    Source: Cui et al. 2025, arXiv 2505.22617. The covariance is Eq. 10. Tokens are ranked as in KL-Cov (Eq. 13) and,
+    with w = 0, removed from the gradient as in Clip-Cov (Eq. 12). Deviations: both methods of the paper choose tokens
+    over the whole batch, and Clip-Cov chooses at random within a covariance range. The paper's own methods are part of
+    the objective (``objective.select``). This shaper chooses within a group, so that it can be part of a credit chain.
 
     >>> m = Members(
     ...     np.array([1.0, 0]), np.array([True, False]), np.array([2, 2]),
@@ -44,8 +44,20 @@ class Covariance(Shaper):
     [[0.0, 1.0], [-1.0, -1.0]]
     """
 
-    share: float = Field(0.002, gt=0, le=1, description="share of the group's tokens whose advantage is scaled")
-    weight: float = Field(0.0, ge=0, le=1, description="w, factor on the advantage of the selected tokens")
+    share: float = Field(
+        0.002,
+        gt=0,
+        le=1,
+        description=(
+            "fraction of the group's tokens whose advantage is scaled: the tokens with the highest covariance"
+        ),
+    )
+    weight: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="factor w on the advantage of the selected tokens; 0: no gradient from these tokens",
+    )
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
         logprobs_GT = logprobs_of(members, "covariance")

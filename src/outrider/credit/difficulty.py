@@ -19,17 +19,17 @@ class Difficulty(Shaper):
               \qquad w(\rho) = a + \frac{b - a}{1 + e^{k (\rho - \rho_0)}}
 
     with :math:`\rho` the share of valid members whose verdict is correct. Successes on hard problems and failures on
-    easy ones get a weight close to b, expected outcomes close to a. In the loss stream of branches, :math:`\rho` is the
-    share among the group's branches.
+    easy problems get a weight close to b; expected outcomes get a weight close to a. In the loss stream of branches,
+    :math:`\rho` is the share among the group's branches.
 
     Both weights are above 0, so no advantage changes its sign. Dividing by the group's standard deviation
     (:class:`GroupMean`) also weights by difficulty; the two weights multiply.
 
-    Degenerate cases: an advantage of 0 stays 0, as in groups without a gradient and for invalid members. Invalid
-    members do not count in :math:`\rho`.
+    Degenerate cases: an advantage of 0 stays 0, as in groups without a gradient and for invalid members (rollouts that
+    the verifier could not score). Invalid members do not count in :math:`\rho`.
 
-    Source: GRPO-LEAD, arXiv 2504.09696, difficulty-aware advantage reweighting, with the released code's defaults. That
-    code counts a shaped reward above 0 as a success; this shaper uses the verdict.
+    Source: GRPO-LEAD, arXiv 2504.09696, difficulty-aware advantage reweighting, with the released code's defaults. The
+    released code counts a shaped reward above 0 as a success; this shaper uses the verdict.
 
     >>> m = Members(np.array([1.0, 0, 0, 0]), np.array([True, False, False, False]), np.array([1, 1, 1, 0]))
     >>> base = [np.array([1.0]), np.array([-0.5]), np.array([-0.5]), np.zeros(0)]
@@ -37,13 +37,19 @@ class Difficulty(Shaper):
     [[1.483], [-0.583], [-0.583], []]
     """
 
-    low: float = Field(0.4, gt=0, description="a, lower bound of the weight: outcomes that are common in their group")
-    high: float = Field(1.5, gt=0, description="b, upper bound of the weight: outcomes that are rare in their group")
+    low: float = Field(
+        0.4, gt=0, description="minimum weight a of an advantage, approached by outcomes that are common in their group"
+    )
+    high: float = Field(
+        1.5, gt=0, description="maximum weight b of an advantage, approached by outcomes that are rare in their group"
+    )
     midpoint: float = Field(
         0.75, ge=0, le=1, description="success rate at which the weight of a success is halfway between low and high"
     )
     slope: float = Field(
-        10.0, ge=0, description="k, steepness of the weight over the success rate; 0: the same weight for all groups"
+        10.0,
+        ge=0,
+        description="steepness k of the weight as a function of the success rate; 0: the same weight for all groups",
     )
 
     @model_validator(mode="after")

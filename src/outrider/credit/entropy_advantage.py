@@ -16,7 +16,7 @@ from outrider.needs import Needs
 
 
 class EntropyAdvantage(Shaper):
-    r"""Adds a share of a token's entropy to its advantage, clipped so that no sign changes.
+    r"""Adds a bonus for a token's entropy to its advantage, clipped so that no advantage changes its sign.
 
     .. math:: \tilde A_{i,t} = A_{i,t} + \psi_{i,t}, \qquad
               \psi_{i,t} = \min\Big(\alpha H_{i,t}, \frac{|A_{i,t}|}{\kappa}\Big)
@@ -27,11 +27,11 @@ class EntropyAdvantage(Shaper):
     (``objective.entropy``), this bonus does not make the policy more random by itself, and it vanishes as the policy
     becomes certain.
 
-    Degenerate cases: an advantage of 0 stays 0, as in groups without a gradient and for invalid members.
+    Degenerate cases: an advantage of 0 stays 0, as in groups without a gradient and for rollouts without a verdict.
 
     Source: Cheng et al. 2025, arXiv 2506.14758, Eqs. 5 and 6; :math:`\alpha` = 0.4 with GRPO (0.1 with PPO) and
     :math:`\kappa` = 2 from section 4. Deviation: the entropy is recorded at sampling, while the paper uses the entropy
-    of the policy being updated. Both are equal in the first update of a step.
+    of the policy being updated. Both entropies are equal in the first update of a step.
 
     >>> m = Members(
     ...     np.array([1.0, 0]), np.array([True, False]), np.array([2, 1]),
@@ -43,8 +43,8 @@ class EntropyAdvantage(Shaper):
 
     requires: ClassVar[Needs] = frozenset({"entropies"})
 
-    weight: float = Field(0.4, ge=0, description="alpha, bonus per nat of entropy")
-    kappa: float = Field(2.0, gt=1, description="κ; the bonus is at most the absolute advantage divided by κ")
+    weight: float = Field(0.4, ge=0, description="alpha, bonus on the advantage per nat of token entropy")
+    kappa: float = Field(2.0, gt=1, description="bound κ: the bonus is at most the absolute advantage divided by κ")
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
         entropies_GT = entropies_of(members, "entropy_advantage")

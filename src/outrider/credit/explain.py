@@ -1,4 +1,4 @@
-"""Explains a credit chain: rewards and advantages of a small example group after each link."""
+"""Explains a credit chain: rewards and advantages of a small example group after each component."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GroupShape = Literal["roots", "greedy", "tree", "siblings"]
 
 
 class After(NamedTuple):
-    """The state of a group after one link of a chain.
+    """The rewards and advantages of a group after one component (link) of a credit chain.
 
     Attributes:
         rewards_G: rewards after the reward shapers that have run so far.
@@ -36,7 +36,7 @@ class Worked(NamedTuple):
 
 
 def explain(chain: Sequence[Link], members: Members, step: int = 1) -> list[After]:
-    """Return the rewards and advantages of one group after each link of a chain.
+    """Return the rewards and advantages of one group after each component of a credit chain.
 
     A batch baseline treats the group as the whole batch.
 
@@ -107,14 +107,14 @@ _SHAPES: dict[GroupShape, list[_Row]] = {"roots": _ROOTS, "greedy": _GREEDY, "tr
 
 
 def worked_group(shape: GroupShape = "roots", right: float = 1.0, wrong: float = 0.0, longest: int = 10) -> Worked:
-    """Return an example group: rare successes, failures, a truncated response and one without a verdict.
+    """Return an example group: rare successes, failures, a truncated response and a response without a verdict.
 
     Shape ``greedy`` adds the greedy response, ``tree`` includes branches, and ``siblings`` has only branches, which
-    start at two pivots in rollouts of another loss stream. Every fourth token has an entropy of 1.4 nats, all others
-    0.2.
+    start at two points in rollouts of another loss stream. Every fourth token has an entropy of 1.4 nats, and all
+    others have 0.2 nats.
 
     Args:
-        right, wrong: rewards of correct and incorrect responses.
+        right, wrong: rewards of correct (right) and incorrect (wrong) responses.
         longest: length of the truncated response in tokens; a multiple of 10 keeps all lengths in proportion.
     """
     rows = _SHAPES[shape]

@@ -12,20 +12,22 @@ from outrider.credit.members import Members
 
 
 class Focal(Shaper):
-    r"""Scales a group's advantages by a power of its failure rate.
+    r"""Scales a group's advantages by a power of the group's failure rate.
 
     .. math:: \tilde A_{i,t} = (1 - \hat p)^\gamma A_{i,t}, \qquad \hat p = \frac{c}{n}
 
     with ``c`` successes among the ``n`` valid members. In a group with a high success rate most successes are already
-    likely. Rare correct responses are not sampled and lose probability, so such groups get less weight. The factor is
-    the same for the whole group, so no sign changes and a centred group stays centred.
+    likely. Training on these successes takes probability from rare correct responses, which are not sampled, so such
+    groups get less weight. The factor is the same for the whole group, so no advantage changes its sign, and a mean
+    advantage of 0 stays 0.
 
     Degenerate cases: the factor is 1 in a group without a success, and 0 in a group of successes only (always 1 with
-    :math:`\gamma = 0`). Invalid members do not count. Updates become smaller, so tune the learning rate before
-    comparing.
+    :math:`\gamma = 0`). Invalid members (rollouts that the verifier could not score) do not count. Focal weights make
+    updates smaller, so tune the learning rate before you compare recipes.
 
     Source: F-GRPO, arXiv 2602.06717v2 (only its abstract and readers' notes were available), and the released code of
-    UCPO (arXiv 2605.00365), which implements F-GRPO as a baseline. In UCPO, 0.5 is mostly the best of 0.5, 1 and 2.
+    UCPO (arXiv 2605.00365), which implements F-GRPO as a baseline. In UCPO's experiments, 0.5 is mostly the best gamma
+    of 0.5, 1 and 2.
 
     >>> import numpy as np
     >>> m = Members(np.array([1.0, 1, 1, 0]), np.array([True, True, True, False]), np.ones(4, np.int64))
@@ -34,7 +36,7 @@ class Focal(Shaper):
     """
 
     gamma: float = Field(
-        0.5, ge=0, description="gamma, exponent that down-weights groups with high success rates; 0: no weighting"
+        0.5, ge=0, description="gamma, exponent of a group's failure rate in the group's weight; 0: equal weights"
     )
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:

@@ -1,4 +1,4 @@
-"""A group's members as a forest of segments; the tokens of a segment are shared by the same rollouts."""
+"""The rollouts of a group as a forest of segments; all tokens of a segment belong to the same rollouts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from outrider.credit.members import Members
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """A group as ``S`` segments: each member's own trainable tokens, split where other members branch off.
+    """A group of rollouts (members) as ``S`` segments: a member's own trainable tokens, split where others branch off.
 
     A rollout is a path from the prompt to its end; all tokens of a segment are shared by exactly the same rollouts. The
     prompt is not a segment: segments that start at the prompt have parent -1. A leaf is a member's end, so a member
@@ -23,8 +23,8 @@ class Forest:
 
     A branch is attached to the member that owns the last token of its prefix. The owner is an earlier ancestor if the
     branch position lies within the parent's own prefix; a branch at position 0 is attached to the prompt. A member
-    whose parent is not among the members starts at the prompt, and so do branches from inside its prefix. A member
-    without tokens has no segment: its leaf is the segment to which it is attached.
+    whose parent is not among the members is attached to the prompt, and so are branches from inside this member's
+    prefix. A member without tokens has no segment: its leaf is the segment to which it is attached.
 
     Attributes:
         owners_S: the member that sampled the segment's tokens.
@@ -91,11 +91,13 @@ class Forest:
         return np.array(sums, np.float64)
 
     def above(self, values_S: Floats, prompt: float) -> Floats:
-        """Return the value of each segment's parent, or ``prompt`` if it starts at the prompt: float64 ``[S]``."""
+        """Return the value of each segment's parent, or ``prompt`` if the segment starts at the prompt: float64
+        ``[S]``."""
         return np.where(self.parents_S >= 0, values_S[self.parents_S], prompt)
 
     def per_token(self, values_S: Floats) -> list[Floats]:
-        """Expand one value per segment to one array per member, over its own trainable tokens."""
+        """Expand one value per segment to one array per member, with one value for each of the member's own trainable
+        tokens."""
         lengths = np.zeros(len(self.leaves_G), np.int64)
         np.maximum.at(lengths, self.owners_S, self.ends_S)
         tokens_GT = [np.empty(int(length)) for length in lengths]
@@ -134,7 +136,8 @@ def _parents_first(parents_G: Ints) -> list[int]:
 
 
 def _owners(order: Sequence[int], parents: Sequence[int], starts: Sequence[int], tokens: Sequence[int]) -> list[int]:
-    """For each member, return the member that owns the last token of its prefix; -1 if that is the prompt."""
+    """For each member, return the member that owns the last token of its prefix; -1 if the prefix is only the
+    prompt."""
     owners = [-1] * len(parents)
     for member in order:
         owner = parents[member]

@@ -12,22 +12,22 @@ from outrider.credit.members import Members
 
 
 class GreedyBaseline(Baseline):
-    r"""Reward minus the reward of the greedy response.
+    r"""Reward minus the reward of the greedy response to the same problem.
 
     .. math:: A_i = r_i - r(\hat y), \qquad \hat y_t = \arg\max_v \pi(v \mid x, \hat y_{<t})
 
-    for the valid sampled members. Greedy members (``greedy_G``) get 0. The stage ``greedy`` generates one greedy
-    response per problem; if a group has several, the baseline is their mean reward. The baseline does not depend on
-    sampled responses, so the mean over members of :math:`A_i \nabla \log \pi(y_i)` is an unbiased estimate of the
-    gradient of the expected reward for any number of members, even one.
+    for the sampled members (rollouts) that the verifier could score. Greedy members (``greedy_G``) get 0. The stage
+    ``greedy`` generates one greedy response per problem; if a group has several greedy responses, the baseline is their
+    mean reward. The baseline does not depend on sampled responses, so the mean over members of :math:`A_i \nabla \log
+    \pi(y_i)` is an unbiased estimate of the gradient of the expected reward for any number of members, even one.
 
-    Degenerate cases: in a group without a valid greedy member all members get 0 (a recipe without the stage is
-    rejected). Rewards equal to the greedy reward give exactly 0. A group whose rewards are all equal but differ from
-    the greedy reward has non-zero advantages, even with one member. An invalid member gets 0 and does not affect
-    others.
+    Degenerate cases: in a group without a scored greedy response all members get 0 (a recipe without the stage
+    ``greedy`` is rejected). A reward equal to the greedy reward gives an advantage of exactly 0. A group whose rewards
+    are all equal but differ from the greedy reward has non-zero advantages, even with one member. A member that the
+    verifier could not score gets 0 and does not affect others.
 
-    Source: ReMax, Li et al. 2023, arXiv 2310.10505, algorithm 1. Not included: ReMax's KL penalty in the reward; use
-    the objective's KL term.
+    Source: ReMax, Li et al. 2023, arXiv 2310.10505, algorithm 1. ReMax's KL penalty in the reward is not included; use
+    the objective's KL term instead.
 
     >>> m = Members(
     ...     np.array([1.0, 0.0, 1.0]), np.array([True, False, True]), np.array([4, 6, 5]),

@@ -16,17 +16,19 @@ class GroupMean(Baseline):
     .. math:: A_i = \frac{r_i - \mu}{\sigma + \epsilon}, \qquad
               \mu = \tfrac1n \sum_j r_j, \quad \sigma^2 = \tfrac{1}{n-1} \sum_j (r_j - \mu)^2
 
-    with sums over the ``n`` valid members; without ``std`` the denominator is 1 (Dr. GRPO). The mean is computed in two
-    passes, in float64.
+    with sums over the ``n`` valid members (rollouts that the verifier could score); without ``std`` the denominator is
+    1 (Dr. GRPO). The mean is computed in two passes, in float64.
 
-    Degenerate cases, as in most baselines: an invalid member gets 0 and does not affect its siblings; a single valid
-    member gets 0; if all valid rewards are exactly equal, all members get exactly 0 (no rounding error over epsilon).
+    Degenerate cases, as in most baselines: an invalid member gets 0 and does not affect the others; a single valid
+    member gets 0; if all valid rewards are exactly equal, all members get exactly 0 (not a rounding error divided by
+    epsilon).
 
     Dividing by the standard deviation gives groups with rare successes (or rare failures) more weight. With rewards of
-    0 and 1 the factor is between about 2 (half succeed) and ``sqrt(n)`` (one member differs).
+    0 and 1 the factor is between about 2 (half of the group succeeds) and ``sqrt(n)`` (one member differs).
 
-    ``per_conditioning`` compares seeded members (solved examples in the prompt) with each other, and plain members with
-    each other. With a joint mean, a plain failure is penalised for lacking the examples that its seeded siblings had.
+    ``per_conditioning`` compares members with solved examples in the prompt only with each other, and members with a
+    plain prompt only with each other. With a joint mean, a failure from the plain prompt would be penalised for not
+    having seen the examples.
 
     Sources: GRPO, Shao et al. 2024, arXiv 2402.03300; Dr. GRPO, Liu et al. 2025, arXiv 2503.20783. The denominator n-1
     and epsilon = 1e-6 follow verl's released estimator.
@@ -39,9 +41,9 @@ class GroupMean(Baseline):
     """
 
     std: bool = Field(True, description="whether to divide by the group's standard deviation")
-    epsilon: float = Field(1e-6, ge=0, description="constant added to the standard deviation")
+    epsilon: float = Field(1e-6, ge=0, description="small constant added to the standard deviation")
     per_conditioning: bool = Field(
-        False, description="whether to use separate baselines for rollouts with seeded and with plain prompts"
+        False, description="whether to use separate baselines for plain prompts and for prompts with examples or hints"
     )
 
     def advantages(self, members: Members) -> Floats:

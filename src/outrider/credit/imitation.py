@@ -1,4 +1,4 @@
-"""The baseline of rejection fine-tuning: advantage 1 for every response that the stages keep."""
+"""The baseline of rejection fine-tuning: advantage 1 for every response that the exploration stages keep."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from outrider.credit.members import Members
 class Imitation(Baseline):
     r"""Advantage 1 for every valid member: :math:`A_i = 1`.
 
-    Stages decide which responses are imitated, and drop the others (``sift``, ``keep``). With the surrogate
-    ``likelihood`` the loss is the supervised fine-tuning loss (tokens whose advantage a shaper sets to 0 still count in
-    its denominator). Rewards are ignored.
+    Exploration stages such as ``sift`` and ``keep`` decide which responses are imitated, and drop all others. With the
+    surrogate ``likelihood`` the loss is the supervised fine-tuning loss (tokens whose advantage a shaper sets to 0
+    still count in the loss's denominator). Rewards are ignored.
 
-    Degenerate cases: an invalid member gets 0; a single member, and members with equal rewards, get 1.
+    Degenerate cases: a response that the verifier could not score gets 0; a single response, and responses with equal
+    rewards, get 1.
 
     Source: rejection fine-tuning, STILL report, arXiv 2508.07534, section 4.4.1.
 

@@ -16,15 +16,15 @@ class LeaveOneOut(Baseline):
     over the ``n`` valid members. The baseline of a response does not depend on the response itself, so the mean over
     members of :math:`A_i \nabla \log \pi(y_i)` is an unbiased estimate of the gradient of the expected reward.
     :class:`GroupMean` without ``std`` gives this estimate times :math:`1 - 1/n`. With groups of equal size the learning
-    rate absorbs the factor; with ragged groups the factor reduces the weight of small groups. Both baselines compute
-    from the same centred rewards, so they agree exactly up to the factor.
+    rate absorbs the factor; with groups of different sizes the factor reduces the weight of small groups. Both
+    baselines compute from the same centred rewards, so they agree exactly up to the factor.
 
-    Degenerate cases, as in :class:`GroupMean`: a single valid member gets 0, exactly equal rewards give exactly 0, an
-    invalid member gets 0 and does not affect siblings.
+    Degenerate cases, as in :class:`GroupMean`: a single valid member gets 0, exactly equal rewards give exactly 0, and
+    an invalid member (a rollout that the verifier could not score) gets 0 and does not affect the others.
 
     Sources: Kool et al. 2019, "Buy 4 REINFORCE samples, get a baseline for free"; RLOO, Ahmadian et al. 2024, arXiv
     2402.14740, section 2.3. Deviation from released code: one of verl's two RLOO estimators gives a single member its
-    raw reward, the other 0. This baseline gives 0, since there is no other member to compare with.
+    raw reward, and the other estimator gives 0. This baseline gives 0, since there is no other member to compare with.
 
     >>> import numpy as np
     >>> m = Members(np.array([1.0, 0, 0, 0]), np.array([True, False, False, False]), np.full(4, 5))

@@ -15,21 +15,23 @@ class MaxRL(Baseline):
 
     .. math:: A_i = \frac{r_i - \mu}{\hat p}, \qquad \hat p = \frac{c}{n}
 
-    over the ``n`` valid members, ``c`` of which are successes. With rewards of 0 and 1 this is the published
-    :math:`(r_i - \hat p) / \hat p`: a success gets :math:`1/\hat p - 1`, a failure -1.
+    over the ``n`` valid members (rollouts that the verifier could score), ``c`` of which are successes. With rewards of
+    0 and 1 this is the published :math:`(r_i - \hat p) / \hat p`: a success gets :math:`1/\hat p - 1`, a failure -1.
 
     With rewards of 0 and 1 the objective is the log-likelihood of success. Its gradient is :math:`\nabla \log p =
     \sum_{k \ge 1} \frac1k \nabla \mathrm{pass@}k`; the expected reward has only the first term. The mean over members
     of :math:`A_i \nabla \log \pi(y_i)` is an unbiased estimate of the first n-1 terms. (Section 3 of the paper counts n
     terms: its estimator also subtracts the mean score function in a group without a success, which makes failures less
-    likely without a known alternative. The released code gives such a group 0, and so does this baseline.)
+    likely without a known alternative. The released code gives such a group advantages of 0, and so does this
+    baseline.)
 
     Degenerate cases: without a success, with one valid member, or with exactly equal rewards, all members get exactly
-    0. An invalid member gets 0 and does not affect siblings.
+    0. An invalid member gets 0 and does not affect the others.
 
-    Decided: :math:`\hat p` is computed from verdicts, the numerator from rewards. The released code divides by the mean
-    reward plus 1e-6, which agrees for rewards of 0 and 1, but may divide by 0 for -1 and 1. With verdicts, adding a
-    constant to all rewards changes nothing, scaling rewards scales advantages, and reward shapers still have an effect.
+    Our choice: :math:`\hat p` is computed from verdicts, the numerator from rewards. The released code divides by the
+    mean reward plus 1e-6, which is the same for rewards of 0 and 1, but may be a division by 0 for rewards of -1 and 1.
+    With verdicts, adding a constant to all rewards changes nothing, scaling rewards scales advantages, and reward
+    shapers still have an effect.
 
     Source: MaxRL, Tajwar et al. 2026, arXiv 2602.02710, and its released code.
 

@@ -1,4 +1,4 @@
-"""The input of credit: the members of one group as plain arrays."""
+"""The input of credit components: the rollouts of one group (its members) as plain arrays."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Members:
     """The rollouts of one group, as arrays over its ``G`` members, which may differ in length.
 
     Token arrays cover only trainable tokens, which the member sampled itself: observed tokens (tool output) and a
-    branch's prefix are excluded. By default every member is a root from the plain prompt.
+    branch's prefix are excluded. By default every member is a root: it starts at the plain prompt.
 
     Attributes:
         rewards_G: float64; NaN means *unscorable* (the verifier failed).
@@ -30,8 +30,8 @@ class Members:
         token_texts_GT: the text of each trainable token; empty if no component of the chain reads texts.
         parents_G: int64; the member that each member continues; -1 for a root, and if the parent is not among the
             members (it may belong to another loss stream).
-        starts_G: int64; start of a member's own tokens in its path, in trainable tokens; 0 for a root. For ancestors
-            that are not in the group, every token counts as trainable.
+        starts_G: int64; number of trainable tokens in a member's path before its own tokens; 0 for a root. For
+            ancestors that are not in the group, every token counts as trainable.
         families_G: int64; an arbitrary label shared by members that continue the same rollout from the same position,
             even if that rollout is not among the members; all roots share one label.
         seeded_G: bool; whether the prompt contained solved examples or a hint.
@@ -67,9 +67,9 @@ class Members:
 
     @property
     def valid_G(self) -> Flags:
-        """Whether each member counts in baselines: it is scorable and has at least one trainable token.
+        """Whether each member counts in baselines: it has a finite reward and at least one trainable token.
 
-        Other members are excluded from all statistics, get advantage 0 and do not affect siblings.
+        Other members are excluded from all statistics, get advantage 0 and do not affect the rest of the group.
         """
         return np.isfinite(self.rewards_G) & (self.tokens_G > 0)
 
@@ -79,8 +79,8 @@ class Members:
     ) -> Members:
         """Build the members from the rollouts of a group, or of one of its streams.
 
-        ``group`` may contain further rollouts that are parents of these. ``token_texts`` returns the text of each
-        token; it is needed only if a component of the chain reads texts."""
+        ``group`` may contain further rollouts, such as parents of ``rollouts``. ``token_texts`` returns the text of
+        each token; it is needed only if a component of the chain reads texts."""
         return Members(
             rewards_G=np.array([np.nan if r.reward is None else r.reward for r in rollouts], dtype=np.float64),
             success_G=np.array([r.success for r in rollouts], dtype=np.bool_),

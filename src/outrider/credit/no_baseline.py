@@ -15,13 +15,13 @@ class NoBaseline(Baseline):
     .. math:: A_i = r_i
 
     The mean of :math:`A_i \nabla \log \pi(y_i)` is an unbiased estimate of the gradient of the expected reward, with
-    larger variance than with a baseline. The absolute level of the rewards matters: 0 and 1 reinforce successes and
-    ignore failures, -1 and 1 use both. A constant added to all rewards gives a different estimator with the same
-    expectation.
+    larger variance than with a baseline. The absolute level of the rewards matters: rewards of 0 and 1 reinforce
+    successes and ignore failures, while rewards of -1 and 1 also discourage failures. A constant added to all rewards
+    gives a different estimator with the same expectation.
 
-    Degenerate cases: an invalid member gets 0. **Unlike in baselines that compare members**, a single valid member, and
-    members with equal rewards, keep their reward. This is the purpose of this baseline: a group of failures only still
-    has a gradient.
+    Degenerate cases: a member (rollout) that the verifier could not score gets 0. **Unlike in baselines that compare
+    members**, a single valid member, and members with equal rewards, keep their reward. This is the purpose of this
+    baseline: even a group with only failures has a gradient, if failures have a reward other than 0.
 
     Source: Williams 1992, "Simple statistical gradient-following algorithms"; also the estimator of arXiv 2506.01347.
 

@@ -22,16 +22,17 @@ class Novelty(Shaper):
     with the mean :math:`\bar s` over all valid members, correct or not. :math:`A_i` is the member's mean advantage, and
     all its tokens get the same bonus. Log-probabilities are those of trainable tokens, recorded at sampling.
 
-    Degenerate cases: a single valid member has :math:`\eta = 1` and gets no bonus; failures and invalid members never
-    change; if :math:`A_i \le 0` the cap makes the bonus 0 (decided: Eq. 6 would subtract). So a group of successes only
-    has no gradient, although section 3.3 of the paper claims that it has one. With ``degenerate_cap`` such a group (all
-    valid members successful, all advantages 0) gets :math:`\min(\lambda \max(1 - \eta_i, 0), c)`, centred over its
-    valid members, which implements the claim.
+    Degenerate cases: a single valid member (a rollout that the verifier could score) has :math:`\eta = 1` and gets no
+    bonus; failures and invalid members never change; if :math:`A_i \le 0` the cap makes the bonus 0 (our choice: Eq. 6
+    would subtract). A group with only successes therefore has no gradient, although section 3.3 of the paper claims
+    that such a group has one. With ``degenerate_cap`` such a group (all valid members successful, all advantages 0)
+    gets :math:`\min(\lambda \max(1 - \eta_i, 0), c)`, centred over its valid members, which implements the claim.
 
-    Source: XRPO, arXiv 2510.06672, Eqs. 4 to 6; λ = 2.5 and κ = 0.5 from section 4.1. Decided: the mean is over the
-    whole group; ``per_conditioning`` separates plain and seeded prompts, whose likelihoods are not comparable.
-    Deviation: likelihoods are the sampler's, at its temperature, instead of the trainer's at temperature 1. Both agree
-    if one engine samples and trains, at temperature 1, as in the recipe.
+    Source: XRPO, arXiv 2510.06672, Eqs. 4 to 6; λ = 2.5 and κ = 0.5 from section 4.1. Our choice: the mean is over the
+    whole group; ``per_conditioning`` separates plain prompts from prompts with examples or hints, since their
+    likelihoods are not comparable. Deviation: the sampler computes likelihoods at its own temperature; in the paper the
+    trainer computes them at temperature 1. Both agree if one engine samples and trains, at temperature 1, as in the
+    shipped recipe.
 
     >>> m = Members(
     ...     np.array([1.0, 1, 0]), np.array([True, True, False]), np.array([1, 2, 1]),
@@ -41,13 +42,16 @@ class Novelty(Shaper):
     [[0.9], [0.6, 0.6], [-1.2]]
     """
 
-    weight: float = Field(2.5, ge=0, description="λ, scale of the bonus")
-    cap: float = Field(0.5, ge=0, description="κ, maximum bonus as a share of the advantage")
+    weight: float = Field(2.5, ge=0, description="scale λ of the novelty bonus")
+    cap: float = Field(0.5, ge=0, description="maximum bonus κ, as a fraction of the advantage")
     degenerate_cap: float | None = Field(
-        None, gt=0, description="maximum bonus in a group without failures; null: groups without failures get no bonus"
+        None, gt=0, description="maximum bonus in a group without failures; null: no bonus in such a group"
     )
     per_conditioning: bool = Field(
-        False, description="whether to compare likelihoods separately among rollouts with seeded and with plain prompts"
+        False,
+        description=(
+            "whether to compare likelihoods separately for plain prompts and for prompts with examples or hints"
+        ),
     )
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:

@@ -11,17 +11,18 @@ from outrider.credit.members import Members
 
 
 class Overlong(RewardShaper):
-    r"""Subtracts a penalty from the reward of long responses, growing linearly up to the response limit.
+    r"""Subtracts a length penalty from the reward, which grows linearly as a response approaches the length limit.
 
     .. math:: r_i' = r_i - \lambda\, \min\Big(1, \max\Big(0, \frac{L_i - (L_\max - L_\text{buffer})}{L_\text{buffer}}
               \Big)\Big)
 
     :math:`L_i` counts the trainable tokens of the whole path, including the end token and a branch's prefix, but not
     tool output. A response truncated at the limit has length :math:`L_\max` and gets the full penalty. A response that
-    the model's context length truncated earlier is treated like a finished one.
+    was truncated earlier, at the model's context length, is treated like a finished response.
 
-    Degenerate cases: rewards of invalid members (also NaN) do not change. A group of failures of different lengths gets
-    a gradient towards shorter responses. Verdicts, filters and the recorded reward do not change.
+    Degenerate cases: rewards of invalid members (rollouts that the verifier could not score) do not change, even if
+    they are NaN. A group of failures of different lengths gets a gradient towards shorter responses. Verdicts, filters
+    and the recorded reward do not change.
 
     Source: DAPO, arXiv 2503.14476, Eq. 13. The paper uses :math:`L_\max` = 20,480, a buffer of 4,096 and
     :math:`\lambda` = 1, with rewards of 1 and -1.
@@ -31,9 +32,9 @@ class Overlong(RewardShaper):
     [1.0, 0.25, -2.0]
     """
 
-    max_tokens: int = Field(ge=1, description="maximum response tokens; must equal sample.max_tokens")
+    max_tokens: int = Field(ge=1, description="maximum response length in tokens; must equal sample.max_tokens")
     buffer: int = Field(ge=1, description="number of tokens before the limit over which the penalty rises linearly")
-    weight: float = Field(1.0, ge=0, description="penalty at the limit")
+    weight: float = Field(1.0, ge=0, description="penalty on the reward of a response at the length limit")
 
     @model_validator(mode="after")
     def _buffer_fits(self) -> Overlong:

@@ -1,4 +1,4 @@
-"""Pass@k baselines: a response's advantage is its contribution to the best of k."""
+"""Pass@k baselines: a response's advantage is its contribution to the best reward of k responses."""
 
 from __future__ import annotations
 
@@ -33,16 +33,17 @@ class PassK(Baseline):
 
     The mean over members of :math:`A_i \nabla \log \pi(y_i)` estimates the gradient of pass@k (for rewards other than 0
     and 1, of the expected best of k). The estimate is unbiased under ``pkpo``, and shorter by exactly the factor
-    :math:`1 - k/n` under ``pkpo_centred``. PKPO uses a sum over members, hence the factor n.
+    :math:`1 - k/n` under ``pkpo_centred``. PKPO sums over members instead of averaging, hence the factor n.
 
     Advantages are computed from the differences of sorted rewards. From the j-th reward (counted from 0) to the next,
     :math:`M_i` rises by :math:`\tbinom{j}{k-1} / \tbinom{n-1}{k-1}` times the difference, and Eq. 33 times n / k rises
     by :math:`\tbinom{j+1}{k-1} / \tbinom{n-1}{k-1}` times the difference. So equal rewards have equal advantages, and a
     higher reward never has a lower advantage.
 
-    Degenerate cases: with fewer than k valid members, or exactly equal rewards, all members get exactly 0 and are
-    reported as rollouts without advantage. Under ``training`` the same holds if every subset contains a best response
-    (fewer than k failures), so always for k = n. An invalid member gets 0 and does not affect siblings.
+    Degenerate cases: with fewer than k valid members (rollouts that the verifier could score), or exactly equal
+    rewards, all members get exactly 0 and are reported as rollouts without advantage. Under ``training`` all members
+    also get 0 if every subset contains a best response (fewer than k failures), so always for k = n. An invalid member
+    gets 0 and does not affect the others.
 
     Sources: Pass@k Training, Chen et al. 2025, arXiv 2508.10751, section 2.4, and its released code, for rewards of
     0 and 1, with an epsilon of 1e-6; PKPO, Walder & Karkhanis 2025, arXiv 2505.15201, sections 3.2 and 4.3.
@@ -54,11 +55,12 @@ class PassK(Baseline):
     [2.0, 0.0, 0.0, 0.0]
     """
 
-    k: int = Field(4, ge=1, description="k of the pass@k objective; at most the group size")
+    k: int = Field(4, ge=1, description="k of the pass@k objective; at most the number of rollouts per problem")
     variant: Literal["training", "pkpo", "pkpo_centred"] = Field(
         "training",
         description=(
-            "estimator: Pass@k Training, PKPO with its own baseline (pkpo), or PKPO with the group mean (pkpo_centred)"
+            "estimator: Pass@k Training (training), PKPO with its own baseline (pkpo), or PKPO minus the "
+            "group mean (pkpo_centred)"
         ),
     )
     epsilon: float = Field(

@@ -1,4 +1,4 @@
-r"""The prefix policy: which tokens a branch trains. NumPy only.
+r"""The prefix policy: which tokens of a branch (a continuation of another rollout) are trained. NumPy only.
 
 A token that several rollouts share was sampled once, by its *owner*. Let :math:`a_i(t)` be the advantage of rollout
 :math:`i` at token :math:`t`, and :math:`w` the token's weight in its row. On-policy, the negative gradient of the loss
@@ -9,28 +9,29 @@ is
 * ``count_once``: :math:`\sum_i \sum_{t \in \text{own}(i)} w\, \bar a(t)\, \nabla \log \pi(t)`, with :math:`\bar a(t)`
   the mean of :math:`a_j(t)` over the rollouts :math:`j` that go through :math:`t`. Every sampled token is trained once.
 * ``repeat``: :math:`\sum_i \sum_{t \in \text{path}(i)} w\, a_i(t)\, \nabla \log \pi(t)`. Every rollout trains its whole
-  path: a shared token is trained and counted in denominators once per path. Its old log-probability comes from its
-  owner, and so does whether it counts as sampled or observed.
+  path: a shared token is trained and counted in denominators once per path. A shared token's old log-probability comes
+  from its owner, which also determines whether the token counts as sampled or observed.
 
 Under ``count_once`` and ``repeat`` the credit chain runs on whole paths: shapers see positions and log-probabilities of
-the whole response. A baseline of tree segment values (``by_segment``) already accounts for everything below a token, so
-it runs on own tokens under every policy. ``count_once`` then equals ``mask``, and under ``repeat`` a token has its
-segment's value on every path.
+the whole response. A baseline of tree segment values (``by_segment``) already accounts for all continuations of a
+token, so it runs on the rollouts' own tokens under every prefix policy. With such a baseline ``count_once`` equals
+``mask``, and under ``repeat`` a token has its segment's value on every path.
 
-Streams are independent. Each stream's rollouts are trained in that stream, with its advantages. Branches in a separate
-stream train their prefixes in that stream under ``repeat``, and do not change their parents' rows under ``count_once``.
-A segment's value is known only in its owner's stream; in other streams the token stays context.
+Loss streams are independent: each stream's rollouts are trained in that stream, with the advantages of its credit
+chain. Branches in a separate stream train their prefixes in that stream under ``repeat``, and do not change their
+parents' rows under ``count_once``. A segment's value is known only in its owner's stream; in other streams the
+segment's tokens stay context, which is not trained.
 
-A rollout that is excluded (by its context or by a stage) has no row. Neither excluded nor invalid rollouts count in
-means. The tokens of an excluded rollout are trained only within the path of a branch under ``repeat``. How a parent
-ended does not matter, even if it was truncated. A prefix whose owner is not in the group stays context.
+A rollout that is excluded (by its context or by a stage) has no row. Neither excluded rollouts nor rollouts without a
+reward count in means. The tokens of an excluded rollout are trained only within the path of a branch under ``repeat``.
+How a parent ended does not matter, even if it was truncated. A prefix whose owner is not in the group stays context.
 
 Expected gradients: if the position of a branch does not depend on how its parent ends, every path is a sample of the
 policy. Then, with constant denominators and a baseline that does not depend on the group, the expected gradient under
 ``repeat`` equals that of the same number of independent rollouts. ``mask`` and ``count_once`` share a different
 expectation: each *sampled* token counts once, so decisions after a branch point have more weight than decisions before
-it. (``count_once`` removes the variance from the owner's own continuation.) If only failed rollouts are branched, paths
-are not samples of the policy under any prefix policy.
+it. (``count_once`` removes the variance that comes from the owner's own continuation.) If only failed rollouts are
+branched, paths are not samples of the policy under any prefix policy.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ _NO_IDS = np.zeros(0, np.int32)
 
 
 class CreditedRollout(NamedTuple):
-    """A rollout to train on, with one advantage per trainable token. The rollout is the sampled one, or its whole path
-    as a rollout without prefix."""
+    """A rollout to train on, with one advantage per trainable token. The rollout is the sampled rollout, or the whole
+    path of this rollout as a rollout without prefix."""
 
     rollout: Rollout
     advantages_N: Floats
@@ -117,7 +118,8 @@ class Paths:
         return [CreditedRollout(r, means[self._trainable(self._own[r.id])]) for r in rollouts]
 
     def repeated(self, rollouts: Sequence[Rollout], shares: Sequence[Floats]) -> list[CreditedRollout]:
-        """Return whole paths from advantages of own tokens: each token gets its owner's advantage."""
+        """Return the whole paths of the rollouts; each token has the advantage from the rollout that sampled the
+        token."""
         values = np.full(len(self._sampled), np.nan)
         for rollout, share_N in zip(rollouts, shares, strict=True):
             values[self._trainable(self._own[rollout.id])] = share_N

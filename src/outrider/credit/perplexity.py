@@ -25,18 +25,19 @@ class Perplexity(Shaper):
     Positive :math:`\alpha` favours responses of low perplexity; negative :math:`\alpha` favours high perplexity (the
     report tests both). Log-probabilities are those of trainable tokens, recorded at sampling. Since :math:`|w_i| \le
     \sqrt{n-1}`, no advantage changes its sign as long as :math:`|\alpha| \sqrt{n-1} < 1`. The factors have mean 1, but
-    a centred group need not stay centred.
+    a mean advantage of 0 need not stay 0.
 
     Degenerate cases: the factor is 1 for a single valid member and for equal perplexities (a standard deviation below
-    1e-6 counts as 1, as in the released code). An invalid member is excluded from the statistics and does not change.
-    An advantage of 0 stays 0.
+    1e-6 counts as 1, as in the released code). A member that the verifier could not score is excluded from the
+    statistics, and its advantage does not change. An advantage of 0 stays 0.
 
-    The released code has two more steps, which are off by default in this component. ``drop_outliers``: members more
-    than 1.5 interquartile ranges outside the quartiles do not count in mean and deviation, but are still scaled.
-    ``clamp``: bounds on the factor; the released code uses [0.8, 1.2].
+    The released code has two more steps, which are off by default in this component. ``drop_outliers`` excludes members
+    more than 1.5 interquartile ranges outside the quartiles from mean and deviation, but still scales their advantages.
+    ``clamp`` bounds the factor; the released code uses [0.8, 1.2].
 
-    Source: STILL report, arXiv 2508.07534, Eqs. 7 and 11; :math:`\alpha` from section 4.4.2. Decided: the formula as
-    published. The released script for low perplexity computes the weight but never applies it, so it trains plain GRPO.
+    Source: STILL report, arXiv 2508.07534, Eqs. 7 and 11; :math:`\alpha` from section 4.4.2. Our choice: the formula as
+    published. The released script for low perplexity computes the weight but never applies it, so the script trains
+    plain GRPO.
 
     >>> m = Members(
     ...     np.array([1.0, 0]), np.array([True, False]), np.array([2, 1]),
@@ -47,13 +48,16 @@ class Perplexity(Shaper):
     """
 
     weight: float = Field(
-        0.01, ge=-1, le=1, description="alpha; positive values favour low perplexity, negative values high perplexity"
+        0.01,
+        ge=-1,
+        le=1,
+        description=(
+            "strength alpha of the weighting; positive values favour low perplexity, negative values high perplexity"
+        ),
     )
     drop_outliers: bool = Field(
         False,
-        description=(
-            "whether to exclude values over 1.5 interquartile ranges outside the quartiles from mean and deviation"
-        ),
+        description="whether to exclude responses with outlying perplexity from the mean and the standard deviation",
     )
     clamp: tuple[float, float] | None = Field(
         None, description="minimum and maximum of the factor on the advantage; null: no bounds"

@@ -18,17 +18,19 @@ class Polarity(Shaper):
     .. math:: \tilde A_{i,t} = \lambda_+ A_{i,t} \text{ if member } i \text{ succeeds}, \quad
               \lambda_- A_{i,t} \text{ otherwise}
 
-    ``positive: 0`` is NSR, which only discourages failures; ``negative: 0`` is PSR; ``positive: 0.1`` is W-REINFORCE.
-    The paper's estimators have no baseline (:class:`NoBaseline` with rewards of 1 and -1): the two parts then sum to
-    REINFORCE, and groups of failures only still have a gradient. After a group baseline such groups have none.
+    ``positive: 0`` is NSR, which only discourages failures; ``negative: 0`` is PSR, which only reinforces successes;
+    ``positive: 0.1`` is W-REINFORCE. The paper's estimators have no baseline (:class:`NoBaseline` with rewards of 1 and
+    -1). NSR and PSR then sum to REINFORCE, and groups with only failures have a gradient. After a group baseline such
+    groups have no gradient.
 
-    Decided: the factor depends on the verdict, not on the sign of the advantage. The paper splits the objective by
-    verdict, and the sign may disagree with the verdict. For example, the shaped reward of a long correct response may
-    fall below the mean; NSR would then discourage this success, which it should ignore. With tree segment values as the
-    baseline, a good segment of a failure gets the factor of failures.
+    Our choice: the factor depends on the verdict, not on the sign of the advantage. The paper splits the objective by
+    verdict, and the sign of an advantage may disagree with the verdict. For example, the shaped reward of a long
+    correct response may fall below the mean; NSR would then discourage this success, which it should ignore. With tree
+    segment values as the baseline, a good segment of a failure gets the factor of failures.
 
-    Degenerate cases: an advantage of 0 stays 0, as in groups without a gradient and for invalid members. With
-    ``positive: 0`` a group of successes only has no gradient; with ``negative: 0`` a group of failures only has none.
+    Degenerate cases: an advantage of 0 stays 0, as in groups without a gradient and for rollouts without a verdict.
+    With ``positive: 0`` a group with only successes has no gradient; with ``negative: 0`` a group with only failures
+    has no gradient.
 
     Source: Zhu et al. 2025, arXiv 2506.01347.
 

@@ -18,17 +18,17 @@ class Position(Shaper):
     .. math:: \tilde A_{i,t} = A_{i,t} + \mathrm{sign}(A_{i,t})\, b_{i,t}, \qquad
               b_{i,t} = \gamma\, \sigma\big(m (l_{i,t} - n)\big), \qquad l_{i,t} = \frac{t-1}{L_i} \in [0, 1)
 
-    :math:`L_i` counts the trainable tokens of the whole path, so a branch's own tokens start at its pivot's position.
-    Negative slopes :math:`m` favour early tokens (the report's direction d = -1). The bonus does not depend on the size
-    of the advantage, so it is relatively larger for small advantages; ``cap`` limits the bonus to a share of
-    :math:`|A|`. No advantage changes its sign.
+    :math:`L_i` counts the trainable tokens of the whole path, so a branch's own tokens start at the position where it
+    leaves its parent. Negative slopes :math:`m` favour early tokens (the report's direction d = -1). The bonus does not
+    depend on the size of the advantage, so it is relatively larger for small advantages; ``cap`` limits the bonus to a
+    share of :math:`|A|`. No advantage changes its sign.
 
     Outside steps ``first_step`` to ``first_step + steps - 1`` advantages do not change.
 
-    Degenerate cases: an advantage of 0 stays 0, as in groups without a gradient and for invalid members. The token of a
-    one-token response has position 0.
+    Degenerate cases: an advantage of 0 stays 0, as in groups without a gradient and for rollouts without a verdict. The
+    token of a one-token response has position 0.
 
-    Source: STILL report, arXiv 2508.07534, Eqs. 8 and 12; defaults from section 4.4.2. Decided: :math:`l - 0.5`. The
+    Source: STILL report, arXiv 2508.07534, Eqs. 8 and 12; defaults from section 4.4.2. Our choice: :math:`l - 0.5`. The
     report subtracts n = -0.5, which would make the bonus :math:`\gamma` almost everywhere; the released code subtracts
     0.5. Its cap of half of :math:`|A|` is not in the report, so it is off by default.
 
@@ -37,19 +37,23 @@ class Position(Shaper):
     [[0.5, 0.502, 0.55, 0.598], [-0.5]]
     """
 
-    weight: float = Field(0.1, ge=0, description="gamma, maximum bonus")
+    weight: float = Field(0.1, ge=0, description="gamma, maximum bonus added to the absolute advantage")
     slope: float = Field(
         15.0,
         ge=-1000,
         le=1000,
-        description="steepness of the bonus over the relative position; negative values favour early tokens",
+        description="steepness of the bonus as a function of relative position; negative values favour early tokens",
     )
     midpoint: float = Field(
         0.5, ge=0, le=1, description="relative position (0 to 1) at which the bonus is half its maximum"
     )
-    cap: float | None = Field(None, gt=0, description="maximum bonus as a share of the advantage; null: no bound")
-    first_step: int = Field(1, ge=1, description="first step with a bonus")
-    steps: int | None = Field(None, ge=1, description="number of steps with a bonus; null: until the end of training")
+    cap: float | None = Field(
+        None, gt=0, description="maximum bonus as a fraction of the absolute advantage; null: no bound"
+    )
+    first_step: int = Field(1, ge=1, description="first training step with a bonus")
+    steps: int | None = Field(
+        None, ge=1, description="number of training steps with a bonus; null: until the end of training"
+    )
 
     @property
     def needs_step(self) -> bool:

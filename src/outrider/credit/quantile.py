@@ -19,12 +19,13 @@ class Quantile(Baseline):
     .. math:: A_i = \frac{r_i - b}{\sigma + \epsilon}, \qquad b = \min \{x : \tfrac1n \#\{j : r_j \le x\} \ge K\}
 
     over the ``n`` valid members; :math:`\sigma` is the standard deviation around the mean, as in :class:`GroupMean`.
-    With rewards of 0 and 1 the baseline is a gate. In a hard group (success rate at most 1 - K) failures get 0 and
+    With rewards of 0 and 1 the baseline acts as a gate. In a hard group (success rate at most 1 - K) failures get 0 and
     successes :math:`1/\sigma`; in an easy group successes get 0 and failures :math:`-1/\sigma`. So rare successes are
     reinforced, rare failures are discouraged, and all other advantages are 0. Advantages are not centred.
 
-    Degenerate cases: with one valid member, or exactly equal rewards, all members get exactly 0. An invalid member gets
-    0 and does not affect siblings. A success rate of exactly 1 - K counts as hard.
+    Degenerate cases: with one valid member (a rollout that the verifier could score), or exactly equal rewards, all
+    members get exactly 0. An invalid member gets 0 and does not affect the others. A success rate of exactly 1 - K
+    counts as hard.
 
     ``interpolate`` interpolates between the two sorted rewards next to position K (n - 1), as in the released code.
     With 8 members and K = 0.4, five successes give b = 0.8, and no member gets 0. With 16 members and K = 0.4 both
@@ -38,12 +39,14 @@ class Quantile(Baseline):
     [[2.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, -2.0]]
     """
 
-    share: float = Field(0.4, gt=0, lt=1, description="K, quantile of the group's rewards that serves as the baseline")
+    share: float = Field(
+        0.4, gt=0, lt=1, description="quantile level K: this quantile of the group's rewards is the baseline"
+    )
     interpolate: bool = Field(
-        False, description="whether to interpolate between neighbouring rewards, as in the released code"
+        False, description="whether to interpolate the quantile between neighbouring rewards, as in the released code"
     )
     std: bool = Field(True, description="whether to divide by the group's standard deviation")
-    epsilon: float = Field(1e-6, ge=0, description="constant added to the standard deviation")
+    epsilon: float = Field(1e-6, ge=0, description="small constant added to the standard deviation")
 
     def advantages(self, members: Members) -> Floats:
         valid_G = members.valid_G

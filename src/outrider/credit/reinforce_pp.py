@@ -15,7 +15,7 @@ from outrider.credit.members import Members
 
 
 class ReinforcePP(BatchBaseline):
-    r"""Z-score of the reward over the whole batch; with ``group_mean``, of the reward minus its group mean.
+    r"""Z-score of the reward over the whole batch; with ``group_mean``, the z-score of the reward minus the group mean.
 
     .. math:: A_i = \frac{x_i - m}{s + \epsilon}, \qquad
               m = \frac{\sum_j w_j x_j}{\sum_j w_j}, \quad s^2 = \frac{\sum_j w_j (x_j - m)^2}{\sum_j w_j - 1}
@@ -24,19 +24,19 @@ class ReinforcePP(BatchBaseline):
     7), over the valid members of all groups of a step in one loss stream. ``weight`` selects statistics over responses
     (:math:`w_i = 1`) or over tokens (:math:`w_i` is the number of trainable tokens).
 
-    Decided: statistics over responses, with ``group_mean``. The paper uses the tokens of a batch, but its appendix B.2
-    the N samples; the code of verl and OpenRLHF uses tokens. Over tokens, a group of equal rewards gets :math:`-m/s`
-    under ``group_mean``, since long responses shift the mean away from 0: a gradient from lengths alone. Over responses
-    the mean is 0, and is set to exactly 0. So groups of equal rewards have no advantage, and no sign changes. Length
-    normalisation is left to the denominator of the loss.
+    Our choice: statistics are over responses, and ``group_mean`` is on. The paper computes statistics over the tokens
+    of a batch, but in appendix B.2 over the N samples; the code of verl and OpenRLHF uses tokens. Over tokens, a group
+    of equal rewards gets :math:`-m/s` under ``group_mean``, since long responses shift the mean away from 0: a gradient
+    from lengths alone. Over responses the mean is 0, and is set to exactly 0. So groups of equal rewards have no
+    advantage, and no advantage changes its sign. Length normalisation is left to the denominator of the loss.
 
     Degenerate cases: with fewer than two valid members in the batch, or exactly equal :math:`x_i`, all members get
     exactly 0. With ``group_mean`` the member of a group of one has :math:`x_i = 0`; verl uses its raw reward. Without
     ``group_mean``, groups of one and groups of equal rewards are compared with the other groups, so responses to hard
-    problems tend to be below average. An invalid member gets 0 and does not affect others. A single group is the whole
-    batch.
+    problems tend to be below average. An invalid member (a rollout that the verifier could not score) gets 0 and does
+    not affect others. A single group is treated as the whole batch.
 
-    Not included: the KL to the reference model that the paper adds to the reward (without ``group_mean``); use the
+    The KL to the reference model, which the paper adds to the reward (without ``group_mean``), is not included; use the
     objective's KL term.
 
     Source: REINFORCE++, Hu et al. 2025, arXiv 2501.03262v9, section 3. The default epsilon is verl's, but verl adds it
@@ -52,9 +52,11 @@ class ReinforcePP(BatchBaseline):
     group_mean: bool = Field(True, description="whether to subtract the group mean first (REINFORCE++ w/ Baseline)")
     weight: Literal["sequence", "token"] = Field(
         "sequence",
-        description="unit of the batch mean and deviation: responses (sequence), or tokens as in the released code",
+        description=(
+            "unit of the batch mean and deviation: responses (sequence), or tokens as in the released code (token)"
+        ),
     )
-    epsilon: float = Field(1e-8, ge=0, description="constant added to the standard deviation of the batch")
+    epsilon: float = Field(1e-8, ge=0, description="small constant added to the standard deviation of the batch")
 
     def of_batch(self, groups: Sequence[Members]) -> list[Floats]:
         inside = GroupMean(std=False)

@@ -11,7 +11,7 @@ from outrider.record import Outcome, Verdict
 
 
 class RewardOptions(Options):
-    """The reward of each verdict. null means *unscorable*: the rollout is counted, but excluded from every baseline.
+    """The reward of each verdict. A reward of null makes a rollout *unscorable*: counted, but in no baseline.
 
     A correct or incorrect verdict with a score between 0 and 1 (a graded task) gets ``incorrect + score * (correct -
     incorrect)``.
@@ -19,9 +19,15 @@ class RewardOptions(Options):
 
     correct: float = Field(1.0, description="reward of a correct answer")
     incorrect: float = Field(0.0, description="reward of an incorrect answer")
-    unparseable: float | None = Field(0.0, description="reward of a response without an answer; null: unscorable")
-    timeout: float | None = Field(None, description="reward if the verifier times out; null: unscorable")
-    error: float | None = Field(None, description="reward if the verifier fails; null: unscorable")
+    unparseable: float | None = Field(
+        0.0, description="reward of a response without an answer; null: unscorable (no reward, excluded from baselines)"
+    )
+    timeout: float | None = Field(
+        None, description="reward if verification times out; null: unscorable (no reward, excluded from baselines)"
+    )
+    error: float | None = Field(
+        None, description="reward if the verifier fails; null: unscorable (no reward, excluded from baselines)"
+    )
 
     def of(self, verdict: Verdict) -> float:
         """Return the reward of a verdict; NaN if unscorable."""

@@ -1,4 +1,4 @@
-"""The James-Stein baseline: a problem's mean reward, shrunk towards the mean of the other problems."""
+"""The James-Stein baseline: a problem's mean reward, shrunk towards the mean reward of the other problems."""
 
 from __future__ import annotations
 
@@ -22,18 +22,20 @@ class Shrinkage(BatchBaseline):
     and :math:`s^2` are the mean and (population) variance of the other groups' mean rewards. :math:`v` is the mean of
     the unbiased reward variances within those other groups that have at least two valid members. The baseline does not
     depend on the response itself, so the mean over members of :math:`A_{ij} \nabla \log \pi(y_{ij})` is an unbiased
-    estimate of the gradient of the expected reward, as with :class:`~outrider.credit.leave_one_out.LeaveOneOut`. Its
-    variance is lower if groups are small and problems similar. For identical problems :math:`s^2` is the sampling noise
-    of their means, and :math:`\lambda_i` is one half.
+    estimate of the gradient of the expected reward, as with :class:`~outrider.credit.leave_one_out.LeaveOneOut`. The
+    variance of this estimate is lower if groups are small and problems similar. For identical problems :math:`s^2` is
+    the sampling noise of their means, and :math:`\lambda_i` is one half.
 
-    A group with equal rewards also has advantages, all of one sign, if other groups are mixed and have a different
-    mean. Degenerate cases: a group has the leave-one-out baseline if it is the only group, or if rewards are equal
-    within each of the other groups. A single member is compared only with the other groups (:math:`\lambda_i = 1`), and
-    gets 0 if there are none. An invalid member gets 0 and does not affect others.
+    A group with equal rewards also has advantages, all of one sign, if other groups contain different rewards and have
+    a different mean. Degenerate cases: a group has the leave-one-out baseline if it is the only group, or if rewards
+    are equal within each of the other groups. A single member is compared only with the other groups (:math:`\lambda_i
+    = 1`), and gets 0 if there are no other groups. An invalid member (a rollout that the verifier could not score) gets
+    0 and does not affect others.
 
     Source: Zeng et al. 2025, arXiv 2511.03710, "Shrinking the Variance" (only its abstract, project page and released
-    code were available). That code adds 1e-6 to the denominator, and assumes groups of equal size. This baseline counts
-    each group once in :math:`\mu^{-i}`, whatever its size, and divides :math:`v` by the group's own size.
+    code were available). The released code adds 1e-6 to the denominator, and assumes groups of equal size. This
+    baseline counts each group once in :math:`\mu^{-i}`, whatever its size, and divides :math:`v` by the group's own
+    size.
 
     >>> mixed, unsolved = (Members(np.array(r), np.array(r) > 0, np.array([3, 1])) for r in ([1.0, 0.0], [0.0, 0.0]))
     >>> [a.round(3).tolist() for a in Shrinkage().of_batch([mixed, mixed, unsolved])]
@@ -51,9 +53,10 @@ class Shrinkage(BatchBaseline):
 
 
 class _Others:
-    """The statistics of all groups but one, for each group.
+    """Statistics of all other groups, for each group.
 
-    Means and variances of groups are computed once. What remains per group is a pass over the other groups' numbers.
+    Means and variances of groups are computed once. Each group then needs only a pass over the other groups' means and
+    variances.
     """
 
     def __init__(self, rewards: Sequence[Floats]) -> None:

@@ -1,4 +1,4 @@
-"""The siblings' baseline of DEEP-GRPO: a branch is compared with branches from the same pivot."""
+"""The siblings' baseline of DEEP-GRPO: a branch is compared with branches from the same branch point."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from outrider.credit.members import Members
 
 
 class SiblingsMean(Baseline):
-    r"""Reward minus the mean reward of rollouts that continue the same prefix; ``std`` divides by the deviation.
+    r"""Reward minus the mean reward of rollouts that continue the same prefix; ``std`` divides by their deviation.
 
     .. math:: A_i = r_i - \frac{1}{|F_i|} \sum_{j \in F_i} r_j
 
     with :math:`F_i` the valid members that continue the same parent from the same position, including :math:`i` but not
-    the parent. All roots are one family, so without branches this baseline is :class:`GroupMean` without ``std``. It is
-    meant for branches in a separate loss stream, where the weight of branches relative to roots is explicit and does
-    not grow with the number of branches.
+    the parent. All roots are one family, so without branches this baseline is :class:`GroupMean` without ``std``. The
+    baseline is meant for branches in a separate loss stream, where the weight of branches relative to roots is explicit
+    and does not grow with the number of branches.
 
     Degenerate cases, as in :class:`GroupMean` but per family: a single valid member gets 0, equal rewards give exactly
-    0, an invalid member gets 0 and does not affect siblings. The parent need not be among the members.
+    0, and an invalid member (a rollout that the verifier could not score) gets 0 and does not affect the others. The
+    parent need not be among the members.
 
-    Source: DEEP-GRPO, arXiv 2602.14169, section 3. Decided: no division by the standard deviation, as in the released
-    code. The paper divides, which is available as ``std`` (n-1, epsilon 1e-6).
+    Source: DEEP-GRPO, arXiv 2602.14169, section 3. Our choice: no division by the standard deviation, as in the
+    released code. The paper divides, and so does ``std`` (with denominator n-1 and epsilon 1e-6).
 
     >>> two_pivots = Members(
     ...     np.array([1.0, 0, 0, 1, 1]), np.array([True, False, False, True, True]), np.full(5, 4),
@@ -35,8 +36,10 @@ class SiblingsMean(Baseline):
     [0.667, -0.333, -0.333, 0.0, 0.0]
     """
 
-    std: bool = Field(False, description="whether to divide by the siblings' standard deviation")
-    epsilon: float = Field(1e-6, ge=0, description="constant added to the standard deviation")
+    std: bool = Field(
+        False, description="whether to divide by the standard deviation of rewards among rollouts from the same prefix"
+    )
+    epsilon: float = Field(1e-6, ge=0, description="small constant added to the standard deviation")
 
     def advantages(self, members: Members) -> Floats:
         return within(members.families_G, members, GroupMean(std=self.std, epsilon=self.epsilon))

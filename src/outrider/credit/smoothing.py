@@ -15,25 +15,28 @@ from outrider.credit.recorded import logprobs_of
 
 
 class Smoothing(Shaper):
-    r"""Adds a response's surprisal to its advantage if it succeeds, and subtracts the surprisal if it fails.
+    r"""Adds a response's surprisal (negative log-likelihood) to its advantage if it succeeds, and subtracts it
+    otherwise.
 
     .. math:: \tilde A_i = A_i - \gamma_p \log \pi_\mathrm{old}(y_i) \;\text{ if it succeeds,} \qquad
               \tilde A_i = A_i + \gamma_n \log \pi_\mathrm{old}(y_i) \;\text{ otherwise}
 
-    Among successes, probability moves towards rare ones. Among failures, it moves towards likely ones, which
-    concentrates failures. This is an entropy bonus on successes and an entropy penalty on failures. Every token of a
-    response gets the same term. The log-likelihood covers the trainable tokens, as recorded at sampling. ``sum`` uses
-    the whole response, as in the equation, so the term grows with length; ``mean`` uses the mean per token.
+    Among successes, probability moves towards rare responses. Among failures, probability moves towards likely
+    responses, so failures become less diverse. The term thus acts as an entropy bonus on successes and an entropy
+    penalty on failures. Every token of a response gets the same term. The log-likelihood covers the trainable tokens,
+    as recorded at sampling. ``sum`` uses the whole response, as in the equation, so the term grows with length;
+    ``mean`` uses the mean per token.
 
-    Degenerate cases: the term is not centred. So a group of successes only is reinforced, rare successes more, and a
-    group of failures only is discouraged; the same holds for a group of one. A stage that drops such groups removes
-    this effect. Invalid members do not change. Success means a correct verdict.
+    Degenerate cases: the mean of the term over a group is not 0. A group with only successes is therefore reinforced,
+    rare successes most, and a group with only failures is discouraged; the same holds for a group of one. An
+    exploration stage that drops such groups removes this effect. Rollouts that the verifier could not score do not
+    change. Success means a correct verdict.
 
     Source: DS-GRPO, arXiv 2511.19942v2, Eq. 6 (a sum), from two consistent readers' notes; only the paper's abstract
-    and introduction were available. The paper's algorithm uses the old policy's likelihood, as this component does; its
-    theory uses the base model's. **We could not find the values of the coefficients**: the defaults are ours, and so is
-    the mean over tokens. UCPO's code (arXiv 2605.00365) implements the method as a baseline, but adds nothing if a
-    group has only one success or only one failure. The equation has no such exception.
+    and introduction were available. The paper's algorithm uses the old policy's likelihood, as this component does; the
+    paper's theory uses the base model's likelihood. **We could not find the values of the coefficients**: the defaults
+    are ours, and so is the mean over tokens. UCPO's code (arXiv 2605.00365) implements the method as a baseline, but
+    adds nothing if a group has only one success or only one failure. The equation has no such exception.
 
     >>> m = Members(
     ...     np.array([1.0, 1, 0]), np.array([True, True, False]), np.array([1, 2, 1]),
@@ -51,7 +54,7 @@ class Smoothing(Shaper):
         0.1, ge=0, description="coefficient of the surprisal subtracted from the advantage of an incorrect response"
     )
     likelihood: Literal["mean", "sum"] = Field(
-        "mean", description="surprisal of a response: mean or sum over its tokens"
+        "mean", description="surprisal of a response: the mean (mean) or the sum (sum) over its tokens"
     )
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:

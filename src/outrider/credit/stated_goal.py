@@ -1,5 +1,5 @@
-"""The gradient of a stated goal (pass@k) under any allocation: a problem's weight does not depend on its number of
-rollouts."""
+"""Estimates the gradient of a stated goal (pass@k) for any allocation of rollouts: a problem's weight does not depend
+on its number of rollouts."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ class StatedGoal(BatchBaseline):
 
     .. math:: A_{ij} = \frac{\bar n}{n_i} A_{ij}^{(k)}, \qquad \bar n = \frac{1}{P} \sum_{i=1}^{P} n_i
 
-    ``P`` is the number of problems with a valid member, ``n_i`` the number of valid members of problem i, and
-    :math:`A^{(k)}` the PKPO advantage (:class:`~outrider.credit.passk.PassK`; for ``k`` = 1
-    :class:`~outrider.credit.leave_one_out.LeaveOneOut`). Over the members of one problem, the mean of
+    ``P`` is the number of problems with a valid member (a rollout that the verifier could score), ``n_i`` the number of
+    valid members of problem i, and :math:`A^{(k)}` the PKPO advantage (:class:`~outrider.credit.passk.PassK`; for ``k``
+    = 1 :class:`~outrider.credit.leave_one_out.LeaveOneOut`). Over the members of one problem, the mean of
     :math:`A^{(k)}_{ij} \nabla \log \pi(y_{ij})` is an unbiased estimate of :math:`\nabla U_k(p_i)`, with :math:`U_k(p)
     = 1 - (1 - p)^k`. So the mean over all members of :math:`A_{ij} \nabla \log \pi(y_{ij})` is an unbiased estimate of
     :math:`\nabla \frac{1}{P} \sum_i U_k(p_i)`, if the numbers of rollouts were fixed before sampling: ragged groups
     change the variance, not the goal.
 
-    The policy loss must use that mean unchanged: no denominator that depends on response lengths (``aggregate:
-    constant``), and one update per step. With several updates per step, each divides by its own number of members, so a
-    problem has less weight in a mini-batch with large groups.
+    The policy loss must use the mean over all members unchanged. So its denominator must not depend on response lengths
+    (``aggregate: constant``), and a step must have one update. With several updates per step, each update divides by
+    its own number of members, so a problem has less weight in a mini-batch with large groups.
 
-    With groups of equal size this baseline is PKPO, or leave-one-out. Degenerate cases, as in ``pkpo``: with fewer than
-    ``k`` valid members, or equal rewards, advantages are 0, and the problem still counts in ``P``. A problem without a
-    valid member does not count.
+    With groups of equal size this baseline is PKPO's, or for ``k`` = 1 leave-one-out. Degenerate cases, as in ``pkpo``:
+    with fewer than ``k`` valid members, or equal rewards, advantages are 0, and the problem still counts in ``P``. A
+    problem without a valid member does not count.
 
     >>> import numpy as np
     >>> one = Members(np.array([1.0, 0.0]), np.array([True, False]), np.ones(2, np.int64))

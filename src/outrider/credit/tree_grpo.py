@@ -20,11 +20,12 @@ class TreeGrpo(Baseline):
     over the valid members of each set, with standard deviations over n-1. A tree is a root with all its descendants; a
     member whose parent is not among the members is a root.
 
-    Degenerate cases, for each of the two terms: a single valid member gets 0, equal rewards give exactly 0. An invalid
-    member gets 0 and does not affect others. So without branches this baseline is :class:`GroupMean`.
+    Degenerate cases, for each of the two terms: a single valid member (a rollout that the verifier could score) gets 0,
+    and equal rewards give exactly 0. An invalid member gets 0 and does not affect others. So without branches this
+    baseline is :class:`GroupMean`.
 
-    The advantage applies to the whole path: shared tokens are neither masked nor counted once, which is the prefix
-    policy ``repeat``.
+    The advantage applies to a rollout's whole path from the prompt, as under the prefix policy ``repeat``: shared
+    tokens are neither masked nor counted once.
 
     Source: Tree-GRPO, arXiv 2509.21240. Deviation: the released code gives a tree of one member its raw reward as the
     second term. This baseline uses 0, since there is no other member to compare with.
@@ -38,7 +39,7 @@ class TreeGrpo(Baseline):
     [2.207, -1.207, -0.5, -0.5]
     """
 
-    epsilon: float = Field(1e-6, ge=0, description="constant added to the standard deviations")
+    epsilon: float = Field(1e-6, ge=0, description="small constant added to the standard deviations of group and tree")
 
     def advantages(self, members: Members) -> Floats:
         z_score = GroupMean(epsilon=self.epsilon)

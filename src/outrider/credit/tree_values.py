@@ -16,7 +16,7 @@ _NEAR_ZERO = 1e-8
 
 
 class TreeValues(Baseline):
-    r"""A segment's value relative to the prompt's value, plus its value relative to the preceding segment's value.
+    r"""A segment's value minus the prompt's value, plus the segment's value minus the preceding segment's value.
 
     Let :math:`L(s)` be the valid leaves at or below segment :math:`s`, :math:`V(s)` their mean reward, :math:`V_0` the
     mean reward of all valid members (the prompt's value), and :math:`p(s)` the preceding segment (the prompt, for the
@@ -32,11 +32,12 @@ class TreeValues(Baseline):
     standard deviation.
 
     The values account for all descendants, so a token needs to be trained only once (prefix policies ``mask`` and
-    ``count_once`` agree). The released implementations train it once per path, which is ``repeat``.
+    ``count_once`` agree). The released implementations train a shared token once per path, as under ``repeat``.
 
-    Degenerate cases: with fewer than two valid members, or exactly equal rewards, all members get 0. An invalid member
-    is not a leaf and splits no segment. Tokens that it shares with valid members get the segment's value, and its other
-    tokens get 0. Without branches, ``treerl_paper`` gives twice the difference to the mean.
+    Degenerate cases: with fewer than two valid members (rollouts that the verifier could score), or exactly equal
+    rewards, all members get 0. An invalid member is not a leaf and splits no segment. Tokens that it shares with valid
+    members get the segment's value, and its other tokens get 0. Without branches, ``treerl_paper`` gives twice the
+    difference between a reward and the mean reward.
 
     Sources: TreeRL, arXiv 2506.11902, and its released code; AttnRL, arXiv 2509.26628. Deviation from TreeRL's code:
     that code trains on 16 of 30 leaves and scales by the number of chosen leaves. This baseline trains on all leaves,
@@ -53,7 +54,11 @@ class TreeValues(Baseline):
     by_segment: ClassVar[bool] = True
 
     variant: Literal["treerl_paper", "treerl_code"] = Field(
-        "treerl_paper", description="formula: TreeRL's paper (also AttnRL's), or TreeRL's released code"
+        "treerl_paper",
+        description=(
+            "formula of segment advantages: from TreeRL's paper, also AttnRL's (treerl_paper), or from "
+            "TreeRL's released code (treerl_code)"
+        ),
     )
 
     def advantages(self, members: Members) -> Floats:

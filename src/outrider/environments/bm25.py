@@ -25,8 +25,8 @@ class Bm25(Retriever):
         UserError: no passage has an indexed word.
     """
 
-    k1: float = Field(0.9, ge=0, description="saturation of term frequency")
-    b: float = Field(0.4, ge=0, le=1, description="strength of length normalisation; 0: none")
+    k1: float = Field(0.9, ge=0, description="BM25's k1: larger values raise the weight of repeated query terms")
+    b: float = Field(0.4, ge=0, le=1, description="BM25's b, strength of length normalisation; 0: none, 1: full")
 
     @property
     def made_with(self) -> str:

@@ -30,12 +30,12 @@ class Dense(Retriever):
     from the papers on search agents, which needs the prefixes ``"query: "`` and ``"passage: "``.
     """
 
-    model: str = Field(min_length=1, description="embedding model: a folder, or a name on the hub")
+    model: str = Field(min_length=1, description="embedding model: a folder, or a name on the Hugging Face Hub")
     package: Literal["model2vec", "sentence_transformers"] = Field(
         "model2vec", description="Python package that loads the embedding model"
     )
-    query: str = Field("", description="prefix of every query")
-    passage: str = Field("", description="prefix of every passage")
+    query: str = Field("", description="text to put before every query before it is embedded")
+    passage: str = Field("", description="text to put before every passage before it is embedded")
 
     @property
     def made_with(self) -> str:

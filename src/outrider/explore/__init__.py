@@ -1,4 +1,4 @@
-"""Exploration: which rollouts to sample, how many, from which prefix, in which context. NumPy only."""
+"""Exploration: decides which rollouts to sample, how many, from which prefix and in which context. NumPy only."""
 
 from outrider.explore.bounds import Bounds
 from outrider.explore.branch import Branch

@@ -17,8 +17,9 @@ from outrider.record import Problem, SampleRequest, identity_seed
 class Allocation(PlansAhead, Stage):
     """Allocates ``n`` rollouts per problem on average; a subclass's :meth:`counts` decides how many each problem gets.
 
-    A step's total is exactly ``n`` times its number of problems. The stage comes first and replaces ``uniform``.
-    Degenerate cases: an empty batch requests nothing; problems that already have rollouts get no more.
+    The total of a step is exactly ``n`` times the step's number of problems. The stage comes first in ``explore`` and
+    replaces the stage ``uniform``. Degenerate cases: for an empty batch nothing is requested; problems that already
+    have rollouts get no more.
 
     Raises:
         ValidationError: ``min_n <= n <= max_n`` does not hold, so the budget could not be spent.

@@ -12,8 +12,9 @@ def apportion(weights_P: Sequence[float], total: int, ties_P: Sequence[Any]) -> 
     """Divide ``total`` into integers in proportion to the weights, by largest remainder (Hamilton's method).
 
     Each weight gets the integer part of ``total * weight / sum(weights)``. The remaining units go, one each, to the
-    largest fractional parts; ties go to the smallest ``ties_P``. Permuting weights and ties permutes the result.
-    Degenerate cases: if all weights are zero, they count as equal; without weights, nothing is allocated.
+    weights with the largest fractional parts; ties go to the smallest value in ``ties_P``. Permuting weights and ties
+    permutes the result. Degenerate cases: if all weights are zero, they count as equal; without weights, nothing is
+    allocated.
 
     Raises:
         ValueError: a weight is negative or not finite.
@@ -47,7 +48,8 @@ def raised(
 
     ``gain(i, n)`` is the gain of raising problem ``i`` from ``n`` to ``n + 1``. If each problem's gains decrease with
     ``n``, the result has the largest possible sum of gains. No problem gets more than ``most``, so fewer than ``total``
-    units may be allocated. Ties go to the smaller ``ties_P``. If ``among`` is given, only its indices get units.
+    units may be allocated. Ties go to the smaller value in ``ties_P``. If ``among`` is given, only its indices get
+    units.
 
     >>> raised([1, 1], 3, most=9, gain=lambda i, n: [3.0, 2.0][i] / n, ties_P=[0, 1])
     [3, 2]

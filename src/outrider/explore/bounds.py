@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 
 class Bounds(NamedTuple):
-    """Minimum and maximum number of rollouts in a step up to a certain stage.
+    """Minimum and maximum number of rollouts that a step has after a given stage.
 
     Attributes:
         fewest: minimum rollouts in the step.
@@ -30,10 +30,10 @@ class Bounds(NamedTuple):
 
 @runtime_checkable
 class BoundedStage(Protocol):
-    """A stage with bounds on its number of rollouts. A stage without this method has no upper bound."""
+    """A stage with bounds on its number of rollouts. A stage without the method ``bounds`` has no upper bound."""
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
-        """Return the bounds after the stage, given those before it and the step's initial number of problems."""
+        """Return the bounds after the stage, given the bounds before it and the step's initial number of problems."""
         ...
 
 

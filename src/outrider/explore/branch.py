@@ -26,55 +26,67 @@ AnySegmenter = Annotated[Segmenter, ComponentOf(SEGMENTERS, "segmenter", Segment
 
 
 class Branch(Stage):
-    """Cuts rollouts into segments, picks pivots among the cuts, and samples ``branches`` continuations of each.
+    """Cuts rollouts into segments, picks branch points (pivots) among the cuts, and samples ``branches`` continuations.
 
-    - ``which``: the rollouts that may be branched. ``failed``: rollouts without success, truncated ones included.
-      ``all``: every rollout. ``by_accuracy``: ``ceil(n e^-acc)`` of a problem's n roots, with their branches. These
-      roots are the whole minority class, successes or failures (a tie: failures), and a random draw from the majority.
-    - In each of ``rounds``, ``segment`` defines the cuts (:mod:`outrider.explore.segment`) and ``select`` picks up to
-      ``pivots`` of them per rollout, tree or problem, depending on the selector. Later rounds may also branch branches.
-    - ``cap``: maximum number of branches per step. Excess pivots are excluded at random (seeded by identity), with all
-      their branches, and counted.
-    - ``stream``: ``branch`` gives branches their own credit and loss (DEEP-GRPO); tree methods use one stream,
-      ``main``.
+    - ``which`` selects the rollouts that may be branched. ``failed``: rollouts without success, including truncated
+      rollouts. ``all``: every rollout. ``by_accuracy``: ``ceil(n e^-acc)`` of a problem's n rollouts from the prompt
+      (roots), with their branches. The chosen roots are the whole smaller class, successes or failures (failures in a
+      tie), and a random draw from the larger class.
+    - In each of ``rounds`` rounds, ``segment`` defines the cuts (:mod:`outrider.explore.segment`) and ``select`` picks
+      up to ``pivots`` cuts per rollout, tree or problem, depending on the selector. Later rounds may also branch
+      earlier branches.
+    - ``cap`` is the maximum number of branches per step. Excess pivots are excluded at random (seeded by identity),
+      with all their branches, and counted.
+    - ``stream`` is the loss stream of branches: ``branch`` gives branches their own credit and loss (DEEP-GRPO); tree
+      methods use the stream ``main`` for all rollouts.
 
     A branch keeps its parent's context, prompt and path: ``prefix.ids`` is a slice of ``parent.response_ids``. A branch
-    from a pivot at the prompt is a new rollout. Success means the verifier's verdict; an unscorable rollout is neither
-    a failure nor a success. Rollouts that an earlier stage excluded are not branched. Neither are rollouts whose
-    context is excluded from training, since their branches would be excluded too.
+    from a pivot at the prompt is a new rollout. The verifier's verdict decides success; a rollout that the verifier
+    could not score is neither a failure nor a success. Rollouts that an earlier stage excluded are not branched.
+    Rollouts whose context is excluded from training are not branched either, since their branches would be excluded
+    too.
 
-    Metrics of a step: ``pivots``, ``branches``; ``no_candidate``, sources (rollouts, trees or problems) without a cut;
-    ``excluded``, rollouts not branched because of their context; ``capped``, branches that the cap excluded; ``short``,
-    rollouts that problems lack to reach the selector's width; ``ratio``, mean relative depth of the pivots;
-    ``recovered``, share of the pivots in failed rollouts with a successful branch; the selector's own metrics. A mean
-    without values is NaN.
+    Metrics of a step: numbers of ``pivots`` and ``branches``; sources (rollouts, trees or problems) without a cut
+    (``no_candidate``); rollouts not branched because of their context (``excluded``); branches removed by the cap
+    (``capped``); rollouts by which problems miss the selector's width (``short``); mean relative depth of the pivots
+    (``ratio``); share of pivots in failed rollouts that have a successful branch (``recovered``); and the selector's
+    own metrics. A mean without values is NaN.
 
     Degenerate cases: nothing is requested for an empty group, for a response of at most one token or, with ``which:
     failed``, for a group without failures. If there are fewer cuts than ``pivots``, there are fewer branches.
 
-    Sources: DEEP-GRPO (arXiv 2602.14169) section 4.3 and algorithm 1, P = 1 and B = 8. Our choices: candidates are
-    proper prefixes (the released code adds the prompt); failure means the verdict, never shaped reward.
-    ``by_accuracy`` follows AttnRL (arXiv 2509.26628). Not implemented: AttnRL drops solved problems that attract little
-    attention; here they are branched like any other. TreeRL, Tree-GRPO, TreePO: see the selectors.
+    Sources: DEEP-GRPO (arXiv 2602.14169) section 4.3 and algorithm 1, with one pivot (P = 1) and eight branches (B =
+    8). Our choices: a branch keeps at least one response token (the released code also branches at the prompt); the
+    verdict decides failure, never the shaped reward. ``by_accuracy`` follows AttnRL (arXiv 2509.26628). AttnRL drops
+    solved problems that attract little attention; this is not implemented, so solved problems are branched like any
+    other. The selectors' docstrings describe TreeRL, Tree-GRPO and TreePO.
 
     >>> Branch(segment={"chunk": {"tokens": 8}}, select="surprisal", branches=2).model_dump()["select"]
     {'surprisal': {}}
     """
 
     which: Literal["failed", "all", "by_accuracy"] = Field(
-        "failed", description="rollouts that may be branched: failed, all, or fewer at higher pass rates (by_accuracy)"
+        "failed",
+        description=(
+            "rollouts that may be branched: failed rollouts (failed), all (all), or fewer at higher pass "
+            "rates (by_accuracy)"
+        ),
     )
     segment: AnySegmenter = Field(
-        default_factory=Chunk, description="segmenter: the positions at which a response may be cut"
+        default_factory=Chunk, description="segmenter, which defines the positions where a response may be cut"
     )
     select: Annotated[Selector, ComponentOf(SELECTORS, "selector", Selector)] = Field(
-        default_factory=Utility, description="rule that picks pivots among the cuts"
+        default_factory=Utility, description="rule that picks branch points (pivots) among the cuts"
     )
-    pivots: int = Field(1, ge=1, description="P, maximum pivots per round and source (rollout, tree or problem)")
-    branches: int = Field(8, ge=1, description="B, continuations per pivot")
-    rounds: int = Field(1, ge=1, description="branching rounds per step")
-    cap: int | None = Field(None, ge=1, description="maximum branches per step; null: no limit")
-    stream: str = Field("branch", min_length=1, description="loss stream of the branches")
+    pivots: int = Field(
+        1,
+        ge=1,
+        description="maximum branch points per round and source (a rollout, tree or problem, depending on select)",
+    )
+    branches: int = Field(8, ge=1, description="number of continuations to sample from each branch point")
+    rounds: int = Field(1, ge=1, description="number of branching rounds per training step")
+    cap: int | None = Field(None, ge=1, description="maximum branches per training step; null: no limit")
+    stream: str = Field("branch", min_length=1, description="name of the loss stream in which branches are trained")
     _tally: Counter[str] = PrivateAttr(default_factory=Counter)
 
     @model_validator(mode="after")
@@ -91,7 +103,7 @@ class Branch(Stage):
 
     @property
     def _width(self) -> int | None:
-        """Number of rollouts to which the selector fills every problem; None if the selector does not fill."""
+        """Number of rollouts per problem up to which the selector branches; None if the selector has no such number."""
         return self.select.fills if isinstance(self.select, FillingSelector) else None
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
@@ -167,7 +179,7 @@ class Branch(Stage):
         return [r for r in members if root_of(r, by_id).id in chosen]
 
     def _within_cap(self, asks: Sequence[_Ask], view: View) -> list[_Ask]:
-        """Keep pivots up to the cap, chosen in an order seeded by identity; a pivot's branches stay together."""
+        """Keep pivots up to the cap on branches, in an order seeded by identity; a pivot's branches stay together."""
         if self.cap is None:
             return list(asks)
         room = self.cap - self._tally["branches"]
@@ -218,10 +230,11 @@ def root_of(rollout: Rollout, by_id: Mapping[str, Rollout]) -> Rollout:
 
 
 def by_accuracy(roots: Sequence[Rollout], seed: int) -> list[Rollout]:
-    """Select ``ceil(n e^-acc)`` of n roots: the whole minority class, and a random draw from the majority.
+    """Select ``ceil(n e^-acc)`` of n roots: the whole smaller class (failures or successes), and a random draw from the
+    other.
 
-    ``acc`` is the share of successes, so fewer roots are selected for easier problems. The minority always fits: below
-    one half, ``acc <= e^-acc``; above, ``1 - acc <= e^-acc``.
+    ``acc`` is the share of successes, so fewer roots are selected for easier problems. The smaller class always fits:
+    ``acc <= e^-acc`` if ``acc`` is below one half, and ``1 - acc <= e^-acc`` otherwise.
     """
     solved, failed = [r for r in roots if r.success], [r for r in roots if not r.success]
     few, many = (solved, failed) if len(solved) < len(failed) else (failed, solved)
@@ -231,7 +244,8 @@ def by_accuracy(roots: Sequence[Rollout], seed: int) -> list[Rollout]:
 
 
 def outcomes(groups: Sequence[Group]) -> list[PivotOutcome]:
-    """Return the outcome of every pivot with a scorable branch, in an order that does not depend on batch order."""
+    """Return the outcome of every pivot with a branch that has a reward, in an order that does not depend on batch
+    order."""
     found = []
     for group in sorted(groups, key=lambda g: g.id):
         by_id = {rollout.id: rollout for rollout in group.rollouts}

@@ -16,15 +16,15 @@ from outrider.record import Group, Problem, SampleRequest, identity_seed
 
 
 class Choose(PlansAhead, Stage):
-    r"""Accepts a problem with a probability that rises with the predicted value of one token spent on it.
+    r"""Accepts a problem with a probability that rises with the predicted value of a token generated for the problem.
 
     .. math:: \mathrm{value} = \frac{\mathrm{E}[p (1 - p)^k]}{F c}, \qquad
         \mathrm{probability} = \max\left(\mathrm{floor}, \min\left(1,
         \frac{\mathrm{value}}{\mathrm{enough} \cdot \mathrm{best}}\right)\right)
 
     where p is the pass rate, F the gradient noise per rollout and c the tokens per rollout, all predicted by
-    :class:`~outrider.explore.pass_rate_model.PassRateModel`. ``best`` is the highest value over all levels, each
-    evaluated for a new problem.
+    :class:`~outrider.explore.pass_rate_model.PassRateModel`. ``best`` is the highest value over all difficulty levels,
+    where a level's value is that of a new problem.
 
     Why: if gradient noise dominates, an update step of fixed norm changes the objective by
     :math:`\sum_i w_i C_i / (\sum_i w_i^2 N_i / n_i)^{1/2}`. Problem i has weight :math:`w_i` and :math:`n_i` rollouts;
@@ -44,14 +44,14 @@ class Choose(PlansAhead, Stage):
     argument above, in which weights cancel.
 
     The gradient is therefore biased towards problems with short responses and moderate pass rates. Problems that are
-    too hard wait until the policy improves on easier ones. Because of ``floor`` they are still sampled sometimes, so
-    that progress on them is noticed. The stage samples no rollouts. It can stand anywhere in ``explore`` and filters
-    all problems: those that a step begins with and those that other stages take.
+    too hard wait until the policy improves on easier ones. Because of ``floor``, problems that are too hard are still
+    sampled sometimes, so that progress is noticed. The stage samples no rollouts, and can have any place in
+    ``explore``. It filters all problems: those that a step begins with and those that other stages take.
 
-    Only scorable rollouts from the plain prompt count as evidence, including those of dropped groups. Degenerate cases:
-    all problems are accepted in the first step, if all problems are new and have one level, and if every level has
-    value 0. A level has value 0 if all its tokens have probability 1. The random draw depends on the run's seed, the
-    step, the problem and how often the step was offered it.
+    Evidence is every rollout from the plain prompt that the verifier could score, also in dropped groups. Degenerate
+    cases: all problems are accepted in the first step, also if all problems are new and have one level, and if every
+    level has value 0. A level has value 0 if all its tokens have probability 1. The random draw depends on the run's
+    seed, the step, the problem, and the number of times that the step was offered this problem.
 
     >>> Choose().floor
     0.02
@@ -61,9 +61,9 @@ class Choose(PlansAhead, Stage):
         0.3,
         gt=0,
         le=1,
-        description="token value from which a problem is always accepted, as a share of the best level's value",
+        description="fraction of the best difficulty level's token value from which a problem is always accepted",
     )
-    k: int = Field(1, ge=1, description="k of the pass@k objective")
+    k: int = Field(1, ge=1, description="k of the pass@k objective by which problems are valued")
     floor: float = Field(0.02, gt=0, le=1, description="minimum acceptance probability of a problem")
 
     _model: PassRateModel = PrivateAttr(default_factory=PassRateModel)

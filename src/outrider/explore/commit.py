@@ -23,25 +23,26 @@ class Commit(Stage):
 
     All other problems are dropped with a reason: ``commit: too easy``, ``commit: too hard``, ``commit: unscorable``
     (the verifier failed on the whole pilot) or ``commit: surplus`` (beyond ``target``, chosen by a seeded draw). A
-    group holds the pilot and the additional rollouts. While fewer than ``target`` problems are within the band, new
-    problems get a pilot, in at most ``attempts`` rounds. Each round takes :func:`outrider.explore.refill.expected`
-    problems, at most as many as the step began with. After the last round the step trains on the problems it has, and
-    ``missing`` counts the shortfall. Without a target, every problem within the band is accepted, and no new problems
-    are taken.
+    group holds the pilot and the additional rollouts. While fewer than ``target`` problems are within ``[low, high]``,
+    new problems get a pilot, in at most ``attempts`` rounds. :func:`outrider.explore.refill.expected` gives the number
+    of new problems per round, which is at most the number that the step began with. After the last round the step
+    trains on the problems it has, and the metric ``missing`` counts the shortfall. Without a target, every problem
+    within ``[low, high]`` is accepted, and no new problems are taken.
 
-    With ``evict``, a problem is skipped after a step in which all its rollouts, at least two, succeeded. If it comes up
-    a third time in one step, it is taken again, because the training set has too few others (``recalled``). Problems
-    that were too hard come up again like any other. The last 100,000 evicted problems are remembered.
+    With ``evict``, a problem is skipped after a step in which all of its rollouts (at least two) succeeded. If an
+    evicted problem comes up a third time in one step, the training set has too few other problems, so the problem is
+    taken again (metric ``recalled``). Problems that were too hard come up again like any other. The last 100,000
+    evicted problems are remembered.
 
-    The pass rate counts only scorable rollouts from the plain prompt. Degenerate cases: an empty batch requests
-    nothing; groups that an earlier stage excluded do not count; if no problem is within the band, all are dropped and
-    the step has no update; if the task has no more problems, the rounds end early.
+    The pass rate counts only rollouts from the plain prompt that the verifier could score. Degenerate cases: for an
+    empty batch nothing is requested; groups that an earlier stage excluded do not count; if no problem is within
+    ``[low, high]``, all are dropped and the step has no update; if the task has no more problems, the rounds end early.
 
     Source: Kim et al. 2026, "Pilot-Commit", arXiv 2605.26606, following its released code (recipe/pc). Only summaries
-    of the paper were available. Differences: the released code buffers pilots for up to four steps; they are then
-    off-policy, which its ratio ignores. Here the additional rollouts follow in the same step, and problems beyond the
-    target are dropped. The released code stops when a step has too few problems or when all problems are evicted. As in
-    the released code, the outcomes that select a problem are also trained on.
+    of the paper were available. Differences: the released code buffers pilots for up to four steps; buffered pilots are
+    off-policy, which the code's importance ratio ignores. Here the additional rollouts follow in the same step, and
+    problems beyond the target are dropped. The released code stops when a step has too few problems or when all
+    problems are evicted. As in the released code, the outcomes that select a problem are also trained on.
 
     Raises:
         ValueError: ``low`` is above ``high``, or no possible pass rate of the pilot lies between them.
@@ -51,16 +52,24 @@ class Commit(Stage):
     0.75
     """
 
-    n: int = Field(24, ge=1, description="additional rollouts for an accepted problem")
+    n: int = Field(24, ge=1, description="number of additional rollouts for each accepted problem")
     target: int | None = Field(
         None,
         ge=1,
-        description="number of problems to accept per step; null: all with a pilot pass rate from low to high",
+        description=(
+            "number of problems to accept per training step; null: all whose pilot pass rate is from low to high"
+        ),
     )
-    low: float = Field(0.125, ge=0, le=1, description="minimum pilot pass rate for acceptance")
-    high: float = Field(0.75, ge=0, le=1, description="maximum pilot pass rate for acceptance")
-    attempts: int = Field(9, ge=0, description="maximum rounds of new problems to reach the target")
-    evict: bool = Field(True, description="whether to skip fully solved problems while others remain")
+    low: float = Field(
+        0.125, ge=0, le=1, description="minimum pass rate of the pilot (first rollouts) for accepting a problem"
+    )
+    high: float = Field(
+        0.75, ge=0, le=1, description="maximum pass rate of the pilot (first rollouts) for accepting a problem"
+    )
+    attempts: int = Field(9, ge=0, description="maximum rounds in which new problems get a pilot, to reach the target")
+    evict: bool = Field(
+        True, description="whether to skip problems whose rollouts all succeeded, while other problems remain"
+    )
 
     _began: int = PrivateAttr(0)
     _seed: int = PrivateAttr(0)
@@ -107,7 +116,7 @@ class Commit(Stage):
         return [SampleRequest(group.problem, n=self.n) for group in within if group.id in self._committed]
 
     def fate(self, group: Group) -> str:
-        """Return the reason to drop a problem after its pilot; empty if its pass rate is within the band."""
+        """Return the reason to drop a problem after its pilot; empty if its pass rate is within ``[low, high]``."""
         rate = pass_rate(group)
         if rate is None:
             return "unscorable"

@@ -16,7 +16,7 @@ from outrider.record.disk import open_bytes
 
 
 class Exemplar(NamedTuple):
-    """A problem with a verified solution; ``seeded``: whether the solution was sampled with in-context examples."""
+    """A problem with a verified solution; ``seeded`` is whether the solution was sampled with in-context examples."""
 
     question: str
     solution: str

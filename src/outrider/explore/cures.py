@@ -18,7 +18,7 @@ Positive = Annotated[float, Field(gt=0)]
 
 
 class Cures(Allocation):
-    """Allocates ``n`` rollouts per problem on average, by each problem's pass rate in earlier visits.
+    """Allocates ``n`` rollouts per problem on average, by each problem's pass rate in earlier steps (visits).
 
     The pass rate ``p`` of a problem has the posterior ``Beta(prior[0] + successes, prior[1] + failures)`` over all its
     visits. Each visit discounts earlier evidence by ``memory``, since the policy changes. A problem's weight is the
@@ -28,26 +28,29 @@ class Cures(Allocation):
 
     The step's budget, ``n`` times the number of problems, is allocated in proportion to ``w``, with ``min_n`` to
     ``max_n`` rollouts per problem (:func:`share_out`). The total is exact. A new problem has the weight of the prior,
-    so the first epoch is uniform if all problems are new. The stage comes first and replaces ``uniform``.
+    so the first epoch is uniform if all problems are new. The stage comes first in ``explore`` and replaces the stage
+    ``uniform``.
 
-    Only scorable rollouts from the plain prompt count as evidence, including those of dropped groups: branches and
-    seeded rollouts do not estimate the pass rate. Degenerate cases: an empty batch requests nothing; problems that
-    already have rollouts get no more; all-solved and all-failed problems keep a positive weight, and ``min_n`` keeps
-    sampling them. The last 100,000 problems are remembered; an older problem counts as new.
+    Evidence is every rollout from the plain prompt that the verifier could score, also in dropped groups. Branches and
+    rollouts with in-context examples do not estimate the pass rate. Degenerate cases: for an empty batch nothing is
+    requested; problems that already have rollouts get no more; all-solved and all-failed problems keep a positive
+    weight, and ``min_n`` keeps sampling them. The last 100,000 problems are remembered; an older problem counts as new.
 
     Source: CurES (Zeng et al., arXiv 2510.01037), as described in XRPO (arXiv 2510.06672, section 2.2 and appendix G):
     difficulty by Bayesian posterior updates, allocation by difficulty. Our choices: the closed-form expectation over
     the posterior (a plug-in estimate would give no rollouts to a problem that was solved twice), minimum and maximum,
     and the discount. The posterior starts from the prior and is updated during training; the paper estimates it before
-    training. The paper also re-weights which problems are sampled; here the stage ``skip`` does so.
+    training. The paper also changes how often each problem is sampled; in Outrider the stage ``skip`` does this.
 
     Raises:
         ValidationError: ``min_n <= n <= max_n`` does not hold, so the budget could not be spent.
     """
 
-    prior: tuple[Positive, Positive] = Field((1.0, 1.0), description="prior pseudo-counts of successes and failures")
+    prior: tuple[Positive, Positive] = Field(
+        (1.0, 1.0), description="pseudo-counts of successes and failures in the prior of a problem's pass rate"
+    )
     memory: float = Field(
-        1.0, ge=0, le=1, description="factor on earlier evidence at each visit of a problem; 1: no discount"
+        1.0, ge=0, le=1, description="factor on earlier evidence each time a problem is sampled again; 1: no discount"
     )
 
     _evidence: dict[str, tuple[float, float]] = PrivateAttr(default_factory=dict)
@@ -88,8 +91,9 @@ def share_out(weights: Sequence[float], total: int, bounds: tuple[int, int], tie
     Integer Neyman allocation: each unit goes to the largest ``w / sqrt(n (n + 1))``, which minimises ``sum w^2 / n``
     over all allocations within the bounds (Wright 2012, "The equivalence of Neyman optimum allocation for sampling and
     equal proportions for apportioning the U.S. House of Representatives"). Largest-remainder rounding would not respect
-    the bounds. Counts of equal weights differ by at most one; the smaller ``ties`` gets more. The bounds must be
-    feasible: ``bounds[0] >= 1``, and ``total`` between ``len(weights)`` times ``bounds[0]`` and ``bounds[1]``.
+    the bounds. Problems with equal weights have counts that differ by at most one; the problem with the smaller value
+    in ``ties`` gets more. The bounds must be feasible: ``bounds[0] >= 1``, and ``total`` between ``len(weights)`` times
+    ``bounds[0]`` and ``bounds[1]``.
 
     >>> share_out([1.0, 2.0, 4.0], 14, (1, 32), [0, 0, 0]), share_out([1.0, 2.0, 4.0], 14, (3, 6), [0, 0, 0])
     ([2, 4, 8], [3, 5, 6])

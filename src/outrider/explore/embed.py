@@ -22,7 +22,7 @@ class Embedder(Options):
     """Base class of text similarities. Fields are the options; private attributes are caches, not state."""
 
     def prepare(self) -> None:
-        """Load models and packages, so that a missing one is reported before sampling starts.
+        """Load models and packages, so that a missing model or package is reported before sampling starts.
 
         Raises:
             UserError: a package or model is missing.
@@ -31,7 +31,8 @@ class Embedder(Options):
     def cosines(self, queries: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
         """Return cosine similarities ``[queries, texts]``; a row does not depend on the other queries.
 
-        The method does not return vectors: those of TF-IDF have a quarter of a million columns, nearly all zero.
+        The method returns similarities instead of vectors, since TF-IDF vectors have a quarter of a million columns,
+        nearly all zero.
         """
         raise NotImplementedError
 
@@ -50,9 +51,9 @@ class Tfidf(Embedder):
     """
 
     analyzer: Literal["word", "char"] = Field(
-        "word", description="unit of the n-grams: words and symbols, or characters"
+        "word", description="unit of the n-grams: words and symbols (word), or characters (char)"
     )
-    ngrams: int = Field(2, ge=1, le=8, description="maximum length of n-grams; shorter ones are included")
+    ngrams: int = Field(2, ge=1, le=8, description="maximum length of n-grams; shorter n-grams are included")
 
     _counter: Any = PrivateAttr(None)
     _rows: dict[str, Any] = PrivateAttr(default_factory=dict)
@@ -112,7 +113,7 @@ class Transformer(Embedder):
     Source: XRPO (arXiv 2510.06672) uses Qwen3-Embedding-8B and mentions no instruction prompt.
     """
 
-    model: str = Field(min_length=1, description="embedding model: a folder, or a name on the hub")
+    model: str = Field(min_length=1, description="embedding model: a folder, or a name on the Hugging Face Hub")
 
     _model: Any = PrivateAttr(None)
     _vectors: dict[str, NDArray[np.float32]] = PrivateAttr(default_factory=dict)
@@ -146,13 +147,13 @@ class Transformer(Embedder):
 
 
 class Random(Embedder):
-    """Pseudo-random similarities in (0, 1), from a hash of both texts: an ablation of retrieval.
+    """Pseudo-random similarities in (0, 1), from a hash of both texts, as an ablation of retrieval.
 
     >>> bool((Random().cosines(["a"], ["b", "c"]) == Random().cosines(["x", "a"], ["b", "c"])[1]).all())
     True
     """
 
-    seed: int = Field(0, ge=0, description="seed of the random order")
+    seed: int = Field(0, ge=0, description="seed of the random similarities")
 
     _places: dict[str, int] = PrivateAttr(default_factory=dict)
 

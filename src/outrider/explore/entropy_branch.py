@@ -1,4 +1,4 @@
-"""Entropy-adaptive branching (ARPO): branch where the policy's entropy is higher than at the start."""
+"""Entropy-adaptive branching (ARPO): branches where the policy's entropy is higher than at the start of a rollout."""
 
 from __future__ import annotations
 
@@ -33,24 +33,26 @@ class EntropyBranch(Stage):
     ``branches`` continuations from the boundary. With ``threshold`` nothing is random: a path branches if ``alpha +
     beta ΔH`` exceeds the threshold.
 
-    Boundaries are processed in order: every path's first boundary, then every path's second, branches included, until a
-    problem has ``total`` rollouts. When no path reaches the next boundary, the remaining rollouts start from the
-    prompt. So every problem ends with exactly ``total`` rollouts (M in the paper), including those of earlier stages. A
-    problem with more rollouts keeps them; a problem that an earlier stage excluded gets no new ones. If too few
-    rollouts remain for all paths that branch at a boundary, a seeded order decides. For single-turn tasks, ``segment:
-    {delimiter: …}`` gives boundaries between reasoning steps.
+    Boundaries are processed in order, until a problem has ``total`` rollouts: the first boundary of every path, then
+    the second boundary of every path, including branches. When no path reaches the next boundary, the remaining
+    rollouts start from the prompt. So every problem ends with exactly ``total`` rollouts (M in the paper), including
+    those of earlier stages. A problem with more rollouts keeps them; a problem that an earlier stage excluded gets no
+    new rollouts. If too few rollouts remain for all paths that branch at a boundary, a seeded random order decides
+    which paths branch. For single-turn tasks, ``segment: {delimiter: …}`` gives boundaries between reasoning steps.
 
-    Source: ARPO (arXiv 2507.19849) section 3.1. The released scripts have N = 8 initial rollouts of M = 16, one more
-    path per branching, k = 20, alpha 0.5 and beta 0.2. Deviations:
+    Source: ARPO (arXiv 2507.19849) section 3.1. The released scripts have N = 8 initial rollouts of M = 16 in total,
+    one more path per branching, k = 20, alpha 0.5 and beta 0.2. Deviations:
 
-    - Scale: the paper normalises ΔH by the vocabulary. The released code sums the entropy of 20 tokens over the 10 most
-      likely ids and divides by ln V. Here the entropy is a mean in nats over the whole distribution, with the
+    - Scale: the paper normalises ΔH by the vocabulary size. The released code sums the entropy of 20 tokens over the 10
+      most likely ids and divides by ln V. Here the entropy is a mean in nats over the whole distribution, with the
       equivalent beta: ``0.2 * 20 / ln(152 000) = 0.335``.
-    - Start: the code measures a branch's H_0 at its branch point, and stores it by row number from batch to batch.
-    - Place: the code measures the turn before the tool's response and branches after the response; here both are after
-      the response, as in the paper.
-    - Randomness: the paper compares P with a threshold, the code with a uniform random number (the default here).
-    - Filling up: the code adds one new rollout per turn; here all missing rollouts are added at once.
+    - Start: the released code measures H_0 of a branch at the branch point, and stores H_0 by row number from batch to
+      batch.
+    - Place: the released code measures entropy in the turn before the tool's response and branches after the response;
+      here both happen after the response, as in the paper.
+    - Randomness: the paper compares P with a threshold; the released code, and the default here, compare P with a
+      uniform random number.
+    - Filling up: the released code adds one new rollout per turn; here all missing rollouts are added at once.
 
     Degenerate cases: an empty group gets ``total`` new rollouts; an empty response has no boundary.
 
@@ -64,27 +66,32 @@ class EntropyBranch(Stage):
     """
 
     segment: AnySegmenter = Field(
-        default_factory=Turns, description="segmenter: the boundaries of turns or reasoning steps"
+        default_factory=Turns,
+        description="segmenter, which defines the boundaries (of turns or reasoning steps) where paths may branch",
     )
-    tokens: int = Field(20, ge=1, description="k, number of tokens after a boundary whose entropy is averaged")
+    tokens: int = Field(20, ge=1, description="number k of tokens after a boundary over which entropy is averaged")
     alpha: float = Field(
-        0.5, ge=-10, le=10, description="branching probability if the entropy equals the initial entropy of the path"
+        0.5, ge=-10, le=10, description="branching probability where the entropy equals the initial entropy of the path"
     )
     beta: float = Field(
         0.335,
         ge=0,
         le=1000,
-        description="increase in branching probability per nat of entropy above the initial entropy",
+        description="increase of the branching probability per nat of entropy above the path's initial entropy",
     )
     threshold: float | None = Field(
         None,
         ge=-10,
         le=10,
-        description="probability above which a path always branches, and otherwise never; null: branch at random",
+        description=(
+            "branching probability above which a path always branches, and otherwise never; null: branch at random"
+        ),
     )
-    branches: int = Field(1, ge=1, description="continuations per branching")
-    total: int = Field(16, ge=2, description="rollouts per problem, those of earlier stages included")
-    stream: str = Field("main", min_length=1, description="loss stream of the new rollouts")
+    branches: int = Field(1, ge=1, description="number of continuations to sample where a path branches")
+    total: int = Field(16, ge=2, description="number of rollouts per problem, including those of earlier stages")
+    stream: str = Field(
+        "main", min_length=1, description="name of the loss stream in which the new rollouts are trained"
+    )
     _level: int = PrivateAttr(0)
     _chains: dict[str, SegmentedRollout] = PrivateAttr(default_factory=dict)
     _tally: Counter[str] = PrivateAttr(default_factory=Counter)

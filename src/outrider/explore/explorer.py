@@ -1,4 +1,4 @@
-"""The explorer: runs the stages of a step in order, each in rounds until it requests nothing."""
+"""The explorer: runs the stages of a step in order, each in rounds until the stage requests no more rollouts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Broadcast = Callable[[Callable[[], T]], T]
 
 
 class _Plan(NamedTuple):
-    """A stage's answer: requests to sample or, if there are none, the groups and rollouts that the stage drops."""
+    """A stage's answer: requests for rollouts or, without requests, the groups and rollouts that the stage drops."""
 
     requests: list[SampleRequest]
     dropped: dict[str, str]
@@ -76,10 +76,11 @@ class Explorer:
         self._share(self._prepare)
 
     def explore(self, step: int, problems: int, draw: Draw, progress: float = 0.0) -> Explored:
-        """Run one step: take problems, then let each stage plan from the groups so far until it requests nothing.
+        """Run one step: take problems, then let each stage plan from the groups so far until it requests no more
+        rollouts.
 
         Raises:
-            UserError: the task has too few distinct problems, or stages refuse too many.
+            UserError: the task has too few distinct problems, or stages refuse too many problems.
         """
         taken: list[Problem] = self._share(lambda: self._begin(step, problems))
         groups = {p.id: Group(p, group_id(step, p)) for p in taken}

@@ -12,13 +12,14 @@ from outrider.record import Context, SampleRequest, SamplingParams
 
 
 class Greedy(Stage):
-    """Adds a greedy rollout to each problem that has rollouts: the baseline of the credit component ``greedy``.
+    """Adds a greedy rollout to each problem that has rollouts, as the baseline for the credit component ``greedy``.
 
-    The rollout starts at the plain prompt and always takes the most likely token (temperature 0). It is not a sample
-    of the policy, so its context excludes it from training (``unused``: excluded context); its tokens count as
-    generated. The rollout's stage in the records is ``<place>-greedy``. Stages do not count the rollout as evidence of
-    a pass rate and do not branch it. Other baselines and the step's metrics count it like any member of the group. A
-    request with its own sampling options must give all of them, so ``max_tokens`` is repeated here.
+    The rollout starts at the plain prompt and always takes the most likely token (temperature 0). The rollout is not a
+    sample of the policy, so its context excludes it from training (``unused``: excluded context); its tokens count as
+    generated. The rollout's stage in the records is ``<place>-greedy``. Other stages do not count the rollout as
+    evidence of a pass rate and do not branch it. Other baselines and the step's metrics count the rollout like any
+    rollout of the group. A sampling request with its own options must give all options, so ``max_tokens`` is repeated
+    here.
 
     Degenerate cases: nothing is requested for an empty batch, or for groups that have no rollouts or were
     excluded by an earlier stage.
@@ -29,7 +30,7 @@ class Greedy(Stage):
     Greedy(max_tokens=96)
     """
 
-    max_tokens: int = Field(ge=1, description="maximum response tokens; must equal sample.max_tokens")
+    max_tokens: int = Field(ge=1, description="maximum response length in tokens; must equal sample.max_tokens")
 
     def check(self, around: Surroundings) -> None:
         if not around.before:

@@ -23,39 +23,39 @@ class Hint(Stage):
     """Samples ``n`` rollouts per problem, from a prompt that contains the beginning of the problem's solution.
 
     The solution is the task's own (``metadata["solution"]``; a table's field ``solution``), without
-    ``<think>…</think>``. The run is divided into equally long parts, one per entry of ``shares``: the share of the
-    solution's characters to reveal in that part. Rollouts are trained with the prompt that they were sampled from, so
-    the importance ratio starts at 1. The filled ``template`` replaces the question within the prompt, so a format
-    around the question stays. If the task gives no question (``metadata["question"]``), the filled template replaces
-    the whole prompt. Evaluation uses no stages and therefore no hints.
+    ``<think>…</think>``. The run is divided into equally long parts, one per entry of ``shares``; the entry is the
+    fraction of the solution's characters to reveal in that part. Rollouts are trained with the prompt that they were
+    sampled from, so the importance ratio starts at 1. The filled ``template`` replaces the question within the prompt,
+    so any text around the question stays. If the task gives no question (``metadata["question"]``), the filled template
+    replaces the whole prompt. Evaluation uses no stages and therefore no hints.
 
-    The rollouts' context is ``seeded``: they do not estimate how often the policy solves a problem without hints. A
-    later stage that needs a first pass therefore finds none, and a report shows no trend of success over steps. A
-    step's metrics (``success``, ``solved``, ``reward``) include hinted rollouts. New problems that a later stage takes
-    have plain prompts.
+    In the records the rollouts' context is ``seeded``, since the rollouts do not estimate how often the policy solves a
+    problem without hints. A later stage that needs rollouts from plain prompts therefore finds none, and a report shows
+    no trend of success over steps. A step's metrics (``success``, ``solved``, ``reward``) include hinted rollouts. New
+    problems that a later stage takes have plain prompts.
 
     Degenerate cases: a problem without a solution, a hint of fewer than ten characters, or a prompt that leaves no room
     for the longest response gets the plain prompt; ``unhinted`` counts these rollouts. A problem that already has
-    rollouts gets none.
+    rollouts gets no more.
 
     Source: Li et al. 2025, QuestA, arXiv 2507.13266, and its released code (add_prefix.py): half of the solution, then
-    a quarter. Differences: the released code trains on rarely solved problems, chosen before training, and omits those
-    whose solution does not contain the answer. It starts the second part of the run with a new optimizer, and counts
-    whitespace around a solution.
+    a quarter. Differences: the released code trains on rarely solved problems, chosen before training, and omits
+    problems whose solution does not contain the answer. The released code starts the second part of the run with a new
+    optimizer, and counts whitespace around a solution.
 
     >>> Hint().shares
     [0.5, 0.25]
     """
 
-    n: int = Field(16, ge=1, description="rollouts per problem")
+    n: int = Field(16, ge=1, description="number of rollouts per problem")
     shares: list[Annotated[float, Field(ge=0, le=1)]] = Field(
         [0.5, 0.25],
         min_length=1,
-        description="shares of the solution's characters to reveal, each for an equal part of the run",
+        description=("fractions of the solution's characters to reveal, one for each of equally long parts of the run"),
     )
     template: str = Field(
         "{question}\n\n## Hint.{hint}",
-        description="text with {question} and {hint} that replaces the question in the prompt",
+        description="text that replaces the question in the prompt, with the placeholders {question} and {hint}",
     )
 
     _counts: Counter[str] = PrivateAttr(default_factory=Counter)
@@ -93,7 +93,8 @@ class Hint(Stage):
         return plain
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
-        """Return the number of rollouts with a hint (``hinted``), and of those that could get none (``unhinted``)."""
+        """Return the number of rollouts with a hint (``hinted``), and of rollouts that could get no hint
+        (``unhinted``)."""
         counts = {name: float(self._counts[name]) for name in ("hinted", "unhinted")}
         self._counts.clear()
         return counts

@@ -20,12 +20,12 @@ from outrider.record import Group, Problem, SampleRequest, identity_seed
 
 
 class Invest(PlansAhead, Stage):
-    r"""Spends the token budget of ``n`` rollouts per problem so that the step's gradient variance is minimal.
+    r"""Allocates the token budget of ``n`` rollouts per problem so that the step's gradient variance is minimal.
 
-    The objective is explicit: the mean over problems of :math:`U_k(p) = 1 - (1 - p)^k`. Credit ``stated_goal``
-    (:class:`~outrider.credit.stated_goal.StatedGoal`, with the same k) estimates the objective's gradient without bias
-    from any number of rollouts that does not depend on their outcomes. An allocation that depends only on earlier steps
-    therefore changes the variance and never the objective. ``n`` rollouts of a problem contribute
+    The objective is explicit: the mean over problems of :math:`U_k(p) = 1 - (1 - p)^k`. The credit component
+    ``stated_goal`` (:class:`~outrider.credit.stated_goal.StatedGoal`, with the same k) estimates the objective's
+    gradient without bias from any number of rollouts that does not depend on their outcomes. An allocation that depends
+    only on earlier steps therefore changes the variance and never the objective. ``n`` rollouts of a problem contribute
 
     .. math:: F \, \mathrm{E}[A^2] / n
 
@@ -33,21 +33,23 @@ class Invest(PlansAhead, Stage):
     squared norm of a score) and :math:`\mathrm{E}[A^2]` the expected squared advantage of a rollout (:func:`spread`).
     This is exact if a score's norm does not depend on the reward and scores have zero mean: VIP's assumption (theorem
     5.2), without its equal :math:`F` for all problems. :class:`~outrider.explore.pass_rate_model.PassRateModel`
-    predicts pass rate, noise and tokens. All problems start with ``min_n`` rollouts. Then each rollout goes to the
-    problem with the largest decrease in variance per predicted token, until the budget is spent. Decreases shrink with
-    n, so no allocation of the same tokens has a smaller variance, except for the last rollouts. Less than one rollout's
-    tokens remain. Long responses cost more but are also noisier, so length mostly cancels.
+    predicts pass rate, noise and tokens. All problems start with ``min_n`` rollouts. Then each further rollout goes to
+    the problem with the largest decrease in variance per predicted token, until the budget is spent. Decreases shrink
+    with n, so no allocation of the same number of tokens has a smaller variance, except for the last rollouts. At the
+    end, fewer tokens remain than one rollout needs. Long responses cost more but are also noisier, so length has little
+    influence.
 
-    The stage plans once, before the step, and from the plain prompt. If the number of a problem's rollouts depended on
-    their outcomes, the gradient estimate from all of them would be biased. Continuations of a prefix and responses to a
-    seeded prompt are not samples of the policy whose gradient is estimated. Two waves of ``max(k, 2)`` or more
-    rollouts, each with its own baselines and combined with fixed weights, would be unbiased, but were not tried.
+    The stage plans once, before the step, and only rollouts from the plain prompt. If the number of a problem's
+    rollouts depended on their outcomes, the gradient estimate from all of them would be biased. Continuations of a
+    prefix and responses to a prompt with examples are not samples of the policy whose gradient is estimated. Two rounds
+    of at least ``max(k, 2)`` rollouts, each round with its own baselines and combined with fixed weights, would be
+    unbiased, but were not tried.
 
-    Only scorable rollouts from the plain prompt count as evidence, including those of dropped groups. The stage comes
-    first and replaces ``uniform``. Any other credit has its own objective, which the number of rollouts may affect.
-    Degenerate cases: in the first step, and if every pass rate is certain, every problem gets ``n``; an empty batch
-    requests nothing; problems that already have rollouts get no more; if all problems are at ``max_n``, tokens remain
-    (``unspent``).
+    Evidence is every rollout from the plain prompt that the verifier could score, also in dropped groups. The stage
+    comes first in ``explore`` and replaces the stage ``uniform``. With any other credit than ``stated_goal``, the
+    number of rollouts may affect the objective. Degenerate cases: in the first step, and if every pass rate is certain,
+    every problem gets ``n`` rollouts; for an empty batch nothing is requested; problems that already have rollouts get
+    no more; if all problems have ``max_n`` rollouts, tokens remain (metric ``unspent``).
 
     Raises:
         ValidationError: ``k <= min_n <= n <= max_n`` does not hold.
@@ -57,7 +59,7 @@ class Invest(PlansAhead, Stage):
     2
     """
 
-    n: int = Field(8, ge=1, description="mean rollouts per problem; sets the token budget of a step")
+    n: int = Field(8, ge=1, description="mean number of rollouts per problem, which sets the token budget of a step")
     min_n: int = Field(2, ge=2, description="minimum rollouts per problem; at least k")
     max_n: int = Field(64, ge=2, description="maximum rollouts per problem")
     k: int = Field(1, ge=1, description="k of the pass@k objective")
@@ -103,7 +105,7 @@ class Invest(PlansAhead, Stage):
     def shares(self, variance: Callable[[int, int], float], tokens: Sequence[float], ties: Sequence[int]) -> list[int]:
         """Return the rollouts per problem, given the variance of problem i with n rollouts and its tokens per rollout.
 
-        Ties go to the problem with fewer rollouts, then to the one with the smaller value of ``ties``.
+        Ties go to the problem with fewer rollouts, then to the problem with the smaller value of ``ties``.
 
         >>> Invest(n=4).shares(lambda i, n: [0.2, 0.0, 0.2][i] / (n - 1), [10.0, 10.0, 40.0], ties=[0, 1, 2])
         [6, 2, 4]
@@ -150,8 +152,8 @@ def spread(rate: Rate, n: int, k: int) -> float:
     .. math:: \frac{n}{n - 1} \mathrm{E}[p (1 - p)], \qquad \sum_z \tbinom{n - 1}{z}
         \left(k \tbinom{z}{k - 1} / \tbinom{n - 1}{k - 1}\right)^2 \mathrm{E}[p^{n - z} (1 - p)^z]
 
-    The first formula holds for k = 1, the second for k > 1. In the second, failures have advantage 0, and z is the
-    number of failures among the other rollouts of a success. ``n >= max(k, 2)``.
+    The first formula holds for k = 1, the second for k > 1. In the second formula, failures have advantage 0, and z is
+    the number of failures among the other n - 1 rollouts. ``n >= max(k, 2)``.
 
     >>> round(spread(Rate(1.0, 1.0), 2, 1), 6), round(spread(Rate(1.0, 1.0), 3, 2), 6)
     (0.333333, 0.5)

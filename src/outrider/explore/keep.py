@@ -24,9 +24,10 @@ _NEEDS: dict[str, Needs] = {"entropy": frozenset({"entropies"}), "branching": fr
 
 
 class Keep(Stage):
-    r"""Keeps at most ``most`` responses per step; drops others as ``incorrect``, ``unscorable`` or ``beyond the most``.
+    r"""Keeps at most ``most`` responses per step, and drops others as ``incorrect``, ``unscorable`` or ``beyond the
+    most``.
 
-    Successes that are not excluded yet are ranked, highest first, by the mean over their tokens of
+    Successes that no earlier stage excluded are ranked, highest first, by the mean over their tokens of
 
     * ``entropy``: the entropy during sampling;
     * ``branching``: the rollout branching factor, the smallest number of tokens with a total probability of at least
@@ -41,20 +42,33 @@ class Keep(Stage):
 
     The stage samples no rollouts. Degenerate cases: without a success nothing is kept.
 
-    Source: rejection fine-tuning, STILL report, arXiv 2508.07534, section 4.4.1. Our choices: 5 % of the training data
-    are failures (the report could also mean 5 % of the failures); successes and failures are both ranked; the nucleus
-    includes the token that reaches ``mass``.
+    Source: rejection fine-tuning, STILL report, arXiv 2508.07534, section 4.4.1. Our choices: the report's 5 % are a
+    share of the training data (the report could also mean 5 % of the failures); successes and failures are both ranked;
+    the nucleus includes the token that reaches ``mass``.
     """
 
-    most: int | None = Field(None, ge=1, description="maximum responses kept per step; null: no limit")
+    most: int | None = Field(
+        None, ge=1, description="maximum number of responses to keep per training step; null: no limit"
+    )
     by: Literal["chance", "entropy", "branching"] = Field(
-        "chance", description="ranking of the responses: random (chance), by mean entropy, or by mean branching factor"
+        "chance",
+        description=(
+            "ranking of the responses: at random (chance), by mean entropy (entropy), or by mean branching "
+            "factor (branching)"
+        ),
     )
-    noise: float = Field(0.0, ge=0, lt=1, description="share of failures among the kept responses")
+    noise: float = Field(0.0, ge=0, lt=1, description="fraction of failures among the kept responses")
     per_problem: int | None = Field(
-        None, ge=1, description="maximum successes, and maximum failures, per problem; null: no limit"
+        None,
+        ge=1,
+        description="maximum number of kept successes, and also of kept failures, per problem; null: no limit",
     )
-    mass: float = Field(0.95, gt=0, le=1, description="probability mass that the branching factor covers")
+    mass: float = Field(
+        0.95,
+        gt=0,
+        le=1,
+        description="probability mass of the nucleus of likeliest tokens, whose size is the branching factor",
+    )
 
     _reasons: dict[str, str] = PrivateAttr(default_factory=dict)
     _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
@@ -67,7 +81,7 @@ class Keep(Stage):
         return before
 
     def plan(self, view: View) -> list[SampleRequest]:
-        """Select the responses, since only ``plan`` has access to the policy; ``drop`` returns the result."""
+        """Select the responses, since only ``plan`` has access to the policy; ``drop`` returns the selection."""
         left = [r for group in view.groups for r in group.rollouts if trainable(r)]
         verified = [r for r in scorable(left) if r.success or self.noise]
         values = dict(zip((r.id for r in verified), self._values(verified, view), strict=True))

@@ -18,8 +18,8 @@ from outrider.record import Group, Problem
 def value(n: int, p: float) -> float:
     """``V(n, p) = (1 - p^n - (1 - p)^n) p (1 - p)^2``, the value of ``n`` rollouts of a problem with pass rate ``p``.
 
-    The value is the probability of a mixed group (only mixed groups have a gradient) times the first-order increase of
-    ``p``. It is concave in ``n``, and 0 if ``n`` is 1 or if ``p`` is 0 or 1.
+    The value is the probability of a mixed group (with successes and failures, so with a gradient) times the
+    first-order increase of ``p``. The value is concave in ``n``, and 0 if ``n`` is 1 or if ``p`` is 0 or 1.
 
     >>> value(2, 0.5), value(1, 0.5), value(8, 0.0)
     (0.0625, 0.0, 0.0)
@@ -28,7 +28,7 @@ def value(n: int, p: float) -> float:
 
 
 def enough(p: float, chance: float, most: int) -> int:
-    """Number of rollouts that give a mixed group with a probability of about ``chance``; at most ``most``.
+    """Number of rollouts, at most ``most``, that give successes and failures with a probability of about ``chance``.
 
     ``log(1 - chance) / log(max(p, 1 - p))``, rounded down.
 
@@ -41,27 +41,29 @@ def enough(p: float, chance: float, most: int) -> int:
 class Knapsack(Allocation):
     """Allocates ``n`` rollouts per problem on average, to maximise the sum of :func:`value`.
 
-    A problem's pass rate ``p`` is estimated from its last visit, or from its last ``window`` rollouts if the visit had
-    fewer. It counts as known after ``known`` rollouts. Problems with an unknown pass rate get ``n`` rollouts, the
-    others start with ``min_n``. The remaining budget is spent exactly, with at most ``max_n`` rollouts per problem:
+    A problem's pass rate ``p`` is estimated from the last step that sampled the problem (its last visit), or from its
+    last ``window`` rollouts if this visit had fewer. The pass rate counts as known after ``known`` rollouts. Problems
+    with an unknown pass rate get ``n`` rollouts, and all other problems start with ``min_n``. The remaining budget is
+    spent exactly, with at most ``max_n`` rollouts per problem:
 
-    1. problems with ``0 < p < 1`` get rollouts by value, up to the sum of their :func:`enough`;
-    2. the rest goes evenly to known unsolved problems (``p = 0``), or to solved ones if there are none;
-    3. rollouts left over because problems reached ``max_n`` go to solved problems, then to mixed ones by value, then
-       evenly to all.
+    1. problems with ``0 < p < 1`` get rollouts by value, up to the sum of :func:`enough` over these problems;
+    2. the rest goes evenly to known unsolved problems (``p = 0``), or to solved problems if no problem is unsolved;
+    3. rollouts left over because problems reached ``max_n`` go to solved problems, then to mixed problems
+       (``0 < p < 1``) by value, then evenly to all problems.
 
     Values are concave in ``n``, so this greedy allocation by largest gain is the optimum of the knapsack that the paper
-    solves by dynamic programming. The stage comes first and replaces ``uniform``.
+    solves by dynamic programming. The stage comes first in ``explore`` and replaces the stage ``uniform``.
 
-    Only scorable rollouts from the plain prompt count as evidence, including those of dropped groups. Degenerate cases:
-    an empty batch requests nothing; problems that already have rollouts get no more; the first epoch is uniform; if no
-    problem is mixed, everything goes to unsolved problems. The last 100,000 problems are remembered.
+    Evidence is every rollout from the plain prompt that the verifier could score, also in dropped groups. Degenerate
+    cases: for an empty batch nothing is requested; problems that already have rollouts get no more; the first epoch is
+    uniform; if no problem is mixed, everything goes to unsolved problems. The last 100,000 problems are remembered.
 
     Source: Li et al. 2025, "Knapsack RL", arXiv 2509.25849, following its released code (exploration_utils.py and
     rl_dataset.py). Only summaries of the paper were available. Differences: in the released code, a mixed problem that
-    gets nothing above ``min_n`` has value 0 instead of ``V(min_n, p)``, which favours one rollout for each. New
-    problems count as unsolved in its step 2, and its steps 1 and 2 have no common maximum. It fails on a batch of mixed
-    problems only, if budget is left over (a division by zero, and a sum that is too small).
+    gets nothing above ``min_n`` has value 0 instead of ``V(min_n, p)``, which favours one more rollout for every mixed
+    problem. In the released code, new problems count as unsolved in step 2, and steps 1 and 2 have no common maximum.
+    The released code fails if a batch has only mixed problems and budget is left over (a division by zero, and a sum
+    that is too small).
 
     Raises:
         ValidationError: ``min_n <= n <= max_n`` or ``known <= window`` does not hold.
@@ -74,14 +76,20 @@ class Knapsack(Allocation):
     window: int = Field(
         16,
         ge=1,
-        description="minimum rollouts per pass-rate estimate; a smaller visit is extended with earlier rollouts",
+        description=(
+            "minimum number of rollouts in a pass-rate estimate, from earlier steps if the last step had fewer"
+        ),
     )
-    known: int = Field(8, ge=1, description="minimum recorded rollouts for a pass rate to count as known")
+    known: int = Field(
+        8, ge=1, description="minimum number of rollouts after which a problem's pass rate counts as known"
+    )
     chance: float = Field(
         0.9,
         gt=0,
         lt=1,
-        description="target probability of a mixed group; the remaining budget goes to unsolved problems",
+        description=(
+            "target probability that a group has successes and failures; the remaining budget goes to unsolved problems"
+        ),
     )
 
     _seen: dict[str, str] = PrivateAttr(default_factory=dict)

@@ -25,7 +25,7 @@ def trainable(rollout: Rollout) -> bool:
 
 
 def evidence(rollouts: Iterable[Rollout]) -> list[Rollout]:
-    """Return the scorable rollouts that are samples of the current policy: all except greedy and replayed ones.
+    """Return the scorable rollouts that are samples of the current policy: all except greedy and replayed rollouts.
 
     A rollout is greedy if it starts at the plain prompt and is excluded from training
     (:class:`outrider.explore.greedy.Greedy`).
@@ -35,7 +35,7 @@ def evidence(rollouts: Iterable[Rollout]) -> list[Rollout]:
 
 
 def first_pass(group: Group) -> list[Rollout]:
-    """Return the rollouts that estimate the policy's pass rate: evidence from the plain prompt, in stream ``main``.
+    """Return the rollouts that estimate the policy's pass rate: :func:`evidence` from plain prompts in stream ``main``.
 
     Branches start from another rollout's prefix, and seeded prompts show solutions: neither estimates how often the
     policy solves the problem from its plain prompt.
@@ -44,16 +44,17 @@ def first_pass(group: Group) -> list[Rollout]:
 
 
 def pass_rate(group: Group) -> float | None:
-    """The pass rate of the first pass; None if none of its rollouts could be verified."""
+    """The pass rate of the group's :func:`first_pass`; None if the verifier could score none of these rollouts."""
     counted = first_pass(group)
     return sum(r.success for r in counted) / len(counted) if counted else None
 
 
 def outcome(group: Group) -> GroupOutcome:
-    """Classify a group by its evidence: all ``solved``, all ``unsolved``, or ``mixed``.
+    """Classify a group by its :func:`evidence`: all rollouts succeed (``solved``), all fail (``unsolved``), or
+    ``mixed``.
 
-    One success and seven verifier errors are ``solved``: errors are in no baseline, so there is no contrast. A group
-    without evidence, such as an empty group, is ``unscorable``.
+    A group of one success and seven verifier errors is ``solved``: errors are in no baseline, so there is no contrast.
+    A group without evidence, such as an empty group, is ``unscorable``.
     """
     verdicts = {r.success for r in evidence(group.rollouts)}
     if len(verdicts) == 2:

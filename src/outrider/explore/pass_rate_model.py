@@ -46,7 +46,7 @@ class CalibrationStats(NamedTuple):
     Attributes:
         rollouts: number of rollouts.
         expected: predicted number of successes.
-        variance: predicted variance of that number; rollouts of a problem share an unknown pass rate.
+        variance: predicted variance of the number of successes; rollouts of a problem share an unknown pass rate.
         successes: observed number of successes.
     """
 
@@ -116,7 +116,7 @@ class Visits(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """The first-pass rollouts of a problem in one step; there is at least one."""
+    """The rollouts of a problem from its plain prompt in one step; there is at least one rollout."""
 
     problem: Problem
     successes: int
@@ -157,18 +157,18 @@ def noise(rollout: Rollout) -> float:
 class PassRateModel:
     """Predicts pass rates, response lengths and gradient noises of problems, and learns from each step.
 
-    A problem's pass rate is a beta distribution: the prior of its level plus the problem's own successes and failures.
-    Evidence that is ``t`` steps old has weight ``memory^t``. The policy changes at an unknown speed, so the model picks
-    the memory of :data:`MEMORIES` under which the visits so far were most likely, recent ones with more weight. A
-    :class:`~outrider.explore.recalibration.Recalibration` corrects the remaining errors: progress between visits, and
-    differences between problems of a level.
+    The predicted pass rate of a problem is a beta distribution: the prior of its level plus the problem's own successes
+    and failures. Evidence that is ``t`` steps old has weight ``memory^t``. The policy changes at an unknown speed, so
+    the model uses the value of :data:`MEMORIES` under which the outcomes so far were most likely; recent outcomes have
+    more weight. A :class:`~outrider.explore.recalibration.Recalibration` corrects the remaining errors, which come from
+    progress between visits and from differences between problems of a level.
 
     All rollouts from the plain prompt have equal weight. If a later stage samples problems with few successes more
     often (``rebalance``, ``prioritise``), predicted pass rates of levels are slightly too high. A task should have few
-    levels: the model stores the histories of at most 100,000 problems, but the sums of every level.
+    levels, since the model stores the histories of at most 100,000 problems, but the sums of every level.
 
     Attributes:
-        memory: the memory in use.
+        memory: the discount per step that is in use.
         surprise: mean negative log-likelihood per rollout in the last step, in nats.
         recalibration: the correction applied to predicted pass rates.
         calibration: predicted and observed successes in the last step, by class of predicted pass rate
@@ -196,7 +196,8 @@ class PassRateModel:
     def predict(self, problem: Problem) -> Prediction:
         """Return the current prediction for a problem.
 
-        A level without rollouts uses the mean tokens and noise over all levels; without any rollouts both are 1.
+        A level without rollouts uses the mean tokens and noise over all levels; without any rollouts tokens and noise
+        are 1.
         """
         return Prediction(self.recalibration.of(self._rate(problem, self._best)), *self._costs(problem.level))
 
@@ -206,7 +207,8 @@ class PassRateModel:
         return [Prediction(self.recalibration.of(prior), *self._costs(level)) for level, prior in known.items()]
 
     def _costs(self, level: str) -> tuple[float, float]:
-        """Tokens and noise per rollout of a level; over all levels if the level has fewer than ``MIN_WEIGHT``."""
+        """Tokens and noise per rollout of a level; over all levels if the level has fewer than ``MIN_WEIGHT``
+        rollouts."""
         sums = self._levels[level][self._best] if level in self._levels else Visits()
         if sums.rollouts < MIN_WEIGHT:
             known = [each[self._best] for each in self._levels.values()]
@@ -244,7 +246,7 @@ class PassRateModel:
             remember(self._own, key, (self._steps, tuple(joined)))
 
     def _score(self, visits: Sequence[Visit]) -> None:
-        """Add the step's log-likelihood under each memory."""
+        """Add the step's log-likelihood under each of the :data:`MEMORIES`."""
         likelihoods = [
             fsum(self._rate(v.problem, i).log_chance(v.successes, v.failures) for v in visits)
             for i in range(len(MEMORIES))

@@ -23,7 +23,8 @@ MOST_SUCCESSES = 2_000  # about six checkpoint bytes per token: 50 MB for respon
 
 
 class _Success(NamedTuple):
-    """The last success of a rarely solved problem, or its given solution, and the share of its tokens in a prefix."""
+    """The last success of a rarely solved problem, or its given solution, and the fraction of its tokens in a
+    prefix."""
 
     rollout: str
     ids: tuple[int, ...]
@@ -33,32 +34,34 @@ class _Success(NamedTuple):
 class Prefixed(Stage):
     """Samples rollouts that continue a prefix of an earlier success, for problems without a success in this step.
 
-    After every step the stage stores the last success, as tokens, of each problem with a plain pass rate below one
-    half. At one half or above, the stored success is removed. When a problem comes up again and all its plain rollouts
-    fail, ``prefixes`` prefixes of the success are drawn, each with a share of its tokens that is uniform in
-    ``[low, high]``. ``n`` rollouts continue each prefix. They are on-policy except for the prefix, which is context and
-    not trained on. With ``move`` there is one prefix, and its share starts in the middle of ``[low, high]``. Within
-    these bounds the share rises by ``move`` if fewer than half of the last continuations succeeded, and falls if more
-    did. With ``given``, problems without a stored success use the task's own solution (``metadata["solution"]``) until
-    they have one.
+    After every step the stage stores the last success, as tokens, of each problem with a pass rate below one half from
+    its plain prompt. At one half or above, the stored success is removed. When a problem comes up again and all its
+    rollouts from the plain prompt fail, ``prefixes`` prefixes of the stored success are drawn. Each keeps a random
+    fraction of the success's tokens, uniform in ``[low, high]``, and ``n`` rollouts continue it. The continuations are
+    on-policy; the prefix is context and not trained on. With ``move`` there is one prefix, whose fraction starts in the
+    middle of ``[low, high]``. Within these bounds the fraction rises by ``move`` if fewer than half of the last
+    continuations succeeded, and falls by ``move`` if more than half succeeded. With ``given``, problems without a
+    stored success use the task's own solution (``metadata["solution"]``) until they have a success.
 
-    A prefix defines a different problem, so compare only its own rollouts with each other: credit ``siblings_mean``.
-    The rollouts do not start from the plain prompt, so they do not estimate the problem's pass rate.
+    A prefix defines a different problem, so only rollouts from the same prefix should be compared with each other, as
+    by the credit component ``siblings_mean``. The rollouts do not start from the plain prompt, so they do not estimate
+    the problem's pass rate.
 
     Degenerate cases: nothing is requested for a problem without a stored success, for a success of fewer than two
-    tokens, or for a group that an earlier stage excluded. A prefix keeps at least one token and leaves at least one.
-    Unscorable rollouts are not failures, and a problem without a verifiable rollout is not unsolved. Two equal prefixes
-    form one sibling set of twice the size. Successes from prefixes are stored too, so later prefixes may come from
-    continuations. Responses with observations are not stored, because the environment's state could not be restored.
-    ``ungiven`` counts problems whose given solution cannot be used. Either the task has none, or the tokens of prompt
-    and solution do not start with the prompt's tokens (a chat format ends the prompt). The last 2,000 problems with a
-    success are remembered.
+    tokens, or for a group that an earlier stage excluded. A prefix keeps at least one token of the success and leaves
+    at least one token to sample. Rollouts that the verifier could not score are not failures, and a problem with only
+    such rollouts does not count as unsolved. Two equal prefixes form one set of siblings of twice the size. Successes
+    from prefixes are stored too, so later prefixes may come from continuations. Responses with observations are not
+    stored, because the environment's state could not be restored. ``ungiven`` counts problems whose given solution
+    cannot be used. Either the task has no solution, or the tokens of prompt and solution do not start with the prompt's
+    tokens (as when a chat format ends the prompt). The last 2,000 problems with a success are remembered.
 
-    Source: Setlur et al. 2026, "PrefixRL", arXiv 2601.18795: three prefixes between 0.4 and 0.8, groups of 8. Only a
-    summary of the paper was available. Differences: PrefixRL's successes come from rejection sampling before training,
-    one per hard problem, and prefixed problems are always in its training mix. ``given`` and ``move`` follow POPE (Qu
-    et al. 2026, arXiv 2601.18779; only summaries were available). POPE searches, before training, for the shortest
-    prefix of a solution that leads to any success. It puts the prefix in the prompt with an instruction to continue.
+    Source: Setlur et al. 2026, "PrefixRL", arXiv 2601.18795: three prefixes with lengths between 0.4 and 0.8 of a
+    success, and groups of 8 rollouts. Only a summary of the paper was available. Differences: PrefixRL's successes come
+    from rejection sampling before training, one per hard problem, and prefixed problems are always in its training mix.
+    ``given`` and ``move`` follow POPE (Qu et al. 2026, arXiv 2601.18779; only summaries were available). POPE searches,
+    before training, for the shortest prefix of a solution that leads to any success. POPE then puts the prefix in the
+    prompt with an instruction to continue.
 
     Raises:
         ValidationError: ``low`` is above ``high``, or ``prefixes`` is above 1 with ``move``.
@@ -67,20 +70,27 @@ class Prefixed(Stage):
     3
     """
 
-    n: int = Field(8, ge=1, description="rollouts per prefix")
-    prefixes: int = Field(3, ge=1, description="number of prefixes per success; must be 1 with move")
-    low: float = Field(0.4, gt=0, lt=1, description="minimum prefix length, as a share of the success's tokens")
-    high: float = Field(0.8, gt=0, lt=1, description="maximum prefix length, as a share of the success's tokens")
+    n: int = Field(8, ge=1, description="number of rollouts that continue each prefix")
+    prefixes: int = Field(3, ge=1, description="number of prefixes per stored success; must be 1 if move is above 0")
+    low: float = Field(
+        0.4, gt=0, lt=1, description="minimum prefix length, as a fraction of the stored success's tokens"
+    )
+    high: float = Field(
+        0.8, gt=0, lt=1, description="maximum prefix length, as a fraction of the stored success's tokens"
+    )
     move: float = Field(
         0.0,
         ge=0,
         lt=1,
-        description="change in prefix length per visit, towards a pass rate of one half; 0: random lengths",
+        description=(
+            "change in prefix length (fraction) each time a problem comes up, towards a pass rate of one "
+            "half; 0: random lengths"
+        ),
     )
     given: bool = Field(
         False, description="whether to use the task's own solution for problems without a stored success"
     )
-    stream: str = Field("main", description="loss stream of the continuations")
+    stream: str = Field("main", description="name of the loss stream in which the continuations are trained")
 
     _kept: dict[str, _Success] = PrivateAttr(default_factory=dict)
     _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
@@ -159,7 +169,7 @@ class Prefixed(Stage):
             self._kept[key] = before._replace(share=share)
 
     def _moved(self, success: _Success, group: Group) -> float:
-        """Return the share of the next prefix, given the outcomes of the last prefix."""
+        """Return the fraction of tokens in the next prefix, given the outcomes of the last prefix."""
         continued = [r.success for r in evidence(group.rollouts) if r.parent == success.rollout]
         if not continued:
             return success.share
@@ -175,7 +185,7 @@ class Prefixed(Stage):
 
 
 def _solution(problem: Problem, engine: Engine) -> Ids:
-    """Token ids of the task's own solution, following the prompt's; empty if the solution cannot be used."""
+    """Token ids of the task's own solution after the prompt's token ids; empty if the solution cannot be used."""
     text = problem.metadata.get("solution")
     if not isinstance(text, str):
         return np.zeros(0, np.int32)

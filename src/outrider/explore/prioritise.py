@@ -31,10 +31,10 @@ def reduction(successes_P: Counts, n_P: Counts, confidence: float) -> Floats:
     of Student's t distribution with ``n - 1`` degrees of freedom. ``s`` is the sample standard deviation (denominator
     ``n - 1``) of the 0/1 outcomes, assumed not to change. The reduction is 0 if all outcomes are equal.
 
-    With fewer than two rollouts ``s`` is undefined and the interval infinite. Our choice: such a problem counts as
-    having two rollouts with ``s = 0.5``, capped at the largest reduction among problems with known ``s``. Recipes
-    sample at least two, but verifier errors may leave fewer. Without the cap, such problems would outweigh every
-    problem with more verified rollouts.
+    With fewer than two rollouts ``s`` is undefined and the interval is infinite. Our choice: such a problem counts as
+    having two rollouts with ``s = 0.5``, and its reduction is capped at the largest reduction among problems with known
+    ``s``. Recipes sample at least two rollouts per problem, but verifier errors may leave fewer. Without the cap, such
+    problems would outweigh every problem with more verified rollouts.
 
     >>> reduction(np.array([2, 4, 1]), np.array([4, 4, 1]), confidence=0.95).round(3).tolist()
     [0.202, 0.0, 0.202]
@@ -52,7 +52,7 @@ def reduction(successes_P: Counts, n_P: Counts, confidence: float) -> Floats:
 
 
 def exploration_bonus(n_P: Counts, pulls: int, weight: float) -> Floats:
-    """``weight * sqrt(log(1 + pulls) / n)``, larger for problems with few rollouts; n = 0 counts as 1.
+    """``weight * sqrt(log(1 + pulls) / n)``, which is larger for problems with few rollouts; n = 0 counts as 1.
 
     >>> exploration_bonus(np.array([4]), pulls=32, weight=0.1).round(3).tolist()
     [0.093]
@@ -61,31 +61,31 @@ def exploration_bonus(n_P: Counts, pulls: int, weight: float) -> Floats:
 
 
 class Prioritise(Stage):
-    """Spends the remaining budget of ``total`` rollouts per step in proportion to each problem's priority.
+    """Divides what remains of ``total`` rollouts per step among the problems, in proportion to their priorities.
 
     ``Π_q = Δ_q(n_q) + λ sqrt(log(1 + T) / n_q)`` (Eq. 3): :func:`reduction` plus :func:`exploration_bonus`. The
     remaining budget is split evenly over ``rounds``; a remainder goes to earlier rounds.
-    :func:`outrider.explore.apportion.apportion` divides a round's budget. Ties go to problems with fewer rollouts, then
-    by a random order of the round. Priorities are re-estimated in each round, from all scorable rollouts of a problem
-    that start at its prompt (branches do not estimate the pass rate from the prompt). With ``seed``, problems without a
-    success so far get in-context examples (:class:`outrider.explore.seed.Seed`); after a success they get plain prompts
-    from the next round on. ``total`` counts every rollout of the step, including those of earlier stages, and is spent
-    exactly.
+    :func:`outrider.explore.apportion.apportion` divides a round's budget. Ties go to problems with fewer rollouts; a
+    random order, drawn for the round, breaks further ties. Priorities are re-estimated in each round, from all rollouts
+    of a problem that start at its prompt and that the verifier could score (branches do not estimate the pass rate from
+    the prompt). With ``seed``, problems without a success so far get in-context examples
+    (:class:`outrider.explore.seed.Seed`); after a success they get plain prompts from the next round on. ``total``
+    counts every rollout of the step, including those of earlier stages, and is spent exactly.
 
     Degenerate cases: if all outcomes of a problem are equal, Δ is 0 and only the bonus counts, so solved and unsolved
-    problems rank equally; ``skip_solved`` excludes solved ones. If all priorities are 0, all problems get equal shares.
-    Groups that an earlier stage dropped get nothing; if no problem is left, the budget stays unspent (metric
-    ``unspent``). Problems whose rollouts are all unscorable get nothing (counted by ``unscorable``); if this holds for
-    all problems, all get equal shares. Earlier stages whose number of rollouts depends on outcomes may use up the
-    budget or exceed it (metric ``overdrawn``). An empty batch requests nothing. There is no minimum: a problem may get
-    none (Appendix J reports 0 to 7 each).
+    problems rank equally; ``skip_solved`` excludes solved problems. If all priorities are 0, all problems get equal
+    shares. Groups that an earlier stage dropped get nothing; if no problem is left, the budget stays unspent (metric
+    ``unspent``). Problems of which the verifier could score no rollout get nothing (metric ``unscorable``); if this
+    holds for all problems, all get equal shares. Earlier stages whose number of rollouts depends on outcomes may use up
+    the budget or exceed it (metric ``overdrawn``). For an empty batch nothing is requested. There is no minimum: a
+    problem may get no rollout (Appendix J of the paper reports 0 to 7 per problem).
 
-    Our choices where the paper is ambiguous: its alpha = 0.95 is a confidence *level*, since taken literally the
-    quantile is 0.525 and the bonus dominates Δ. λ, which the paper does not give, is 0.1. T is the round's own budget,
-    or with ``cumulative`` the step's total rollouts after the round. The paper has both "the next rollout" and "in
-    proportion"; we use the latter. The metric ``effective_problems`` is ``(Σ n)^2 / Σ n^2``; ``weight_max`` is the
-    largest group size divided by the mean. If every rollout or token has the same weight in the loss, a problem's
-    weight is its share of rollouts, which depends on outcomes.
+    Our choices where the paper is ambiguous: its alpha = 0.95 is read as a confidence *level*; taken literally, the
+    quantile would be 0.525, and the bonus would dominate Δ. λ, which the paper does not give, is 0.1. T is the round's
+    own budget, or with ``cumulative`` the step's total rollouts after the round. The paper allocates "the next rollout"
+    in one place and "in proportion" in another; we allocate in proportion. The metric ``effective_problems`` is ``(Σ
+    n)^2 / Σ n^2``; ``weight_max`` is the largest group size divided by the mean group size. If every rollout or token
+    has the same weight in the loss, a problem's weight is its share of rollouts, which depends on outcomes.
 
     Source: XRPO (arXiv 2510.06672), section 3.2, Algorithm 1.
 
@@ -96,19 +96,27 @@ class Prioritise(Stage):
     2
     """
 
-    total: int = Field(128, ge=2, description="rollouts per step, earlier stages included")
-    rounds: int = Field(2, ge=1, le=64, description="rounds of allocation, each with updated pass-rate estimates")
+    total: int = Field(128, ge=2, description="number of rollouts per training step, including those of earlier stages")
+    rounds: int = Field(
+        2, ge=1, le=64, description="number of allocation rounds, each with updated pass-rate estimates"
+    )
     confidence: float = Field(
-        0.95, gt=0, lt=1, description="confidence level of the pass-rate interval whose width is reduced"
+        0.95, gt=0, lt=1, description="confidence level of the pass-rate intervals that additional rollouts narrow"
     )
-    bonus: float = Field(0.1, ge=0, description="λ, weight of the exploration bonus")
+    bonus: float = Field(0.1, ge=0, description="weight λ of the exploration bonus in a problem's priority")
     cumulative: bool = Field(
-        False, description="whether T in the bonus counts the rollouts of the whole step, not only of the round"
+        False, description="whether the exploration bonus counts all rollouts of the step, not only those of the round"
     )
-    skip_solved: bool = Field(False, description="whether to exclude problems without a failure from more rollouts")
-    pool_seeded: bool = Field(True, description="whether to count seeded rollouts in Δ; the bonus always counts them")
+    skip_solved: bool = Field(False, description="whether to give no further rollouts to problems without a failure")
+    pool_seeded: bool = Field(
+        True,
+        description=(
+            "whether the priority's uncertainty term (Δ) counts rollouts with in-context examples; the bonus "
+            "always does"
+        ),
+    )
     seed: Seed | None = Field(
-        None, description="in-context examples for problems without a success; null: plain prompts"
+        None, description="options of in-context examples for problems without a success; null: plain prompts"
     )
 
     _counts: Counter[str] = PrivateAttr(default_factory=Counter)
@@ -155,7 +163,7 @@ class Prioritise(Stage):
     def _eligible(self, groups: Sequence[Group]) -> list[Group]:
         """Return the groups that may get more rollouts.
 
-        They are not dropped, not unscorable (unless all groups are) and, with ``skip_solved``, not solved.
+        These groups are not dropped, not unscorable (unless all groups are) and, with ``skip_solved``, not solved.
         """
         kept = [(g, outcome(g)) for g in groups if not g.dropped]
         unscorable = {g.id for g, found in kept if g.size and found == "unscorable"}
@@ -196,9 +204,10 @@ class Prioritise(Stage):
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         """Return a step's metrics.
 
-        Extra rollouts: total, to problems unsolved or solved at that time, maximum per problem, and share of problems
-        without any. Also: problems without a verifiable rollout, unspent budget, rollouts of earlier stages beyond the
-        budget, the problems' weights, and the metrics of seeding.
+        Metrics of the rollouts that this stage added: their total, their numbers for problems unsolved and solved at
+        that time, the maximum per problem, and the share of problems without any. Further metrics: problems without a
+        verifiable rollout, unspent budget, rollouts of earlier stages beyond the budget, the problems' weights, and the
+        metrics of seeding.
         """
         names = ("extra_unsolved", "extra_solved", "unscorable", "unspent", "overdrawn")
         counts = {"extra": self._extra.total()} | {name: self._counts[name] for name in names}

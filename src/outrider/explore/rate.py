@@ -30,7 +30,8 @@ class Rate(NamedTuple):
         return result
 
     def log_chance(self, successes: int, failures: int) -> float:
-        """Log-probability of one order of the outcomes: the beta-binomial without its binomial coefficient."""
+        """Log-probability of one particular order of the outcomes: the beta-binomial without its binomial
+        coefficient."""
         after = _log_beta(self.a + successes, self.b + failures)
         return after - _log_beta(self.a, self.b)
 

@@ -20,7 +20,8 @@ Schedule = Literal["et", "hw"]
 
 
 class Rebalance(Stage):
-    r"""Samples more rollouts of hard problems, to raise their cumulative advantage to that of pass rate one half.
+    r"""Samples more rollouts of hard problems, to raise their summed absolute advantages to those of pass rate one
+    half.
 
     The absolute advantages of ``N`` rollouts with accuracy ``a`` sum to ``N S(a)``. ``S(a)`` is ``2 a (1 - a)``, or
     ``2 sqrt(a (1 - a))`` if advantages are divided by the group's standard deviation (``std``). A problem with
@@ -29,24 +30,26 @@ class Rebalance(Stage):
 
         extra = min(ceil((target - N S(a)) / S(a)), n_max - N)
 
-    ``N`` and ``a`` count only scorable rollouts from the plain prompt that no stage has excluded; branches and seeded
-    rollouts do not estimate the pass rate. The cap also counts unscorable rollouts, which cost the same. All counts
-    are exact (integer arithmetic).
+    ``N`` and ``a`` count only rollouts from the plain prompt that the verifier could score and no stage has excluded;
+    branches and rollouts with in-context examples do not estimate the pass rate. The cap also counts rollouts that the
+    verifier could not score, since they cost the same. All counts are exact (integer arithmetic).
 
     Over training, the cap can change linearly from ``n_max`` to ``n_max_end``, rounded to the nearest integer:
 
         cap = floor(n_max + (n_max_end - n_max) progress + 1/2)
 
-    If ``n_max_end`` equals ``N``, a run ends as plain GRPO: it moves from pass@k to pass@1, as the paper's appendix G.2
-    proposes. The paper gives no formula; our choice is linear in the share of the budget spent.
+    If ``n_max_end`` equals ``N``, a run ends as plain GRPO. The run thus moves from optimising pass@k to optimising
+    pass@1, as the paper's appendix G.2 proposes. The paper gives no formula; our choice is linear in the share of the
+    budget spent.
 
-    Degenerate cases: accuracy 0 counts as ``1/(2N)`` (as in the released code), so a single failed rollout has accuracy
-    1/2 and gets no more. Problems with ``a >= 1/2`` and groups without rollouts get no more, and groups may differ in
-    size. If no problem needs more, the stage requests nothing. Both passes form one group. Use a loss without per-group
-    normalisation, which would cancel the re-weighting.
+    Degenerate cases: accuracy 0 counts as ``1/(2N)`` (as in the released code), so a problem with a single failed
+    rollout has accuracy 1/2 and gets no more rollouts. Problems with ``a >= 1/2`` and groups without rollouts get no
+    more, and groups may differ in size. If no problem needs more, the stage requests nothing. A problem's earlier and
+    additional rollouts form one group. Use a loss without per-group normalisation, which would cancel the re-weighting.
 
-    Differences: Eq. 7 prints ``2 (1 - x)``, but Eq. 8 and the released code have ``2 x = 2 (1 - a)``; the code's
-    float32 accuracies can overshoot the ceiling by one. The paper has ``n_max`` 32, the scripts 64 for ``hw``.
+    Differences: Eq. 7 prints ``2 (1 - x)``, but Eq. 8 and the released code have ``2 x = 2 (1 - a)``; because of
+    float32 accuracies, the code's result can be too large by one. ``n_max`` is 32 in the paper, and 64 for ``hw`` in
+    the released scripts.
 
     Raises:
         UserError: every group is larger than the smaller of ``n_max`` and ``n_max_end``.
@@ -60,15 +63,18 @@ class Rebalance(Stage):
     schedule: Schedule = Field(
         "hw",
         description=(
-            "target of the cumulative advantage: that at pass rate 1/2 (et), or up to twice as much for "
-            "hard problems (hw)"
+            "target sum of a problem's absolute advantages: that of pass rate 1/2 (et), or up to twice as "
+            "much for hard problems (hw)"
         ),
     )
-    n_max: int = Field(32, ge=1, description="maximum rollouts per problem, first pass included")
+    n_max: int = Field(32, ge=1, description="maximum rollouts per problem, including its first rollouts")
     n_max_end: int | None = Field(
         None, ge=1, description="n_max at the end of training, approached linearly; null: n_max stays constant"
     )
-    std: bool = Field(False, description="whether to allocate for advantages divided by the group's standard deviation")
+    std: bool = Field(
+        False,
+        description="whether to allocate rollouts for advantages that are divided by the group's standard deviation",
+    )
 
     _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
 
@@ -124,7 +130,8 @@ class Rebalance(Stage):
 
 
 def rollouts_wanted(n: int, successes: int, schedule: Schedule, std: bool = False) -> int:
-    """Return the total rollouts for a problem with ``successes`` of ``n`` rollouts; ``n`` if no more are needed.
+    """Return the total rollouts for a problem with ``successes`` of ``n`` rollouts; ``n`` if no more rollouts are
+    needed.
 
     Let ``a = h / 2n``, with ``h = 2 successes``, or 1 without a success. The smallest ``t`` with ``t S(a) >= target``
     follows from
@@ -151,6 +158,6 @@ def _root_up(square: int) -> int:
 
 
 def _first_size(group: Group) -> int:
-    """The size of the first pass, unscorable rollouts included."""
+    """The size of the first pass, including rollouts that the verifier could not score."""
     plain = [r for r in group.roots if r.stream == "main" and r.context.kind == "plain"]
     return sum(r.context.trained != "excluded" for r in plain)  # without the greedy rollout

@@ -15,14 +15,14 @@ _COLD = 10  # with at most this many outcomes nothing is fitted
 
 @dataclass
 class Recoverability:
-    r"""Online logistic regression of recovery on relative depth.
+    r"""Online logistic regression of recovery (a successful continuation) on the relative depth of the branch point.
 
     .. math:: R(r) = \sigma(w r + b), \qquad r = t / T \in (0, 1)
 
     The estimator stores the last ``memory`` outcomes. Every ``learn`` refits scikit-learn's ``LogisticRegression`` with
     its defaults (lbfgs, L2 with C = 1) to all stored outcomes. With at most 10 outcomes, or if all are equal, R = 1.
 
-    Source: DEEP-GRPO (arXiv 2602.14169) Eq. 3 and appendix C.3. The paper says "periodically" and describes no cold
+    Source: DEEP-GRPO (arXiv 2602.14169) Eq. 3 and appendix C.3. The paper fits "periodically" and describes no cold
     start; the released code fits at every selection, separately in each process. Our choice: one fit per step, shared
     by all processes.
 
@@ -45,7 +45,7 @@ class Recoverability:
         return -np.logaddexp(0.0, -(self.w * ratios + self.b))
 
     def learn(self, ratios: Sequence[float], recovered: Sequence[bool]) -> None:
-        """Add outcomes, remove the oldest, and refit."""
+        """Add outcomes, remove the oldest outcomes, and refit."""
         self.ratios = [*self.ratios, *ratios][-self.memory :]
         self.recovered = [*self.recovered, *recovered][-self.memory :]
         self.w = self.b = None

@@ -1,4 +1,4 @@
-"""Dynamic sampling (DAPO): sample new problems until enough groups are mixed."""
+"""Dynamic sampling (DAPO): samples new problems until enough groups have both successes and failures."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ from outrider.record import Group, SampleRequest, identity_seed
 class Refill(Stage):
     """Samples new problems until ``target`` groups are mixed, and drops all other groups.
 
-    A group is mixed if some of its scorable rollouts succeed and some fail, by the verdict and never by shaped reward.
-    With ``m`` of ``s`` groups mixed so far in the step, a round takes
+    A group is mixed if, among its rollouts that the verifier could score, some succeed and some fail. The verdict
+    decides success, never the shaped reward. With ``m`` of ``s`` groups mixed so far in the step, a round takes
 
         min(ceil((target - m) / share), oversample * (target - m)),    share = (m + 1) / (s + 2)
 
-    new problems. ``share`` follows the rule of succession and is never 0; the second term caps the round if ``share``
-    is small. After ``attempts`` rounds the step trains on the mixed groups it has, and ``missing`` counts the
-    shortfall.
+    new problems. ``share`` follows the rule of succession and is never 0; the second term limits the round's number of
+    problems if ``share`` is small. After ``attempts`` rounds the step trains on the mixed groups it has, and the metric
+    ``missing`` counts the shortfall.
 
     Reasons for dropping: ``refill: solved``, ``refill: unsolved``, ``refill: truncated`` (unsolved, and every rollout
     was truncated), ``refill: unscorable`` (the verifier failed on every rollout), ``refill: surplus`` (mixed, beyond
-    the target, chosen by a seeded draw that does not depend on their order). Dropped groups stay in the records.
+    the target, chosen by a seeded draw that does not depend on the order of groups). Dropped groups stay in the
+    records.
 
     Degenerate cases: verifier errors count as absent, so one success among errors is ``solved``; groups of one are
-    never mixed; groups that an earlier stage excluded do not count; an empty batch requests nothing; if no group is
-    mixed, all are dropped and the step has no update; if the task has no more problems, the rounds end early.
+    never mixed; groups that an earlier stage excluded do not count; for an empty batch nothing is requested; if no
+    group is mixed, all are dropped and the step has no update; if the task has no more problems, the rounds end early.
 
     Differences: the released scripts stop the run after the last round, and sample three times the batch in each round
     without an estimate.
@@ -51,13 +52,23 @@ class Refill(Stage):
     """
 
     target: int | None = Field(
-        None, ge=1, description="number of mixed groups per step; null: the step's initial number of groups"
+        None,
+        ge=1,
+        description=(
+            "number of mixed groups (with successes and failures) per step; null: the step's initial number of groups"
+        ),
     )
-    n: int | None = Field(None, ge=1, description="rollouts per new problem; null: the first stage's largest group")
-    attempts: int = Field(10, ge=0, description="maximum rounds of new problems; 0: drop groups without replacing them")
-    oversample: int = Field(3, ge=1, description="maximum new problems per round, as a multiple of the missing groups")
+    n: int | None = Field(
+        None, ge=1, description="rollouts per new problem; null: as many as in the first stage's largest group"
+    )
+    attempts: int = Field(
+        10, ge=0, description="maximum rounds in which new problems are sampled; 0: drop groups without replacing them"
+    )
+    oversample: int = Field(
+        3, ge=1, description="maximum number of new problems per round, as a multiple of the number of missing groups"
+    )
     surplus: Literal["drop", "keep"] = Field(
-        "drop", description="mixed groups beyond the target: drop them, or keep them"
+        "drop", description="treatment of mixed groups beyond the target: drop or keep them"
     )
 
     _target: int = PrivateAttr(0)

@@ -1,4 +1,4 @@
-"""Success replay: train again on a problem's last success if no rollout of the step solves it."""
+"""Success replay: trains again on a problem's last success if no rollout of the step solves the problem."""
 
 from __future__ import annotations
 
@@ -29,40 +29,43 @@ class _Success(NamedTuple):
 
 
 class Replay(Stage):
-    """Adds a problem's last success to its group if all plain rollouts of the step fail.
+    """Adds a problem's last success to its group if all rollouts of the step from the plain prompt fail.
 
-    After every step the stage stores the last plain success, with tokens and log-probabilities, of each problem with a
-    plain pass rate below one half. At one half or above, the stored success is removed. A group of failures has no
-    gradient; with the success it has one. Nothing is sampled, so a replay costs no generated tokens.
+    After every step the stage stores the last success from the plain prompt, with tokens and log-probabilities, of each
+    problem with a pass rate below one half. At one half or above, the stored success is removed. A group of failures
+    has no gradient; with the success added, the group has a gradient. Nothing is sampled, so a replay costs no
+    generated tokens.
 
     A replay is off-policy: its old log-probabilities come from the policy that sampled it. With ``clip: [0.2, 0.2]``, a
     token whose probability rose by more than a fifth has no gradient. A token whose probability fell is weighted by its
-    ratio, so the tokens that were unlearned most are restored least. ``objective.correction`` ``truncate`` and ``mask``
-    weight the replay by the ratio of policies instead. ``recompute``, and the surrogate ``likelihood``, treat the
-    replay as if it were sampled now.
+    ratio, so the tokens that were unlearned most are restored least. The corrections ``truncate`` and ``mask``
+    (``objective.correction``) weight the replay by the ratio of policies instead. The correction ``recompute``, and the
+    surrogate ``likelihood``, treat the replay as if it were sampled now.
 
-    A replayed rollout is not a sample of the current policy: no pass rate, cost, stage or report counts it. Its context
-    in the records is ``replayed``, with its original id. It is trained on, so the learner's metrics (``learn/…``, and
-    those of a correction) include it. The stage must come last.
+    A replayed rollout is not a sample of the current policy: no pass rate, cost, stage or report counts it. In the
+    records its context is ``replayed``, together with its original id. The replay is trained on, so the learner's
+    metrics (``learn/…``, and those of a correction) include it. The stage must come last.
 
-    Degenerate cases: nothing is replayed without a stored success, in a group without a verifiable plain rollout, or in
-    a group that an earlier stage excluded. The stage therefore has no effect after ``refill``, which drops unsolved
-    groups. Only sampled, trainable successes are stored, never replays, so the same success may be replayed repeatedly;
-    ``oldest`` limits its age. A success whose temperature or prompt differs from this step's, for example after
-    resuming with a changed recipe, is removed (``outdated``). Responses with observations are not stored. The store
-    holds the latest successes, up to 800,000 tokens with prompts; ``forgotten`` counts successes removed for this
-    limit, including single ones that are too long.
+    Degenerate cases: nothing is replayed without a stored success, in a group of which the verifier could score no
+    rollout from the plain prompt, or in a group that an earlier stage excluded. The stage therefore has no effect after
+    ``refill``, which drops unsolved groups. Only sampled, trainable successes are stored, never replays, so the same
+    success may be replayed repeatedly; ``oldest`` limits its age. A success whose temperature or prompt differs from
+    this step's, for example after resuming with a changed recipe, is removed (``outdated``). Responses with
+    observations are not stored. The store holds the latest successes, up to 800,000 tokens with prompts; ``forgotten``
+    counts successes removed for this limit, including single successes that are too long.
 
-    Source: response reuse of AR3PO (Zhang et al. 2025, arXiv 2509.25808): correct responses from a replay buffer if
-    sampling finds none. Only the abstract was available. Our choices: the maximum age, the number of replays, and their
-    off-policy correction.
+    Source: response reuse of AR3PO (Zhang et al. 2025, arXiv 2509.25808): correct responses come from a replay buffer
+    if sampling finds no correct response. Only the abstract was available. Our choices: the maximum age, the number of
+    replays, and their off-policy correction.
 
     >>> Replay().oldest is None
     True
     """
 
-    oldest: int | None = Field(None, ge=1, description="maximum age in steps of a replayed success; null: no limit")
-    stream: str = Field("main", description="loss stream of replayed rollouts")
+    oldest: int | None = Field(
+        None, ge=1, description="maximum age of a replayed success in training steps; null: no limit"
+    )
+    stream: str = Field("main", description="name of the loss stream in which replayed rollouts are trained")
 
     _kept: dict[str, _Success] = PrivateAttr(default_factory=dict)
     _steps: int = PrivateAttr(0)  # number of observed steps
@@ -157,7 +160,7 @@ def _verdict(rollout: Rollout) -> Verdict:
 
 
 def _data(rollout: Rollout) -> dict[str, Any]:
-    """Return a plain success as JSON data; numbers are stored exactly."""
+    """Return a success from the plain prompt as JSON data; numbers are stored exactly."""
     verdict = _verdict(rollout)
     return {
         **{name: getattr(rollout, name) for name in _PLAIN},

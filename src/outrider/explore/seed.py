@@ -25,8 +25,8 @@ from outrider.record.normalised import normalised
 class ExemplarTemplate(Options):
     r"""Template that joins examples and a question into one prompt; write ``{{`` and ``}}`` for literal braces.
 
-    The default is XRPO's (appendix C). The result replaces the question within the problem's prompt, so a chat format
-    around the question stays; see :func:`outrider.explore.corpus.question_of`.
+    The default template is XRPO's (appendix C). The filled template replaces the question within the problem's prompt,
+    so a chat format around the question stays; see :func:`outrider.explore.corpus.question_of`.
 
     >>> plain = ExemplarTemplate(whole="{examples}{question}", example="{problem}{solution}\n")
     >>> plain.write("3 4>7:", [Exemplar("5 6>11:", "5+6=11")])
@@ -71,7 +71,8 @@ class ExemplarTemplate(Options):
 
 
 class _Prompt(NamedTuple):
-    """A seeded prompt; ``cut``: whether solutions were truncated. Without exemplars the plain prompt is used."""
+    """A prompt with examples; ``cut`` is whether solutions were truncated. Without exemplars the plain prompt is
+    used."""
 
     ids: Ids
     exemplars: tuple[str, ...] = ()
@@ -82,28 +83,29 @@ class Seed(Options):
     """Adds the ``k`` nearest solved problems as examples to the prompt of a problem without a success.
 
     The corpus holds the problems that the run itself has solved. After each step, every problem's last success replaces
-    its entry; seeded successes count too and are flagged. Success means the verifier's verdict. ``<think>…</think>`` is
-    removed from solutions. Solved problems are ranked by cosine similarity of the questions, highest first; ties go to
-    the latest stored. A problem is never its own example, not even under another id, and there is no minimum
-    similarity. :class:`ExemplarTemplate` formats the prompt. If the prompt has more than ``max_tokens`` tokens, or
-    leaves no room in the model's context for the longest response, all solutions are truncated to the same length. If
-    even one character per solution is too long, the last example is dropped. The question is never truncated.
+    the problem's entry; successes with in-context examples count too and are marked. Success means the verifier's
+    verdict. ``<think>…</think>`` is removed from solutions. Solved problems are ranked by cosine similarity of the
+    questions, highest first; ties go to the problem stored last. A problem is never its own example, not even under
+    another id, and there is no minimum similarity. :class:`ExemplarTemplate` formats the prompt. If the prompt has more
+    than ``max_tokens`` tokens, or leaves no room in the model's context for the longest response, all solutions are
+    truncated to the same length. If even one character per solution is too long, the last example is dropped. The
+    question is never truncated.
 
     Degenerate cases: fewer than ``k`` solved problems give fewer examples. Without an example that fits, the plain
-    prompt is used (``unseeded``). A full corpus removes its oldest entry (``evicted``).
+    prompt is used (metric ``unseeded``). A full corpus removes its oldest entry (metric ``evicted``).
 
     Difference: XRPO ranks the whole training set once, and uses the first solved problems among a problem's 64 nearest,
     if there are any. A stream cannot be ranked as a whole, so here the nearest solved problems are used at any
     distance.
 
-    Our choices where XRPO is ambiguous: the corpus starts empty, or from a file (its "baseline-correct solutions").
-    Thoughts are excluded, as the lengths in its Table 9 suggest. By default a rollout is trained with the prompt it was
-    sampled from (``trained: as_generated``). The importance ratio then starts at 1, but the objective includes the
-    examples. ``original`` trains the rollout with the plain prompt and uses the sampling log-probabilities as the old
-    ones. The ratio then starts at ``pi(y | plain) / pi(y | seeded)``. The surrogate's clip bounds it for positive
-    advantages, ``objective.correction: truncate`` for all. Only untruncated weights of whole responses would give the
-    plain prompt's gradient in expectation. ``excluded`` uses the rollout only in the baseline. Evaluation uses no
-    stages, and therefore no seeding.
+    Our choices where XRPO is ambiguous: the corpus starts empty, or from a file (XRPO's "baseline-correct solutions").
+    Reasoning is excluded, as the lengths in XRPO's Table 9 suggest. By default a rollout is trained with the prompt it
+    was sampled from (``trained: as_generated``). The importance ratio then starts at 1, but the objective includes the
+    examples. ``original`` trains the rollout with the plain prompt and uses the sampling log-probabilities as old
+    log-probabilities. The ratio then starts at ``pi(y | plain) / pi(y | seeded)``. The surrogate's clip bounds this
+    ratio for positive advantages; ``objective.correction: truncate`` bounds it for all advantages. Only untruncated
+    weights of whole responses would give the plain prompt's gradient in expectation. ``excluded`` uses the rollout only
+    in the baseline. Evaluation uses no stages, and therefore no seeding.
 
     Source: XRPO (arXiv 2510.06672), section 3.2 and appendix C.
 
@@ -111,19 +113,27 @@ class Seed(Options):
     2
     """
 
-    k: int = Field(2, ge=1, le=64, description="number of in-context examples")
+    k: int = Field(2, ge=1, le=64, description="number of in-context examples per prompt")
     embed: Annotated[Embedder, ComponentOf(EMBEDDERS, "embedder", Embedder)] = Field(
-        default_factory=Tfidf, description="embedding that measures the similarity of problems"
+        default_factory=Tfidf, description="method that measures the similarity of problems, to choose the examples"
     )
-    template: ExemplarTemplate = Field(default_factory=ExemplarTemplate, description="template of the seeded prompt")
-    max_tokens: int = Field(4096, ge=1, description="maximum tokens of a seeded prompt")
+    template: ExemplarTemplate = Field(
+        default_factory=ExemplarTemplate, description="template of a prompt with in-context examples"
+    )
+    max_tokens: int = Field(4096, ge=1, description="maximum length in tokens of a prompt with in-context examples")
     trained: Literal["as_generated", "original", "excluded"] = Field(
         "as_generated",
-        description="prompt that seeded rollouts are trained with: seeded, plain (original), or none (excluded)",
+        description=(
+            "prompt on which rollouts are trained: the prompt with examples (as_generated), the plain prompt "
+            "(original), or none (excluded)"
+        ),
     )
-    capacity: int = Field(10_000, ge=1, description="maximum problems in the corpus")
+    capacity: int = Field(10_000, ge=1, description="maximum number of solved problems to store as possible examples")
     corpus: str | None = Field(
-        None, description="file of the initial corpus: JSON lines with id, problem and solution; null: an empty corpus"
+        None,
+        description=(
+            "JSON Lines file of initial solved problems, with id, problem and solution; null: an empty corpus"
+        ),
     )
 
     _corpus: Corpus = PrivateAttr()
@@ -144,7 +154,8 @@ class Seed(Options):
         return self
 
     def seeded(self, requests: Sequence[SampleRequest], view: View) -> dict[str, SampleRequest]:
-        """Return the requests with seeded prompts, by problem id; requests without examples are unchanged."""
+        """Return the requests with prompts that contain examples, by problem id; requests without examples are
+        unchanged."""
         new = [r.problem for r in requests if r.problem.id not in self._prompts]
         if new and self._corpus.entries:
             for problem, nearest in zip(new, self._nearest(new), strict=True):
@@ -194,8 +205,9 @@ class Seed(Options):
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         """Store the solved problems of a step and return the metrics.
 
-        Metrics: rollouts with examples, without any available, with truncated solutions, and with fewer than ``k``
-        examples; problems solved only with examples; removed entries; all entries; entries from seeded rollouts.
+        Metrics: rollouts with examples, rollouts without an available example, rollouts with truncated solutions,
+        rollouts with fewer than ``k`` examples; problems solved only with examples; removed entries; all entries;
+        entries from seeded rollouts.
         """
         self._prompts.clear()
         evicted = self._corpus.learn(groups)
@@ -223,7 +235,7 @@ class Seed(Options):
 def _shorter(lengths: Sequence[int], longest: int, excess: float) -> int:
     """Return the largest limit on all lengths that reduces their sum by ``excess``; at most ``longest - 1``.
 
-    The excess is an estimate, so 1 is tried before 0.
+    The excess is an estimate, so a limit of 1 is tried before 0.
 
     >>> _shorter([10, 4], 10, 3.0), _shorter([10, 4], 10, 8.0), _shorter([5], 3, 0.0), _shorter([5], 3, 9.0)
     (7, 3, 2, 1)

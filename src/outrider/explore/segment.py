@@ -26,7 +26,7 @@ class SegmentedRollout:
     """A rollout that may be branched. Positions count response tokens: a cut at ``t`` keeps ``response_ids[:t]``.
 
     Attributes:
-        rollout: the rollout; cuts may lie anywhere on its path, prefix included.
+        rollout: the rollout; cuts may lie anywhere on its path, including the prefix.
         bounds: segment ends, ascending, each in ``0 < t < T``: the start and end of a response are not cuts.
         candidates: the bounds at which a branch may start; see :meth:`Segmenter.chain`.
     """
@@ -37,7 +37,7 @@ class SegmentedRollout:
 
     @property
     def length(self) -> int:
-        """T, the number of response tokens, the prefix included."""
+        """T, the number of response tokens, including the prefix."""
         return self.rollout.branch_at + len(self.rollout.token_ids)
 
 
@@ -45,7 +45,7 @@ class Segmenter(Options):
     """Cuts a response into segments. Positions are tokens; text is never decoded and re-encoded."""
 
     answer_marks: list[Mark] = Field(
-        [], description="strings that announce an answer, such as \\boxed or ####; no branch starts after one"
+        [], description="strings that announce an answer, such as \\boxed or ####; no branch starts after such a string"
     )
 
     def bounds(self, token_texts: Sequence[str], sampled_T: NDArray[np.bool_]) -> list[int]:
@@ -73,7 +73,7 @@ class Segmenter(Options):
         - it lies after the rollout's own branch point: earlier tokens belong to the parent;
         - the token at ``t`` was sampled: a branch must not write observations;
         - ``response_ids[:t]`` contains no complete answer mark: a path with two answers rarely succeeds;
-        - it is not ``taken``: a pivot is branched in one round only.
+        - it is not ``taken``: a cut is branched in one round only.
 
         A prefix is always shorter than its response, so at least one more token fits within the sampler's limits.
 
@@ -92,7 +92,7 @@ class Segmenter(Options):
 class Chunk(Segmenter):
     """Cuts every ``tokens`` tokens; the last segment may be shorter. ``tokens: 1`` makes every token a candidate.
 
-    Source: DEEP-GRPO (arXiv 2602.14169) section 4.1; 50 is the released code's default, the paper states none.
+    Source: DEEP-GRPO (arXiv 2602.14169) section 4.1; 50 is the released code's default, the paper states no value.
 
     >>> Chunk(tokens=2).bounds([], np.ones(6, bool))
     [2, 4]
@@ -115,9 +115,9 @@ class Delimiter(Segmenter):
     """Cuts after each token that completes one of ``marks``, whatever else the token contains.
 
     Marks are searched in the joined text of the tokens, from left to right, longest mark first, without overlap. So a
-    single token ``".\\n"`` ends a sentence; DEEP-GRPO's released code misses it, because it compares token ids with the
-    id of ".". A blank line that spans two tokens is found too. A response without a mark is one segment; AttnRL's
-    fallbacks (lines, then tokens) are not implemented. Source: DEEP-GRPO (arXiv 2602.14169) section 4.1.
+    single token ``".\\n"`` ends a sentence; DEEP-GRPO's released code misses this end, because the code compares token
+    ids with the id of ".". A blank line that spans two tokens is found too. A response without a mark is one segment;
+    AttnRL's fallbacks (lines, then tokens) are not implemented. Source: DEEP-GRPO (arXiv 2602.14169) section 4.1.
 
     >>> Delimiter(marks=["."]).bounds(["a", ".\\n", "b", ".", "c"], np.ones(5, bool))
     [2, 4]

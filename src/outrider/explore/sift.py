@@ -14,7 +14,7 @@ from outrider.texts import first_box_end, redundancy
 
 
 class Sift(Stage):
-    """Drops responses that are unfit for imitation, correct or not, with the first reason that applies:
+    """Drops responses that are unfit for imitation, whether correct or not, with the first reason that applies:
 
     * ``unscorable``: the verifier failed or timed out;
     * ``no answer``: the verifier found no answer;
@@ -29,12 +29,15 @@ class Sift(Stage):
 
     Source: the filters of rejection fine-tuning, STILL report, arXiv 2508.07534, section 4.4.1. The report does not
     define redundancy; :func:`outrider.texts.redundancy` is our choice. The report's fourth rule, not to imitate text
-    after the first answer, is the shaper ``until_box``.
+    after the first answer, is implemented by the shaper ``until_box``.
     """
 
     digit: bool = Field(True, description="whether to keep only responses that contain a digit")
     redundancy: float | None = Field(
-        0.31, ge=0, le=1, description="maximum share of repeated word 3-grams; null: no limit"
+        0.31,
+        ge=0,
+        le=1,
+        description="maximum fraction of a response's word 3-grams that repeat earlier ones; null: no limit",
     )
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:

@@ -1,4 +1,5 @@
-"""A curriculum across epochs (after GRESO): problems whose recent visits were unanimous are sampled less often."""
+"""A curriculum across epochs (after GRESO): problems whose recent rollouts all succeeded or all failed are sampled less
+often."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from outrider.record import Group, Problem, SampleRequest, identity_seed
 
 @dataclass(slots=True)
 class _Streak:
-    """A problem's latest visits: their common outcome, their number, and the inputs of the random draws."""
+    """A problem's latest visits (steps that sampled it): their common outcome, their number, and the inputs of random
+    draws."""
 
     solved: bool
     visits: int
@@ -26,40 +28,43 @@ class _Streak:
     offers: int = 0
 
     def drawn(self) -> float:
-        """A pseudo-random number in [0, 1), a new one each time the problem comes up."""
+        """A pseudo-random number in [0, 1), a new number each time the problem comes up."""
         self.offers += 1
         return identity_seed(self.seed, "skip", self.offers) / 2**63
 
 
 class Skip(PlansAhead, Stage):
-    """Refuses a problem with a probability that grows with the number of consecutive unanimous visits.
+    """Refuses a problem with a probability that grows with the number of consecutive unanimous visits (sampled steps).
 
     After ``z`` consecutive visits that were all solved, or all unsolved, a problem is accepted with probability
 
         max(keep ** z, floor)
 
-    and always if it is new or its last visit was mixed. The stage samples no rollouts. It can stand anywhere in
-    ``explore`` and filters all problems: those that a step begins with and those that ``refill`` takes. Because of the
+    and always if it is new or its last visit was mixed. The stage samples no rollouts. It can have any place in
+    ``explore``, and filters all problems: those that a step begins with and those that ``refill`` takes. Because of the
     floor, every problem is expected back within ``1 / floor`` epochs, however often it failed.
 
-    A visit is solved or unsolved if all its scorable rollouts agree. Branches and seeded rollouts count too: if one of
-    them finds a solution, the problem has a gradient. Degenerate cases: a visit with fewer than two scorable rollouts
-    changes nothing; a change from unsolved to solved, or back, starts a new count. The random draw depends on the run's
-    seed, the problem, its last visit and how often it came up since. The last 100,000 problems with a count are
-    remembered.
+    A visit is solved if all of its rollouts with a verdict succeeded, and unsolved if all failed. Branches and rollouts
+    with in-context examples count too: if one of them finds a solution, the problem has a gradient. Degenerate cases: a
+    visit with fewer than two rollouts that the verifier could score changes nothing; a change from unsolved to solved,
+    or back, starts a new count. The random draw depends on the run's seed, the problem, its last visit and how often it
+    came up since. The last 100,000 problems with a count are remembered.
 
-    Differences (GRESO, arXiv 2506.02177): there the base probability adapts, separately for easy and hard problems, to
-    a target share of groups without variance, and the batch grows to replace them. Here the probability is a constant
-    with a floor, and refill replaces groups.
+    Differences (GRESO, arXiv 2506.02177): in GRESO the base probability adapts, separately for easy and hard problems,
+    to a target share of groups without variance, and the batch grows to replace such groups. Here the probability is a
+    constant with a floor, and refill replaces groups.
 
     >>> Skip().chance(0), Skip().chance(2), Skip().chance(9)
     (1.0, 0.25, 0.1)
     """
 
     keep: float = Field(
-        0.5, gt=0, lt=1, description="factor on a problem's sampling probability after each unanimous visit"
+        0.5,
+        gt=0,
+        lt=1,
+        description=("factor on a problem's sampling probability after each step with only successes or only failures"),
     )
-    floor: float = Field(0.1, ge=0.02, le=1, description="minimum sampling probability")
+    floor: float = Field(0.1, ge=0.02, le=1, description="minimum sampling probability of a problem")
 
     _streaks: dict[str, _Streak] = PrivateAttr(default_factory=dict)
     _skipped: dict[bool, int] = PrivateAttr(default_factory=lambda: {True: 0, False: 0})

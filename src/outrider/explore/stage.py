@@ -78,7 +78,7 @@ class PreparedStage(Protocol):
 
 @runtime_checkable
 class AdmittingStage(Protocol):
-    """A stage that filters the problems that come up."""
+    """A stage that filters the problems that a step would take."""
 
     def admits(self, problem: Problem, step: int) -> bool:
         """Whether a problem may be taken into this step; a refused problem is skipped."""
@@ -100,6 +100,6 @@ class PredictingStage(Protocol):
 class PlansAhead:
     """Marks a stage that plans the whole step before sampling any of its rollouts, and only from plain prompts.
 
-    Credit with a stated goal requires this property of every stage, whatever its loss stream: if the number of rollouts
-    depends on outcomes, or failures are dropped, the credit estimates the gradient of another goal.
+    Credit with a stated goal requires this property of every stage, whatever its loss stream. If the number of rollouts
+    depended on outcomes, or failures were dropped, the credit would estimate the gradient of another goal.
     """

@@ -45,7 +45,8 @@ class Surroundings(NamedTuple):
             )
 
     def refuse_drawn(self) -> None:
-        """Raise ValueError if earlier stages have sampled, so that no problem without rollouts is left for this one."""
+        """Raise ValueError if earlier stages have sampled, so that no problem without rollouts is left for this
+        stage."""
         if fewest := self.bounds.first[0]:
             raise ValueError(
                 f"samples only for problems without rollouts, but each already has at least {fewest}: it comes in "

@@ -14,13 +14,13 @@ class Uniform(PlansAhead, Stage):
     """Samples ``n`` rollouts per problem from its plain prompt, in one round.
 
     This is GRPO's allocation (Shao et al. 2024, arXiv 2402.03300) and the first stage of most methods. Degenerate
-    cases: an empty batch requests nothing; a problem that already has rollouts gets no more.
+    cases: for an empty batch nothing is requested; a problem that already has rollouts gets no more.
 
     >>> Uniform(n=4)
     Uniform(n=4)
     """
 
-    n: int = Field(8, ge=1, description="rollouts per problem")
+    n: int = Field(8, ge=1, description="number of rollouts per problem")
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         return before.begun(self.n * problems, (self.n, self.n))

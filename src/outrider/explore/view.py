@@ -1,4 +1,4 @@
-"""What a stage's ``plan`` receives: the step so far, and access to the policy and to new problems."""
+"""The argument of a stage's ``plan``: the step so far, and access to the policy and to new problems."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from outrider.record import Group, Ids, Problem, Rollout
 
 
 class Engine(Protocol):
-    """The parts of the policy and its tokenizer that stages may use. A stage calls only what it needs."""
+    """The parts of the policy and its tokenizer that stages may use. A stage calls only the methods that it needs."""
 
     def encode(self, problem: Problem) -> Ids:
-        """The token ids of a problem's prompt; for a seeded prompt, replace the problem's ``prompt``."""
+        """The token ids of a problem's prompt; for a prompt with examples, replace the problem's ``prompt`` first."""
         ...
 
     def token_texts(self, ids: Ids) -> list[str]:
@@ -26,16 +26,16 @@ class Engine(Protocol):
     def attention(self, rollout: Rollout, starts: Sequence[int]) -> NDArray[np.float64]:
         """Mean attention between the steps of a response, ``[layers * heads, steps, steps]``; rows attend to columns.
 
-        ``starts``: first response token of each step, ascending, beginning with 0. Takes one forward pass of the
-        policy.
+        ``starts``: first response token of each step, ascending, beginning with 0. The method runs one forward pass of
+        the policy.
         """
         ...
 
     def branching(self, rollouts: Sequence[Rollout], mass: float) -> list[NDArray[np.int32]]:
         """The branching factor at each sampled token of each rollout.
 
-        It is the smallest number of tokens with a total probability of at least ``mass``, at temperature 1. Takes one
-        forward pass of the policy.
+        The branching factor is the smallest number of tokens with a total probability of at least ``mass``, at
+        temperature 1. The method runs one forward pass of the policy.
         """
         ...
 
@@ -45,7 +45,7 @@ class View:
     """The argument of :meth:`outrider.explore.Stage.plan`.
 
     Attributes:
-        groups: all groups of the step so far, including those of problems taken later, in the order they joined.
+        groups: all groups of the step so far, including groups of problems taken by stages, in the order they joined.
         step: the step, from 1.
         round: number of earlier calls of this stage's ``plan`` in this step.
         progress: share of the run's budget spent before the step, in [0, 1).

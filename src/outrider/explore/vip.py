@@ -51,21 +51,21 @@ class Vip(Allocation):
     and ``K`` is not updated, so that predictions can follow the policy. The budget, ``n`` times the number of problems,
     is then spent exactly. Each rollout goes to the problem with the largest ``variance(n, p) - variance(n + 1, p)``,
     from ``min_n`` up to ``max_n``. Gains decrease with ``n``, so no allocation has less variance. The stage comes first
-    and replaces ``uniform``.
+    in ``explore`` and replaces the stage ``uniform``.
 
-    Only scorable rollouts from the plain prompt count as evidence, including those of dropped groups. Degenerate cases:
-    in the first step, and for questions unlike any earlier one, ``p`` is 1/2; problems with equal predictions get equal
-    shares; predictions are clipped like pass rates; nearly equal questions share the mean of their logits; an empty
-    batch requests nothing; problems that already have rollouts get no more. The last 10,000 questions are remembered;
-    older ones have no effect. ``tfidf`` weights its terms by the remembered questions, so ``K`` changes slightly as
-    they change; with ``transformer`` it does not.
+    Evidence is every rollout from the plain prompt that the verifier could score, also in dropped groups. Degenerate
+    cases: in the first step, and for questions unlike any earlier one, ``p`` is 1/2; problems with equal predictions
+    get equal shares; predictions are clipped like pass rates; nearly equal questions share the mean of their logits;
+    for an empty batch nothing is requested; problems that already have rollouts get no more. The last 10,000 questions
+    are remembered; older questions have no effect. ``tfidf`` weights its terms by the remembered questions, so ``K``
+    changes slightly as these questions change; with ``transformer``, ``K`` does not change.
 
     Source: Nguyen et al. 2026, "VIP", arXiv 2602.01601 (only summaries were available), and earlier versions of its
-    code. Differences: that code solves the relaxed problem by SLSQP with a bonus for problems that look hard. It adds
-    1e-4 to the diagonal of ``K``, so for two equal questions ``g`` comes within 1e-4 of their mean, but does not reach
-    it. It rounds allocations below 4 to no rollouts, and ``g`` starts at -5. Its script has 16 rollouts per problem by
-    default. Its bandwidth is fixed at 0.4; the paper uses the median distance, which is undefined for a stream of
-    problems.
+    code. Differences: VIP's code solves the relaxed problem by SLSQP with a bonus for problems that look hard. The code
+    adds 1e-4 to the diagonal of ``K``, so for two equal questions ``g`` comes within 1e-4 of their mean, but does not
+    reach the mean. The code rounds allocations below 4 to no rollouts, and ``g`` starts at -5. The code's script has 16
+    rollouts per problem by default, and its bandwidth is fixed at 0.4; the paper uses the median distance, which is
+    undefined for a stream of problems.
 
     Raises:
         ValidationError: ``min_n <= n <= max_n`` does not hold, ``min_n`` is too small for the estimator, or the
@@ -83,10 +83,10 @@ class Vip(Allocation):
         ),
     )
     embed: Annotated[Embedder, ComponentOf(EMBEDDERS, "embedder", Embedder)] = Field(
-        default_factory=Tfidf, description="embedding that measures the similarity of problems"
+        default_factory=Tfidf, description="method that measures the similarity of questions"
     )
-    bandwidth: float = Field(0.4, gt=0, description="bandwidth of the kernel that compares questions")
-    epsilon: float = Field(0.05, gt=0, lt=0.5, description="minimum distance of pass-rate estimates from 0 and 1")
+    bandwidth: float = Field(0.4, gt=0, description="bandwidth of the RBF kernel that compares questions")
+    epsilon: float = Field(0.05, gt=0, lt=0.5, description="minimum distance of estimated pass rates from 0 and 1")
 
     _seen: dict[str, tuple[str, float]] = PrivateAttr(default_factory=dict)
     _predicted: dict[str, float] = PrivateAttr(default_factory=dict)
@@ -128,7 +128,7 @@ class Vip(Allocation):
         return [float(p) for p in np.clip(1 / (1 + np.exp(-latents)), self.epsilon, 1 - self.epsilon)]
 
     def _rows(self, questions: Sequence[str]) -> tuple[Floats, Floats]:
-        """``K`` between the questions and all remembered ones, and ``g`` of the questions."""
+        """The kernel ``K`` between the questions and all remembered questions, and ``g`` of the questions."""
         cosines = self.embed.cosines(questions, [text for text, _ in self._seen.values()]).astype(np.float64)
         kernel = np.exp((cosines - 1) / self.bandwidth**2)
         return kernel, (kernel * [share for _, share in self._seen.values()]).sum(1)
@@ -139,7 +139,7 @@ class Vip(Allocation):
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         """Learn from a step and return its metrics.
 
-        ``off`` is the mean absolute error of predicted pass rates, ``remembered`` the number of questions.
+        ``off`` is the mean absolute error of predicted pass rates, ``remembered`` the number of remembered questions.
         """
         rates = {}
         for group in sorted(groups, key=lambda group: group.problem.id):  # so that batch order does not matter

@@ -1,1 +1,1 @@
-"""Learning: packed forward and backward passes, one optimizer, and gradients that do not depend on micro-batching."""
+"""Learning: training by packed passes and one optimizer, with gradients that do not depend on micro-batching."""

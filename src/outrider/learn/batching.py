@@ -1,4 +1,4 @@
-"""Divides rows into optimizer batches, over ranks, and into micro-batches."""
+"""Divides training rows into optimizer batches, splits batches over ranks, and packs micro-batches."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def micro_batches(rows: Sequence[Sized], tokens: int, shares: bool = True) -> li
 
     Args:
         shares: whether a micro-batch computes a context once for all rows that have the same context, as in packed rows
-            (:mod:`outrider.model.packing`). Each additional row then counts a quarter of its context, for attention.
+            (:mod:`outrider.model.packing`). Each additional row then counts a quarter of its context's tokens, as the
+            cost of attention.
     """
     return _filled(_ordered(rows, shares), tokens, shares)
 
@@ -50,9 +51,10 @@ def micro_batches(rows: Sequence[Sized], tokens: int, shares: bool = True) -> li
 def split_by_tokens(rows: Sequence[Sized], parts: int, shares: bool = True) -> list[list[Sized]]:
     """Split rows over ranks to minimise the maximum number of tokens per rank. Every rank computes the same split.
 
-    The better of two splits is used. The first assigns rows from longest to shortest, each to the rank with the fewest
-    tokens so far (ties go to the lowest rank); a shared context is then computed on nearly every rank. The second sorts
-    rows by context and cuts them into one run per rank; nearly all contexts are then computed once.
+    The better of two splits is used. The first split assigns rows from longest to shortest, each to the rank with the
+    fewest tokens so far (ties go to the lowest rank); a shared context is then computed on nearly every rank. The
+    second split sorts rows by context and cuts the sorted rows into one run per rank; nearly all contexts are then
+    computed once.
     """
     loads = [0] * parts
     longest_first: list[list[Sized]] = [[] for _ in range(parts)]
@@ -67,7 +69,7 @@ def split_by_tokens(rows: Sequence[Sized], parts: int, shares: bool = True) -> l
 
 
 def _ordered(rows: Sequence[Sized], shares: bool) -> list[Sized]:
-    """Sort rows by length, which reduces padding in attention, or by context if that saves more."""
+    """Sort rows by length, which reduces padding in attention, or by context if that saves more computation."""
     if shares and sum(row.length for row in rows) - _load(rows) >= _MIN_GAIN * sum(row.length for row in rows):
         return _by_context(rows)
     return sorted(rows, key=lambda r: r.length)  # a stable sort: equal lengths keep their order

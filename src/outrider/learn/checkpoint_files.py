@@ -27,7 +27,7 @@ class Training(NamedTuple):
         weights: trained weights, by name.
         optimizer: the optimizer whose state is saved or loaded.
         counts: plain data to save: step counts and the state of the objective.
-        reference: the reference policy's values of the trained weights, if they may differ from the initial ones.
+        reference: the reference policy's values of the trained weights, if they may differ from the initial values.
     """
 
     weights: Mapping[str, Parameter]
@@ -40,7 +40,7 @@ class CheckpointFiles(Protocol):
     """Reader and writer of checkpoints for one way to distribute a model."""
 
     def save(self, folder: Path, training: Training) -> None:
-        """Write trained weights and training state, without a copy in memory. Every rank must call it.
+        """Write trained weights and training state, without a copy in memory. Every rank must call this method.
 
         Raises:
             UserError: the write fails.
@@ -48,7 +48,8 @@ class CheckpointFiles(Protocol):
         ...
 
     def load(self, folder: Path, training: Training) -> dict[str, Any]:
-        """Load the files of :meth:`save` on any number of ranks, and return the counts. Every rank must call it.
+        """Load the files of :meth:`save` on any number of ranks, and return the counts. Every rank must call this
+        method.
 
         Raises:
             UserError: the checkpoint is from another model.

@@ -1,4 +1,4 @@
-"""How a learner holds a model: replicated in every process, or sharded."""
+"""The ways in which a learner holds a model: replicated in every process, or sharded over processes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class HeldModel(Protocol):
 
     def assembled(self, adapter: bool = False) -> PreTrainedModel | None:
         """Return the whole model on rank 0 (with ``adapter``, a model in which only the adapter has weights), and None
-        on other ranks. Every rank must call it."""
+        on other ranks. Every rank must call this method."""
         ...
 
 

@@ -99,7 +99,7 @@ class Learner(Protocol):
         """Train on the rows of one step; ``progress`` in [0, 1] is the position in the learning-rate schedule.
 
         Raises:
-            ValueError: rows have several log-probability modes, or a truncated one (top-p, top-k).
+            ValueError: rows have several log-probability modes, or a truncated mode (top-p, top-k).
         """
         ...
 
@@ -116,7 +116,7 @@ class Learner(Protocol):
         ...
 
     def save(self, folder: Path) -> None:
-        """Write a checkpoint into a folder; if ``whole``, one rank may call it alone.
+        """Write a checkpoint into a folder; if ``whole``, one rank may call this method alone.
 
         Raises:
             UserError: writing to the disk fails.
@@ -154,7 +154,7 @@ def updates(
     progress: float,
     seen: Callable[[], Sequence[NDArray[np.float32] | None]] | None = None,
 ) -> Updated:
-    """Run the updates of one step: epochs of optimizer batches, each of whole groups.
+    """Run the updates of one training step: epochs over optimizer batches, each of whole groups.
 
     Metrics: diagnostics as means over trained tokens; the number of trained ``tokens`` (counted once per use); the mean
     ``loss`` of the updates; the last gradient norm and learning rate; counts ``updates``, ``skipped_no_signal``,
@@ -163,11 +163,12 @@ def updates(
 
     Args:
         logprobs: computes the learner's log-probabilities on demand.
-        optimizer_step: trains on one batch; returns sums over the batch's tokens, their number ``tokens``, and counts.
+        optimizer_step: trains on one batch; returns sums over the batch's tokens, the number of these tokens
+            (``tokens``), and counts.
         seen: returns ``logprobs`` of :class:`Updated`; None if the learner does not have them.
 
     Raises:
-        ValueError: rows have several log-probability modes, or a truncated one (top-p, top-k).
+        ValueError: rows have several log-probability modes, or a truncated mode (top-p, top-k).
     """
     refuse_modes(rows)
     rows = [replace(row, place=place) for place, row in enumerate(rows)]
@@ -193,7 +194,7 @@ def updates(
 
 
 def refuse_modes(rows: Sequence[WeightedRow]) -> None:
-    """Raise ValueError if rows have several log-probability modes, or a truncated one: ratios would be wrong."""
+    """Raise ValueError if rows have several log-probability modes, or a truncated mode: ratios would be wrong."""
     modes = {row.mode for row in rows}
     if len(modes) > 1 or any(mode.top_p != 1.0 or mode.top_k != 0 for mode in modes):
         raise ValueError(f"rows of different or truncated log-probability modes in one batch: {sorted(modes)}")

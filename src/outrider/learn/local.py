@@ -40,10 +40,10 @@ Hold = Callable[[PreTrainedModel, ComputePath, Processes, torch.dtype], HeldMode
 class LocalLearner:
     """AdamW over a causal LM.
 
-    ``update`` gets all rows on every rank; each rank computes its share and gradients are summed. Rows that cannot
-    change the gradient are skipped, but stay in every denominator. An optimizer batch with a non-finite loss or
-    gradient, or without any advantage, is skipped and counted. All log-probabilities of a step must have the same mode,
-    since ratios between modes are meaningless.
+    ``update`` gets all rows on every rank; each rank computes its share of the rows, and gradients are summed. Rows
+    that cannot change the gradient are skipped, but stay in every denominator. An optimizer batch with a non-finite
+    loss or gradient, or without any advantage, is skipped and counted. All log-probabilities of a step must have the
+    same mode, since ratios between modes are meaningless.
 
     Args:
         model: the model, prepared for ``path`` (:func:`outrider.sample.ready.ready`).
@@ -126,8 +126,8 @@ class LocalLearner:
 
     @torch.no_grad()
     def _passes(self, micros: Sequence[Sequence[WeightedRow]], which: int) -> list[Tensor]:
-        """Return log-probabilities (``which`` 0) or entropies (1) of each micro-batch. Results stay on the device until
-        all passes are done, since each read synchronises."""
+        """Return log-probabilities (``which`` = 0) or entropies (``which`` = 1) of each micro-batch. Results stay on
+        the device until all passes are done, since each read synchronises."""
         for _ in self.held.idle(len(micros)):
             pass
         return [self._forward(rows)[which] for rows in micros]
@@ -166,7 +166,7 @@ class LocalLearner:
         return None if model is None else partial(save_policy, policy._replace(model=model))
 
     def save(self, folder: Path) -> None:
-        """Write a checkpoint into a folder; every rank must call it, unless ``held.whole``.
+        """Write a checkpoint into a folder; every rank must call this method, unless ``held.whole``.
 
         The checkpoint has the trained weights, the optimizer state, the counts, and the reference if the recipe resets
         it (otherwise the reference is the initial model).
@@ -180,7 +180,7 @@ class LocalLearner:
         self.held.files.save(folder, self._training(counts))
 
     def load(self, folder: Path) -> None:
-        """Load a checkpoint written by :meth:`save`; every rank must call it.
+        """Load a checkpoint written by :meth:`save`; every rank must call this method.
 
         Raises:
             UserError: the checkpoint is from another model.

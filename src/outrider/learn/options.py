@@ -18,40 +18,52 @@ MICRO_TOKENS = 16_384
 class LearnOptions(Options):
     """Options of AdamW, its schedule, and the division of a step into optimizer batches and micro-batches.
 
-    The warm-up is linear, from ``lr / n`` at the first training step to ``lr`` at the ``n``-th (as in verl). It may
-    count optimizer updates instead, of which a training step has ``minibatches * epochs``.
+    The warm-up is linear, from ``lr / n`` at the first training step to ``lr`` at the ``n``-th (as in verl). The
+    warm-up may count optimizer updates instead of training steps; a training step has ``minibatches * epochs`` updates.
 
     >>> LearnOptions(warmup="20 steps").warm(steps=4, updates=70), LearnOptions(warmup="320 updates").warm(4, 79)
     (0.25, 0.25)
     """
 
-    lr: float = Field(1e-6, gt=0, description="peak learning rate")
+    lr: float = Field(1e-6, gt=0, description="peak learning rate of AdamW")
     warmup: str = Field(
-        "0 steps", description="linear warm-up in training steps ('20 steps') or optimizer updates ('320 updates')"
+        "0 steps",
+        description="length of the linear warm-up in training steps ('20 steps') or optimizer updates ('320 updates')",
     )
     schedule: Literal["constant", "cosine", "linear"] = Field(
         "constant", description="learning-rate schedule after the warm-up"
     )
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = Field(
-        (0.9, 0.999), description="AdamW betas"
+        (0.9, 0.999), description="AdamW betas: decay rates of the first and the second moment"
     )
-    weight_decay: float = Field(0.0, ge=0, description="AdamW weight decay, scaled by lr")
+    weight_decay: float = Field(
+        0.0, ge=0, description="AdamW weight decay; an update shrinks weights by this fraction times the learning rate"
+    )
     decay: Literal["matrices", "all"] = Field(
-        "matrices", description="parameters that get weight decay; all: biases and norms too"
+        "matrices",
+        description="parameters that get weight decay: matrices only (matrices), or biases and norms too (all)",
     )
     clip_norm: float | None = Field(1.0, gt=0, description="maximum gradient norm; null: no clipping")
     minibatches: int = Field(
-        1, ge=1, description="mini-batches (optimizer updates) per pass over a step's rollouts, split by problem"
+        1,
+        ge=1,
+        description=(
+            "number of mini-batches, one optimizer update each, per pass over a step's rollouts; a problem's "
+            "rollouts stay together"
+        ),
     )
-    epochs: int = Field(1, ge=1, description="passes over a step's rollouts")
+    epochs: int = Field(1, ge=1, description="number of passes over the rollouts of a training step")
     micro_tokens: Auto | Annotated[int, Field(ge=1)] = Field(
         AUTO, description="maximum tokens per micro-batch; auto: set by the available memory, at most 16384"
     )
-    deterministic: bool = Field(False, description="whether to compute bit-exact gradients on a GPU (slower)")
+    deterministic: bool = Field(
+        False, description="whether to compute bit-for-bit reproducible gradients on a GPU (slower)"
+    )
     gradient_checkpointing: Auto | bool = Field(
         AUTO,
         description=(
-            "recompute activations in the backward pass (less memory, slower); auto: only if memory requires it"
+            "whether to recompute activations in the backward pass (less memory, slower); auto: only if "
+            "memory requires it"
         ),
     )
 
@@ -104,9 +116,11 @@ class SftOptions(Options):
     """Options of supervised fine-tuning. Every step uses new problems; training ends after ``steps`` steps."""
 
     steps: int = Field(6339, ge=1)
-    problems: int = Field(24, ge=1, description="problems per step")
+    problems: int = Field(24, ge=1, description="number of problems per training step")
     prompts: bool = Field(False, description="whether to train on prompt tokens too, as in pretraining")
-    seed: int = Field(0, ge=0, description="seed of a new model's weights; the task's seed sets the order of problems")
+    seed: int = Field(
+        0, ge=0, description="random seed of a new model's weights; the task's seed sets the order of problems"
+    )
     learn: LearnOptions = Field(
         default_factory=lambda: LearnOptions(
             lr=2e-3, warmup="50 updates", schedule="cosine", betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0
@@ -123,14 +137,15 @@ class LocalLearning(LearnerEngine):
 
 
 class Fsdp2(LearnerEngine):
-    """PyTorch's FSDP2: parameters, gradients and optimizer state are sharded over the processes of the run, one per
-    GPU.
+    """PyTorch's FSDP2: parameters, gradients and optimizer state are sharded over the processes of the run, one process
+    per GPU.
 
     No process has the whole policy, so rollouts come from a sampler with separate weights.
     """
 
     offload: bool = Field(
-        False, description="whether to offload parameters, gradients and optimizer state to CPU memory"
+        False,
+        description="whether to keep parameters, gradients and optimizer state in CPU memory (less GPU memory, slower)",
     )
 
 

@@ -30,7 +30,7 @@ def recompute_layers(model: PreTrainedModel) -> None:
 
 
 def layers_of(model: PreTrainedModel, wanted_by: str) -> list[GradientCheckpointingLayer]:
-    """Return the layers of a model. ``wanted_by`` is the option that needs them.
+    """Return the layers of a model. ``wanted_by`` is the option that needs the layers.
 
     Raises:
         UserError: transformers marks no layers in this architecture.

@@ -18,8 +18,8 @@ class NamedLoss(NamedTuple):
 def named_loss(options: ObjectiveOptions) -> NamedLoss | None:
     """Return the protocol's built-in loss with the same gradient as an objective; None if there is none.
 
-    Selections that exclude tokens, corrections and streams become factors on the advantage. Outrider's objective bounds
-    log ratios to ±20; services do not.
+    Selections that exclude tokens, off-policy corrections and stream weights become factors on the advantage.
+    Outrider's objective bounds log ratios to ±20; services do not bound log ratios.
 
     >>> named_loss(ObjectiveOptions(surrogate={"clip": [0.2, 0.28]}))
     NamedLoss(name='ppo', config={'clip_low_threshold': 0.8, 'clip_high_threshold': 1.28})

@@ -38,10 +38,10 @@ class ShardedModel:
     Layers are gathered one at a time, in the forward pass and again in the backward pass, in ``dtype``. The rest
     (embedding, last norm, head) is gathered as one part, in float32, so that the residual stream equals that of a
     replicated model. Gradients are reduce-scattered in float32 after each layer's backward pass. All ranks run the same
-    number of passes, since each takes part in all gathers.
+    number of passes, since each rank takes part in all gathers.
 
-    The class takes ownership of ``model``, which may be in host memory, and shards it onto this rank's device. The
-    other arguments are those of :class:`outrider.learn.held.WholeModel`.
+    The class takes ownership of ``model``, which may be in host memory, and shards the model onto this rank's device.
+    The other arguments are those of :class:`outrider.learn.held.WholeModel`.
 
     Args:
         offload: whether shards, gradients and optimizer state stay in host memory; layers are then on the device only
@@ -151,6 +151,6 @@ def _without_weights(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def _whole(tensor: Any) -> Tensor:
-    """Return the full tensor of a sharded tensor; every rank must call it."""
+    """Return the full tensor of a sharded tensor; every rank must call this function."""
     full: Tensor = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
     return full

@@ -1,16 +1,16 @@
-r"""Training by a Tinker service: Outrider computes credit, selections and denominators, the service gradients.
+r"""Training by a Tinker service: Outrider computes credit, selections and denominators, the service computes gradients.
 
-A service has a few built-in losses, over rows with one advantage per token. If the objective is one of them, all its
-factors are multiplied into the advantage. The gradient of any other objective is linear in the gradients of
-log-probabilities,
+A service has a few built-in losses, over rows with one advantage per token. If the objective is one of these losses,
+all factors of the objective are multiplied into the advantage. The gradient of any other objective is linear in the
+gradients of log-probabilities,
 
 .. math:: \nabla L = \sum_t \frac{\partial L}{\partial \log\pi_t} \nabla \log\pi_t,
 
 so the service returns log-probabilities, Outrider computes the factors in float64, and the service gets the loss
 :math:`-\sum_t \rho_t a_t` with :math:`a_t = -\partial L / \partial \log\pi_t` and old log-probabilities equal to the
-current ones. Then :math:`\rho = 1`, and the gradient is the sum above. This costs one more forward pass. The protocol's
-weighted cross-entropy is not used: a service that averages a row's losses divides by the sum of the weights, which may
-be any number.
+current ones. Then :math:`\rho = 1`, and the gradient is the sum above. This method costs one more forward pass. The
+protocol's weighted cross-entropy is not used: a service that averages a row's losses divides by the sum of the weights,
+which may be any number.
 """
 
 from __future__ import annotations

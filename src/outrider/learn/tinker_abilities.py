@@ -1,9 +1,9 @@
 r"""Probes how a Tinker service normalises gradients and which AdamW parameters it applies.
 
-Services differ without documenting it: one sums the losses of tokens and rows, another averages over each row's tokens
-and over rows; one ignores gradient clipping, another everything but the learning rate. So the probe takes a few steps
-on a temporary adapter, and measures the log-probability of one token. Weight decay is not probed: SkyRL's JAX backend
-decays the adapters of all its users when one of them requests it.
+Services differ in ways that they do not document: one service sums the losses of tokens and rows, another averages over
+each row's tokens and over rows; one service ignores gradient clipping, another ignores everything but the learning
+rate. So the probe takes a few steps on a temporary adapter, and measures the log-probability of one token. Weight decay
+is not probed: SkyRL's JAX backend decays the adapters of all its users when one user requests weight decay.
 
 With an :math:`\epsilon` far above every gradient, AdamW's update is the gradient times :math:`\eta / \epsilon`, so the
 change of the token's log-probability is proportional to the gradient that the service computed.
@@ -30,7 +30,7 @@ class Abilities:
     Attributes:
         row_mean: whether the loss of a row is divided by its length, including the prompt.
         batch_mean: whether losses are divided by the number of rows.
-        epsilon: whether the service applies AdamW's epsilon. If it does not, it may ignore the betas too.
+        epsilon: whether the service applies AdamW's epsilon. If not, the service may ignore the betas too.
         clipping: whether the service clips the gradient norm.
     """
 
@@ -40,7 +40,8 @@ class Abilities:
     clipping: bool = True
 
     def factor(self, length: int, rows: int) -> float:
-        """Return the factor on advantages that turns the service's gradient into that of a sum over tokens and rows.
+        """Return the factor on advantages that turns the service's gradient into the gradient of a sum over tokens and
+        rows.
 
         >>> Abilities(row_mean=True, batch_mean=True).factor(length=8, rows=3)
         24.0
@@ -105,7 +106,8 @@ class _Probe:
         self._last = seen[-1]
 
     def moved(self, rate: float, calls: int = 1, rows: int = 1, length: int = _LENGTH, clip: float = 0.0) -> float:
-        """Return the change of the token's log-probability in a step, from ``calls`` calls with ``rows`` equal rows."""
+        """Return the change of the token's log-probability in one step, after ``calls`` calls with ``rows`` equal rows
+        each."""
         for _ in range(calls):
             self._service.backward([_row(length, 1.0)] * rows, "importance_sampling", trainer=self._trainer)
         self._service.step(Adam(rate, beta1=0.0, beta2=0.0, eps=_EPSILON, grad_clip_norm=clip), self._trainer)

@@ -22,17 +22,18 @@ class PolicyOptions(Options):
     """
 
     chat: bool = Field(False, description="whether to format prompts with the tokenizer's chat template")
-    system: str | None = Field(None, description="system message; null: the template's default")
+    system: str | None = Field(None, description="system message; null: the chat template's default")
     chat_template_kwargs: dict[str, bool | int | float | str] = Field(
-        default_factory=dict, description="arguments of the chat template, such as {enable_thinking: false}"
+        default_factory=dict, description="keyword arguments of the chat template, such as {enable_thinking: false}"
     )
     dtype: Literal["float32", "bfloat16"] = Field(
-        "float32", description="compute type of matmuls; trained weights stay float32"
+        "float32", description="compute dtype of matmuls; trained weights stay float32"
     )
     check: bool = Field(
         True,
         description=(
-            "whether to compare log-probabilities with the model's own forward pass after loading; see docs/models.md"
+            "whether to check, after loading, that Outrider computes the same log-probabilities as the "
+            "model's own forward pass (docs/models.md)"
         ),
     )
 
@@ -54,11 +55,13 @@ class LoraOptions(Options):
     Source: LoRA, arXiv 2106.09685.
     """
 
-    rank: int = Field(16, ge=1, description="rank r of each adapter")
-    alpha: float = Field(32.0, gt=0, description="scale; the update is alpha / rank times the adapter's product")
+    rank: int = Field(16, ge=1, description="rank r of each LoRA adapter")
+    alpha: float = Field(
+        32.0, gt=0, description="LoRA scale: the product of an adapter's two matrices is multiplied by alpha / rank"
+    )
     targets: Literal["all-linear"] | list[str] = Field(
         "all-linear",
-        description="linear layers with an adapter, such as [q_proj, v_proj]; all-linear: all except the LM head",
+        description="linear layers that get an adapter, such as [q_proj, v_proj]; all-linear: all except the LM head",
     )
 
 
@@ -67,20 +70,26 @@ class NewModel(Options):
 
     layers: int = Field(3, ge=1)
     width: int = Field(128, ge=64, multiple_of=64, description="hidden size")
-    context: int = Field(256, ge=8, description="maximum tokens of prompt and response")
+    context: int = Field(256, ge=8, description="context length: maximum tokens of prompt and response together")
     vocabulary: int = Field(1000, ge=300, le=2000, description="maximum vocabulary size of a subword tokenizer")
     init: float = Field(
-        0.02, gt=0, le=1, description="standard deviation of the initial weights; 1/sqrt(width) learns to copy sooner"
+        0.02,
+        gt=0,
+        le=1,
+        description="standard deviation of the initial weights; with 1/sqrt(width) a model learns to copy sooner",
     )
 
 
 class TrainedPolicyOptions(PolicyOptions):
     """The policy of a run, with options for the trained part and the exported part."""
 
-    lora: LoraOptions | None = Field(None, description="LoRA adapter; null: train all weights")
+    lora: LoraOptions | None = Field(None, description="LoRA adapter to train; null: train all weights")
     export: Literal["merged", "adapter"] = Field(
         "merged",
-        description="exported weights: the whole model with the adapter merged, or only the adapter (requires lora)",
+        description=(
+            "exported weights: the whole model with the adapter merged in (merged), or the adapter alone "
+            "(adapter, requires lora)"
+        ),
     )
 
     @model_validator(mode="after")
@@ -96,18 +105,18 @@ class ServiceOptions(Options):
     url: str | None = Field(
         None,
         pattern="^https?://",
-        description="address of the service; null: $TINKER_BASE_URL, otherwise the hosted service",
+        description="URL of the training service; null: $TINKER_BASE_URL if set, otherwise the hosted service",
     )
     seconds: float = Field(
-        600.0, gt=0, description="timeout of a request in seconds, after which the service counts as lost"
+        600.0, gt=0, description="request timeout in seconds, after which the service counts as lost"
     )
     in_flight: int = Field(64, ge=1, description="maximum concurrent requests for rollouts")
     rows: int = Field(
         1,
         ge=1,
         description=(
-            "multiple to which an update's rows are padded with untrained rows, for services that compile "
-            "once per number of rows, such as SkyRL's JAX"
+            "multiple to which each update's row count is padded with untrained rows, for services that "
+            "compile per row count (SkyRL's JAX)"
         ),
     )
 

@@ -1,4 +1,4 @@
-"""The objective: a loss from tokens, old log-probabilities and advantages. Can be imported without torch."""
+"""The objective: the loss of sampled tokens with advantages. The package can be imported without torch."""
 
 from outrider.objective.aggregate import Aggregate, Constant, SequenceMean, TokenMean
 from outrider.objective.cispo import Cispo

@@ -1,4 +1,4 @@
-"""Interface of aggregation: the denominator of each stream's loss, over an optimizer batch. NumPy only."""
+"""Aggregation of token losses: the denominator of each loss stream, over an optimizer batch. NumPy only."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from outrider.options import Options
 
 
 class Aggregate(Options):
-    """The denominator of each stream's loss, over a whole optimizer batch (:mod:`outrider.objective.weights`)."""
+    """The denominator of each loss stream, over a whole optimizer batch (:mod:`outrider.objective.weights`)."""
 
     denominator: Literal["all", "with_signal"] = Field(
         "all",
         description=(
-            "rows in the denominator: all, or only those with an advantage (the others are excluded from the loss)"
+            "rows counted in the denominator: all (all), or only rows with a non-zero advantage, the only "
+            "ones then trained (with_signal)"
         ),
     )
 
@@ -26,7 +27,7 @@ class Aggregate(Options):
         return False
 
     def divisor(self, tokens_R: Floats, max_tokens: int) -> Floats | float:
-        """Return the divisor of token losses: one number for a stream, or one per row with tokens, in order.
+        """Return the divisor of token losses: one number for the stream, or one number for each row with tokens.
 
         ``tokens_R``: number of trainable tokens in each row of the stream; at least one is above 0.
         """
@@ -50,9 +51,11 @@ class SequenceMean(Aggregate):
 
 
 class Constant(Aggregate):
-    """The number of rows times a constant, independent of response lengths."""
+    """A denominator independent of response lengths: the number of rows times a constant."""
 
-    length: int | None = Field(None, ge=1, description="tokens per row in the denominator; null: sample.max_tokens")
+    length: int | None = Field(
+        None, ge=1, description="constant number of tokens per row in the denominator; null: sample.max_tokens"
+    )
 
     @property
     def fixed(self) -> bool:

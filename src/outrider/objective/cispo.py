@@ -14,14 +14,16 @@ if TYPE_CHECKING:
 
 
 class Cispo(Bounded):
-    r"""The gradient of every token, weighted by a clipped ratio; short form ``cispo: [null, 4.0]``.
+    r"""Keeps the gradient of every token, weighted by a clipped importance ratio; short form ``cispo: [null, 4.0]``.
 
     .. math:: g_t = \mathrm{sg}\big[\mathrm{clip}(\rho_t, 1 - \epsilon_l, 1 + \epsilon_h)\big]\, A_t \log \pi(y_t)
 
-    so the gradient is the policy gradient with a bounded weight. Only the gradient is meaningful; the value is not an
-    expected gain. The paper has no lower bound and gives no number for the upper bound; 1 + 4 is ScaleRL's cap of 5.
+    so the gradient is the policy gradient with a bounded weight. Only the gradient of this term is meaningful; its
+    value is not an expected gain. The paper has no lower bound and gives no number for the upper bound; the default of
+    4 gives ScaleRL's cap of 5.
 
-    Diagnostics: ``clip_low`` and ``clip_high``, the shares of tokens with a clipped weight, whatever their advantage.
+    Diagnostics: ``clip_low`` and ``clip_high`` are the fractions of tokens whose weight is clipped at the lower and at
+    the upper bound, whatever their advantage.
 
     Sources: MiniMax-M1, arXiv 2506.13585, Eqs. 4 and 5; ScaleRL, arXiv 2510.13786.
     """

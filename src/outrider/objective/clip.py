@@ -19,27 +19,35 @@ class Clip(Bounded):
     .. math:: g_t = \min\big(\rho_t A_t,\; \mathrm{clip}(\rho_t, 1 - \epsilon_l, 1 + \epsilon_h)\, A_t\big), \qquad
               g^\mathrm{dual}_t = \max(g_t,\; c\, A_t) \text{ if } A_t < 0
 
-    A token outside the bounds has no gradient if the update would move it further out: with a positive advantage above
-    the upper bound, or a negative one below the lower bound. With the dual clip, tokens with a negative advantage and a
-    ratio above c have no gradient either.
+    A token outside the bounds has no gradient if the update would move it further out: if its advantage is positive and
+    its ratio above the upper bound, or if its advantage is negative and its ratio below the lower bound. With the dual
+    clip, tokens with a negative advantage and a ratio above c have no gradient either.
 
-    Diagnostics: ``clip_low``, ``clip_high`` and ``clip_dual``, the shares of tokens whose gradient a clip removes.
+    Diagnostics: ``clip_low``, ``clip_high`` and ``clip_dual`` are the fractions of tokens whose gradient is removed by
+    the lower bound, the upper bound and the dual clip.
 
     Sources: PPO, arXiv 1707.06347, Eq. 7; clip-higher, DAPO, arXiv 2503.14476; dual clip, arXiv 1912.09729; at
     sequence level GSPO, arXiv 2507.18071.
     """
 
     low: float = Field(
-        0.2, ge=0, le=1, strict=True, description="lower clip range: the ratio is clipped at 1 - low; 1: no bound"
+        0.2,
+        ge=0,
+        le=1,
+        strict=True,
+        description="lower clip range: the importance ratio is clipped at 1 - low; 1: no bound",
     )
-    high: float = Field(0.2, ge=0, strict=True, description="upper clip range: the ratio is clipped at 1 + high")
+    high: float = Field(
+        0.2, ge=0, strict=True, description="upper clip range: the importance ratio is clipped at 1 + high"
+    )
     dual: float | None = Field(
         None, gt=1, description="dual clip: upper bound of the ratio for negative advantages (PPO's c); null: no bound"
     )
     ratio: RatioLevel = Field(
         "token",
         description=(
-            "level of the ratio: per token, per response (GSPO), or per response with token gradients (GSPO-token)"
+            "importance ratio: per token (token), per response (sequence, GSPO), or per response with token "
+            "gradients (sequence_token, GSPO-token)"
         ),
     )
 

@@ -15,12 +15,12 @@ from outrider.record.row import WeightedRow
 
 
 class ClipCov(Selection):
-    """Removes the policy gradient of a few random tokens with high covariance.
+    """Removes the policy gradient of a few random tokens with high covariance of log-probability and advantage.
 
     Tokens are drawn at random among those with a covariance (:func:`outrider.objective.selection.covariances`) from
-    ``low`` to ``high``. Their number is ``share`` times the number of all trainable tokens. The draw is seeded by
-    rollout and position, so it is the same in every epoch. If no token is in the range, none is drawn. The released
-    code draws only among tokens that the ratio's clip does not change; this component ignores the clip.
+    ``low`` to ``high``. The number of drawn tokens is ``share`` times the number of all trainable tokens. The draw is
+    seeded by rollout and position, so it is the same in every epoch. If no token is in the range, no token is drawn.
+    The released code draws only among tokens that the ratio's clip does not change; this component ignores the clip.
 
     Source: arXiv 2505.22617, Eqs. 11 and 12 (share 2e-4, covariance in [1, 5]).
     """
@@ -28,10 +28,13 @@ class ClipCov(Selection):
     leaves_out: ClassVar[bool] = True
 
     share: float = Field(
-        2e-4, gt=0, le=1, description="share of an optimizer batch's trainable tokens to exclude, at least one token"
+        2e-4,
+        gt=0,
+        le=1,
+        description="fraction of an optimizer batch's trainable tokens that lose their gradient; at least one token",
     )
-    low: float = Field(1.0, description="minimum covariance of an excluded token")
-    high: float = Field(5.0, description="maximum covariance of an excluded token")
+    low: float = Field(1.0, description="minimum covariance (of log-probability and advantage) of an excluded token")
+    high: float = Field(5.0, description="maximum covariance (of log-probability and advantage) of an excluded token")
 
     @model_validator(mode="after")
     def _some_fit(self) -> ClipCov:

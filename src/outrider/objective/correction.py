@@ -8,21 +8,22 @@ multiplied by a constant weight derived from
           \prod_u w_u \text{ (sequence)}, \qquad \Big(\prod_u w_u\Big)^{1/n} \text{ (geometric)}
 
 The product over a response is unbiased, but vanishes or explodes with length; the geometric mean does neither, but
-corrects little. Denominators, KL and entropy are not weighted: a masked row still counts in them.
+corrects little. Denominators, KL term and entropy term are not weighted, so a masked row still counts in all of them.
 
-A step with one update needs no forward pass for this: in the update's own pass the weights are still the old ones. With
-several updates, or with a token selection, which reads old log-probabilities beforehand, the learner makes an extra
-pass over all rows.
+A step with one update needs no extra forward pass for these log-probabilities: during the update's own pass the weights
+have not changed yet. Otherwise the learner makes an extra pass over all rows: with several updates, and with a token
+selection, which reads old log-probabilities before the update.
 
-Metrics cover the trainable tokens of the rows that were passed, before truncation or masking: with one update, rows
-that cannot change the gradient are not passed. ``sampler_kl_k1`` and ``sampler_kl_k3``
-estimate :math:`KL(\pi_\mathrm{sampler} \| \pi_\mathrm{learner})` per token in nats. The other metrics cover the
+Metrics cover the trainable tokens before truncation or masking: with one update, those of the rows that are trained;
+with an extra pass, those of all rows. ``sampler_kl_k1`` and ``sampler_kl_k3`` estimate
+:math:`KL(\pi_\mathrm{sampler} \| \pi_\mathrm{learner})` per token in nats. The other metrics cover the
 weights, one per token or one per row, by level: ``weight_p01``, ``weight_p50``, ``weight_p99``, ``weight_max``,
 ``weight_ess`` (effective sample size :math:`(\sum w)^2 / \sum w^2`, divided by the number of weights) and
 ``weight_clamped`` (share of weights that are truncated or masked; 0 for ``recompute``, whose weights are 1). Logarithms
 of weights are bounded to ±20. Without tokens there are no metrics.
 
-Both log-probabilities have the row's mode; the learner rejects batches with several modes.
+Sampler and learner compute log-probabilities in the row's mode (such as its temperature); the learner rejects batches
+with several modes.
 
 Sources: truncated weights, Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL training"
 (cap 2, token level); masked weights, Liu et al. 2025, "When speed kills stability" (sequence level) and IcePop (token
@@ -56,7 +57,7 @@ class Correction(Options):
 
     @property
     def leaves_out(self) -> bool:
-        """Whether the correction removes the policy gradient of single tokens."""
+        """Whether the correction removes the policy gradient of individual tokens."""
         return False
 
     def importance(self, weights: Floats) -> tuple[Floats, Flags]:

@@ -1,14 +1,15 @@
 r"""The coefficient of the entropy bonus: constant, or adapted towards a target entropy.
 
 The loss contains :math:`-\alpha_k \sum_t w_t H_t` with token weights :math:`w_t`, so :math:`\alpha` is in units of the
-policy term. The term's gradient is that of each token's entropy, given the tokens before it. It is not the gradient of
-the entropy of whole responses, which a token also affects through later tokens. With a target, and with mean entropy
-:math:`e_k` per trainable token at sampling in step :math:`k`:
+policy term. The gradient of the bonus is the gradient of each token's entropy, given the tokens before it. A token also
+affects the entropy of later tokens, so this is not the gradient of the entropy of whole responses. With a target, and
+with mean entropy :math:`e_k` per trainable token at sampling in step :math:`k`:
 
 .. math:: \alpha_k = c_k\, [e_k \le \mathrm{target}], \qquad
           c_{k+1} = \mathrm{clip}(c_k \pm \Delta,\; 0,\; \mathrm{most}), \text{ up if } e_k < \mathrm{target}
 
-A step without trainable tokens changes nothing. With a bonus, rows without advantage are trained on too.
+A step without trainable tokens does not change the coefficient. With a bonus, rows with zero advantage are trained on
+too.
 
 Source: adaptive entropy control of Skywork-OR1, arXiv 2505.22312; the bounds are those of its released code.
 """
@@ -28,14 +29,16 @@ from outrider.record.row import WeightedRow
 class EntropyOptions(Options):
     """A bonus for the policy's entropy, constant or adapted towards a target."""
 
-    bonus: float = Field(0.0, ge=0, description="entropy coefficient; with a target, its initial value")
+    bonus: float = Field(
+        0.0, ge=0, description="coefficient of the entropy bonus in the loss; with a target, the initial coefficient"
+    )
     target: float | None = Field(
         None,
         gt=0,
-        description="target entropy in nats per token; below the target the coefficient rises; null: constant",
+        description=("target entropy in nats per token, below which the coefficient rises; null: constant coefficient"),
     )
-    step: float = Field(1e-4, gt=0, description="change in the coefficient per training step (with a target)")
-    most: float = Field(0.005, gt=0, description="maximum coefficient (with a target)")
+    step: float = Field(1e-4, gt=0, description="change of the coefficient per training step; used only with a target")
+    most: float = Field(0.005, gt=0, description="maximum of the coefficient; used only with a target")
 
     @model_validator(mode="after")
     def _begins_in_bounds(self) -> EntropyOptions:
@@ -45,7 +48,7 @@ class EntropyOptions(Options):
 
 
 class EntropyBonus:
-    """The entropy coefficient and its state.
+    """The coefficient of the entropy bonus, and the state that adapts the coefficient.
 
     >>> bonus = EntropyBonus(EntropyOptions(bonus=0.001, target=0.5, step=0.0005))
     >>> for entropy in (0.4, 0.4, 0.6, 0.4):

@@ -16,7 +16,7 @@ from outrider.record.row import WeightedRow
 class Forking(Selection):
     """Only the tokens with the highest entropy keep their policy gradient.
 
-    Source: arXiv 2506.01939 (share 0.2; its denominator counts all tokens too).
+    Source: arXiv 2506.01939, with a share of 0.2. The denominator counts all tokens, as in the paper.
     """
 
     leaves_out: ClassVar[bool] = True
@@ -26,7 +26,9 @@ class Forking(Selection):
         0.2,
         gt=0,
         le=1,
-        description="share of an optimizer batch's trainable tokens to train: those with the highest entropy",
+        description=(
+            "fraction of an optimizer batch's trainable tokens to train on: the tokens with the highest entropy"
+        ),
     )
 
     def select(self, rows: Sequence[WeightedRow]) -> list[Selected]:

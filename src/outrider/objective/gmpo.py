@@ -21,17 +21,17 @@ class Gmpo(Bounded):
                                   \max(\log\rho_u,\, -\epsilon_l) & A_u < 0 \\ 0 & A_u = 0 \end{cases}
 
     over the trainable tokens :math:`u` of the row: log ratios are clipped per token and averaged per response. An
-    outlier affects the mean of logarithms far less than a mean of ratios. The paper has one advantage per row; if the
-    signs differ within a row, each token is clipped by its own sign. A clipped token passes no gradient; the other
-    tokens of its row do.
+    outlier affects a mean of log ratios far less than a mean of ratios. The paper has one advantage per row; if the
+    signs of advantages differ within a row, each token is clipped according to the sign of its own advantage. A clipped
+    token has no gradient; the other tokens of its row keep their gradients.
 
-    Diagnostics: ``clip_low`` and ``clip_high``, the shares of clipped tokens.
+    Diagnostics: ``clip_low`` and ``clip_high`` are the fractions of tokens clipped at the lower and at the upper bound.
 
-    Source: arXiv 2507.20673 (its range is (e^-0.4, e^0.4)).
+    Source: arXiv 2507.20673, with the ratio range (e^-0.4, e^0.4).
     """
 
-    low: float = Field(0.4, ge=0, strict=True, description="lower clip range: the log ratio is clipped at -low")
-    high: float = Field(0.4, ge=0, strict=True, description="upper clip range: the log ratio is clipped at high")
+    low: float = Field(0.4, ge=0, strict=True, description="lower clip range: a token's log ratio is clipped at -low")
+    high: float = Field(0.4, ge=0, strict=True, description="upper clip range: a token's log ratio is clipped at high")
 
     @property
     def diagnostics(self) -> tuple[str, ...]:

@@ -10,13 +10,13 @@ name      value                mean of the value                     mean of the
 ``k3``    :math:`e^d - d - 1`  :math:`KL(\pi \| \pi_\mathrm{ref})`   of :math:`KL(\pi_\mathrm{ref} \| \pi)`
 ========  ===================  ====================================  ====================================
 
-All KLs are per token, given the tokens before it. A token's effect on the KL of later tokens is not in the gradient. So
-for responses of several tokens none of these gradients is that of the KL between whole responses. The estimators assume
-samples from the current policy and are not weighted by the ratio, so after the first update on a batch they are biased,
-more so the further the policy has moved. An unbiased estimator may have a biased gradient, because the samples depend
-on the policy too. ``k2`` pulls towards a mode of the reference, ``k3`` towards covering the reference; near the
-reference both agree. ``k3`` grows exponentially for a token that the policy has almost lost, so :math:`d` is bounded to
-±20, with no gradient beyond.
+All KLs are per token, given the preceding tokens. A token's effect on the KL of later tokens is not part of the
+gradient. So for responses of several tokens none of these gradients is the gradient of the KL between whole responses.
+The estimators assume samples from the current policy and are not weighted by the importance ratio, so after the first
+update on a batch they are biased, more so the further the policy has moved. An unbiased estimator may have a biased
+gradient, because the samples depend on the policy too. ``k2`` pulls towards a mode of the reference, ``k3`` towards
+covering the reference; near the reference both agree. ``k3`` grows exponentially for a token that the policy has almost
+lost, so :math:`d` is bounded to ±20, with no gradient beyond.
 
 Sources: Schulman, "Approximating KL divergence", joschu.net/blog/kl-approx.html; k3 in GRPO, arXiv 2402.03300, Eq. 4;
 the gradients, arXiv 2506.09477.
@@ -37,7 +37,8 @@ MAX_LOG_RATIO = 20.0
 
 
 class KlEstimator(Options):
-    """An estimator of the KL to a reference, and the rows that it applies to. Fields are the recipe's options."""
+    """An estimator of the KL to a reference policy, and the rows that the KL term applies to. Fields are the recipe's
+    options."""
 
     def value(self, difference: Tensor) -> Tensor:
         """Return the KL estimate of each token from :math:`d`."""
@@ -86,7 +87,8 @@ def moved(log_ratio_N: Tensor, old_logprobs_N: Tensor) -> Tensor:
 
 
 def log_ratio_of(above_N: Tensor, below_N: Tensor, live_N: Tensor) -> tuple[Tensor, Tensor]:
-    """Return ``above_N - below_N`` twice, unbounded and bounded to ±20; 0 for tokens that are not ``live_N``."""
+    """Return the log ratio ``above_N - below_N``, first unbounded, then bounded to ±20; 0 for tokens not in
+    ``live_N``."""
     import torch
 
     # masked instead of weighted by 0: a token that was not sampled may have NaN, and 0 times NaN is NaN

@@ -13,14 +13,14 @@ from outrider.record.row import WeightedRow
 
 
 class KlCov(Selection):
-    r"""Penalises the distance from the sampling policy at the tokens with the highest covariance.
+    r"""Penalises the distance from the sampling policy at the tokens where log-probability and advantage covary most.
 
     The tokens with the highest covariance (:func:`outrider.objective.selection.covariances`) get the penalty
     :math:`\mathrm{coef}\, |\log\pi - \log\pi_\mathrm{old}|`, the estimator of the released code, in addition to their
-    policy gradient. The paper's surrogate is ``unclipped``. Only tokens with positive covariance are chosen, so with
-    equal advantages none is. In the first update of a step the penalty and its gradient are 0, since differences at
-    rounding level count as 0 (:func:`outrider.objective.kl.moved`). With bfloat16 matmuls rounding differences exceed
-    that tolerance, and their signs become gradients, as in the released code.
+    policy gradient. The paper's surrogate is ``unclipped``. Only tokens with positive covariance are chosen, so if all
+    advantages are equal, no token is chosen. In the first update of a step the penalty and its gradient are 0, since
+    differences at rounding level count as 0 (:func:`outrider.objective.kl.moved`). With bfloat16 matmuls rounding
+    differences exceed that tolerance, and their signs become gradients, as in the released code.
 
     Source: arXiv 2505.22617, Eqs. 13 and 14 (share 2e-3 for 7B, 2e-4 for 32B, coefficient 1).
     """
@@ -31,9 +31,9 @@ class KlCov(Selection):
         2e-3,
         gt=0,
         le=1,
-        description="share of an optimizer batch's trainable tokens with a KL penalty, at least one token",
+        description="fraction of an optimizer batch's trainable tokens that get a KL penalty; at least one token",
     )
-    coef: float = Field(1.0, gt=0, description="KL coefficient of the selected tokens")
+    coef: float = Field(1.0, gt=0, description="coefficient of the KL penalty on the selected tokens")
 
     def select(self, rows: Sequence[WeightedRow]) -> list[Selected]:
         every = covariances(rows)

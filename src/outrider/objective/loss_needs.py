@@ -1,4 +1,4 @@
-"""What a loss needs from the learner, declared before the first step."""
+"""The inputs that a loss needs from the learner, declared before the first step."""
 
 from __future__ import annotations
 

@@ -11,8 +11,7 @@ from outrider.options import refuse_empty_range
 
 
 class Mask(Correction):
-    r"""Old log-probabilities are the learner's; tokens or responses with importance weights outside the range are
-    masked.
+    r"""Takes old log-probabilities from the learner, and masks tokens or responses whose weight is out of range.
 
     The weight is :math:`w` if :math:`\mathrm{low} \le w \le \mathrm{high}`, else 0.
 
@@ -22,8 +21,8 @@ class Mask(Correction):
     level: WeightLevel = Field(
         "sequence",
         description=(
-            "one importance weight per token (token), or one per response: the product of the token weights "
-            "(sequence) or their geometric mean (geometric)"
+            "importance weights: per token (token), or per response, as product (sequence) or geometric mean "
+            "(geometric) of the token weights"
         ),
     )
     low: float = Field(0.0, ge=0, description="minimum importance weight; tokens or responses below it are masked")

@@ -31,9 +31,15 @@ from outrider.options import Options
 class Kl(Options):
     """The KL to a reference model; short form ``kl: 0.001``."""
 
-    coef: float = Field(0.0, ge=0, strict=True, description="KL coefficient; 0: no reference model")
+    coef: float = Field(
+        0.0,
+        ge=0,
+        strict=True,
+        description="coefficient of the KL penalty in the loss; 0: no penalty and no reference model",
+    )
     estimator: Annotated[KlEstimator, ComponentOf(KL_ESTIMATORS, "KL estimator", KlEstimator, bare=True)] = Field(
-        default_factory=K3, description="KL estimator; each has its own gradient, see objective/kl.py"
+        default_factory=K3,
+        description="estimator of the KL: k1, k2 or k3, which differ in their gradients (see objective/kl.py)",
     )
     mask_without_signal: bool = Field(
         False, description="whether to drop the KL penalty of groups whose advantages are all zero"
@@ -42,7 +48,8 @@ class Kl(Options):
         None,
         ge=1,
         description=(
-            "steps between resets: the policy becomes the reference, the optimizer state is cleared; null: never"
+            "training steps between resets, which make the policy the new reference and clear the optimizer "
+            "state; null: never"
         ),
     )
 
@@ -70,29 +77,34 @@ class ObjectiveOptions(Options):
     )
     select: Annotated[Selection, ComponentOf(SELECTIONS, "token selection", Selection)] | None = Field(
         None,
-        description="tokens to exclude or to train with another loss, selected from each optimizer batch; null: none",
+        description=(
+            "selection of tokens in each optimizer batch, to exclude them or to change their loss; null: no selection"
+        ),
     )
-    kl: Kl = Field(default_factory=Kl, description="KL penalty to a reference model")
-    entropy: EntropyOptions = Field(default_factory=EntropyOptions, description="entropy bonus")
+    kl: Kl = Field(default_factory=Kl, description="options of the KL penalty towards a reference model")
+    entropy: EntropyOptions = Field(
+        default_factory=EntropyOptions, description="options of the entropy bonus in the loss"
+    )
     correction: Annotated[Correction, ComponentOf(CORRECTIONS, "correction", Correction)] | None = Field(
         None,
         description=(
-            "correction of the sampler-learner mismatch; null: use the sampler's log-probabilities as old ones"
+            "correction for probabilities that differ between sampler and learner; null: use the sampler's "
+            "log-probabilities as old ones"
         ),
     )
     aggregate: Annotated[Aggregate, ComponentOf(AGGREGATES, "way to aggregate", Aggregate)] = Field(
-        default_factory=TokenMean, description="aggregation of token losses: their denominator"
+        default_factory=TokenMean, description="aggregation of token losses, which sets the denominator of their sum"
     )
     streams: dict[str, Annotated[float, Field(ge=0)]] = Field(
         {"main": 1.0},
         min_length=1,
-        description="weight λ of each loss stream, also on its KL and entropy terms",
+        description="weight of each loss stream in the total loss, including its KL and entropy terms",
     )
     prefix: PrefixPolicy = Field(
         "mask",
         description=(
             "training of prefix tokens that branches share: once, with the parent's advantage (mask) or the "
-            "mean over all branches (count_once), or in every branch (repeat)"
+            "mean advantage over all branches (count_once), or in every branch (repeat)"
         ),
     )
 

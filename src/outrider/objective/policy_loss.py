@@ -1,6 +1,6 @@
 """The whole objective: prepares a step's rows and an optimizer batch, and computes the loss of a micro-batch.
 
-Diagnostics. Means over the trained tokens of a step's updates, unless stated otherwise:
+Diagnostics. Unless stated otherwise, each is a mean over the trained tokens of a step's updates:
 
 =======================  ========================  ================================================================
 name                     present with              meaning
@@ -139,9 +139,9 @@ class PolicyLoss:
         ref_logprobs_N: Tensor | None,
         top_NK: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the loss, and diagnostics as sums over trainable tokens (to be divided by ``tokens``).
+        """Return the loss, and diagnostics as sums over trainable tokens, which the caller divides by ``tokens``.
 
-        ``entropies_N``: None if the engine computes no entropies and the objective reads none. ``top_NK``:
+        ``entropies_N``: None if the engine computes no entropies and the objective needs none. ``top_NK``:
         log-probabilities of the ``top`` likeliest tokens.
         """
         live = tokens.weights > 0

@@ -7,13 +7,13 @@ With :math:`\rho_t = \pi(y_t) / \pi_\mathrm{old}(y_t)`, over the own trainable t
 * ``sequence_token``: the value of :math:`s`, the gradient of :math:`\rho_t`: :math:`\mathrm{sg}[s]\,\pi(y_t) /
   \mathrm{sg}[\pi(y_t)]`. With one advantage for a whole row, ``sequence`` has the same value and gradient.
 
-For a branch, the response consists of the tokens of its row: those it sampled itself, or its whole path under the
-prefix policy ``repeat``.
+For a branch, the response consists of the tokens of the branch's row: the tokens that it sampled itself, or its whole
+path under the prefix policy ``repeat``.
 
-On-policy all ratios are 1 and give the policy gradient, so with a constant denominator and a baseline from the other
-rollouts' rewards the expectation is the true gradient. Off-policy no level is exact: a token's ratio ignores the other
-tokens' ratios, and a geometric mean is not a ratio of probabilities. The product over a response is exact; use
-``correction`` for it (level ``sequence``, without truncation).
+On-policy, all ratios are 1 and every level gives the policy gradient. With a constant denominator and a baseline from
+the other rollouts' rewards, the expectation of this gradient is then the true gradient. Off-policy no level is exact: a
+token's ratio ignores the other tokens' ratios, and a geometric mean is not a ratio of probabilities. The product of
+ratios over a response is exact; for this product, use ``correction`` (level ``sequence``, without truncation).
 
 Source: GSPO, arXiv 2507.18071, sections 4.1 and 4.3.
 """

@@ -1,4 +1,4 @@
-"""Recomputed old log-probabilities, from the learner. NumPy only."""
+"""Old log-probabilities that the learner recomputes. NumPy only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from outrider.objective.correction import Correction
 
 
 class Recompute(Correction):
-    """Old log-probabilities are the learner's, and every weight is 1, as if the learner had sampled."""
+    """Takes old log-probabilities from the learner, with importance weights of 1, as if the learner had sampled."""
 
     def importance(self, weights: Floats) -> tuple[Floats, Flags]:
         return np.ones_like(weights), np.zeros(len(weights), np.bool_)

@@ -23,14 +23,20 @@ class Sapo(Surrogate):
     the advantage, it decays as :math:`4 \sigma (1 - \sigma)`, faster for a larger :math:`\tau`. The value has an
     irrelevant offset of :math:`2 A_t / \tau`.
 
-    Diagnostics: ``gate``, the share of the gradient that passes the gate (1 on-policy).
+    Diagnostics: ``gate`` is the fraction of the gradient that passes the gate (1 on-policy).
 
-    Source: arXiv 2511.20347 (its temperatures are 1 and 1.05).
+    Source: arXiv 2511.20347, with temperatures of 1 for positive and 1.05 for negative advantages.
     """
 
-    tau_positive: float = Field(1.0, gt=0, description="τ+, steepness of the gate for positive advantages")
+    tau_positive: float = Field(
+        1.0,
+        gt=0,
+        description="steepness τ+ of the gate for positive advantages; larger values reduce the gradient sooner",
+    )
     tau_negative: float = Field(
-        1.05, gt=0, description="τ-, steepness of the gate for negative advantages; larger values are more cautious"
+        1.05,
+        gt=0,
+        description="steepness τ- of the gate for negative advantages; larger values reduce the gradient sooner",
     )
 
     @property

@@ -30,12 +30,13 @@ class Selected(NamedTuple):
 class Selection(Options):
     r"""A rule that selects tokens of an optimizer batch for a different loss. Fields are the recipe's options.
 
-    Tokens are chosen over all rows of the optimizer batch, on all ranks, before the split, so micro-batches, the order
-    of rows and the number of processes do not matter. The inputs are known before the forward pass: advantages,
-    recorded entropies, and old log-probabilities (the sampler's, or with ``objective.correction`` the learner's). In
-    the first update of a step the old log-probabilities are the policy's own; in later updates they are as old as the
-    samples. All tokens that tie at the threshold are chosen. Denominators do not change. A share of the :math:`N`
-    trainable tokens of rows with positive weight means :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)` tokens.
+    Tokens are chosen over all rows of the optimizer batch, on all ranks, before the batch is split. So the choice does
+    not depend on micro-batches, the order of rows or the number of processes. The inputs are known before the forward
+    pass: advantages, recorded entropies, and old log-probabilities (the sampler's, or with ``objective.correction`` the
+    learner's). In the first update of a step the old log-probabilities are those of the current policy; in later
+    updates they are as old as the samples. All tokens that tie at the threshold are chosen. Denominators do not change.
+    A share of the :math:`N` trainable tokens of rows with positive weight means :math:`\max(1, \lfloor \mathrm{share}\,
+    N \rfloor)` tokens.
     """
 
     leaves_out: ClassVar[bool] = False

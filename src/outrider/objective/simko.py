@@ -1,4 +1,5 @@
-"""SimKO: at forking tokens, successes also reinforce the likeliest tokens, and failures penalise the top token more."""
+"""SimKO: at high-entropy tokens, successes also reinforce the likeliest tokens, and failures penalise the likeliest
+more."""
 
 from __future__ import annotations
 
@@ -33,28 +34,41 @@ class Simko(Bounded):
 
     Success is inferred from the sign of the advantage, which agrees with the verdict under ``group_mean`` and rewards
     of 0 and 1. All tokens tied for the highest probability count as the likeliest. Degenerate cases: a response of one
-    token, or of equal entropies, has no forking token; with a vocabulary of fewer than K tokens all are used.
+    token, or of equal entropies, has no forking token; with a vocabulary of fewer than K tokens, all tokens are used.
 
-    Diagnostics: ``clip_low`` and ``clip_high``, the shares of tokens whose gradient a clip removes; ``forking``, the
-    share of forking tokens.
+    Diagnostics: ``clip_low`` and ``clip_high`` are the fractions of tokens whose gradient the lower and the upper bound
+    remove; ``forking`` is the fraction of forking tokens.
 
     Source: arXiv 2510.14807 and its released code (compute_policy_loss_simko), which defines two details: entropies are
     those of the trained policy, and the quantile interpolates linearly.
     """
 
     low: float = Field(
-        0.2, ge=0, le=1, strict=True, description="lower clip range: the ratio is clipped at 1 - low; 1: no bound"
+        0.2,
+        ge=0,
+        le=1,
+        strict=True,
+        description="lower clip range: the importance ratio is clipped at 1 - low; 1: no bound",
     )
-    high: float = Field(0.2, ge=0, strict=True, description="upper clip range: the ratio is clipped at 1 + high")
+    high: float = Field(
+        0.2, ge=0, strict=True, description="upper clip range: the importance ratio is clipped at 1 + high"
+    )
     quantile: float = Field(
-        0.8, ge=0, lt=1, description="τ, quantile of a response's entropies above which a token counts as forking"
+        0.8,
+        ge=0,
+        lt=1,
+        description=(
+            "quantile level τ: a token is forking if its entropy exceeds this quantile of its response's entropies"
+        ),
     )
-    top: int = Field(3, ge=1, description="K, number of most probable tokens that get a share of a success's gradient")
+    top: int = Field(3, ge=1, description="number K of most probable tokens that get a share of a success's gradient")
     share: float = Field(
-        0.01, ge=0, le=1, description="alpha, share of a success's gradient that goes to the K most probable tokens"
+        0.01, ge=0, le=1, description="alpha, fraction of a success's gradient that goes to the K most probable tokens"
     )
     penalty: float = Field(
-        1.1, ge=1, description="λ, factor on a failure's advantage if its token is the most probable one"
+        1.1,
+        ge=1,
+        description="factor λ on a failure's advantage at forking tokens where the most probable token was sampled",
     )
 
     @property

@@ -27,13 +27,13 @@ class Surrogate(Options):
 
     @property
     def per_response(self) -> bool:
-        """Whether a response has a single ratio. All its tokens are trained through this ratio, so none can be
-        excluded."""
+        """Whether a response has a single ratio. All tokens of the response are trained through this ratio, so no token
+        can be excluded."""
         return False
 
     @property
     def reads_top(self) -> int:
-        """The number of likeliest tokens per position that the surrogate reads; 0: neither tokens nor entropies."""
+        """The number of likeliest tokens per position that the surrogate reads; 0 if it needs no entropies either."""
         return 0
 
     def gain(self, tokens: TokenRatios) -> tuple[Tensor, Marks]:
@@ -46,7 +46,7 @@ class Surrogate(Options):
 
 
 class Bounded(Surrogate):
-    """A surrogate with bounds below and above, for which a recipe may write ``[low, high]``."""
+    """A surrogate with a lower and an upper bound, which a recipe may write as ``[low, high]``."""
 
     @model_validator(mode="before")
     @classmethod

@@ -14,7 +14,8 @@ from outrider.record.row import WeightedRow
 
 
 class TokenBatch(NamedTuple):
-    """The own tokens of a micro-batch, concatenated. Tensors are ``[N]``; None means 1 everywhere, or no penalty.
+    """The own tokens of a micro-batch's rows, concatenated. Tensors are ``[N]``; None means 1 for every token, or no
+    penalty.
 
     Attributes:
         weights: weight of each token's loss; positive only for trainable tokens.
@@ -22,7 +23,7 @@ class TokenBatch(NamedTuple):
         keeps: 0 for tokens whose policy gradient a selection removes, else 1.
         importance: importance weights of the policy term.
         penalties: coefficients of the penalty on the distance from the sampling policy.
-        pulled: 0 for tokens without KL to the reference, else 1.
+        pulled: 0 for tokens without a KL penalty to the reference, else 1.
     """
 
     old_logprobs: Tensor

@@ -10,7 +10,7 @@ from outrider.objective.correction import Correction, WeightLevel
 
 
 class Truncate(Correction):
-    r"""Old log-probabilities are the learner's, and importance weights are truncated: :math:`\min(w, \mathrm{cap})`.
+    r"""Takes old log-probabilities from the learner, and truncates importance weights: :math:`\min(w, \mathrm{cap})`.
 
     Source: Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL training" (cap 2, token
     level).
@@ -19,11 +19,11 @@ class Truncate(Correction):
     level: WeightLevel = Field(
         "token",
         description=(
-            "one importance weight per token (token), or one per response: the product of the token weights "
-            "(sequence) or their geometric mean (geometric)"
+            "importance weights: per token (token), or per response, as product (sequence) or geometric mean "
+            "(geometric) of the token weights"
         ),
     )
-    cap: float = Field(2.0, gt=0, description="maximum importance weight")
+    cap: float = Field(2.0, gt=0, description="maximum importance weight, to which larger weights are truncated")
 
     @property
     def weight_level(self) -> WeightLevel:

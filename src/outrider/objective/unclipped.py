@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 class Unclipped(Surrogate):
     r"""The ratio without clipping: the policy gradient of importance-weighted samples, :math:`g_t = \rho_t A_t`."""
 
-    ratio: RatioLevel = Field("token", description="level of the ratio: token, or response")
+    ratio: RatioLevel = Field(
+        "token",
+        description=(
+            "importance ratio: per token (token), per response (sequence), or per response with token "
+            "gradients (sequence_token)"
+        ),
+    )
 
     @property
     def per_response(self) -> bool:

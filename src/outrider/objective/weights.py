@@ -25,12 +25,12 @@ def token_weights(rows: Sequence[WeightedRow], options: ObjectiveOptions, max_to
     * ``sequence_mean``: :math:`\lambda_s / (R_s\, n_i)`, with :math:`R_s` the number of rows with a trainable token
     * ``constant``: :math:`\lambda_s / (|s|\, L)`, with L = ``length`` or ``max_tokens``
 
-    Only ``constant`` keeps the direction of the expected gradient. The other two divide by lengths that depend on the
-    outcome: a token has less weight in a batch of long responses (``token_mean``), or in a long response
-    (``sequence_mean``).
+    Only ``constant`` keeps the direction of the expected gradient. The other two denominators depend on response
+    lengths, and thus on outcomes: a token has less weight in a batch of long responses (``token_mean``), or in a long
+    response (``sequence_mean``).
 
-    Denominators count rows without advantage too. With ``denominator: with_signal`` they do not, and rows without
-    advantage have weight 0 in every term of the loss.
+    Denominators count rows with zero advantage too. With ``denominator: with_signal`` rows with zero advantage do not
+    count, and have weight 0 in every term of the loss.
 
     Raises:
         UserError: a row's stream has no weight in ``options.streams``.

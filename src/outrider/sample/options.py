@@ -17,21 +17,27 @@ class SampleOptions(Options):
     """Options of sampling, including the compute path."""
 
     temperature: float = Field(1.0, ge=0, description="sampling temperature; 0: greedy")
-    top_p: float = Field(1.0, gt=0, le=1, description="nucleus sampling; 1: off")
-    top_k: int = Field(0, ge=0, description="top-k sampling; 0: off")
-    max_tokens: int = Field(128, ge=1, description="maximum response tokens, end token included")
+    top_p: float = Field(
+        1.0, gt=0, le=1, description="nucleus sampling: probability mass of the tokens to sample from; 1: off"
+    )
+    top_k: int = Field(0, ge=0, description="top-k sampling: number of likeliest tokens to sample from; 0: off")
+    max_tokens: int = Field(128, ge=1, description="maximum response length in tokens, including the end token")
     stop: list[Annotated[str, Field(min_length=1)]] = Field(
-        default_factory=list, description="stop strings in addition to the end tokens; they stay in the response"
+        default_factory=list,
+        description="stop strings, in addition to the end tokens; the stop string stays in the response",
     )
     rows: Auto | Annotated[int, Field(ge=1)] = Field(
         AUTO,
         description=(
-            "maximum responses decoded in one batch per rank; auto: set by the "
-            "available memory in training, otherwise 256"
+            "maximum responses in one decoding batch per process; auto: set by the available memory in "
+            "training, otherwise 256"
         ),
     )
     path: Literal["auto", "fused", "packed", "plain"] = Field(
-        "auto", description="implementation of the forward pass; auto: the fastest that agrees with the model's own"
+        "auto",
+        description=(
+            "implementation of the forward pass; auto: the fastest that gives the same results as the model's own"
+        ),
     )
 
     @property
@@ -60,17 +66,21 @@ class Vllm(SamplerEngine):
 
     servers: list[Annotated[str, Field(pattern="^https?://[^/]+/?$")]] = Field(
         default_factory=list,
-        description="server addresses, such as http://127.0.0.1:8000; empty: vLLM runs in the run's own processes",
+        description=(
+            "addresses of vLLM servers, such as http://127.0.0.1:8000; empty: vLLM runs inside the run's processes"
+        ),
     )
-    folder: str | None = Field(None, description="folder for weight syncs; null: this machine's temporary folder")
+    folder: str | None = Field(
+        None, description="folder through which vLLM gets new weights; null: this machine's temporary folder"
+    )
     memory: Auto | Annotated[float, Field(gt=0, le=1)] = Field(
         AUTO,
-        description="share of a GPU's memory for in-process vLLM, weights included; auto: as much as vLLM needs",
+        description="fraction of a GPU's memory for in-process vLLM, including weights; auto: as much as vLLM needs",
     )
-    in_flight: int = Field(64, ge=1, description="maximum concurrent requests per server and process of the run")
-    seconds: float = Field(
-        600.0, gt=0, description="timeout of a request in seconds, after which the server counts as lost"
+    in_flight: int = Field(
+        64, ge=1, description="maximum concurrent requests from each process of the run to each server"
     )
+    seconds: float = Field(600.0, gt=0, description="request timeout in seconds, after which the server counts as lost")
 
     @property
     def share(self) -> float:

@@ -45,14 +45,18 @@ class Countdown(Task):
     """
 
     sizes: tuple[Annotated[int, Field(ge=2, le=8)], ...] = Field(
-        (3, 4, 5, 6), min_length=1, description="numbers per problem; each size is a level"
+        (3, 4, 5, 6),
+        min_length=1,
+        description="possible counts of numbers in a problem; each count is a difficulty level",
     )
-    highest: int = Field(12, ge=2, le=99, description="largest number to combine")
-    cap: int = Field(60, ge=4, le=999, description="largest intermediate value, target included")
+    highest: int = Field(12, ge=2, le=99, description="largest number that may be given in a problem")
+    cap: int = Field(60, ge=4, le=999, description="maximum value of intermediate results and of the target")
     pool: int | None = Field(
-        None, ge=1, description="size of a finite training set; null: an endless stream of new problems"
+        None, ge=1, description="number of problems in a finite training set; null: an endless stream of new problems"
     )
-    seed: int = Field(0, ge=0, description="seed of the training problems; the held-out set does not depend on it")
+    seed: int = Field(
+        0, ge=0, description="random seed of the training problems; the held-out problems do not depend on it"
+    )
     heldout_order: Order = Field("shuffled", description=ORDER)
 
     @model_validator(mode="after")

@@ -45,7 +45,8 @@ class EnvironmentTask(TurnTable):
         )
     )
     stop: list[Annotated[str, Field(min_length=1)]] = Field(
-        default_factory=list, description="stop strings of a turn, in addition to the end tokens; they stay in the turn"
+        default_factory=list,
+        description="stop strings that end a turn, in addition to the end tokens; the stop string stays in the turn",
     )
 
     @property

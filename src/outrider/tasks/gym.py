@@ -47,17 +47,23 @@ class Gym(Task):
     """
 
     dataset: str = Field(min_length=1, description="name of a reasoning-gym dataset")
-    config: dict[str, Any] = Field(default_factory=dict, description="options of the dataset, except seed and size")
-    prompt: str = Field("{question}\n", description="template of the prompt, with {question}")
+    config: dict[str, Any] = Field(
+        default_factory=dict, description="options of the reasoning-gym dataset, except seed and size"
+    )
+    prompt: str = Field(
+        "{question}\n", description="template of the prompt; {question} stands for the dataset's question"
+    )
     answer: Literal["tag", "whole"] = Field(
         "tag",
         description="part of the response that is the answer: the content of the last <answer>…</answer> (tag), or the "
         "whole response (whole)",
     )
     heldout_size: int = Field(300, ge=1, description="number of distinct held-out questions")
-    seed: int = Field(0, ge=0, description="seed of the training problems; the held-out set does not depend on it")
-    seconds: float = Field(5.0, gt=0, description="wall-clock limit in seconds per verdict")
-    workers: int = Field(1, ge=1, description="number of verifier processes")
+    seed: int = Field(
+        0, ge=0, description="random seed of the training problems; the held-out problems do not depend on it"
+    )
+    seconds: float = Field(5.0, gt=0, description="wall-clock limit in seconds for verifying one response")
+    workers: int = Field(1, ge=1, description="number of processes that verify responses")
 
     _redrawn: int = PrivateAttr(0)
     _blocks: dict[int, Any] = PrivateAttr(default_factory=dict)

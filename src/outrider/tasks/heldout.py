@@ -13,8 +13,8 @@ from outrider.tasks.task import Task
 T = TypeVar("T")
 Order = Literal["shuffled", "drawn"]
 ORDER = (
-    "order of the held-out problems: shuffled (every range has the same mix), or drawn (common problems first, as in "
-    "versions up to 0.2)"
+    "order of the held-out problems: shuffled (every part of the list has the same mix), or drawn (common problems "
+    "first, as in versions up to 0.2)"
 )
 DRAWS = 65_536  # 1/16 of the draws are held out: about 4,000 problems, in half a second
 _LAST_DRAW = 100_000  # draws per problem in the order "drawn", before its level counts as exhausted

@@ -61,14 +61,25 @@ class Hops(TurnTask):
     trusted: ClassVar[bool] = True
 
     hops: tuple[Annotated[int, Field(ge=1, le=8)], ...] = Field(
-        (1, 2, 3, 4, 5, 6), min_length=1, description="relations per question; each number is a level"
+        (1, 2, 3, 4, 5, 6),
+        min_length=1,
+        description="possible numbers of hops (relations to follow) per question; each number is a difficulty level",
     )
-    astray: float = Field(0.5, ge=0, le=1, description="probability that a relation also leads to another entity")
+    astray: float = Field(
+        0.5, ge=0, le=1, description="probability that a hop, except the last, also leads to a dead-end entity"
+    )
     pool: int | None = Field(
-        None, ge=1, description="size of a finite training set; null: an endless stream of new problems"
+        None, ge=1, description="number of questions in a finite training set; null: an endless stream of new questions"
     )
-    seed: int = Field(0, ge=0, description="seed of the training problems; the held-out set does not depend on it")
-    careless: float = Field(0.0, ge=0, le=0.9, description="probability that a turn in a demonstration is random")
+    seed: int = Field(
+        0, ge=0, description="random seed of the training questions; the held-out questions do not depend on it"
+    )
+    careless: float = Field(
+        0.0,
+        ge=0,
+        le=0.9,
+        description="probability that a turn in a demonstration (an example rollout for fine-tuning) is random",
+    )
     heldout_order: Order = Field("shuffled", description=ORDER)
 
     @property

@@ -83,12 +83,15 @@ class PythonTool(TurnTable):
         1000, ge=1, description="maximum characters of a code block's output; longer output is truncated"
     )
     cpu_seconds: int = Field(
-        5, ge=1, description="CPU limit in seconds per code block, the re-run of earlier blocks included"
+        5, ge=1, description="CPU limit in seconds per code block, including the re-run of earlier blocks"
     )
-    sandbox: Isolation = Field("required", description="sandbox for the code; none: code runs with this user's rights")
+    sandbox: Isolation = Field(
+        "required",
+        description="sandbox for the code: required, or none (code runs unconfined, with this user's rights)",
+    )
     limits: TurnLimits = Field(
         default_factory=lambda: TurnLimits(seconds=30.0),
-        description="limits on turns; a code block may run for half of a turn's seconds",
+        description="limits on a rollout's turns; a code block may run for half of limits.seconds",
     )
 
     @model_validator(mode="after")

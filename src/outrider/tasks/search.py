@@ -45,14 +45,19 @@ class Search(TurnTable):
         UserError: the corpus cannot be read, ``index`` belongs to another corpus, or a package is missing.
     """
 
-    corpus: list[str] = Field(min_length=1, description="JSON-lines files with title and text, context, or contents")
-    index: str | None = Field(None, description="folder that stores the index; null: rebuilt in every run")
+    corpus: list[str] = Field(
+        min_length=1,
+        description="JSON Lines files of passages, with the fields title and text, or context, or contents",
+    )
+    index: str | None = Field(
+        None, description="folder that stores the search index; null: the index is rebuilt in every run"
+    )
     retriever: Annotated[Retriever, ComponentOf(RETRIEVERS, "retriever", Retriever)] = Field(
         default_factory=Bm25, description="retriever that finds passages"
     )
     passages: int = Field(3, ge=1, description="passages returned per search")
     searches: int = Field(4, ge=1, description="maximum searches per rollout")
-    longest: int = Field(2000, ge=1, description="maximum characters of all passages per search")
+    longest: int = Field(2000, ge=1, description="maximum total characters of the passages that a search returns")
 
     @model_validator(mode="after")
     def _room_for_tags(self) -> Search:

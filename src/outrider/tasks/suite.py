@@ -36,14 +36,16 @@ class TestSet(Options):
 
     old_keys: ClassVar[Mapping[str, str]] = _OLD_KEYS
 
-    data: str = Field(min_length=1, description="file of the test set within the data folder")
+    data: str = Field(min_length=1, description="name of the test set's file in the data folder")
     hub: str | None = Field(
-        None, description="dataset on the hub (hf:name@config:split), read if no data folder is given"
+        None, description="Hugging Face Hub dataset (hf:name@config:split), read if no data folder is given"
     )
     hub_fields: dict[str, str] = Field(
-        default_factory=dict, description="column names on the hub, by the suite's field names"
+        default_factory=dict, description="map from the suite's field names to the column names on the Hugging Face Hub"
     )
-    table: dict[str, Any] = Field(default_factory=dict, description="table options of this test set")
+    table: dict[str, Any] = Field(
+        default_factory=dict, description="options of the task `table` for this test set only"
+    )
 
 
 class SuiteFile(Options):
@@ -68,11 +70,14 @@ class Suite(Task):
 
     old_keys: ClassVar[Mapping[str, str]] = _OLD_KEYS
 
-    suite: str = Field("math", min_length=1, description="shipped suite, or a YAML file of the same form")
-    data: str | None = Field(None, description="folder with the files of the test sets; null: read them from the hub")
-    sets: list[str] = Field([], description="test sets to use; []: all")
+    suite: str = Field("math", min_length=1, description="name of a shipped suite, or a YAML file in the same format")
+    data: str | None = Field(
+        None, description="folder with the test sets' files; null: read the test sets from the Hugging Face Hub"
+    )
+    sets: list[str] = Field([], description="names of the test sets to use; []: all")
     table: dict[str, Any] = Field(
-        default_factory=dict, description="table options for all test sets; they override the suite's own"
+        default_factory=dict,
+        description="options of the task `table` for all test sets; they override the suite's own options",
     )
 
     _skipped: int = PrivateAttr(0)

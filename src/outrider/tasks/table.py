@@ -85,32 +85,44 @@ class Table(Task):
     old_keys: ClassVar[Mapping[str, str]] = {"judge": "verifier"}
 
     train_data: str | None = Field(
-        None, min_length=1, description="training table (outrider.tasks.rows), or hf:name@config:split; null: none"
+        None,
+        min_length=1,
+        description=(
+            "training table: a file (formats in outrider.tasks.rows) or hf:name@config:split; null: no training"
+        ),
     )
-    heldout_data: str = Field(min_length=1, description="evaluation table, in the same formats")
+    heldout_data: str = Field(min_length=1, description="evaluation table, in the same formats as train_data")
     prompt: str = Field(
-        PROMPT, description="prompt text with {field} placeholders ({{ and }} for braces), or a template's name"
+        PROMPT,
+        description="prompt text with {field} placeholders ({{ and }} for braces), or the name of a shipped template",
     )
-    question: str = Field("problem", description="field that replaces {question} in a named template")
+    question: str = Field("problem", description="table field that replaces {question} in a named prompt template")
     messages: str | None = Field(
-        None, min_length=1, description="field of the prompt as chat messages; null: use the option prompt"
+        None,
+        min_length=1,
+        description="table field that holds the prompt as chat messages; null: use the option prompt",
     )
-    answer: str = Field("answer", min_length=1, description="field of the gold answer")
+    answer: str = Field("answer", min_length=1, description="table field that holds the gold answer")
     skip: Skipped | list[Skipped] | None = Field(
         None,
         description=(
-            "rows to skip: without an answer (empty), with a prompt too long for "
-            "the model (long); null: report an error"
+            "rows to skip: those without answer or question (empty), those with too long a prompt (long); "
+            "null: raise an error"
         ),
     )
-    solution: str | None = Field(None, min_length=1, description="training field of a worked solution; null: none")
-    id: str | None = Field(None, description="field of the problem id; null: hash of the prompt")
-    level: str | None = Field(None, description="field of the level, required in held-out data; null: no levels")
+    solution: str | None = Field(
+        None, min_length=1, description="field of the training table that holds a worked solution; null: no solutions"
+    )
+    id: str | None = Field(None, description="table field that holds the problem id; null: use a hash of the prompt")
+    level: str | None = Field(
+        None,
+        description="table field that holds the level (such as difficulty), required in held-out data; null: no levels",
+    )
     levels: list[str] = Field([], description="levels to train on; []: all")
     verifier: Annotated[Verifier, ComponentOf(VERIFIERS, "verifier", Verifier)] = Field(
         default_factory=Number, description="verifier that checks responses against the gold answer"
     )
-    seed: int = Field(0, ge=0, description="seed of the order of training problems")
+    seed: int = Field(0, ge=0, description="random seed for the order of training problems")
 
     @model_validator(mode="after")
     def _options_agree(self) -> Table:

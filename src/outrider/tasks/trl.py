@@ -51,12 +51,14 @@ class Trl(TurnTask):
 
     environment_factory: Where = Field(description="environment class: module:Class, or path/to/file.py:Class")
     reward_funcs: list[Where] = Field(
-        default_factory=list, description="reward functions with TRL's signature; []: the environment's get_reward"
+        default_factory=list, description="reward functions with TRL's signature; []: use the environment's get_reward"
     )
-    success_at: float = Field(1.0, description="minimum sum of rewards for a correct rollout")
-    train_data: str = Field(min_length=1, description="training table (outrider.tasks.rows), or hf:name@config:split")
-    heldout_data: str = Field(min_length=1, description="evaluation table, in the same formats")
-    seed: int = Field(0, ge=0, description="seed of the order of training problems")
+    success_at: float = Field(1.0, description="minimum sum of rewards at which a rollout counts as correct")
+    train_data: str = Field(
+        min_length=1, description="training table: a file (formats in outrider.tasks.rows) or hf:name@config:split"
+    )
+    heldout_data: str = Field(min_length=1, description="evaluation table, in the same formats as train_data")
+    seed: int = Field(0, ge=0, description="random seed for the order of training problems")
 
     _prompted: dict[str, Problem] = PrivateAttr(default_factory=dict)
 

@@ -16,7 +16,7 @@ from outrider.tasks.turn_task import TurnTask
 class TurnTable(TurnTask):
     """A task with the problems and the verifier of a table; ``makes`` returns the factory of its environments."""
 
-    problems: Table = Field(description="table with its options, as in task: {table: …}")
+    problems: Table = Field(description="table of problems, with the options of the task `table`")
 
     @property
     def counts(self) -> Mapping[str, int]:

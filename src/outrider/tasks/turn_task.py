@@ -24,9 +24,21 @@ class TurnLimits(Options):
     old_keys: ClassVar[Mapping[str, str]] = {"worlds": "max_concurrent"}
 
     turns: int = Field(16, ge=1, description="maximum turns per rollout")
-    max_concurrent: int = Field(256, ge=1, description="maximum concurrent rollouts; at least those of one problem")
-    seconds: float = Field(10.0, gt=0, description="wall-clock limit in seconds of an environment's turn")
-    bytes: int = Field(4096, ge=1, description="maximum bytes of an observation; longer ones are truncated and counted")
+    max_concurrent: int = Field(
+        256,
+        ge=1,
+        description="maximum concurrent rollouts; rollouts requested together for a problem always run together",
+    )
+    seconds: float = Field(
+        10.0, gt=0, description="wall-clock limit in seconds for the environment's reply to one turn"
+    )
+    bytes: int = Field(
+        4096,
+        ge=1,
+        description=(
+            "maximum size of an observation in bytes; longer observations are truncated, and counted in the metrics"
+        ),
+    )
     memory_gb: float = Field(2.0, gt=0, description="maximum memory growth of an environment's process in GiB")
 
 
@@ -42,7 +54,7 @@ class TurnTask(Task):
     """Whether environments run in the run's own processes: they hold no resources and always reply at once."""
 
     limits: TurnLimits = Field(
-        default_factory=TurnLimits, description="limits on the number of turns and the length of observations"
+        default_factory=TurnLimits, description="limits on turns, concurrency, time, observation size and memory"
     )
 
     @property

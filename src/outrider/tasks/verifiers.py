@@ -40,12 +40,18 @@ class Verifiers(TurnTask):
 
     taskset: str = Field(min_length=1, description="id of an installed environment, or a module next to the recipe")
     config: dict[str, Any] = Field(
-        default_factory=dict, description="EnvConfig of the environment: taskset (without id), id, the seats, …"
+        default_factory=dict,
+        description=(
+            "fields of the environment's EnvConfig, such as its seats (agents), id, and options of the "
+            "taskset (without its id)"
+        ),
     )
-    python: str | None = Field(None, description="Python interpreter with the verifiers package; null: the run's own")
-    success_at: float = Field(1.0, description="minimum reward for a correct rollout")
+    python: str | None = Field(
+        None, description="Python interpreter with the verifiers package; null: the interpreter that runs Outrider"
+    )
+    success_at: float = Field(1.0, description="minimum reward at which a rollout counts as correct")
     heldout_size: int = Field(50, ge=1, description="number of held-out tasks")
-    seed: int = Field(0, ge=0, description="seed of the order of training problems")
+    seed: int = Field(0, ge=0, description="random seed for the order of training problems")
 
     _problems: dict[int, Problem] = PrivateAttr(default_factory=dict)
 

@@ -50,26 +50,30 @@ class WordProblems(Task):
     subwords: ClassVar[bool] = True
 
     steps: tuple[Annotated[int, Field(ge=1, le=8)], ...] = Field(
-        (2, 3, 4, 5, 6, 7, 8), min_length=1, description="calculations per problem; each number is a level"
+        (2, 3, 4, 5, 6, 7, 8),
+        min_length=1,
+        description="possible numbers of calculations per problem; each number is a difficulty level",
     )
-    aside: int = Field(2, ge=0, le=4, description="maximum irrelevant sentences per problem")
+    aside: int = Field(2, ge=0, le=4, description="maximum number of irrelevant sentences per problem")
     highest: int = Field(
         40, ge=4, le=99, description="largest amount in the problem text; factors and prices go up to 5"
     )
-    cap: int = Field(199, ge=100, le=999, description="largest amount, intermediate results included")
+    cap: int = Field(199, ge=100, le=999, description="largest amount, including intermediate results")
     examples: float = Field(
         0.0,
         ge=0,
         le=1,
         description=(
-            "share of training prompts with solved examples; in half of these, "
-            "the examples have the problem's structure"
+            "fraction of training prompts with solved examples; half of these have examples with the "
+            "problem's own structure"
         ),
     )
     pool: int | None = Field(
-        None, ge=1, description="size of a finite training set; null: an endless stream of new problems"
+        None, ge=1, description="number of problems in a finite training set; null: an endless stream of new problems"
     )
-    seed: int = Field(0, ge=0, description="seed of the training problems; the held-out set does not depend on it")
+    seed: int = Field(
+        0, ge=0, description="random seed of the training problems; the held-out problems do not depend on it"
+    )
     heldout_order: Order = Field("shuffled", description=ORDER)
 
     @property

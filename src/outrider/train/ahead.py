@@ -1,13 +1,14 @@
-"""Exploration of the next step while the learner updates the policy on this one (``train.lag: 1``).
+"""Exploration of the next step while the learner updates the policy on the current step (``train.lag: 1``).
 
 ::
 
     sampler   step 1 | step 2 (version 0) | step 3 (version 1) | …
     learner          | step 1 → version 1 | step 2 → version 2 | …
 
-A step ends when sampler and learner are done. Then the sampler takes the new weights, so the rollouts of step ``t``
-have version ``max(0, t - 2)``, each rollout has one version, and sampler and learner are idle during evaluations and
-checkpoints. A checkpoint contains the rollouts of the next step, so a resumed run makes the same updates.
+A step ends when sampler and learner are done. Then the sampler takes the new weights. So the rollouts of step ``t``
+come from weight version ``max(0, t - 2)``, and each rollout comes from one version only. Sampler and learner are idle
+during evaluations and checkpoints. A checkpoint contains the rollouts of the next step, so a resumed run makes the same
+updates.
 """
 
 from __future__ import annotations
@@ -30,15 +31,16 @@ _NAME = "ahead"
 
 
 class Ahead:
-    """Explores the next step in another thread.
+    """Explores the next step (samples its rollouts) in another thread.
 
     Args:
-        on: whether to explore ahead; False does nothing.
+        on: whether to explore ahead; if False, the class does nothing.
         problems: problems per step.
 
     Attributes:
         explored: the groups of the next step, once they are sampled; None if they are sampled in their own step.
-        error: the exception that ended the last exploration. Explorer and collector then have the state from before it.
+        error: the exception that ended the last exploration. Explorer and collector then have the state from before
+            that exploration.
     """
 
     def __init__(self, on: bool, explorer: Explorer, collect: Collector, problems: int, clock: Clock) -> None:
@@ -49,7 +51,7 @@ class Ahead:
 
     @contextmanager
     def exploring(self, step: int, progress: float) -> Iterator[None]:
-        """Context manager that explores ``step`` in the background; its end waits for the exploration.
+        """Context manager that explores ``step`` in the background; leaving the context waits for the exploration.
 
         Args:
             progress: share of the budget spent before ``step``; at 1 or more, nothing is explored.

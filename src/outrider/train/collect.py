@@ -27,7 +27,8 @@ Entropies = Callable[[Sequence[WeightedRow]], Sequence[NDArray[np.floating]]]
 class Collector:
     """Samples and verifies rollouts on all ranks and returns them on all ranks, in the order of the requests.
 
-    Requests are split by expected tokens: ``n`` times the mean length so far at the problem's level.
+    Requests are split over ranks by expected tokens, which are ``n`` times the mean response length so far at the
+    problem's level.
 
     Args:
         entropies: the learner's function for token entropies; None if the sampler records them or nothing reads them.
@@ -144,7 +145,7 @@ class Collector:
     def _verified_as_they_come(
         self, sampler: Arriving, mine: Sequence[int], chosen: Sequence[SampleRequest]
     ) -> list[tuple[int, list[Rollout]]]:
-        """Verify rollouts as they arrive; overlapping time counts as verification."""
+        """Verify rollouts as they arrive; time in which sampling and verification overlap counts as verification."""
         verified = []
         with self.clock.phase("sample"):
             for i, request, drawn in zip(mine, chosen, sampler.arriving(chosen), strict=True):

@@ -65,7 +65,7 @@ def open_engines(recipe: Recipe, policy: Policy, ranks: Ranks) -> tuple[Sampler,
     """Open the sampler and the learner of a recipe.
 
     Raises:
-        UserError: one of them is not available on a rank.
+        UserError: the sampler or the learner is not available on a rank.
     """
     return ranks.together(lambda: _open_engines(recipe, policy, ranks))
 

@@ -16,7 +16,7 @@ from outrider.record.row import WeightedRow
 def with_log_ratios(
     groups: Sequence[Group], rows: Sequence[WeightedRow], logprobs: Sequence[NDArray[np.float32] | None]
 ) -> list[Group]:
-    """Return the groups, each rollout with its log-probabilities in its last update.
+    """Return the groups, with each rollout's log-probabilities from the rollout's last update.
 
     A row belongs to the rollout of its group with the same seed.
 

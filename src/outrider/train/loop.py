@@ -181,7 +181,7 @@ class Trainer:
 
     @property
     def progress(self) -> float:
-        """Share of the budget spent: the maximum over steps, tokens and seconds."""
+        """Share of the budget spent: the largest of the shares of steps, tokens and seconds."""
         return self._spent(self.counters.step, self.counters.tokens)
 
     @property
@@ -190,14 +190,14 @@ class Trainer:
         return self.progress >= 1.0 and self.ahead.explored is None
 
     def _spent(self, step: int, tokens: int) -> float:
-        """Share of the budget spent after ``step`` and ``tokens``, at the seconds so far."""
+        """Share of the budget spent after ``step`` steps, ``tokens`` tokens and the seconds so far."""
         train = self.recipe.train
         spent = [(step, train.steps), (tokens, train.tokens), (self.counters.seconds, train.seconds)]
         return max(used / budget if budget else math.inf for used, budget in spent if budget is not None)
 
     def state(self) -> dict[str, Any]:
-        """Return the state after the last finished step, without the learner's part; it remains available while the
-        next step explores."""
+        """Return the state after the last finished step, without the learner's part; this state remains available while
+        the next step explores."""
         state: dict[str, Any] = pickle.loads(self.snapshot) if self.snapshot else self._state()
         return state | self.ahead.state_dict()
 
@@ -211,7 +211,8 @@ class Trainer:
         self._take_snapshot()
 
     def _take_snapshot(self) -> None:
-        """Store the state that exploration changes; until the next update, it and the weights form a checkpoint."""
+        """Store the state that exploration changes; until the next update, this state and the weights form a
+        checkpoint."""
         # pickled as a copy, since parts modify the objects in their states
         self.snapshot = pickle.dumps(self._state())
 
@@ -223,7 +224,7 @@ class Trainer:
         }
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Resume after ``checkpoint``; a weight sync has to follow.
+        """Resume after ``checkpoint``; the caller has to sync the weights afterwards.
 
         Raises:
             UserError: the weights do not match the model.

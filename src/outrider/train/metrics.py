@@ -18,7 +18,7 @@ def step_metrics(groups: Sequence[Group], tokens: int) -> dict[str, float]:
     nats, ``length`` the mean number of generated tokens. ``verdict/…`` and ``unused/…`` are counts; ``spent/…`` is from
     :func:`spent`. Tasks with environments add ``observed_tokens``, ``turns`` per rollout, ``turn_errors`` (turns with
     invalid requests) and ``observations_cut`` (truncated observations). If no entropies are recorded, ``surprisal`` is
-    an unbiased estimate of their mean: the mean of ``-log p`` over the sampled tokens.
+    an unbiased estimate of the mean entropy: the mean of ``-log p`` over the sampled tokens.
     """
     groups = [group.drawn for group in groups]
     rollouts = [rollout for group in groups for rollout in group.rollouts]
@@ -72,10 +72,10 @@ def spent(groups: Sequence[Group]) -> dict[str, float]:
     """Return a step's generated tokens by stage and kind, with the successes per token.
 
     For each stage, as ``spent/<stage>/…``: ``tokens``, ``rollouts``, ``success_per_1000`` tokens, and
-    ``solved_per_1000``: problems with their first success from this stage, per 1,000 tokens. Also the tokens of all
-    branches (``spent/branched``), of rollouts with examples or a hint (``spent/seeded``), and of rollouts not trained
-    on (``spent/unused``, and by reason ``spent/unused/<reason>``: dropped by a stage, without an advantage, …).
-    Observed tokens are not counted.
+    ``solved_per_1000``: problems with their first success from this stage, per 1,000 tokens. The result also has the
+    tokens of all branches (``spent/branched``), of rollouts with examples or a hint (``spent/seeded``), and of rollouts
+    not trained on (``spent/unused``, and by reason ``spent/unused/<reason>``: dropped by a stage, without an advantage,
+    …). Observed tokens are not counted.
     """
     tokens, rollouts, successes, solved = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     kinds, reasons = Counter({"branched": 0, "seeded": 0, "unused": 0}), Counter[str]()

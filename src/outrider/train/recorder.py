@@ -20,7 +20,8 @@ from outrider.train.evaluate import Evaluated, write_evaluated
 
 
 class Recorder:
-    """Writes to the folder, trackers and screen of a run. Without a folder, as on all ranks but 0, it does nothing."""
+    """Writes to the folder, trackers and screen of a run. Without a folder, as on all ranks except 0, the recorder does
+    nothing."""
 
     def __init__(self, screen: Screen) -> None:
         self.screen = screen

@@ -136,7 +136,8 @@ class TrainingRun:
             self.checkpoints.save(step, state, self._write, self._once)
 
     def save_if_new(self) -> str:
-        """Save the state after the last step unless it is saved; return the point from which a resume continues."""
+        """Save the state after the last step unless it is already saved; return the point from which a resume
+        continues."""
         counters = self.trainer.counters
         last = self._once(lambda: self.checkpoints.last)
         if self.trainer.snapshot and (last != counters.step or counters.owes_evaluation):

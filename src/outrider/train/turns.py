@@ -17,7 +17,8 @@ def turn_options(options: SampleOptions, task: Task) -> SampleOptions:
 
 
 def with_turns(sampler: Sampler, task: Task, policy: Policy, options: SampleOptions) -> Sampler:
-    """Turn a sampler of single turns into one of multi-turn rollouts; for single-turn tasks, return it unchanged."""
+    """Turn a sampler of single turns into a sampler of multi-turn rollouts; for single-turn tasks, return it
+    unchanged."""
     if not isinstance(task, TurnTask):
         return sampler
     return TurnSampler(sampler, policy, options, task.environments(), task.limits.turns, task.limits.max_concurrent)

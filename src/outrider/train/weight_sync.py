@@ -24,10 +24,10 @@ class ProbeBounds(NamedTuple):
     """The bounds of a probe.
 
     Attributes:
-        gap: bound on the difference between the log-probabilities of sampler and learner: on the largest difference if
-            both compute in float32, otherwise on the mean.
-        movement: change in the learner's log-probabilities above which the sampler's have to change too. It is above 0
-            because float32 weights may change by less than the sampler's bfloat16 resolves.
+        gap: bound on the difference between the log-probabilities of sampler and learner. The bound is on the largest
+            difference if both compute in float32, otherwise on the mean difference.
+        movement: change in the learner's log-probabilities above which the sampler's log-probabilities have to change
+            too. The bound is above 0 because float32 weights may change by less than the sampler's bfloat16 resolves.
     """
 
     gap: float
@@ -63,8 +63,8 @@ class WeightSync:
     their log-probabilities with the learner's. The prompts are always the same, so that a KV cache from previous
     weights is detected. Each copy is checked separately, since a stale copy could be hidden in the mean. The probe
     refuses a difference above the bound. It also refuses a copy whose log-probabilities stay bit-identical while the
-    learner's change, or change by less than half as much. In the second case the learner's change has to exceed four
-    times the previous difference, since last bits may change on a GPU without new weights.
+    learner's log-probabilities change, or change by less than half as much. In the second case the learner's change has
+    to exceed four times the previous difference, since last bits may change on a GPU without new weights.
 
     Args:
         prompts: prompts of the probe, with their problems.
@@ -91,7 +91,8 @@ class WeightSync:
         self._moved: dict[Copy, Probe] = {}  # for each copy, the last probe in which its log-probabilities changed
 
     def __call__(self, version: int) -> dict[str, float]:
-        """Sync, probe, and return metrics: ``probe_max`` and ``probe_mean`` are differences of log-probabilities.
+        """Sync, probe, and return metrics: ``probe_max`` and ``probe_mean`` are the largest and the mean difference of
+        log-probabilities.
 
         Raises:
             UserError: the learner's weights have diverged, sampler and learner disagree, or a rank's sampler cannot
@@ -116,7 +117,8 @@ class WeightSync:
         return gauges | {name: float(count) for name, count in counts.items()}
 
     def _refuse_diverged(self, version: int) -> None:
-        """Check for divergence before the sampler takes the weights, since it cannot sample from non-finite logits."""
+        """Check for divergence before the sampler takes the weights, since a sampler cannot sample from non-finite
+        logits."""
         if not all(np.isfinite(logprobs).all() for logprobs in self._learner.logprobs(self._read)):
             if version == 0:
                 raise UserError("the model's log-probabilities of a prompt are not finite: its weights are damaged")

@@ -36,12 +36,15 @@ class MultipleChoice(Verifier):
 
     options: str | list[str] | None = Field(
         None,
-        description="field of the options (a list, or label: text), or one field per option; null: read letters only",
+        description=(
+            "table field with all options (a list, or an object from label to text), or one field per option; "
+            "null: read letters only"
+        ),
     )
     index: Literal[0, 1] | None = Field(
         None,
         description=(
-            "index of the first option if gold answers are positions; null: gold answers are letters or texts"
+            "number of the first option, if gold answers are option numbers; null: gold answers are letters or texts"
         ),
     )
 

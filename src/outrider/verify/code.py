@@ -27,14 +27,19 @@ class CodeVerifier(PooledVerifier):
     """Base class of the code verifiers: it finds the program in a response and limits its resources."""
 
     seconds: float = Field(
-        60.0, gt=0, description="wall-clock limit in seconds per verdict, generous for a busy machine"
+        60.0,
+        gt=0,
+        description="wall-clock limit in seconds for verifying one response, generous in case the machine is busy",
     )
     memory_gb: float = Field(
-        1.0, gt=0, description="maximum address space of the program, and maximum growth of a verifier process, in GiB"
+        1.0,
+        gt=0,
+        description="memory limit in GiB, for the program's address space and for the growth of a verifier process",
     )
-    cpu_seconds: int = Field(10, ge=1, description="CPU limit in seconds of the program, per input")
+    cpu_seconds: int = Field(10, ge=1, description="CPU limit in seconds for running the program on one input")
     sandbox: Isolation = Field(
-        "required", description="sandbox for programs; none: programs run unconfined, with this user's rights"
+        "required",
+        description="sandbox for programs: required, or none (programs run unconfined, with this user's rights)",
     )
 
     def prepare(self) -> None:
@@ -67,9 +72,9 @@ class Compare(Options):
     """How an output is compared with the expected one."""
 
     tolerance: float | None = Field(
-        1e-6, ge=0, description="absolute or relative tolerance for decimals; null: numbers are compared as text"
+        1e-6, ge=0, description="absolute or relative tolerance for comparing decimals; null: compare numbers as text"
     )
-    case: bool = Field(True, description="whether to compare case-sensitively")
+    case: bool = Field(True, description="whether to distinguish upper and lower case")
 
 
 class Stdio(CodeVerifier):
@@ -81,8 +86,10 @@ class Stdio(CodeVerifier):
     process.
     """
 
-    tests: str = Field("tests", min_length=1, description="field of the inputs and expected outputs")
-    compare: Compare = Field(default_factory=Compare, description="comparison of outputs with the expected ones")
+    tests: str = Field("tests", min_length=1, description="table field that holds the inputs and expected outputs")
+    compare: Compare = Field(
+        default_factory=Compare, description="options for comparing a program's outputs with the expected outputs"
+    )
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> dict[str, Any]:
         tests = read_tests(fields, self.tests)
@@ -114,14 +121,23 @@ class UnitTests(CodeVerifier):
     get copies of their arguments, so tests do not see in-place changes.
     """
 
-    tests: str = Field("test", min_length=1, description="field of the tests: a program, or a list of statements")
-    entry_point: str | None = Field(
-        None, description="field of the function name passed to check(); null: tests call functions by name"
+    tests: str = Field(
+        "test", min_length=1, description="table field that holds the tests: a program, or a list of statements"
     )
-    setup: str | None = Field(None, description="field of statements that run before the tests")
-    prefix: str | None = Field(None, description="field of the code that the response continues")
+    entry_point: str | None = Field(
+        None,
+        description=(
+            "table field with the name of the function to pass to check(); null: the tests call functions by name"
+        ),
+    )
+    setup: str | None = Field(None, description="table field with statements to run before the tests; null: none")
+    prefix: str | None = Field(None, description="table field with the code that the response continues; null: none")
     code: Code = Field(
-        "block", description="code in a response: the last fenced block, or the completion up to the next definition"
+        "block",
+        description=(
+            "code to test: the response's last fenced block (block), or the response up to the next "
+            "definition (completion)"
+        ),
     )
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> dict[str, Any]:

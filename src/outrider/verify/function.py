@@ -56,21 +56,29 @@ class Function(PooledVerifier):
         UserError: the file, module or function does not exist, cannot be imported, or does not fit the style.
     """
 
-    function: Where = Field(description="import path: module:name, or path/to/file.py:name")
-    style: Style = Field("plain", description="calling convention")
+    function: Where = Field(description="import path of the function: module:name, or path/to/file.py:name")
+    style: Style = Field(
+        "plain",
+        description=(
+            "calling convention of the function: plain, TRL's (trl), or that of the package verifiers (verifiers)"
+        ),
+    )
     completion: Literal["answer", "whole"] | None = Field(
         None,
         description=(
-            "text passed to the function: the answer after the reasoning, or the whole response; null: the "
-            "answer for plain functions, otherwise the whole response"
+            "text passed to the function: the answer after the reasoning (answer), or the whole response "
+            "(whole); null: the answer for plain functions, otherwise the whole response"
         ),
     )
     messages: bool = Field(
         False, description="whether to pass prompts and completions as lists of chat messages; not for plain functions"
     )
-    success_at: float = Field(1.0, description="minimum score for a correct response")
+    success_at: float = Field(1.0, description="minimum score at which a response counts as correct")
     gold: str | None = Field(
-        None, description="template of a correct response, with {fields} of the row; used by outrider validate"
+        None,
+        description=(
+            "template of a correct response, with {field} placeholders for table fields; used by outrider validate"
+        ),
     )
 
     @field_validator("gold")

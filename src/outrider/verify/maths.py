@@ -63,14 +63,20 @@ class Maths(PooledVerifier):
     boxes: Literal["last", "first", "all"] = Field(
         "last",
         description=(
-            'boxes of a response that hold the answer: the last one and those joined to it by "and", the first, or all'
+            'boxed answers that count: the last and those joined to it by "and" (last), only the first '
+            "(first), or all (all)"
         ),
     )
     no_box: Literal["unparseable", "answer_line", "last_number"] = Field(
         "unparseable",
-        description='answer if there is no box: nothing, the text after "Answer:" or "####", or the last number',
+        description=(
+            'answer of a response without a box: none (unparseable), the text after "Answer:" or "####" '
+            "(answer_line), or the last number (last_number)"
+        ),
     )
-    tolerance: float = Field(0.0, ge=0, lt=1, description="relative error allowed for a decimal gold answer")
+    tolerance: float = Field(
+        0.0, ge=0, lt=1, description="maximum relative error of an answer if the gold answer is a decimal; 0: exact"
+    )
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> str | list[str]:
         _require()

@@ -40,11 +40,17 @@ class QuestionAnswering(Verifier):
 
     take: Literal["tag", "last_line", "whole"] = Field(
         "tag",
-        description="part of the response that is the answer: the last <answer> tag, the last line, or the whole "
-        "response",
+        description=(
+            "part of the response that is the answer: the last <answer> tag (tag), the last line (last_line), "
+            "or everything (whole)"
+        ),
     )
-    f1: float | None = Field(None, gt=0, le=1, description="minimum F1 for a correct answer; null: exact match")
-    aliases: str | None = Field(None, min_length=1, description="field of a list of alternative gold answers")
+    f1: float | None = Field(
+        None, gt=0, le=1, description="minimum F1 score of a correct answer; null: require an exact match"
+    )
+    aliases: str | None = Field(
+        None, min_length=1, description="table field that holds a list of alternative gold answers; null: none"
+    )
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> list[str]:
         """Return all accepted answers without line breaks, the row's gold answer first."""

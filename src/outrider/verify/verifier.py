@@ -25,7 +25,8 @@ class Verifier(Options):
     thinking: dict[Annotated[str, Field(min_length=1)], Annotated[str, Field(min_length=1)]] | None = Field(
         None,
         description=(
-            "opening and closing marks of reasoning, which is not verified; null: the common marks; {}: no reasoning"
+            "map from opening to closing marks of reasoning, which is not verified; null: the common marks; "
+            "{}: no reasoning"
         ),
     )
 
@@ -74,9 +75,9 @@ class PooledVerifier(Verifier):
 
     pooled: ClassVar[bool] = True
 
-    seconds: float = Field(5.0, gt=0, description="wall-clock limit in seconds per verdict")
+    seconds: float = Field(5.0, gt=0, description="wall-clock limit in seconds for verifying one response")
     memory_gb: float = Field(2.0, gt=0, description="maximum memory growth of a verifier process in GiB")
-    workers: int = Field(1, ge=1, description="verifier processes per rank")
+    workers: int = Field(1, ge=1, description="number of verifier processes per process of the run")
 
 
 class Prepared:

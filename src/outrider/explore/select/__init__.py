@@ -1,4 +1,4 @@
-"""Selectors: which cuts of which rollouts to branch. One file per signal."""
+"""Selectors, which pick the cuts (positions in rollouts) to branch. One file per signal."""
 
 from outrider.explore.select.attention import Attention
 from outrider.explore.select.base import Pivot, PivotOutcome, Selector, Source

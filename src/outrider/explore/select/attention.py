@@ -1,4 +1,4 @@
-"""Pivots before the steps that later steps attend to most (AttnRL)."""
+"""Branch points before the steps that later steps attend to most (AttnRL)."""
 
 from __future__ import annotations
 
@@ -19,22 +19,29 @@ class Attention(Selector):
 
     where ``a_{h,ji}`` is head h's mean attention from the tokens of step j to the tokens of step i; h ranges over the
     heads of all layers, and the segmenter defines the steps. The first step, and steps at which no branch may start,
-    have F = 0. Pivots are the earliest steps with F at or above the ``quantile`` of all F (if the quantile is 0: the
-    smallest positive F) and at least ``distance`` tokens from the start and from each other. If there are too few, the
-    earliest other cuts are added.
+    have F = 0. Pivots (branch points) are the earliest steps with F at or above the ``quantile`` of all F (if the
+    quantile is 0: the smallest positive F) and at least ``distance`` tokens from the start and from each other. If
+    there are too few such steps, the earliest other cuts are added.
 
     Each rollout with a candidate needs one forward pass. Degenerate cases: with at most ``ahead`` steps every F is 0,
-    and all steps rank equally. If there are fewer cuts than pivots, all are taken; the released code repeats some.
+    and all steps rank equally. If there are fewer cuts than pivots, all cuts are taken; the released code repeats some
+    cuts.
 
     Source: AttnRL (``attnrl_core_algos.py``, ``modeling_qwen2.py``). ``distance`` is measured between cuts; the
-    released code measures it from the end of the earlier step.
+    released code measures the distance from the end of the earlier step.
     """
 
     requires: ClassVar[Needs] = frozenset({"attention"})
 
-    quantile: float = Field(0.8, ge=0, le=1, description="quantile of influence below which steps are excluded")
-    ahead: int = Field(4, ge=1, description="Δ, minimum number of steps ahead from which attention counts")
-    distance: int = Field(512, ge=0, description="minimum number of tokens before the first pivot and between pivots")
+    quantile: float = Field(
+        0.8, ge=0, le=1, description="quantile of influence over all steps, below which a step is no branch point"
+    )
+    ahead: int = Field(
+        4, ge=1, description="minimum distance Δ, in steps, from which the attention of later steps counts"
+    )
+    distance: int = Field(
+        512, ge=0, description="minimum number of tokens before the first branch point and between branch points"
+    )
 
     def select(self, source: Source, pivots: int) -> list[Pivot]:
         [chain] = source.chains

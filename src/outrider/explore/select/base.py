@@ -21,7 +21,7 @@ class Pivot(NamedTuple):
 
 
 class PivotOutcome(NamedTuple):
-    """The outcome of the branches of one pivot.
+    """The outcome of the branches of one branch point (pivot).
 
     Attributes:
         ratio: relative depth of the pivot, ``at / T``, where T is the branched rollout's number of response tokens.
@@ -36,7 +36,7 @@ class PivotOutcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """The rollouts from which one call of ``select`` picks pivots.
+    """The rollouts from which one call of ``select`` picks branch points (pivots).
 
     Attributes:
         chains: the rollouts of one unit (a rollout, a tree or a problem; see the selector's ``over``), in member order.
@@ -64,7 +64,7 @@ class FillingSelector(Protocol):
 
 
 class Selector(Options):
-    """A rule for picking pivots. Fields are the recipe's options; state is in ``PrivateAttr``."""
+    """A rule that picks branch points (pivots). Fields are the recipe's options; state is in ``PrivateAttr``."""
 
     over: ClassVar[Literal["rollout", "tree", "problem"]] = "rollout"
     """The unit of a source: a single rollout, a root with its whole tree, or all rollouts of a problem."""
@@ -78,7 +78,7 @@ class Selector(Options):
         return False
 
     def select(self, source: Source, pivots: int) -> list[Pivot]:
-        """Pick at most ``pivots`` pivots; a pivot that occurs twice gets twice the branches."""
+        """Pick at most ``pivots`` pivots; a pivot that occurs twice gets twice as many branches."""
         raise NotImplementedError
 
     def observe(self, outcomes: Sequence[PivotOutcome]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Pivots at every boundary of every path, up to a depth and a width (TreePO)."""
+"""Branch points at every boundary of every path, up to a depth and a width (TreePO)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from outrider.record import identity_seed, uniforms
 class Boundary(Selector):
     """Branches all paths of a problem at their ``d``-th cut in round ``d``, until the problem has ``width`` rollouts.
 
-    Paths branch in seeded order. Once no path reaches the ``d``-th cut, the remaining rollouts start at random cuts.
+    Paths branch in a seeded random order. Once no path reaches the ``d``-th cut, the remaining rollouts start at random
+    cuts.
 
     This is TreePO's sampling (arXiv 2508.17445; ``vllm_rollout_tree.py``): segments of 512 tokens, depth 14, width 16.
-    There, every active path splits in two; here set ``branches: 1``, and ``rounds`` above ``depth``. TreePO branches
-    paths during generation. A continuation depends only on its prefix, so branching a finished path at the same cut
-    samples from the same distribution, and no token is generated twice. The random cuts are TreePO's fallback: draw a
-    finished path uniformly, then uniformly one of its cuts or the prompt. Not implemented: stopping paths early, and
-    widths that depend on probability.
+    In TreePO every active path splits in two; for the same, set ``branches: 1``, and ``rounds`` above ``depth``. TreePO
+    branches paths during generation. A continuation depends only on its prefix, so branching a finished path at the
+    same cut samples from the same distribution, and no token is generated twice. The random cuts are TreePO's fallback:
+    draw a finished path uniformly, and then one of its cuts or the prompt, also uniformly. Early stopping of paths, and
+    widths that depend on probability, are not implemented.
 
     Degenerate cases: a problem with ``width`` or more rollouts gets no more. A problem stays below ``width`` if
     ``branches`` does not divide the difference, or if there are too few ``rounds`` for the random cuts; the stage's
@@ -31,7 +32,11 @@ class Boundary(Selector):
     over: ClassVar[Literal["rollout", "tree", "problem"]] = "problem"
 
     depth: int = Field(
-        14, ge=1, description="number of boundaries at which all paths branch; later rounds spend the remaining budget"
+        14,
+        ge=1,
+        description=(
+            "number of cuts at which all paths branch; later rounds use random cuts for the remaining rollouts"
+        ),
     )
     width: int = Field(16, ge=2, description="maximum rollouts per problem")
 

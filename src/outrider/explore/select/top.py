@@ -1,4 +1,4 @@
-"""Pivots before a tree's most uncertain tokens (TreeRL)."""
+"""Branch points before a tree's most uncertain tokens (TreeRL)."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from outrider.record import Rollout
 class Surprisal(Selector):
     r"""Picks a tree's cuts before the tokens with the highest surprisal, ``-log p`` of the sampled token.
 
-    With ``chunk: {tokens: 1}`` every token is a cut. This is TreeRL's choice (arXiv 2506.11902; its code calls
-    surprisal "entropy"): it ranks the tokens of all rollouts of a tree and continues from just before the token. A
-    branch's first token is not one of its cuts, since that cut belongs to its parent. Tokens after an answer mark are
-    not cuts either (TreeRL: "answer", "conclusion").
+    With ``chunk: {tokens: 1}`` every token is a cut. TreeRL makes this choice (arXiv 2506.11902; its code calls
+    surprisal "entropy"): it ranks the tokens of all rollouts of a tree and continues from just before the
+    highest-ranked tokens. A branch's first token is not one of its cuts, since that cut belongs to its parent. Tokens
+    after an answer mark are not cuts either (TreeRL's marks are "answer" and "conclusion").
 
-    Ties go to the earlier member, then the earlier token. The released code differs only in degenerate cases. Here the
-    first token of a root is not a cut (its prefix would be empty). With fewer cuts than pivots there are fewer pivots;
-    the released code repeats some. A cut is branched once; in the released code, later rounds may pick it again.
-    Surprisal is computed under the sampling distribution, with temperature applied.
+    Ties go to the earlier rollout, then the earlier token. The released code differs only in degenerate cases. Here the
+    first token of a root is not a cut (its prefix would be empty). With fewer cuts than requested pivots there are
+    fewer pivots; the released code repeats some. A cut is branched once; in the released code, later rounds may pick it
+    again. Surprisal is computed under the sampling distribution, with temperature applied.
     """
 
     over: ClassVar[Literal["rollout", "tree", "problem"]] = "tree"

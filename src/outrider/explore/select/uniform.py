@@ -1,4 +1,4 @@
-"""Selectors that draw pivots uniformly, or always pick the prompt."""
+"""Selectors that draw branch points (pivots) uniformly, or always pick the prompt."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from outrider.record import uniforms
 
 
 class UniformCut(Selector):
-    """Draws cuts of a tree uniformly, with replacement; the prompt is one of them with ``include_root``.
+    """Draws cuts of a tree uniformly, with replacement; with ``include_root`` the prompt counts as a cut.
 
-    This is Tree-GRPO's rule (arXiv 2509.21240; ``generation_ts.py``), with turns as segments and ``branches: 1``: per
-    tree, nodes are drawn from the root and all non-leaf nodes, and each gets one new chain. A chain from the prompt has
-    no parent, so it is a separate tree of the group; the released code adds it to the tree that drew it.
+    This is Tree-GRPO's rule (arXiv 2509.21240; ``generation_ts.py``), with turns as segments and ``branches: 1``: nodes
+    of each tree are drawn from the root and all non-leaf nodes, and each drawn node gets one new rollout. A rollout
+    from the prompt has no parent, so it is a separate tree of the group; the released code adds this rollout to the
+    tree that drew it.
 
-    Degenerate cases: a tree without a cut gives its prompt, or nothing without ``include_root``.
+    Degenerate cases: a tree without a cut gives its prompt as the pivot, or no pivot without ``include_root``.
     """
 
     over: ClassVar[Literal["rollout", "tree", "problem"]] = "tree"
 
-    include_root: bool = Field(True, description="whether to include the end of the prompt as a possible pivot")
+    include_root: bool = Field(True, description="whether branches may also start at the end of the prompt")
 
     @property
     def plants(self) -> bool:
@@ -41,8 +42,8 @@ class Root(Selector):
     """Picks the prompt: samples as many new rollouts as branching would, in the branch stream.
 
     This is the limit of DEEP-GRPO's utility as gamma goes to minus infinity (its appendix C.1, "Root Only"), an
-    ablation of depth. New rollouts have no parent, so the new rollouts of all failed chains of a problem are siblings.
-    Their baseline therefore has more members than the baseline of a pivot's branches.
+    ablation of depth. New rollouts have no parent, so all new rollouts for failed rollouts of a problem are siblings.
+    Their baseline therefore averages over more rollouts than the baseline of branches from one position.
     """
 
     @property

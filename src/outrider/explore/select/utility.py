@@ -1,4 +1,4 @@
-"""Pivots by utility (DEEP-GRPO): late, but still recoverable."""
+"""Branch points by utility (DEEP-GRPO): late in a response, but still recoverable."""
 
 from __future__ import annotations
 
@@ -20,28 +20,36 @@ class Utility(Selector):
     .. math:: Q(t) \propto W(t) \, R(t), \qquad W(t) = r_t^\gamma, \quad R(t) = \sigma(w r_t + b), \quad r_t = t / T
 
     where a cut keeps ``t`` of ``T`` tokens. R is learned from the outcomes of earlier steps (:class:`Recoverability`)
-    and is 1 until there are enough. The draw is the Gumbel-top-k of log Q, with one random number per token position
-    and rollout.
+    and is 1 until there are enough outcomes. The draw is the Gumbel-top-k of log Q, with one random number per token
+    position and rollout.
 
     ``include_root`` adds the prompt, ``t = 0``, to the cuts. W alone then counts the prompt as one more segment:
     ``W(t) = ((t + s) / (T + s))^gamma``, where ``s`` is the first segment's length. For equal chunks this is the
     released code's ``(i + 1) / (segments + 1)``. A new rollout from the prompt does not train R; its siblings are the
     same as with selector ``root``.
 
-    R learns only from pivots in failed rollouts, including those of other branching stages. R is the probability of a
-    recovery, and branches of successful rollouts (admitted by ``which``) are not recoveries.
+    R learns only from branch points (pivots) in failed rollouts, including those of other branching stages. R is the
+    probability of a recovery, and branches of successful rollouts (admitted by ``which``) are not recoveries.
 
-    Degenerate cases: a rollout without a candidate gives no pivot (with ``include_root``: the prompt). If there are
-    fewer candidates than pivots, all are taken. With gamma = 0 only recoverability counts.
+    Degenerate cases: a rollout without a candidate gives no pivot; with ``include_root``, the prompt is its pivot. If
+    there are fewer candidates than requested pivots, all candidates are taken. With gamma = 0 only recoverability
+    counts.
 
     Source: DEEP-GRPO (arXiv 2602.14169) Eqs. 1 to 3. The paper counts t and T in segments; for chunks this is
-    equivalent, except for a shorter last chunk. Here they count tokens, so that R does not depend on the segmenter.
+    equivalent, except for a shorter last chunk. Here t and T count tokens, so that R does not depend on the segmenter.
     gamma is 2 as in the paper (the released class defaults to 0.1, its configuration to 2).
     """
 
-    gamma: float = Field(2.0, ge=0, le=1000, description="gamma, exponent that favours late pivots; 0: no preference")
-    memory: int = Field(10_000, ge=1, description="number of latest outcomes to which recoverability is fitted")
-    include_root: bool = Field(False, description="whether to include the end of the prompt as a possible pivot")
+    gamma: float = Field(
+        2.0,
+        ge=0,
+        le=1000,
+        description="gamma, exponent of relative depth that favours late branch points; 0: no preference",
+    )
+    memory: int = Field(
+        10_000, ge=1, description="number of latest branching outcomes to which the model of recoverability is fitted"
+    )
+    include_root: bool = Field(False, description="whether branches may also start at the end of the prompt")
     _recover: Recoverability = PrivateAttr()
 
     def model_post_init(self, context: Any, /) -> None:
