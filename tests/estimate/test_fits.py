@@ -8,7 +8,7 @@ import pytest
 
 from outrider.config import load_recipe
 from outrider.estimate.decoder_shape import DecoderShape
-from outrider.estimate.fits import GIB, Setup, needed, verdict
+from outrider.estimate.fits import GIB, LIBRARIES, Setup, needed, verdict
 from outrider.estimate.memory import ALONE, Layout
 from outrider.processes.devices import Devices
 
@@ -68,6 +68,12 @@ def test_processes_share_a_hosts_memory() -> None:
     assert four >= 4 * one
     tight = Devices(1, int(1.1 * one), "this machine", host=True)
     assert "; train.ranks=1 reduces it to" in verdict(setup_of(*few, layout=Layout(4)), HALF, "qwen2", tight)
+
+
+def test_a_sampling_process_loads_the_libraries_once_more() -> None:
+    host = Devices(1, 1 << 50, "this machine", host=True)
+    one, two = (needed(setup_of(f"train.lag={lag}"), HALF, "qwen2", host) for lag in (0, 1))
+    assert two >= one + LIBRARIES
 
 
 def test_shares_on_the_gpus_that_there_are() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -41,9 +43,11 @@ from outrider.train.ahead import Ahead
 from outrider.train.build import build
 from outrider.train.collect import Collector
 from outrider.train.loop import Watcher
+from outrider.view.overview import _seconds
 from small import branch_of, request
 
 STEPS = 6
+PHASES = {"explore", "gather", "sample", "verify", "credit", "learn", "record", "save", "sync", "wait"}
 RUN = [  # greso: stages with state, and a refill in several rounds
     *(word for word in SMALL if word != "explore.0.n=4"),
     *("explore.1.n=4", "explore.2.target=3", "train.problems=2", f"train.steps={STEPS}", "train.save_every=2"),
@@ -310,3 +314,37 @@ def test_a_recipe_that_reads_the_policy_while_it_changes_is_refused(name: str, w
 
 def test_seconds_of_overlapped_phases_count_once() -> None:
     assert training_seconds({"step": 1, "learn": 2.0, "wait": 1.0, "overlapped_sample": 2.5, "record": 4.0}) == 3.0
+
+
+def test_a_step_without_its_overlapped_phases_is_its_time_on_disk_and_in_the_viewer(whole: Path) -> None:
+    run = RunFolder(whole)
+    spent = [sum(s for phase, s in row.items() if phase in PHASES) for row in run.timing()]
+    assert any(row.get("overlapped_sample", 0.0) > 0 for row in run.timing())
+    for row, seconds, metrics in zip(run.timing(), spent, run.metrics(), strict=True):
+        assert row["tokens_per_second"] == pytest.approx(metrics["step_tokens"] / seconds)
+    assert _seconds(whole) == pytest.approx(sum(spent))
+
+
+def test_the_sampling_process_ends_with_a_killed_run_also_while_it_samples() -> None:
+    """Twenty thousand responses take minutes."""
+    code = (
+        "from test_lag import *\n"
+        "made = recipe('sample.max_tokens=96')\n"
+        "parts = SamplerParts(made.model, made.policy, 0, ready(load_policy(made.model))[0].path, made.sample, 1)\n"
+        "apart = SamplingProcess(parts)\n"
+        "print(apart._process.pid, flush=True)\n"
+        "apart.sample([request('p', [5, 6, 7], n=20_000)])\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])}
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment) as run:
+        assert run.stdout is not None
+        sampling = int(run.stdout.readline())
+        busy = processor_seconds(sampling) + 5  # beyond its imports, it samples
+        wait_until(lambda: processor_seconds(sampling) > busy)
+        run.kill()
+    wait_until(lambda: not alive(sampling))
+
+
+def processor_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
