@@ -27,6 +27,7 @@ from outrider.estimate.decoder_shape import shape_of
 from outrider.learn.local import LocalLearner
 from outrider.learn.options import LearnOptions
 from outrider.model.attention import use_plans
+from outrider.model.compute import PACKED
 from outrider.model.load import load_policy
 from outrider.model.weights_file import write_weights
 from outrider.objective.options import ObjectiveOptions
@@ -69,7 +70,9 @@ def plain_sampling(size: Size, folder: Path) -> dict[str, Any]:
     return timed(work)
 
 
-def learning(size: Size, folder: Path, recompute: bool, deterministic: bool = False) -> dict[str, Any]:
+def learning(
+    size: Size, folder: Path, recompute: bool, deterministic: bool = False, compiled: bool = False
+) -> dict[str, Any]:
     """One optimizer step of our learner."""
     model = new_model(size)
     use_plans(model)
@@ -77,7 +80,8 @@ def learning(size: Size, folder: Path, recompute: bool, deterministic: bool = Fa
     options = LearnOptions(
         micro_tokens=size.micro_tokens, gradient_checkpointing=recompute, deterministic=deterministic
     )
-    learner = LocalLearner(model, options, loss, dtype=torch.bfloat16)
+    path = PACKED._replace(compiled=compiled and torch.cuda.is_available())  # on a CPU compiling takes half a minute
+    learner = LocalLearner(model, options, loss, dtype=torch.bfloat16, path=path)
     old = np.full(size.response, -np.log(size.vocabulary), np.float32)
     rows = [
         WeightedRow(

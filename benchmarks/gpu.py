@@ -8,7 +8,8 @@ tokens (random weights hardly ever end one), bfloat16 products over float32 weig
 - sampling: the local sampler, its packed path, vLLM, ``generate`` of transformers;
 - learning: one optimizer step, with and without layers computed twice, against a clipped loss over padded rows and
   whole logits of transformers; tokens are those of responses, and ``share_of_peak`` counts what ``_gpu_parts.py`` says;
-  ours also with gradients that are the same to the last bit each time (``learn.deterministic``);
+  ours also with gradients that are the same to the last bit each time (``learn.deterministic``), and with the head
+  compiled (``learn.compile``; on a GPU only);
 - the head of one micro-batch of it: as it is, with its passes over logits compiled, and its products alone;
 - a whole step of grpo and of dars-hw as ``outrider train`` runs it, sampled locally and by vLLM in the same process;
   grpo also by TRL's GRPOTrainer with vLLM in its process, on the same model, prompts, lengths, group size and reward.
@@ -78,6 +79,7 @@ def cases(size: str, folder: Path, trl: str | None, gpu: bool) -> Iterator[Case]
         for recompute, how in ((False, ""), (True, ", layers computed twice")):
             yield Case(f"{size}/learning/{who}{how}", ours(kind, recompute=recompute))
     yield Case(f"{size}/learning/local, deterministic", ours("learning", recompute=False, deterministic=True))
+    yield Case(f"{size}/learning/local, compiled head", ours("learning", recompute=False, compiled=True))
     for how in ("ours", "compiled", "products"):
         yield Case(f"{size}/head/{how}", ours("head", how=how))
     for recipe in RECIPES:

@@ -47,7 +47,7 @@ def test_every_measurement_of_ours_runs(
             assert 0.9 * tokens / 1.001 < result["tokens_per_second"] * result["seconds"] < 4 * tokens, name
         assert torch.cuda.is_available() or result.get("peak_gib") is None, name
         assert result["versions"]["torch"] == importlib.metadata.version("torch")
-    assert sum("/learning/" in name and result["share_of_peak"] > 0 for name, result in found.items()) == 5
+    assert sum("/learning/" in name and result["share_of_peak"] > 0 for name, result in found.items()) == 6
     assert max(found["tiny/head/compiled"]["difference"]) < (1e-2 if torch.cuda.is_available() else 1e-6)
     grpo, dars = found["tiny/step/grpo, local"], found["tiny/step/dars-hw, local"]
     assert (grpo["updates"], grpo["rollouts"]) == (1, {"0-uniform": size.rows})

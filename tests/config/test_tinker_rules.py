@@ -41,6 +41,7 @@ def test_methods_fit(recipe: str) -> None:
             "learn.gradient_checkpointing is not supported with engine=tinker",
         ),
         ("grpo", "learn.deterministic=true", "learn.deterministic is not supported with engine=tinker"),
+        ("grpo", "learn.compile=true", "learn.compile is not supported with engine=tinker"),
         ("grpo", "train.ranks=2", "one process talks to a Tinker service"),
         ("grpo", "engine={sampler: tinker}", "sampler and learner are both tinker"),
         ("grpo", "engine={learner: tinker}", "sampler and learner are both tinker"),

@@ -57,6 +57,7 @@ def test_a_step_of_the_most_rows_is_one_optimizer_batch(name, rows) -> None:
         ("grpo", "objective.kl={coef: 0.1, reset_every: 3}", "reset_every"),
         ("grpo", "learn.minibatches=4", "learn.minibatches=1"),
         ("grpo", "learn.deterministic=true", "learn.deterministic=false"),
+        ("grpo", "learn.compile=true", "learn.compile=false"),
         ("grpo", "learn.schedule=cosine", "only a constant one"),
         ("grpo", "learn.weight_decay=0.1", "learn.decay=all"),
         ("dars-hw-breadth", "learn.warmup=5 updates", "counts updates"),

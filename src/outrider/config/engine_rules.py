@@ -123,6 +123,8 @@ def _refuse_tinker(recipe: Carried) -> None:
         )
     if learn.recomputes:
         raise ValueError("learn.gradient_checkpointing is not supported with engine=tinker: leave it false")
+    if learn.compile:
+        raise ValueError("learn.compile is not supported with engine=tinker: leave it false")
     if learn.deterministic:
         raise ValueError("learn.deterministic is not supported with engine=tinker: leave it false")
     if recipe.train.ranks > 1:

@@ -200,6 +200,8 @@ class Recipe(Options):
     @model_validator(mode="after")
     def _engines_agree(self) -> Recipe:
         refuse_engine(self)
+        if self.learn.compile and self.objective.surrogate.reads_top:
+            raise ValueError("learn.compile: the compiled head has no likeliest tokens, which this policy loss reads")
         return self
 
     @model_validator(mode="after")

@@ -104,6 +104,7 @@ def _refuse_uncarried(recipe: Recipe) -> None:
             learn.weight_decay and learn.decay != "all",
             "learn.decay is matrices, and in verl every parameter decays; learn.decay=all, or learn.weight_decay=0",
         ),
+        (learn.compile, "learn.compile: verl computes with its own head; learn.compile=false"),
         (learn.deterministic, "learn.deterministic: verl's own key was not tried; learn.deterministic=false"),
         (warms_by_updates and learn.epochs > 1, "learn.warmup counts updates, and verl's counts steps"),
         (train.steps is None, "train.steps is null, but verl needs it; set it, as in train.steps=200"),

@@ -59,6 +59,10 @@ class LearnOptions(Options):
     deterministic: bool = Field(
         False, description="whether to compute bit-for-bit reproducible gradients on a GPU (slower)"
     )
+    compile: bool = Field(
+        False,
+        description="whether to compile the LM head with torch.compile (faster on a GPU, after seconds of compilation)",
+    )
     gradient_checkpointing: Auto | bool = Field(
         AUTO,
         description=(

@@ -24,11 +24,13 @@ class ComputePath(NamedTuple):
         left_pads: on the plain path, whether contexts of different lengths are decoded together, left-padded as in
             ``generate``. If False, only contexts of equal length are, without a mask, for models that ignore masks.
         keeps: whether the sampler reuses its KV cache between turns; False prefills every turn.
+        compiled: whether the head of the fused and the packed path is compiled (``learn.compile``).
     """
 
     name: PathName
     left_pads: bool = True
     keeps: bool = True
+    compiled: bool = False
 
     def __str__(self) -> str:
         return f"the {self.name} path" + ("" if self.left_pads else " with contexts of one length at a time")

@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
 from outrider.model.attention import Packed
+from outrider.model.compiled_head import compiled_statistics
 from outrider.model.compute import ComputePath
 from outrider.model.device import products_in
 from outrider.model.head import TokenStatistics, logit_statistics, token_statistics
@@ -58,7 +59,8 @@ def own_statistics(
     head = model.get_output_embeddings()
     # autocast does not apply to the head's custom backward pass, whose matmuls have the dtype of its input
     low_NH = hidden_NH if dtype is torch.float32 else hidden_NH.to(dtype)
-    return token_statistics(low_NH, head.weight, getattr(head, "bias", None), targets_N, temperature, top)
+    of_head = (low_NH, head.weight, getattr(head, "bias", None), targets_N, temperature)
+    return compiled_statistics(*of_head) if path.compiled else token_statistics(*of_head, top)
 
 
 def _plain_statistics(

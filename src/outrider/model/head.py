@@ -99,7 +99,7 @@ class _TokenStatistics(torch.autograd.Function):
         entropies_T = torch.empty_like(logprobs_T)
         top_TK = logprobs_T.new_empty(len(targets_T), min(top, len(weight_VH)))
         likeliest_TK = targets_T.new_empty(top_TK.shape)
-        for part in _chunks(hidden_TH, len(weight_VH)):
+        for part in chunks(hidden_TH, len(weight_VH)):
             logps_tV = _logprobs(hidden_TH[part], weight_VH, bias_V, temperature, dtype)
             logprobs_T[part] = logps_tV.gather(1, targets_T[part, None])[:, 0]
             entropies_T[part] = -_expectation(logps_tV)
@@ -123,7 +123,7 @@ class _TokenStatistics(torch.autograd.Function):
         # summed over chunks in float32, since in bfloat16 later chunks would be rounded away
         grad_weight = torch.zeros_like(weight_VH, dtype=entropies_T.dtype) if ctx.needs_input_grad[1] else None
         grad_bias = None if bias_V is None else torch.zeros_like(bias_V, dtype=entropies_T.dtype)
-        for part in _chunks(hidden_TH, len(weight_VH)):
+        for part in chunks(hidden_TH, len(weight_VH)):
             logps_tV = _logprobs(hidden_TH[part], weight_VH, bias_V, ctx.temperature, entropies_T.dtype)
             probs_tV = logps_tV.exp()
             grad_tV = -grad_logprobs_T[part, None] * probs_tV
@@ -143,11 +143,11 @@ class _TokenStatistics(torch.autograd.Function):
             if grad_hidden is not None:
                 grad_hidden[part] = grad_low @ weight_VH
             if grad_weight is not None:
-                _add_product(grad_weight, grad_low, hidden_TH[part])
+                add_product(grad_weight, grad_low, hidden_TH[part])
         return grad_hidden, grad_weight, grad_bias, None, None, None
 
 
-def _add_product(total_VH: Tensor, grad_tV: Tensor, hidden_tH: Tensor) -> None:
+def add_product(total_VH: Tensor, grad_tV: Tensor, hidden_tH: Tensor) -> None:
     """Add ``grad.T @ hidden`` by parts of the vocabulary, since the full product needs as much memory as the
     gradient."""
     size = max(1, most_logits(hidden_tH.device) // hidden_tH.shape[1])
@@ -156,7 +156,8 @@ def _add_product(total_VH: Tensor, grad_tV: Tensor, hidden_tH: Tensor) -> None:
         total_VH[part] += grad_tV[:, part].T @ hidden_tH
 
 
-def _chunks(hidden_TH: Tensor, vocabulary: int) -> list[slice]:
+def chunks(hidden_TH: Tensor, vocabulary: int) -> list[slice]:
+    """Return the parts of the tokens whose logits are in memory at once."""
     size = max(1, most_logits(hidden_TH.device) // vocabulary)
     return [slice(start, start + size) for start in range(0, len(hidden_TH), size)]
 

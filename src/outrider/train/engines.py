@@ -12,6 +12,7 @@ from outrider.learn.held import WholeModel
 from outrider.learn.learner import Learner
 from outrider.learn.local import Hold, LocalLearner
 from outrider.learn.options import Fsdp2, Tinker
+from outrider.model.compiled_head import check_compiled
 from outrider.model.compute import ComputePath
 from outrider.model.device import placement
 from outrider.model.load import Policy, load_policy
@@ -145,4 +146,10 @@ def open_learner(recipe: Recipe, policy: Policy, ranks: Ranks) -> Learner:
         from outrider.learn.sharded import ShardedModel
 
         hold = partial(ShardedModel, offload=recipe.engine.learner.offload)
-    return LocalLearner(policy.model, recipe.learn, loss, ranks, dtype, policy.path, hold)
+    path = policy.path
+    if recipe.learn.compile:
+        if path.name == "plain":
+            raise UserError(f"learn.compile compiles our head, but the model computes on {path}; set it to false")
+        check_compiled(policy.model.device, dtype)
+        path = path._replace(compiled=True)
+    return LocalLearner(policy.model, recipe.learn, loss, ranks, dtype, path, hold)

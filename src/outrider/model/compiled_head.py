@@ -1,0 +1,151 @@
+"""The head of :mod:`outrider.model.head` with its passes over logits compiled by ``torch.compile``.
+
+On a GPU, PyTorch's own operations read or write a chunk of float32 logits about two dozen times in a forward and
+backward pass. A compiled function reads the chunk, in the dtype of matmuls, two or three times. Matmuls, chunks and
+results are those of the head: log-probabilities and entropies in at least float32, gradients of weight and bias summed
+in at least float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+from outrider.errors import UserError
+from outrider.model.head import TokenStatistics, add_product, chunks, token_statistics
+
+_ROWS, _WIDTH, _VOCABULARY = 5, 8, 33
+"""Sizes of the head of :func:`check_compiled`."""
+_BOUND = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
+"""Largest difference from the head, relative to the largest value: the rounding of a few operations in this dtype."""
+
+
+class _Passes(NamedTuple):
+    statistics: Callable[..., tuple[Tensor, Tensor]]
+    gradient: Callable[..., Tensor]
+
+
+def compiled_statistics(
+    hidden_TH: Tensor, weight_VH: Tensor, bias_V: Tensor | None, targets_T: Tensor, temperature: float = 1.0
+) -> TokenStatistics:
+    """Return what :func:`outrider.model.head.token_statistics` returns with ``top=0``."""
+    args = (hidden_TH, weight_VH, bias_V, targets_T, temperature)
+    logprobs_T, entropies_T = _CompiledHead.apply(*args)  # type: ignore[no-untyped-call]
+    return TokenStatistics(logprobs_T, entropies_T, logprobs_T.new_empty(len(targets_T), 0))
+
+
+def check_compiled(device: torch.device, dtype: torch.dtype) -> None:
+    """Compile, and compare a small head with that of :mod:`outrider.model.head`: values and gradients.
+
+    Raises:
+        UserError: compilation fails here, or the results differ.
+    """
+    try:
+        found, expected = (_small_head(how, device, dtype) for how in (compiled_statistics, token_statistics))
+    except Exception as error:  # of many classes: no compiler, no Triton, an unsupported GPU
+        reason = str(error).strip().split("\n")[0]
+        raise UserError(
+            f"learn.compile: torch.compile fails on this machine ({reason}); set learn.compile=false"
+        ) from (error)
+    for name, a, b in zip(("log-probabilities", "entropies", "gradients", "gradients"), found, expected, strict=True):
+        gap = float((a - b).abs().max() / b.abs().max())
+        if not gap <= _BOUND[dtype]:
+            raise UserError(
+                f"learn.compile: the compiled head's {name} differ from the head's by {gap:.2g} of the largest, and at "
+                f"most {_BOUND[dtype]:g} is allowed; set learn.compile=false"
+            )
+
+
+def _small_head(how: Callable[..., TokenStatistics], device: torch.device, dtype: torch.dtype) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    hidden = torch.randn(_ROWS, _WIDTH, generator=generator).to(device, dtype).requires_grad_()
+    weight = torch.randn(_VOCABULARY, _WIDTH, generator=generator).to(device).requires_grad_()
+    targets = torch.arange(_ROWS, device=device)
+    found = how(hidden, weight, None, targets, 0.7)
+    (found.logprobs_T.sum() + (found.entropies_T * (targets + 1)).sum()).backward()
+    assert hidden.grad is not None
+    assert weight.grad is not None
+    return [each.detach().float() for each in (found.logprobs_T, found.entropies_T, hidden.grad, weight.grad)]
+
+
+@cache
+def _compiled() -> _Passes:
+    return _Passes(torch.compile(_statistics, dynamic=True), torch.compile(_gradient, dynamic=True))
+
+
+def _statistics(logits_tV: Tensor, targets_t: Tensor, temperature: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Return the log-probability of each target, and the entropy."""
+    scaled_tV = logits_tV.to(dtype) / temperature
+    below_tV = scaled_tV - scaled_tV.amax(-1, keepdim=True)
+    shares_tV = below_tV.exp()
+    total_t = shares_tV.sum(-1)
+    # a masked logit is -inf and has share 0, whose product would be NaN
+    expected_t = torch.where(shares_tV > 0, shares_tV * below_tV, 0.0).sum(-1) / total_t
+    return below_tV.gather(1, targets_t[:, None])[:, 0] - total_t.log(), total_t.log() - expected_t
+
+
+def _gradient(
+    logits_tV: Tensor,
+    targets_t: Tensor,
+    grad_logprobs_t: Tensor | None,
+    grad_entropies_t: Tensor | None,
+    entropies_t: Tensor,
+    temperature: float,
+    low: torch.dtype,
+) -> Tensor:
+    """Return the gradient in the logits: see ``backward`` of :mod:`outrider.model.head`."""
+    logps_tV = (logits_tV.to(entropies_t.dtype) / temperature).log_softmax(-1)
+    probs_tV = logps_tV.exp()
+    grad_tV = torch.zeros_like(logps_tV)
+    if grad_logprobs_t is not None:
+        target_tV = torch.arange(logits_tV.shape[1], device=logits_tV.device) == targets_t[:, None]
+        grad_tV = (torch.where(target_tV, 1.0, 0.0) - probs_tV) * grad_logprobs_t[:, None]
+    if grad_entropies_t is not None:
+        surprise_tV = torch.where(probs_tV > 0, logps_tV, 0.0)
+        grad_tV = grad_tV - grad_entropies_t[:, None] * probs_tV * (surprise_tV + entropies_t[:, None])
+    return (grad_tV / temperature).to(low)
+
+
+class _CompiledHead(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, hidden_TH: Tensor, weight_VH: Tensor, bias_V: Tensor | None, targets_T: Tensor, temperature: float
+    ) -> tuple[Tensor, Tensor]:
+        dtype = torch.promote_types(hidden_TH.dtype, torch.float32)
+        weight_VH = weight_VH.to(hidden_TH.dtype)
+        bias_V = None if bias_V is None else bias_V.to(hidden_TH.dtype)
+        logprobs_T = torch.empty(len(targets_T), dtype=dtype, device=hidden_TH.device)
+        entropies_T = torch.empty_like(logprobs_T)
+        for part in chunks(hidden_TH, len(weight_VH)):
+            logits_tV = linear(hidden_TH[part], weight_VH, bias_V)
+            logprobs_T[part], entropies_T[part] = _compiled().statistics(logits_tV, targets_T[part], temperature, dtype)
+        ctx.save_for_backward(hidden_TH, weight_VH, bias_V, targets_T, entropies_T)
+        ctx.temperature = temperature
+        ctx.set_materialize_grads(False)
+        return logprobs_T, entropies_T
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        hidden_TH, weight_VH, bias_V, targets_T, entropies_T = ctx.saved_tensors
+        grad_hidden = torch.zeros_like(hidden_TH) if ctx.needs_input_grad[0] else None
+        grad_weight = torch.zeros_like(weight_VH, dtype=entropies_T.dtype) if ctx.needs_input_grad[1] else None
+        grad_bias = None if bias_V is None else torch.zeros_like(bias_V, dtype=entropies_T.dtype)
+        # a bias sums over tokens, before the gradient is rounded to the dtype of matmuls
+        low = hidden_TH.dtype if bias_V is None else entropies_T.dtype
+        for part in chunks(hidden_TH, len(weight_VH)):
+            logits_tV = linear(hidden_TH[part], weight_VH, bias_V)
+            mine = [None if grad is None else grad[part] for grad in grads]
+            grad_tV = _compiled().gradient(logits_tV, targets_T[part], *mine, entropies_T[part], ctx.temperature, low)
+            if grad_bias is not None:
+                grad_bias += grad_tV.sum(0)
+                grad_tV = grad_tV.to(hidden_TH.dtype)
+            if grad_hidden is not None:
+                grad_hidden[part] = grad_tV @ weight_VH
+            if grad_weight is not None:
+                add_product(grad_weight, grad_tV, hidden_TH[part])
+        return grad_hidden, grad_weight, grad_bias, None, None
