@@ -114,5 +114,5 @@ def test_a_machine_that_cannot_compile_is_told_what_to_set(monkeypatch: pytest.M
 
 
 def test_a_policy_loss_that_reads_the_likeliest_tokens_is_refused() -> None:
-    with pytest.raises(UserError, match="learn.compile: the compiled head has no likeliest tokens"):
+    with pytest.raises(UserError, match=r"learn.compile: the compiled head has no likeliest tokens"):
         load_recipe("grpo", ["learn.compile=true", "objective.surrogate=simko"])
