@@ -76,7 +76,8 @@ def evaluate(
     Args:
         model: a folder, a hub name, ``base:<name>``, or a pair ``(model, tokenizer)`` from transformers, which is
             written to ``data/`` next to ``out``.
-        task: a task, or a task as written in a recipe: ``"countdown"``, ``{"table": {…}}``. protocol: name of a paper's
+        task: a task, or a task as written in a recipe: ``"countdown"``, ``{"table": {…}}``.
+        protocol: name of a paper's
             evaluation protocol: dr-grpo, dars, xrpo or still.
         n: samples per problem.
         problems: number of held-out problems; by default, a suite uses all of its problems.

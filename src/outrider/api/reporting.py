@@ -17,9 +17,9 @@ def report(path: str | Path, *, columns: Mapping[str, str] | None = None, out: s
 
     Args:
         path: a run folder, or rollouts of another framework.
-        columns: names of the record's fields by Outrider's column names, for rollouts of another framework. out: a file
-            that ends in ``.html`` (the JSON file is written next to it), or a folder for both files; default: the run
-            folder.
+        columns: names of the record's fields by Outrider's column names, for rollouts of another framework.
+        out: a file that ends in ``.html`` (the JSON file is written next to it), or a folder for both files; default:
+            the run folder.
 
     Raises:
         UserError: the run cannot be read, or ``out`` is neither an ``.html`` file nor a folder.
@@ -42,8 +42,8 @@ def compare(*runs: str | Path, columns: Mapping[str, str] | None = None, out: st
 
     Args:
         runs: run or evaluation folders, or rollouts of another framework.
-        columns: names of the record's fields by Outrider's column names, for rollouts of another framework. out: a file
-            that ends in ``.html`` (the JSON file is written next to it), or a folder for ``compare.html`` and
+        columns: names of the record's fields by Outrider's column names, for rollouts of another framework.
+        out: a file that ends in ``.html`` (the JSON file is written next to it), or a folder for ``compare.html`` and
             ``compare.json``; None: no files are written.
 
     Raises:

@@ -140,7 +140,7 @@ class InProcess(Function):
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> InProcess:
         copied = type(self)(**self.model_dump())
         copied._in_sum = self._in_sum
-        copied._callable = self._callable  # not a copy, since it may belong to an object with state or a model
+        copied._callable = self._callable  # shared: it may belong to an object with state or a model
         return copied
 
     @cached_property

@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 class Run:
     """A run folder of a finished or a running run. Reading takes no lock, and each property reads the files again.
 
-    Data frames need pandas (``pip install 'outrider[notebook]'``). Attributes: path: the run folder. Raises:
+    Data frames need pandas (``pip install 'outrider[notebook]'``).
+
+    Attributes:
+        path: the run folder.
+
+    Raises:
         UserError: the folder contains no run.
     """
 
@@ -90,12 +95,12 @@ class Run:
         Args:
             step: training step; None: all steps.
             correct: True: only rollouts with a correct verdict; False: only all other rollouts; None: all rollouts.
-                name: ``train``, or the kind of an evaluation's rollouts: ``evaluate`` or ``greedy``.
+            name: ``train``, or the kind of an evaluation's rollouts: ``evaluate`` or ``greedy``.
             columns: columns of ``rollouts/*.parquet``; None: all.
 
         Raises:
-            UserError: a file is damaged, or there are no rollouts of that name or step. ValueError: a column is
-                unknown.
+            UserError: a file is damaged, or there are no rollouts of that name or step.
+            ValueError: a column is unknown.
         """
         frame = pandas().DataFrame
         store = self._folder.rollouts

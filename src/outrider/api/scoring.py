@@ -32,8 +32,9 @@ def score(
         generations: a run folder, a file or folder of another framework, or rows: a list of dicts, a pandas or polars
             frame, or a ``datasets.Dataset``.
         task: a task, or a task as written in a recipe: ``"countdown"``, ``{"table": {…}}``.
-        problems: number of held-out problems; None: all problems of a table or a suite. columns: names of the rows'
-            fields by Outrider's column names, such as ``{"problem": "prompt", "text": "response"}``.
+        problems: number of held-out problems; None: all problems of a table or a suite.
+        columns: names of the rows' fields by Outrider's column names, such as ``{"problem": "prompt", "text":
+            "response"}``.
         out: folder for verdicts, numbers and table, which ``outrider.report`` can read; None: nothing is written.
 
     Raises:

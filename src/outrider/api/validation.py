@@ -31,8 +31,8 @@ def validate(
     Args:
         task: a task, a task as written in a recipe (``"countdown"``, ``{"table": {…}}``), a YAML file with a task, or a
             recipe.
-        setting: name of the setting for the recipe, if ``task`` is a recipe. model: model whose tokenizer counts the
-            tokens of the prompts.
+        setting: name of the setting for the recipe, if ``task`` is a recipe.
+        model: model whose tokenizer counts the tokens of the prompts.
         config: option values by dotted key, such as ``{"near": 0.8}``.
         out: folder for ``validate.md`` and ``validate.json``; None: they are not written.
 
