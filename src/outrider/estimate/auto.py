@@ -45,8 +45,8 @@ class AutoValues(NamedTuple):
     """The values chosen for a recipe's ``auto`` options.
 
     Attributes:
-        values: the values by dotted key; for :func:`with_values`.
-        sentence: one sentence about the values for the user; None if memory did not decide them.
+        values: the chosen values by dotted key, as :func:`with_values` expects them.
+        sentence: one sentence for the user about the chosen values; None if memory did not decide the values.
     """
 
     values: Dotted
@@ -74,9 +74,9 @@ def choose(
     """Choose a value for every option of the recipe whose value is ``auto``.
 
     Args:
-        config: the model's config.json; None if it is not on this machine.
-        recorded: the recipe that a resumed run was trained with; its values are kept.
-        devices: the devices to fit; None: those of this machine.
+        config: content of the model's config.json; None if the file is not on this machine.
+        recorded: the recipe that a resumed run was started with, whose values are kept.
+        devices: the devices into whose memory the run must fit; None: the devices of this machine.
 
     If no values fit, the smallest values are chosen, so that the following error names other options to change. If the
     model or the memory is unknown, the values are 256 rows, micro-batches of 16,384 tokens, and no recomputation.
@@ -146,8 +146,7 @@ class _Room(NamedTuple):
 
 
 def _fastest(room: _Room) -> Dotted:
-    """Return the fastest values that fit: first with a tenth of the memory free, then without; and with few processes
-    last."""
+    """Return the fastest values that fit: with all processes, then with fewer; if none do, without any free memory."""
     smallest: list[Dotted] = []
     for free in (_FREE, 0.0):
         for ranks in _ranks(room):
@@ -159,8 +158,7 @@ def _fastest(room: _Room) -> Dotted:
 
 
 def _fastest_in(room: _Room, ranks: Dotted, size: int) -> tuple[Dotted, bool]:
-    """Return the fastest values that need at most ``size`` bytes, and True; otherwise the smallest values, and
-    False."""
+    """Return the fastest values that need at most ``size`` bytes, and True; if none do, the smallest, and False."""
 
     def fits(values: Dotted) -> bool:
         return room.need(values) <= size
@@ -213,8 +211,7 @@ def _learning(room: _Room) -> Iterator[Dotted]:
 
 
 def _vllm_share(room: _Room, part: float) -> Dotted:
-    """Return the share of a device's memory for vLLM (on a CPU, for all engines), with KV cache for ``part`` of a
-    step."""
+    """Return vLLM's share of a device's memory (on a CPU, all engines' share), with KV cache for ``part`` of a step."""
     if "engine.sampler.memory" not in room.keys:
         return {}
     recipe, shape = room.recipe, room.shape

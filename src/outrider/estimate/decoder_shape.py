@@ -11,9 +11,9 @@ class DecoderShape(NamedTuple):
 
     Attributes:
         inner: width of the MLP.
-        queries: width of all query heads together.
-        keys: width of all key heads together.
-        tied: whether head and embedding share their weights.
+        queries: total width of all query heads.
+        keys: total width of all key heads.
+        tied: whether LM head and embedding share their weights.
         head_norms: number of parameters in a layer's query and key norms.
         biased: whether the query, key and value projections have biases.
         context: maximum tokens of a sequence.

@@ -46,9 +46,10 @@ def estimate(recipe: Recipe, config: Mapping[str, Any] | None) -> list[str]:
 
 
 def lacking(recipe: Recipe, config: Mapping[str, Any] | None) -> str | None:
-    """Return why a run does not fit into memory and which options make it fit; None if it fits, or if unknown.
+    """Return why a run does not fit into memory, and which options would help; None if the run fits, or if unknown.
 
-    In addition to the parts of ``estimate``, this counts a step's responses, which rank 0 holds until they are trained.
+    In addition to the memory in ``estimate``, this function counts a step's responses, which rank 0 keeps until the
+    update.
     """
     rollouts, _ = most_rollouts(recipe.explore, recipe.train.problems)
     responses, there = rollouts * (_ROLLOUT + _TOKEN * recipe.sample.max_tokens), host_share()
@@ -122,8 +123,7 @@ def _unknown_targets(recipe: Recipe, shape: DecoderShape) -> list[str]:
 
 
 def layout_of(recipe: Recipe, devices: Devices | None) -> Layout:
-    """Return number and kind of the processes that :func:`outrider.processes.launch.launch` or torchrun starts for a
-    run."""
+    """Return number and kind of the processes that ``launch`` or torchrun starts for a run."""
     on_gpus = devices is not None and not devices.host
     asked = started_by_another(recipe.train.ranks) or recipe.train.ranks
     processes = asked or (1 if on_gpus else ranks_on_cpu(len(usable_cores()), recipe.samples_apart))

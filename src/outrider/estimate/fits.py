@@ -17,8 +17,7 @@ from outrider.sample.options import Vllm
 
 GIB = 2**30
 LIBRARIES = GIB // 2
-"""Bytes that Python, PyTorch and its kernels need besides the parts that :mod:`outrider.estimate.memory` counts; per
-process on a CPU, and per GPU with CUDA."""
+"""Bytes that Python, PyTorch and its kernels need besides the counted parts, per process (on a GPU, with CUDA)."""
 
 GAPS = 0.75
 """Share of a phase's memory that the C library keeps on a CPU after the memory is freed. Measured over five steps, the
@@ -39,8 +38,8 @@ class Remedy(NamedTuple):
     """A change of one option that reduces memory.
 
     Attributes:
-        words: the option with its value, as on the command line.
-        of: the function that applies the change to a setup.
+        words: the option with its new value, as on the command line.
+        of: function that applies the change to a setup.
     """
 
     words: str
@@ -59,8 +58,8 @@ def needed(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices,
 
 
 def vllm_share(recipe: Recipe) -> float:
-    """Return the share of a GPU's memory that in-process vLLM reserves; on a CPU, the share that all processes
-    reserve."""
+    """Return the share of a GPU's memory that in-process vLLM reserves; on a CPU, the share of all processes
+    together."""
     sampler = recipe.engine.sampler
     return sampler.share if isinstance(sampler, Vllm) and not sampler.servers else 0.0
 

@@ -68,8 +68,8 @@ class Layout(NamedTuple):
     """The number of processes that train together, and whether each process holds the whole model or a shard.
 
     Attributes:
-        offload: whether shards are in host memory, and on the device only while they are used.
-        gpu: whether each process has a GPU; otherwise all run on the CPU.
+        offload: whether shards are in host memory, and are copied to the device only while they are used.
+        gpu: whether each process has a GPU; otherwise all processes run on the CPU.
     """
 
     processes: int = 1
@@ -91,9 +91,9 @@ class Memory(NamedTuple):
         held: parts that are on the device throughout training.
         phases: parts that are on the device only during each phase (sampling or learning), by phase.
         host: shards that are in host memory instead.
-        loading: host memory of a process before sharding, since every process reads the whole model.
-        checking: additional host memory of the one process that chooses the forward pass: in bfloat16, a copy of the
-            matmul weights.
+        loading: host memory of a process before sharding, in which every process loads the whole model.
+        checking: additional host memory of the process that compares forward passes to choose one: in bfloat16, a copy
+            of the matmul weights.
     """
 
     held: dict[str, int]
@@ -114,8 +114,7 @@ class Memory(NamedTuple):
 
 
 def most_rollouts(stages: Sequence[Stage], problems: int) -> tuple[int, list[str]]:
-    """Return the maximum rollouts per step of the stages before the first unbounded one, and the names of the other
-    stages."""
+    """Return the maximum rollouts per step before the first unbounded stage, and the names of all stages from it on."""
     bounds, most = Bounds(), 0
     for i, stage in enumerate(stages):
         bounds = bounds_of(stage, bounds, problems)
@@ -168,7 +167,7 @@ def number_bytes(recipe: Recipe) -> int:
 
 def wave(recipe: Recipe, shape: DecoderShape, evaluating: bool = False) -> tuple[int, int]:
     """Return the maximum rows decoded together (with ``evaluating``, also in evaluations), and a row's maximum
-    tokens."""
+    length."""
     rollouts, unbounded = most_rollouts(recipe.explore, recipe.train.problems)
     at_once = max(rollouts, evaluated_at_once(recipe)) if evaluating else rollouts
     rows = recipe.sample.most_rows if unbounded else min(recipe.sample.most_rows, at_once)
@@ -176,8 +175,7 @@ def wave(recipe: Recipe, shape: DecoderShape, evaluating: bool = False) -> tuple
 
 
 def evaluated_at_once(recipe: Recipe) -> int:
-    """Return the maximum responses requested at once by an evaluation: samples of 100 problems, or all greedy
-    responses."""
+    """Return the maximum responses that an evaluation requests at once: samples of 100 problems, or all greedy ones."""
     train, evaluate = recipe.train, recipe.evaluate
     if not (evaluate.before or evaluate.after or train.evaluate_every or train.evaluate_at):
         return 0

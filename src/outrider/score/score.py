@@ -28,10 +28,11 @@ class Scored(NamedTuple):
     """Saved generations, with their verdicts and an evaluation.
 
     Attributes:
-        rollouts: rollouts in the plain form (:mod:`outrider.importers.plain`), with new verdicts and problem ids.
-        evaluation: pass@k, majority vote and other metrics; lengths are 0 if the file has no token counts.
-        notes: sentences on how problems were matched, what was skipped, and how the file's own verdicts differ.
-        models: the evaluation of each model, if the file has several models.
+        rollouts: rollouts as plain data (:mod:`outrider.importers.plain`), with new verdicts and problem ids.
+        evaluation: pass@k, majority vote and other metrics; the lengths are 0 if the file has no token counts.
+        notes: sentences that say how problems were matched, what was skipped, and how the file's verdicts differ from
+            the new ones.
+        models: one evaluation per model, if the file has responses of several models.
     """
 
     rollouts: pa.Table
@@ -86,8 +87,7 @@ def score(run: RunData, task: Task, problems: Sequence[Problem]) -> Scored:
 def _verified(
     run: RunData, task: Task, taken: Sequence[tuple[dict[str, Any], Problem]], notes: list[str]
 ) -> list[Verdict]:
-    """Return the verdicts in the order of the responses. Missing responses are counted and get the outcome
-    ``ERROR``."""
+    """Return the verdicts in the responses' order. Missing responses are counted and get the outcome ``ERROR``."""
     there = [
         (_asked(problem, row["prompt"]), row["text"], not _truncated(row))
         for row, problem in taken
@@ -108,9 +108,10 @@ def _verified(
 
 
 def _asked(problem: Problem, prompt: str | None) -> Problem:
-    """The problem with the dump's prompt, whose end may open a reasoning block.
+    """Return the problem with the dump's prompt, since the end of a prompt may open a reasoning block.
 
-    Many dumps have only the question, which does not show how the prompt ends.
+    The problem does not change if the dump has only its question, as in many dumps: the question does not show how the
+        prompt ended.
     """
     return problem.prompted(prompt) if prompt and prompt.strip() not in problem.prompt else problem
 
