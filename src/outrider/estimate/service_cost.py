@@ -1,9 +1,10 @@
 """Estimates the tokens and the cost of a run on a paid service.
 
 *Sampled* tokens are generated. *Prefilled* tokens are read but not trained on, and count once per request, whatever the
-number of its rollouts: prompts and the prefixes of branches. With a correction, or an objective that the service does
-not know by name, whole rows are prefilled as well. *Trained* tokens are those of rows with their prompts, in every pass
-with a gradient. All counts are upper bounds: responses have ``sample.max_tokens``, and every rollout is one request.
+number of its rollouts: prompts and the prefixes of branches. If the objective has a correction, or is not one of the
+    service's named losses, whole rows are prefilled as well. *Trained* tokens are the tokens of rows, including
+    prompts, in every pass with a gradient. All counts are upper bounds: responses have ``sample.max_tokens``, and every
+    rollout is one request.
 """
 
 from __future__ import annotations
