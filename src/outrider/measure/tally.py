@@ -49,8 +49,8 @@ class Tally:
     """Counts of the sampled responses to one problem. Some fields also count the greedy response.
 
     Responses that could not be verified (timeout or error) count in ``samples``, but not in ``scorable``, which is the
-    ``n`` of pass@k. So ``n`` may differ between problems. Unparseable and truncated responses stay in ``n`` and usually
-    count as failures: success is defined by the verdict.
+    ``n`` of pass@k. So ``n`` may differ between problems. Unparseable and truncated responses count in ``n``. They are
+    usually failures, since the verdict defines success.
 
     Attributes:
         problem, level: problem id and difficulty label.
