@@ -59,7 +59,7 @@ os.write(shown[1], ended)
 
 
 class PythonTool(TurnTable):
-    """Problems of a table with a Python interpreter, which runs the code block at the end of a turn, and replies its
+    """Problems of a table with a Python interpreter, which replies to a code block at the end of a turn with its
     output.
 
     The closing fence of a block ends the turn. Any further text in the last token is kept but ignored, and only white

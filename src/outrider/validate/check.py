@@ -31,8 +31,7 @@ class SideTexts(NamedTuple):
 
 
 class Repeats(NamedTuple):
-    """Pairs of equal entries, pairs of nearly equal (near) entries, and whether the list of near pairs was
-    truncated."""
+    """Pairs of equal entries, pairs of nearly equal (near) entries, and whether the near pairs were truncated."""
 
     same: list[NearPair]
     near: list[NearPair]

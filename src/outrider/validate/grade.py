@@ -45,8 +45,7 @@ class Graded(NamedTuple):
 
 
 def grade(task: Task, entries: Sequence[SideEntry]) -> Graded:
-    """Verify three finished responses per problem: its gold answer, the other notation of it, and the next gold
-    answer."""
+    """Verify three responses per problem: its gold answer, that in another notation, and the next problem's answer."""
     responses = [(entry, right_response(task, entry.problem)) for entry in entries]
     own = [(entry, response) for entry, response in responses if response is not None]
     pairs = zip(own, [*own[1:], *own[:1]], strict=True)

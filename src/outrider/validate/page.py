@@ -43,8 +43,7 @@ def as_table(report: TaskReport) -> Table:
 
 
 def as_markdown(report: TaskReport) -> str:
-    """Return the Markdown page: counts, rejected answers, unusable rows, repeated texts, levels and too long
-    prompts."""
+    """Return the Markdown page: counts, rejected answers, unusable rows, repeated texts, levels, too long prompts."""
     options = report.options
     parts = [
         f"# Validation of the task {options.task.name}",
@@ -193,8 +192,7 @@ def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def as_data(report: TaskReport) -> dict[str, Any]:
-    """Return all results as plain JSON data. The keys are those of the file's first version (``judged``,
-    ``worlds``)."""
+    """Return all results as plain JSON data, with the keys of the file's first version (``judged``, ``worlds``)."""
     return {
         "asked": report.options.model_dump(mode="json"),
         "passes": report.passes,
