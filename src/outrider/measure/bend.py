@@ -80,8 +80,8 @@ def find_bend(
         ValueError: x and y differ in length, x does not increase, or ``resamples < 1``.
 
     Source: STILL report, arXiv 2508.07534, section 3.2.2, for the stages of training, which its authors mark by eye.
-        Search for
-    the bend with a bootstrap test: Hansen 1996, Econometrica 64; blocks: Künsch 1989, Annals of Statistics 17.
+        Hansen 1996, Econometrica 64, for the search for a bend with a bootstrap test. Künsch 1989, Annals of Statistics
+        17, for blocks.
 
     >>> x = np.arange(60.0)
     >>> found = find_bend(x, np.minimum(x, 20) + np.sin(7 * x))

@@ -178,8 +178,9 @@ def samples_needed(pairs: Sequence[tuple[Tally, Tally]]) -> int | None:
     r"""Return the number of samples per problem and model needed to detect the mean change with a power of 80 %.
 
     The variance of the changes is the variance between problems plus the sampling variance. Only the sampling variance
-    decreases with more samples: it is the mean of :math:`\hat p (1 - \hat p) / (n - 1)` over problems, summed over both
-    models. The assumptions are those of :func:`problems_needed`, and that all problems have similar numbers of samples.
+    decreases with more samples. It is estimated by the mean over problems of :math:`\hat p (1 - \hat p) / (n - 1)`,
+    added up for the two models. The assumptions are those of :func:`problems_needed`, and that all problems have
+    similar numbers of samples.
 
     Degenerate cases: None if the variance between problems is too large for any number of samples, or if the mean
     change is 0. Also None if fewer than two problems have at least two samples of each model, since the two variances

@@ -67,11 +67,12 @@ class Limits:
     Attributes:
         seconds: wall-clock limit of the whole sandbox. It should be large, since the clock also runs while the machine
             is busy.
-        cpu_seconds: CPU time limit per process. It is tight: it does not depend on the machine's other load.
-        memory_gb: GiB of address space per process.
+        cpu_seconds: CPU time limit per process. It can be small, since it does not depend on the other load of the
+            machine.
+        memory_gb: maximum address space per process, in GiB.
         processes: maximum number of processes and threads at any time.
-        output_mb: maximum MiB per file that the program writes, standard output included.
-        scratch_mb: maximum MiB of all files in ``/tmp``.
+        output_mb: maximum size in MiB of each file that the program writes, including standard output.
+        scratch_mb: maximum total size in MiB of the files in ``/tmp``.
         files: maximum number of open files per process.
     """
 
