@@ -46,8 +46,8 @@ class Interventions:
     from the counts.
 
     If the token ends the response or is at the length limit, nothing is sampled: the response is verified once and
-        counts ``k`` times. A continuation depends only on the seed, the rollout, the position, whether the token is
-        replaced, and the continuation's index. A larger ``k`` therefore includes the continuations of a smaller ``k``.
+    counts ``k`` times. A continuation depends only on the seed, the rollout, the position, whether the token is
+    replaced, and the continuation's index. A larger ``k`` therefore includes the continuations of a smaller ``k``.
 
     Source: STILL report, arXiv 2508.07534, Eqs. 5 and 6.
     """

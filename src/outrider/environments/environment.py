@@ -62,7 +62,7 @@ class Environment(ABC):
     far.
 
     A branch continues another rollout after one of its turns: the branch's new environment receives the turns before
-        this point, and must give the same replies.
+    this point, and must give the same replies.
     """
 
     @abstractmethod

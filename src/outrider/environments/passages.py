@@ -23,8 +23,8 @@ def read_corpus(files: Sequence[str]) -> list[Passage]:
     """Read the passages of JSON lines files, deduplicated, in order.
 
     A row has the fields of one of three formats: ``title`` and ``text``; ``context``, a list of ``{"title": …,
-        "sentences": […]}`` as in HotpotQA's distractor setting; or ``contents``, as in Search-R1's corpora, with the
-        title on the first line and then the text.
+    "sentences": […]}`` as in HotpotQA's distractor setting; or ``contents``, as in Search-R1's corpora, with the title
+    on the first line and then the text.
 
     Raises:
         UserError: a file is missing, or a line has another format.

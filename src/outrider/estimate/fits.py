@@ -101,7 +101,7 @@ def least(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) 
     """Return the smallest set of changes that makes the run fit, as text, and the bytes needed then; None if none does.
 
     Sets with the same number of changes are tried in this order: changes that do not affect results, then the compute
-        dtype, then the choice of trained parameters.
+    dtype, then the choice of trained parameters.
     """
     options = [found for kind in _CHANGES if (found := list(kind(setup, shape, devices)))]
     for count in range(1, len(options) + 1):

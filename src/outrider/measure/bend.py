@@ -67,7 +67,7 @@ def find_bend(
        Each of these curves is the straight line plus resampled residuals of the *two* segments. (Residuals of the
        straight line would contain the bend as noise.)
     2. *Where is the bend, and how steep are the segments?* The two segments plus resampled residuals are fitted again,
-    which gives the intervals.
+       which gives the intervals.
 
     The curve ``levels off`` if the bend is significant and the late slope is at most ``plateau`` times as steep as the
     early slope. Falling curves, such as entropy, are handled in the same way. If the bend is found at an end of the
@@ -80,8 +80,8 @@ def find_bend(
         ValueError: x and y differ in length, x does not increase, or ``resamples < 1``.
 
     Source: STILL report, arXiv 2508.07534, section 3.2.2, for the stages of training, which its authors mark by eye.
-        Hansen 1996, Econometrica 64, for the search for a bend with a bootstrap test. Künsch 1989, Annals of Statistics
-        17, for blocks.
+    Hansen 1996, Econometrica 64, for the search for a bend with a bootstrap test. Künsch 1989, Annals of Statistics 17,
+    for blocks.
 
     >>> x = np.arange(60.0)
     >>> found = find_bend(x, np.minimum(x, 20) + np.sin(7 * x))

@@ -92,11 +92,10 @@ def decisive_problems(changes_P: ArrayLike, resamples: int = 2000, seed: int = 0
     and could disappear on a slightly different set.
 
     Degenerate cases: None if the interval over all problems includes 0 or does not exist. Fewer than two remaining
-        problems have no interval, which counts as an interval that includes 0. NaN values are excluded.
+    problems have no interval, which counts as an interval that includes 0. NaN values are excluded.
 
     Source: Broderick, Giordano and Meager 2020, arXiv 2011.14999, for the smallest share of the data whose removal
-        makes a result insignificant. The paper approximates which data to remove; for a mean, these data are known
-        exactly.
+    makes a result insignificant. The paper approximates which data to remove; for a mean, these data are known exactly.
 
     >>> decisive_problems([0.5] * 9 + [0.0] * 11), decisive_problems([0.5, -0.5] * 10)
     (6, None)

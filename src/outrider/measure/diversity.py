@@ -86,7 +86,7 @@ def text_diversity(
         ValueError: ``order < 1``, or the numbers of labels and responses differ.
 
     Source: self-BLEU, Zhu et al. 2018 (Texygen), arXiv 1802.01886; modified precision, Papineni et al. 2002. The STILL
-        report gives no formula for its "answer diversity".
+    report gives no formula for its "answer diversity".
 
     >>> found = text_diversity([[1, 2, 3], [1, 2, 4], [1, 2, 3]], order=2)
     >>> found.overlap_R.round(3).tolist(), found.novelty_R.tolist()

@@ -124,7 +124,7 @@ def evaluate(
     ``resamples`` and ``seed``.
 
     Degenerate cases: a mean over no problems is NaN with ``problems = 0``. A problem without samples counts in
-        ``Summary.problems`` but not in the means.
+    ``Summary.problems`` but not in the means.
 
     Raises:
         ValueError: two problems share an id, a rollout has no verdict or an unknown problem, or a problem has two
@@ -159,7 +159,7 @@ def by_level(tallies: Sequence[Tally]) -> dict[str, list[Tally]]:
     """Group tallies by :attr:`Tally.label`, in natural order. Tallies without a level have the key "".
 
     Degenerate cases: the result is empty if no problem has a level. Problems without a level are excluded if they
-        belong to a test set, since the test set has a summary of its own.
+    belong to a test set, since the test set has a summary of its own.
     """
     known = [t for t in tallies if t.label or not t.test_set]
     labels = sorted({t.label for t in known}, key=_natural)

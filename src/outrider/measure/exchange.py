@@ -74,8 +74,8 @@ def fit_exchange(entropies_N: ArrayLike, rewards_N: ArrayLike, resamples: int = 
     for the law.
 
     Degenerate cases: pairs with a NaN or infinite value are excluded and counted. The parameters cannot be estimated
-        from fewer than :data:`FEWEST` pairs, or if all entropies are (nearly) equal. For ``resamples = 0`` there are no
-        intervals.
+    from fewer than :data:`FEWEST` pairs, or if all entropies are (nearly) equal. For ``resamples = 0`` there are no
+    intervals.
 
     Raises:
         ValueError: the two arrays differ in length.

@@ -24,7 +24,7 @@ def g_pass_at_k(n: ArrayLike, c: ArrayLike, k: int, tau: float) -> Floats:
     equals pass@k for ``tau <= 1/k``, and pass^k for ``tau = 1``. ``n`` and ``c`` broadcast.
 
     Degenerate cases: NaN where ``n < k``; 0 where ``c < ceil(tau k)``. If ``tau k`` exceeds a whole number by at most
-        1e-9, the excess is a rounding error, and ``ceil`` ignores it.
+    1e-9, the excess is a rounding error, and ``ceil`` ignores it.
 
     Raises:
         ValueError: ``k < 1``, not ``0 < tau <= 1``, or not ``0 <= c <= n``.

@@ -93,7 +93,7 @@ class Profile:
         ``problems_R`` has an integer id of each response's problem, at the index of the response's id in ``owners_R``.
 
         Degenerate cases: a group with tokens from fewer than two problems has no interval (NaN). A resample without any
-            of a group's problems is ignored for this group. The intervals do not cover the seed of a training run.
+        of a group's problems is ignored for this group. The intervals do not cover the seed of a training run.
 
         Source: cluster bootstrap, Davison and Hinkley, "Bootstrap Methods and their Application", 1997, section 3.8.
 

@@ -48,7 +48,7 @@ def squared_effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike
     expected :math:`\hat I_n^2` is positive. The square root of a group's mean is the typical effect size of the group.
 
     Degenerate cases: NaN for ``k = 1``, where noise and effect cannot be distinguished; otherwise as in
-        :func:`effects`.
+    :func:`effects`.
 
     >>> squared_effects([0, 2], [4, 2], k=4).round(3).tolist()
     [1.0, -0.167]

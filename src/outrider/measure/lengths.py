@@ -120,13 +120,12 @@ def shaped_lengths(
     successes, ``group`` all its responses, and ``unshaped`` its successes that were not shaped. The first two
     references are columns of XRPO's Table 7. They include the shaped responses themselves, which biases z and ratio
     towards no difference, and more so for a larger shaped share. The reference ``unshaped`` has no such bias. The paper
-        leaves three choices open: Outrider uses the population deviation, equal weights for all shaped responses, and
-        the group in a single step as the reference.
+    leaves three choices open: Outrider uses the population deviation, equal weights for all shaped responses, and the
+    group in a single step as the reference.
 
     ``success_R`` is 1 or 0, NaN if the response could not be verified. NaN lengths are excluded everywhere. Degenerate
-        cases: a reference with zero deviation (one response, or equal lengths) gives no z-score. A reference without
-        responses gives neither z-score nor ratio. ``z_responses`` and ``ratio_responses`` count the remaining
-        responses.
+    cases: a reference with zero deviation (one response, or equal lengths) gives no z-score. A reference without
+    responses gives neither z-score nor ratio. ``z_responses`` and ``ratio_responses`` count the remaining responses.
 
     Raises:
         ValueError: the arrays differ in length.
@@ -187,7 +186,7 @@ def drift(step_S: ArrayLike, value_S: ArrayLike) -> Drift:
     error may be about twice as large.
 
     Degenerate cases: NaN values and step 0, which has no logarithm, are excluded. The result is NaN for fewer than
-        three points, or if all points are at one step.
+    three points, or if all points are at one step.
 
     Raises:
         ValueError: the two arrays differ in length, or a step is negative.

@@ -14,8 +14,8 @@ def majority(answers: Sequence[str], success: Sequence[bool]) -> float:
     vote*: truncated and unparseable responses have no answer, so they must not count as equal answers.
 
     Ties are resolved in expectation, not by order: each of ``m`` tied answers is chosen with probability ``1/m``. If
-        the verifier both accepted and rejected the same answer text (for example because of a wrong derivation), the
-        success of this answer is the accepted share of its votes.
+    the verifier both accepted and rejected the same answer text (for example because of a wrong derivation), the
+    success of this answer is the accepted share of its votes.
 
     Degenerate cases: without votes the result is 0. Report the number of problems without votes next to the mean.
 

@@ -20,7 +20,7 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
     and ``n`` may differ between problems.
 
     Degenerate cases: NaN where ``n < k``, since there is no unbiased estimate; exactly 0 where ``c = 0``; exactly 1
-        where fewer than ``k`` samples failed. The estimate never decreases with ``k`` or ``c``, even in floating point.
+    where fewer than ``k`` samples failed. The estimate never decreases with ``k`` or ``c``, even in floating point.
 
     Raises:
         ValueError: ``k < 1``, or not ``0 <= c <= n``.

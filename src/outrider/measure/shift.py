@@ -116,8 +116,8 @@ def perplexity_against_change(
     """Return the rank correlation over responses between perplexity and mean absolute change in token probability.
 
     If the correlation is negative, responses with low perplexity changed more. The correlation is partly an artefact: a
-        token's probability p can rise by at most 1 - p, so probabilities in a response with perplexity near 1 cannot
-        rise much. See :func:`rank_correlation` for the interval.
+    token's probability p can rise by at most 1 - p, so probabilities in a response with perplexity near 1 cannot rise
+    much. See :func:`rank_correlation` for the interval.
 
     Source: STILL report, arXiv 2508.07534, section 3.2.3, which shows the distribution. The correlation is Outrider's.
 
@@ -141,7 +141,7 @@ def rank_correlation(
     response) is given. Ranks are recomputed in every resample.
 
     Degenerate cases: pairs with a NaN are excluded and counted. The result is NaN for fewer than three pairs, or if x
-        or y is constant. Resamples in which x or y is constant are excluded. The function imports scipy.
+    or y is constant. Resamples in which x or y is constant are excluded. The function imports scipy.
 
     Raises:
         ValueError: ``x_R`` and ``y_R`` differ in length.

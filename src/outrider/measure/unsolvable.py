@@ -187,16 +187,16 @@ def fit_pass_rates(n: ArrayLike, c: ArrayLike) -> PassRates:
               - \sum_{i<n_P} \ln(a + b + i) \Big]
 
     The observed rate of every unsolved problem is 0, but the fit assigns higher rates to some: if many problems have a
-        rate of 0.05, some problems with 0 successes in 8 rollouts have this rate as well. A beta distribution plus a
-        share of impossible problems would be more realistic. But with few rollouts this share cannot be distinguished
-        from a small ``a``, so ``unlucky`` is biased upwards if impossible problems exist. The fit assumes that problems
-        are exchangeable; if they are not, fit each difficulty level separately.
+    rate of 0.05, some problems with 0 successes in 8 rollouts have this rate as well. A beta distribution plus a share
+    of impossible problems would be more realistic. But with few rollouts this share cannot be distinguished from a
+    small ``a``, so ``unlucky`` is biased upwards if impossible problems exist. The fit assumes that problems are
+    exchangeable; if they are not, fit each difficulty level separately.
 
     ``a`` and ``b`` are limited to the range from 1e-3 to 1e4. A fit at a limit (for example if all rates are equal) is
     returned unchanged. The function imports scipy.
 
     Degenerate cases: NaN if no rollout succeeded or no rollout failed. Also NaN if no problem has two rollouts, since
-        the variation of rates then cannot be observed. Problems without rollouts are excluded.
+    the variation of rates then cannot be observed. Problems without rollouts are excluded.
 
     Raises:
         ValueError: :func:`pass_at_k` rejects the counts.

@@ -15,9 +15,9 @@ class Matcher:
 
     1. ``id``: the problem id in the saved generations (the dump) is the id of a problem of the task.
     2. ``text``: the dump's prompt, or the text whose hash is the dump's id, is a problem's prompt or question, ignoring
-        case, spacing and Unicode variants.
+       case, spacing and Unicode variants.
     3. ``within``: the dump's prompt contains exactly one question of the task, for example in another prompt template.
-        If the longest of several questions contains all others, only the longest counts.
+       If the longest of several questions contains all others, only the longest counts.
 
     A response has no match if no rule finds a problem, or if several problems share the text.
     """

@@ -111,7 +111,7 @@ def _asked(problem: Problem, prompt: str | None) -> Problem:
     """Return the problem with the dump's prompt, since the end of a prompt may open a reasoning block.
 
     The problem does not change if the dump has only its question, as in many dumps: the question does not show how the
-        prompt ended.
+    prompt ended.
     """
     return problem.prompted(prompt) if prompt and prompt.strip() not in problem.prompt else problem
 

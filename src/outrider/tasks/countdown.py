@@ -91,7 +91,7 @@ class Countdown(Task):
         effect.
 
         If the ranges are small, there are fewer problems: for three numbers up to 12, 249 problems are held out by
-            default, and 222 of them are in the shuffled population, from which this method selects.
+        default, and 222 of them are in the shuffled population, from which this method selects.
         """
         if self.heldout_order == "shuffled":
             return _population(self.sizes, self.highest, self.cap)[:n]

@@ -116,8 +116,8 @@ class Hops(TurnTask):
         """Return the turns of a depth-first search, which tries a hop's second entity if its first one is a dead end.
 
         With probability ``careless``, a turn is random: with equal probability, it either answers with a random entity
-            seen so far, or looks up a random relation of the question for such an entity. So a careless demonstration
-            may be wrong or long. The demonstration depends only on the problem.
+        seen so far, or looks up a random relation of the question for such an entity. So a careless demonstration may
+        be wrong or long. The demonstration depends only on the problem.
         """
         start, _, relations = problem.prompt[:-1].partition(".")
         random = Random(identity_seed("demonstration", problem.id))

@@ -42,7 +42,7 @@ class Trl(TurnTask):
     that is also held out is skipped and counted.
 
     Deviations from TRL: the reply to a malformed call is an error, whereas TRL ends the rollout. A truncated rollout is
-        incorrect and gets no reward. All rollouts of a problem have environments with the same seed.
+    incorrect and gets no reward. All rollouts of a problem have environments with the same seed.
 
     Raises:
         UserError: the class or a function does not exist or is unsuitable, a row has no prompt, or ``reset`` fails.

@@ -63,7 +63,7 @@ def near(texts: Sequence[Grams], others: Sequence[Grams] | None, least: float) -
     The search is exact.
 
     Source: Chaudhuri et al. 2006 and Bayardo et al. 2007, "Scaling up all pairs similarity search", for the filter that
-        avoids most comparisons.
+    avoids most comparisons.
     """
     counts = Counter(gram for members in (texts if others is None else others) for gram in members)
 

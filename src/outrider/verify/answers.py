@@ -105,9 +105,8 @@ def extract(text: str, finished: bool = True) -> str | None:
     r"""Return the final answer of a response as text, or None.
 
     The answer is the first of the following that the response contains: the last closed ``\boxed{…}``; the rest of the
-        line after the last ``####``; the last number, with the whole expression around it. In a truncated response,
-        only a closed box
-    counts, since the last number may be incomplete, and an earlier number is an intermediate result.
+    line after the last ``####``; the last number, with the whole expression around it. In a truncated response, only a
+    closed box counts, since the last number may be incomplete, and an earlier number is an intermediate result.
 
     >>> extract("so 3 + 4 = 7"), extract("3 + 4 = 7\n#### 7 eggs"), extract("3 + 4 =", finished=False)
     ('7', '7 eggs', None)

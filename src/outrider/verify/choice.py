@@ -1,9 +1,9 @@
 r"""The multiple-choice verifier, which reads the letter of an option in any formatting, or the text of an option.
 
 The verifier reads the part of a response that comes last among these: a closed box; a line that states the answer
-    ("Answer:", ``####``) or the paragraph below this line; a sentence that says which option is right. If there is no
-    such part, the verifier reads the last line, if this line is only an option. In a truncated response it reads only a
-    closed box. The code is pure Python, takes linear time, and never raises.
+("Answer:", ``####``) or the paragraph below this line; a sentence that says which option is right. If there is no such
+part, the verifier reads the last line, if this line is only an option. In a truncated response it reads only a closed
+box. The code is pure Python, takes linear time, and never raises.
 """
 
 from __future__ import annotations

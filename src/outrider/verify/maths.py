@@ -4,7 +4,7 @@ The steps are ordered so that fast and certain ones come first:
 
 1. The answer is extracted only from the completion, so boxes and examples in the prompt do not count.
 2. An answer whose text equals the gold answer, apart from typesetting, is correct. Plain numbers are compared exactly.
-Both comparisons take microseconds.
+   Both comparisons take microseconds.
 3. An answer that :func:`outrider.verify.latex.refuse` rejects is unparseable. This check takes microseconds as well.
 4. Answers in words are compared as text, ignoring case.
 5. Other answers are read as LaTeX and compared as mathematical objects (:mod:`outrider.verify.algebra`). This takes
@@ -55,7 +55,7 @@ class Maths(PooledVerifier):
     r"""Accepts a response if its final answer equals the gold answer as a mathematical object, in any form.
 
     By default, decimals are exact: 0.33 is not 1/3. A list of gold answers contains alternatives, and a response needs
-        only one of them. If several answers are required, the gold answer is one text with commas between the answers.
+    only one of them. If several answers are required, the gold answer is one text with commas between the answers.
 
     Raises:
         UserError: the package math-verify is not installed.

@@ -5,10 +5,10 @@ of letters outside ``\text{…}``, commands and indices is read as the first of 
 
 1. a known name (``pi``, ``theta``, ``oo``, ``arctan``), with its arguments if it has any (``binomial(n,k)``);
 2. functions with their arguments in the same run, possibly with letters before them: ``sinpi``, ``xlnx``,
-    ``mgsin(theta)``;
+   ``mgsin(theta)``;
 3. a constant between single letters: ``kpi``, ``2pir``;
 4. a product of letters, if the run has two or three letters, capitals, neighbours in the alphabet, or no vowel:
-    ``mgh``, ``ABC``;
+   ``mgh``, ``ABC``;
 5. one symbol, for any other word (``base*height/2``); before a bracket, the word is a function that cannot be read.
 
 A text that consists only of words, such as ``even`` or ``no solution``, does not change. The code is pure Python and

@@ -31,10 +31,10 @@ class VerifierPool:
     """Verifies responses in worker processes. Each verdict is limited to ``seconds`` and ``memory_gb``.
 
     A worker that hangs, exceeds its memory or dies is killed and replaced. Only the current verdict is lost: it becomes
-        ``TIMEOUT`` or ``ERROR`` with score NaN. If ``verify`` raises an exception, the verdict is ``ERROR`` with the
-        type and message of the exception. Workers stay alive between calls. Any thread may call the pool, but only one
-        call runs at a time. The workers are forked from a template process. If the template dies, for example because
-        memory runs out, all processes are restarted and verify the remaining items.
+    ``TIMEOUT`` or ``ERROR`` with score NaN. If ``verify`` raises an exception, the verdict is ``ERROR`` with the type
+    and message of the exception. Workers stay alive between calls. Any thread may call the pool, but only one call runs
+    at a time. The workers are forked from a template process. If the template dies, for example because memory runs
+    out, all processes are restarted and verify the remaining items.
 
     Args:
         verify: a picklable callable, not defined in ``__main__``. It is unpickled once, in the template process,

@@ -1,7 +1,7 @@
 """Verifies short free-text answers by exact match or F1 after the normalisation of SQuAD, with aliases.
 
 Source: Rajpurkar et al. 2016 (arXiv 1606.05250) for exact match and F1. Yang et al. 2018 (arXiv 1809.09600, HotpotQA)
-    for the answers yes and no.
+for the answers yes and no.
 """
 
 from __future__ import annotations

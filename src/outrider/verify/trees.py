@@ -1,7 +1,7 @@
 r"""Builds expression trees in a canonical form that is not evaluated, so that two notations of a formula are equal.
 
 Expressions have the same form if they differ only in brackets, in the order of summands and factors, or in operations
-    without effect: + 0, times 1, / 1, first powers and double minus signs.
+without effect: + 0, times 1, / 1, first powers and double minus signs.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ def plan(prefix: str, setup: list[str], tests: list[str], entry_point: str, solu
     """Prepare the tests for the sandbox, see :func:`outrider.verify.inside.unit.verify_tests`.
 
     A name that the tests use is taken from the first of these sources: the tests, if they define the name; the program,
-        if the prefix has only its head or the reference solution defines it; the prefix, if its definition there is
-        complete; the built-ins; the modules of the standard library; otherwise the program. So a program that redefines
-        ``abs``, ``check`` or a helper of its prompt changes no test.
+    if the prefix has only its head or the reference solution defines it; the prefix, if its definition there is
+    complete; the built-ins; the modules of the standard library; otherwise the program. So a program that redefines
+    ``abs``, ``check`` or a helper of its prompt changes no test.
 
     Args:
         prefix: code that the response continues; its complete definitions are trusted.

@@ -30,9 +30,9 @@ Verify = Callable[[Problem, str, bool], Verdict]
 def run_template(control: Connection, memory_gb: float) -> None:
     """Import the verifier, then fork and reap workers on request.
 
-    The first message holds a function that serves a channel, such as :func:`run_worker`, and its verifier. Every later
-    message is an order: ``"fork"`` with a channel, answered by a pid or a negative error number; or the pid of a worker
-    to reap is the exit status of the worker.
+    The first message contains a function that serves a channel, such as :func:`run_worker`, and the verifier. Every
+    later message is a request. The reply to ``"fork"`` with a channel is a pid or a negative error number. The reply to
+    the pid of a worker to reap is the exit status of the worker.
     """
     try:
         serve, served = pickle.loads(control.recv_bytes())

@@ -1,9 +1,9 @@
 """Lets tests call the tested program, which runs in another process. This module has the code for both processes.
 
 Results are returned as data: numbers, texts, and collections of numbers and texts. An object of a class that the
-    program defines stays in the program's process, and the tests receive a handle. A handle can be called and iterated,
-    its attributes can be read and set, and it equals only itself. So no ``__eq__``, ``__bool__`` or ``__class__`` of
-    the program affects a test.
+program defines stays in the program's process, and the tests receive a handle. A handle can be called and iterated, its
+attributes can be read and set, and it equals only itself. So no ``__eq__``, ``__bool__`` or ``__class__`` of the
+program affects a test.
 """
 
 from __future__ import annotations

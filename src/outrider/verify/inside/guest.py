@@ -1,7 +1,7 @@
 """The first process inside the sandbox, which reads a job from a pipe and starts the untrusted program as a child.
 
 The child runs as the same user as this process. Three things protect this process from the child: process 1 receives no
-    signals from inside the sandbox, it cannot be traced or read (``DUMPABLE`` is 0), and there is no ``/proc``.
+signals from inside the sandbox, it cannot be traced or read (``DUMPABLE`` is 0), and there is no ``/proc``.
 """
 
 from __future__ import annotations
