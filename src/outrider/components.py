@@ -85,7 +85,7 @@ class ComponentOf:
     def _instance(self, value: BaseModel) -> BaseModel:
         if not isinstance(value, (*self.table.values(), *([] if self.base is None else [self.base]))):
             raise self._error(f"{type(value).__name__!r} is not {self._a_noun}")
-        # a copy, since two recipes with one instance would share its state; caches are left out, as some cannot be
+        # a copy, since two recipes with one instance would share its state; without caches, some of which cannot be
         # copied
         copied = value.model_copy()
         for key in copied.__dict__.keys() - type(value).model_fields.keys():

@@ -156,7 +156,7 @@ def spread(items: Sequence[T], limit: int | None) -> list[T]:
 
 
 def _spread(store: RolloutStore, step: int, chosen: RolloutSelection | AnalysisPlan) -> list[Rollout]:
-    """Read the chosen rollouts of a step. Replayed rollouts are left out, since another policy sampled them."""
+    """Read the chosen rollouts of a step. Replayed rollouts are excluded, since another policy sampled them."""
     return spread([r for r in store.read(step, chosen.split) if not r.replayed], chosen.limit)
 
 

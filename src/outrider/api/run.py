@@ -163,8 +163,7 @@ class Run:
         step: int | None = None,
         project: str | None = None,
     ) -> list[Path]:
-        """Write the rollouts for another tool, and return the written paths. What was left out is printed to standard
-        error.
+        """Write the rollouts for another tool, and return the written paths. Exclusions are printed to standard error.
 
         Args:
             to: ``"inspect"`` (one ``.eval`` log per split and step), ``"trackio"`` (traces) or ``"parquet"``.

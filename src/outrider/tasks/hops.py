@@ -113,7 +113,7 @@ class Hops(TurnTask):
         return HopsEnvironment()
 
     def demonstration(self, problem: Problem) -> list[str]:
-        """Return the turns of a depth-first search, which tries a hop's second entity if its first one is a dead end.
+        """Return the turns of a depth-first search, which visits a hop's second entity if the first one is a dead end.
 
         With probability ``careless``, a turn is random: with equal probability, it either answers with a random entity
         seen so far, or looks up a random relation of the question for such an entity. So a careless demonstration may

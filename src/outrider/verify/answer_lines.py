@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001, RUF002 - look-alike characters
-r"""Finds the line of a response that states the answer: ``Answer: 4``, ``### **Final answer:** 4``, ``#### 4``, 答案：4.
+r"""Finds the line of a response that states its answer: ``Answer: 4``, ``### **Final answer:** 4``, ``#### 4``, 答案：4
 
 Heading marks, quotation marks, bullets and emoji before a mark such as ``Answer:`` are ignored. If nothing follows the
 mark on its line, the next paragraph states the answer. ``#### Step 2`` and ``#### Conclusion`` are Markdown headings,

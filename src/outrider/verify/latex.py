@@ -66,7 +66,7 @@ _ARRAY = re.compile(r"\\begin\{array\}\s*\{[lcr ]+\}(.*?)\\end\{array\}", re.DOT
 _AROUND_MATRIX = re.compile(r"[(\[]\s*(\\begin\{(?:small)?matrix\}.*?\\end\{(?:small)?matrix\})\s*[)\]]", re.DOTALL)
 _E_NOTATION = re.compile(r"(?<=[0-9])e(?=-?[0-9]|\+[0-9]{2})")  # but 2e+3 is 2e + 3 with Euler's number e
 _PRIMES = re.compile(r"([A-Za-z])(?:\^\{?\\prime\}?|(''?)(?!'))")
-_MISREAD = re.compile(r"\\gamma(?![A-Za-z])|\bE(?=\s*_)")  # read as Euler's constant or function, E_ as half an exponent
+_MISREAD = re.compile(r"\\gamma(?![A-Za-z])|\bE(?=\s*_)")  # read as Euler's constant; E_ as half an exponent
 _MIXED = re.compile(r"[0-9]+\\frac\{[0-9]+\}\{[0-9]+\}$")
 _INTEGER = re.compile(r"[-+({]*[0-9]+[)}]*")
 _WRAPPED = re.compile(r"(?:\\boxed)?\{")

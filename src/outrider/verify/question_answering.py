@@ -93,7 +93,7 @@ def f1(answer: str, right: str) -> float:
 
     .. math:: F_1 = 2 |A \cap R| / (|A| + |R|)
 
-    Here :math:`A` and :math:`R` are the multisets of words in the answer and in the right answer, after
+    Here :math:`A` is the multiset of words in the answer, and :math:`R` that of the gold answer, after
     :func:`normalise`. If either text is "yes", "no" or "noanswer", F1 is 1 if both texts are equal, and 0 otherwise.
     The F1 of an empty answer is 0.
 

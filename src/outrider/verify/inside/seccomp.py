@@ -120,7 +120,7 @@ def assembled(machine: str) -> Iterator[bytes]:
     refused = NEW_NAMESPACES | CLONE_VFORK
     flags = [_step(LOAD, ARGUMENTS), _step(ANY_BIT, refused, 0, 1), _refuse(NOT_PERMITTED), _step(RETURN, ALLOW)]
     yield from [_step(EQUAL, CLONE[column], 0, len(flags)), *flags]
-    yield from [_step(EQUAL, CLONE3[column], 0, 1), _refuse(NO_SUCH_CALL)]  # flags in memory: C libraries then use clone
+    yield from [_step(EQUAL, CLONE3[column], 0, 1), _refuse(NO_SUCH_CALL)]  # flags in memory: C libraries use clone
     yield _step(RETURN, ALLOW)
 
 
