@@ -74,7 +74,7 @@ class CallsFunctions(Protocol):
 @cache
 def plugins() -> dict[str, Plugin]:
     """Return the components of installed packages by name; for a name in two packages, ``clash`` is the second one."""
-    from importlib import metadata  # not at the top: most recipes name only shipped components
+    from importlib import metadata  # imported here, since most recipes do not need it
 
     found: dict[str, Plugin] = {}
     for entry in metadata.entry_points(group=GROUP):

@@ -63,7 +63,7 @@ def bench(
         UserError: an argument is invalid, the recipes cannot be compared, or ``out`` contains other files than this
             bench's.
     """
-    from outrider.bench.bench_command import run_bench  # not at the top: it imports PyTorch
+    from outrider.bench.bench_command import run_bench  # imported here, since it imports PyTorch
     from outrider.bench.planned import DEFAULT_TOKENS, default_folder, planned
     from outrider.bench.spec import given_keys, load_recipes
 

@@ -39,7 +39,7 @@ class EvaluationResult(Evaluation):
         return f"EvaluationResult({self.overall.problems} problems, {numbers})"
 
     def _repr_html_(self) -> str:
-        from outrider.measure.table import as_markdown  # not at the top: a dry run needs no rich
+        from outrider.measure.table import as_markdown  # imported here, since a dry run does not need rich
 
         return f"<pre>{html.escape(as_markdown(self))}</pre>"
 
@@ -95,7 +95,7 @@ def evaluate(
     >>> found.overall.problems, sorted(found.overall.pass_at)
     (2, [1, 2])
     """
-    from outrider.commands.evaluate_command import evaluate_command  # not at the top: it imports PyTorch
+    from outrider.commands.evaluate_command import evaluate_command  # imported here, since it imports PyTorch
     from outrider.runs.folder import RunFolder
 
     data = {"model": name_of_model(model), "task": task_of(task), **protocol_of(protocol)}

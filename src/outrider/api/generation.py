@@ -19,7 +19,7 @@ def generate(
         raise UserError("prompts is one text: give a list of texts")
     if n < 1:
         raise UserError(f"n is {n}: at least one response is drawn for a prompt")
-    from outrider.model.load import load_policy  # not at the top: it imports PyTorch
+    from outrider.model.load import load_policy  # imported here, since it imports PyTorch
     from outrider.sample.local import LocalSampler
     from outrider.sample.ready import ready
 

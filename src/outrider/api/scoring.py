@@ -51,7 +51,7 @@ def score(
     >>> found.evaluation.overall.pass_at[1].value
     0.5
     """
-    from outrider.score.score_command import score_file  # not at the top: it imports pyarrow and DuckDB
+    from outrider.score.score_command import score_file  # imported here, since it imports DuckDB and pyarrow
 
     data = {"task": task_of(task)} | ({} if problems is None else {"problems": problems})
     options = load_options(Score, data, [], "score")

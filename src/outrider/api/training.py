@@ -96,7 +96,7 @@ def train(
         return session.run
     made = recipe_of(recipe, **arguments)
     place = folder_of(made, out)
-    from outrider.commands.train_command import train_command  # not at the top: it imports PyTorch
+    from outrider.commands.train_command import train_command  # imported here, since it imports PyTorch
 
     refuse_main(made, made.train.ranks)
     if made.train.ranks != 1 and isinstance(_verifier(made.task), InProcess | SumInProcess):

@@ -39,7 +39,7 @@ def validate(
     Raises:
         UserError: an argument is invalid, or a file or the model cannot be read.
     """
-    from outrider.validate.validate_command import check_task  # not at the top: it imports transformers
+    from outrider.validate.validate_command import check_task  # imported here, since it imports transformers
 
     data = task_data(str(task), setting) if isinstance(task, str | Path) else {"task": task}
     if model is not None:

@@ -69,7 +69,7 @@ def tool_schemas(factory: str, loaded: ToolClass) -> tuple[dict[str, Any], ...]:
     Raises:
         UserError: a method lacks a docstring, or an argument lacks a type or description.
     """
-    from transformers.utils.chat_template_utils import get_json_schema  # not at the top: slow to import
+    from transformers.utils.chat_template_utils import get_json_schema  # imported here, since the import is slow
 
     environment, schemas = loaded.make(), []
     for name in loaded.tools:
@@ -104,7 +104,7 @@ class ToolEnvironment(Environment):
     """
 
     def __init__(self, loaded: ToolClass, success_at: float, most_bytes: int) -> None:
-        import asyncio  # not at the top: slow to import
+        import asyncio  # imported here, since the import is slow
 
         self._loaded, self._success_at, self._most_bytes = loaded, success_at, most_bytes
         self._environment = loaded.make()

@@ -75,7 +75,7 @@ def amount_lines(recipe: Recipe) -> list[str]:
 
 def time_sentence(recipe: Recipe, rates: Rates, processes: int) -> str:
     """Return a sentence about the time that a run takes at these rates."""
-    from outrider.screen.progress import clock_text  # not at the top: printing a recipe needs no rich
+    from outrider.screen.progress import clock_text  # imported here, since printing a recipe does not need rich
 
     most, limit = amounts(recipe), recipe.train.seconds
     parts = {name: seconds * (most.training or 0) / processes for name, seconds in rates.of_a_token().items()}

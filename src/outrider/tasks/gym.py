@@ -19,7 +19,7 @@ from outrider.tasks.heldout import by_hash
 from outrider.tasks.task import Task
 from outrider.verify.thinking import UNCLOSED, answer_of
 
-if TYPE_CHECKING:  # slow to import, and a recipe may only name the task
+if TYPE_CHECKING:  # not imported at run time, since a recipe may only name the task
     from outrider.verify.pool import Item, VerifierPool
 
 log = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class Gym(Task):
     @cached_property
     def fingerprint(self) -> str:
         """Identity of the data, which changes with held-out and first training problems and the package version."""
-        from importlib.metadata import version  # not at the top: slow to import
+        from importlib.metadata import version  # imported here, since the import is slow
 
         shown = [p.prompt for p in self._heldout.values()] + [self.train(index).prompt for index in range(PROBES)]
         text = json.dumps([version("reasoning-gym"), self.config, self.seed, shown])

@@ -127,7 +127,7 @@ class MakeInterpreter:
     """Picklable function that creates interpreters. It reports a missing sandbox at once, not in each environment."""
 
     def __init__(self, task: PythonTool) -> None:
-        from outrider.verify.sandbox_choice import find_way  # not at the top: not needed to read a recipe
+        from outrider.verify.sandbox_choice import find_way  # imported here, since a recipe does not need it
 
         self._task = task
         find_way(task.sandbox)

@@ -28,7 +28,7 @@ from outrider.verify.short_answer import Number
 from outrider.verify.verifier import PooledVerifier, Prepared, Verifier, text_of
 from outrider.verify.verifiers import VERIFIERS
 
-if TYPE_CHECKING:  # slow to import, and a recipe may only name the task
+if TYPE_CHECKING:  # not imported at run time, since a recipe may only name the task
     from outrider.verify.pool import Item, VerifierPool
 
 PROMPT = "{problem}\n"

@@ -63,7 +63,7 @@ class TurnTask(Task):
         limits = EnvironmentLimits(self.limits.seconds, self.limits.bytes)
         if self.trusted:
             return LocalEnvironments(self.makes(), limits)
-        from outrider.environments.apart import ProcessEnvironments  # not at the top: slow to import
+        from outrider.environments.apart import ProcessEnvironments  # imported here, since the import is slow
 
         return ProcessEnvironments(self.makes(), limits, self.limits.memory_gb)
 

@@ -19,7 +19,7 @@ from outrider.record import Problem
 from outrider.tasks.epochs import permutation
 from outrider.tasks.turn_task import TurnTask
 
-if TYPE_CHECKING:  # slow to import, and a recipe may only name the task
+if TYPE_CHECKING:  # not imported at run time, since a recipe may only name the task
     from outrider.environments.verifiers_environments import VerifiersEnvironments
 
 

@@ -224,7 +224,7 @@ def _awaited(result: Any) -> Any:
 
     if not inspect.isawaitable(result):
         return result
-    import asyncio  # not at the top: slow to import
+    import asyncio  # imported here, since the import is slow
     from concurrent.futures import ThreadPoolExecutor
 
     try:
