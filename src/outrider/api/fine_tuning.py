@@ -29,7 +29,7 @@ def sft(
         out: the model folder; default ``runs/sft-<task>-<seed>``.
 
     Raises:
-        UserError: an argument is invalid, the task has no solutions, or ``out`` exists.
+        UserError: an argument is invalid, the task has no solutions, or the folder ``out`` exists already.
     """
     import torch
 

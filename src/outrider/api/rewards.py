@@ -170,8 +170,8 @@ class InProcess(Function):
 
 
 def _can_be_imported(where: str, reward: Callable[..., Any]) -> bool:
-    """Return whether a function can be imported. Functions inside other functions cannot, and those of ``__main__``
-    must not be: the import would run the caller's script again."""
+    """Return whether a function can be imported. A function inside another function cannot be imported. A function in
+    ``__main__`` must not be, since the import would run the caller's script again."""
     if where.startswith("__main__:") or not where.rpartition(":")[2].isidentifier():
         return False
     try:

@@ -236,8 +236,8 @@ class Run:
         message.
 
         Args:
-            config: sampling options to change, such as ``{"temperature": 0.6, "max_tokens": 512}``; the rest are the
-                run's.
+            config: sampling options to change, such as ``{"temperature": 0.6, "max_tokens": 512}``; other options keep
+                the values of the run.
 
         Raises:
             UserError: the run has not written its model yet, or a prompt leaves no room for a response in the model's
@@ -296,7 +296,7 @@ class Run:
 
 
 def _that_are(correct: bool, outcomes: Any) -> Any:
-    """Mark the verdicts that are correct, or those that are not. A rollout without a verdict is not correct."""
+    """Mark correct verdicts, or all others if ``correct`` is False. A rollout without a verdict is not correct."""
     import pyarrow.compute as pc
 
     found = pc.fill_null(pc.equal(outcomes, "correct"), False)

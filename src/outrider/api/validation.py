@@ -34,7 +34,7 @@ def validate(
         setting: name of the setting for the recipe, if ``task`` is a recipe.
         model: model whose tokenizer counts the tokens of the prompts.
         config: option values by dotted key, such as ``{"near": 0.8}``.
-        out: folder for ``validate.md`` and ``validate.json``; None: they are not written.
+        out: folder for ``validate.md`` and ``validate.json``; None: no files are written.
 
     Raises:
         UserError: an argument is invalid, or a file or the model cannot be read.

@@ -1,4 +1,4 @@
-"""Chooses the values of options that are ``auto``: by the memory estimate, the fastest values that fit the memory.
+"""Chooses the values of options that are ``auto``: the fastest values that fit, according to the memory estimate.
 
 Sampling and learning never need their memory at the same time, so the values for each phase are chosen separately:
 
@@ -146,7 +146,7 @@ class _Room(NamedTuple):
 
 
 def _fastest(room: _Room) -> Dotted:
-    """Return the fastest values that fit: with all processes, then with fewer; if none do, without any free memory."""
+    """Return the fastest values that fit, with all processes or else with fewer, and with a tenth free if possible."""
     smallest: list[Dotted] = []
     for free in (_FREE, 0.0):
         for ranks in _ranks(room):

@@ -36,9 +36,8 @@ class Amounts(NamedTuple):
 def amounts(recipe: Recipe) -> Amounts:
     """Return the maximum tokens of a run.
 
-    The number of evaluations by ``train.evaluate_every`` is that for responses of maximum length. Shorter responses
-    give more steps, and so more evaluations. If only ``train.seconds`` limits the run, these evaluations are not
-    counted.
+    Evaluations by ``train.evaluate_every`` are counted as if all responses had maximum length. Shorter responses allow
+    more steps, and so more evaluations. If only ``train.seconds`` limits the run, these evaluations are not counted.
     """
     train, evaluate = recipe.train, recipe.evaluate
     rollouts, unbounded = most_rollouts(recipe.explore, train.problems)

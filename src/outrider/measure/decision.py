@@ -91,8 +91,8 @@ def decisive_problems(changes_P: ArrayLike, resamples: int = 2000, seed: int = 0
     distribution would include 0. If the number of decisive problems is small, the difference depends on few problems
     and could disappear on a slightly different set.
 
-    Degenerate cases: None if the interval over all problems includes 0 or does not exist. Fewer than two remaining
-    problems have no interval, which counts as an interval that includes 0. NaN values are excluded.
+    Degenerate cases: None if the interval over all problems includes 0 or does not exist. If fewer than two problems
+    remain, there is no interval, which counts as an interval that includes 0. NaN values are excluded.
 
     Source: Broderick, Giordano and Meager 2020, arXiv 2011.14999, for the smallest share of the data whose removal
     makes a result insignificant. The paper approximates which data to remove; for a mean, these data are known exactly.

@@ -107,8 +107,8 @@ def _of_groups(problem_R: ArrayLike, of_group_R: Ints) -> NDArray[Any]:
 
 
 def _bin(won_G: Ints, verified_G: Ints, bins: int) -> Ints:
-    """Return each bin: 0 without a success, ``bins + 1`` without a failure, otherwise the least b for won/verified <=
-    b/bins."""
+    """Return each group's bin: 0 without a success, ``bins + 1`` without a failure, otherwise the accuracy rounded up
+    to b/bins."""
     # integer arithmetic that rounds up: in floating point, 3/8 could fall into the next higher bin
     inside_G = -(-won_G * bins // verified_G)
     return np.where(won_G == verified_G, bins + 1, inside_G)

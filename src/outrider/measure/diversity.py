@@ -46,7 +46,8 @@ class TextDiversity:
         responses_P: number of responses per problem.
         duplicates_P: number of responses with the same tokens as an earlier response to the problem.
         overlap_P, novelty_P: means over the problem's responses with a defined value; NaN if there are none.
-        overlap_R, novelty_R: values per response, in the given order; :func:`text_diversity` says when they are NaN.
+        overlap_R, novelty_R: overlap and novelty of each response, in the given order; :func:`text_diversity` states
+            when they are NaN.
     """
 
     problems: NDArray[np.generic]

@@ -32,7 +32,7 @@ class Summary:
         pass_at: unbiased pass@k by k = 1, 2, 4, … n. ``pass_at[1]`` is avg@n, the mean success.
         majority: majority@n, the success of the most frequent answer; unknown (NaN, 0 problems) if no response in the
             whole evaluation has an answer text.
-        greedy: success of greedy decoding.
+        greedy: success rate of greedy decoding.
         problems, samples, scorable: number of problems, number of responses, and number of responses that could be
             verified.
         voteless: number of problems with majority 0 because no response had an answer (a vote), although other problems

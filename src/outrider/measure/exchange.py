@@ -69,9 +69,9 @@ def fit_exchange(entropies_N: ArrayLike, rewards_N: ArrayLike, resamples: int = 
     .. math:: R^{(b)}_t = \hat R_t + e^{(b)}_t
 
     and the law is fitted to every resample. The intervals contain the middle 95 % of these fits. The intervals cover
-    noise around the law. They do not cover that the law may fail outside the observed entropies, nor the seed of the
-    run. The curve fits any run well in which reward and entropy change steadily, so a high ``explained`` is no evidence
-    for the law.
+    noise around the law. They do not cover a failure of the law outside the observed entropies, or the effect of the
+    run's seed. The curve fits every run well in which reward and entropy change steadily, so a high value of
+    ``explained`` is not evidence for the law.
 
     Degenerate cases: pairs with a NaN or infinite value are excluded and counted. The parameters cannot be estimated
     from fewer than :data:`FEWEST` pairs, or if all entropies are (nearly) equal. For ``resamples = 0`` there are no

@@ -1,4 +1,4 @@
-"""G-Pass@k, which is the probability that at least a given share of k samples is correct."""
+"""Estimates G-Pass@k, the probability that at least a given share of k samples is correct."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def g_pass_at_k(n: ArrayLike, c: ArrayLike, k: int, tau: float) -> Floats:
 
 
 def mg_pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
-    r"""Return mG-Pass@k for each problem, which is the mean of G-Pass@k over tau from 0.5 to 1.
+    r"""Return mG-Pass@k, the mean of G-Pass@k over tau from 0.5 to 1, for each problem.
 
     .. math:: \text{mG-Pass@}k = 2 \int_{0.5}^{1} \text{G-Pass@}k_\tau \, d\tau
 

@@ -70,7 +70,7 @@ class Overlap:
         models: names of the models, in the given order.
         regions: for every non-empty set of models (names in the order of ``models``), the problems that all models of
             the set, and no others, leave unsolved. Every set has an entry, and larger sets come later.
-        solved_by_all: problems that no model leaves unsolved.
+        solved_by_all: problems that every model solves.
         excluded: problems that are in no region because some model has too few or no rollouts for them.
     """
 
@@ -93,7 +93,7 @@ def overlap(results: Mapping[str, Unsolved]) -> Overlap:
     Raises:
         UserError: there are fewer than two or more than four models, or the models have different values of ``k``.
 
-    Source: the Venn diagram of STILL, arXiv 2508.07534, Figure 1c.
+    Source: the Venn diagram in the STILL report, arXiv 2508.07534, Figure 1c.
 
     >>> ids = ["a", "b", "c"]
     >>> found = overlap({"base": unsolved(ids, 8, [0, 0, 1], 8), "rl": unsolved(ids, 8, [0, 3, 0], 8)})

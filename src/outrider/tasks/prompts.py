@@ -58,8 +58,8 @@ class PromptPart(NamedTuple):
 
 
 def prompt_parts(prompt: str, question: str) -> list[PromptPart]:
-    r"""Split a prompt, which is either a template name (for the field ``question``) or a text with ``{fields}``, into
-    parts.
+    r"""Split a prompt into parts. The prompt is a template's name (with the field ``question``) or a text with
+    ``{fields}``.
 
     A field may have any name that contains no braces. ``{{`` and ``}}`` are literal braces.
 

@@ -62,10 +62,9 @@ class PythonTool(TurnTable):
     """Problems of a table with a Python interpreter, which replies to a code block at the end of a turn with its
     output.
 
-    The closing fence of a block ends the turn. Any further text in the last token is kept but ignored, and only white
-    space may follow the fence. A turn that ends with a fence that closes no Python block gets an error as reply. Any
-    other turn, even one that continues after its block, ends the rollout, and the table's verifier verifies only this
-    turn.
+    The closing fence of a block ends the turn. After the fence, the last token may contain white space; other text in
+    it is kept but ignored. A turn that ends with a fence that closes no Python block gets an error as reply. Any other
+    turn, even one that continues after its block, ends the rollout, and the table's verifier verifies only this turn.
 
     Variables persist between blocks, because earlier blocks that ended without an error, or exited with status 0, are
     run again with hidden output. So the output depends only on the blocks, as far as programs are deterministic.

@@ -36,7 +36,8 @@ _NUMBER = re.compile(r"(?<![\w)])-?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:
 
 
 class WordProblems(Task):
-    """Word problems. Every number of calculations in ``steps`` has equal probability and is a difficulty level.
+    """Generated word problems. Every number of calculations in ``steps`` has equal probability and is a difficulty
+    level.
 
     Training and held-out problems are disjoint by construction, since a hash of shape and numbers decides which
     problems are held out. So a held-out story is also held out if it is told in other words.

@@ -1,7 +1,7 @@
 r"""Joins two bounds to one inequality: ``x \ge 2 \text{ and } x \le 5`` becomes ``2 \le x \le 5``.
 
-A comma between the bounds means "and" if the lower bound is the smaller number: ``x < 2, x > 5`` is a union of two
-parts.
+A comma between the bounds means "and" if the lower bound is the smaller number; otherwise, as in ``x < 2, x > 5``, the
+two are parts of a union. The code is pure Python.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-r"""Finds the sides of an equation that claim to be the requested value, and compares equations.
+r"""Finds the sides of an equation that claim to be the requested value, and detects equivalent equations.
 
 For the gold answer 7, the first side of m+n = 3+4 = 7 is the requested quantity. The other sides claim to be the value
 of this quantity, and each of them must be right. For the gold answer 4, x^2 = 4 claims no value, since the equation
@@ -73,7 +73,8 @@ def _is_unsolved(side: str) -> bool:
 
 
 def _is_one_letter_of_algebra(whole: Any) -> bool:
-    r"""Return whether an expression such as x^2 or n!, but not \sin x or f(2), must be solved for its only letter."""
+    r"""Return whether a side such as x^2 or n! must be solved for its only letter, unlike \sin x, f(2) or a
+    variance."""
     from sympy import Abs
     from sympy.core.function import AppliedUndef
     from sympy.functions.elementary.trigonometric import TrigonometricFunction
@@ -85,7 +86,7 @@ def _is_one_letter_of_algebra(whole: Any) -> bool:
 
 
 def _is_number(whole: Any) -> bool:
-    """Return whether a side is a number, which must equal the gold answer."""
+    """Return whether a side is a number. Such a side must equal the gold answer."""
     from sympy import Expr, Integral, Limit
     from sympy.core.function import AppliedUndef
 

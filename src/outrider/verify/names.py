@@ -162,7 +162,8 @@ def _all_names(text: str) -> bool:
 
 
 def _is_row(word: str) -> bool:
-    """Return whether a word is a row of functions, each of one letter or constant, as ``sinxcosx`` or ``nlogn``."""
+    """Return whether a word is a row of functions of x, of constants, or of the letter before it: ``sinxcosx``,
+    ``nlogn``."""
     row = _IN_A_ROW.fullmatch(word)
     return row is not None and all(one[2] in ("x", row[1]) or one[2] in _CONSTANTS for one in _ONE.finditer(row[2]))
 

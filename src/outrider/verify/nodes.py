@@ -81,7 +81,7 @@ def split(text: str, separators: tuple[str, ...] = (",", ";")) -> list[str]:
 
 
 def related(text: str) -> bool:
-    r"""Return whether a text has a relation such as = or <, not counting one in an index (as in \sum_{k=1}^n k).
+    r"""Return whether a text has a relation such as = or < outside the braces of an index, as in \sum_{k=1}^n k.
 
     >>> related("x < 3"), related(r"\sum_{k=1}^{n} k")
     (True, False)
@@ -100,7 +100,7 @@ def sides(text: str) -> list[str]:
 
 
 def is_name(text: str) -> bool:
-    r"""Return whether a side of an equation is only a name for the other side, made of letters with indices.
+    r"""Return whether a side only names the other side, by letters with indices, or by their quotients and products.
 
     >>> [is_name(text) for text in ("x_{1}", r"\angle APC", r"\frac{AB}{CD}", "f(x)", "2x", "x+y", "")]
     [True, True, True, True, False, False, False]

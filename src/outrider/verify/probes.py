@@ -1,4 +1,4 @@
-"""One probe for each promise of the sandbox (``docs/sandbox.md``), which attempts an action that the promise excludes.
+"""Tests the promises of the sandbox (``docs/sandbox.md``). Each probe attempts an action that one promise excludes.
 
 This file runs inside the sandbox as its first program. The input contains facts about the machine outside, and the
 limits. The program prints the first broken promise, or ``kept``.

@@ -61,7 +61,7 @@ class Watch:
         self._cpu_before, self._new = self._cpu(), True
 
     def next_look(self, about: float) -> float:
-        """Return the seconds until the next look, which are random so that a program cannot prepare for the look."""
+        """Return the seconds until the next look, a random number so that a program cannot prepare for the look."""
         return about * random.uniform(0.5, 1.5)
 
     def look(self, most: float) -> None:

@@ -131,7 +131,7 @@ def _load_scalar(tag: bytes, payload: bytes, other: Callable[[int], Any] | None)
 
 
 class Frames:
-    """Sends and receives messages over two file descriptors. Each message follows its length in eight bytes.
+    """Sends and receives messages over two file descriptors. Eight bytes with its length come before each message.
 
     Raises:
         EOFError: the other process has closed its end.
