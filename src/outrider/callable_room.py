@@ -1,7 +1,7 @@
-"""Makes a subpackage callable if it shares its name with a function of the Python API, such as ``outrider.bench``.
+"""Makes a subpackage callable if the Python API has a function of the same name, such as ``outrider.bench``.
 
-When a subpackage is imported, Python makes it an attribute of its package. The attribute would hide the function of the
-same name in :mod:`outrider`, so a call of the subpackage calls the function.
+When a subpackage is imported, Python makes it an attribute of its package. The subpackage then hides the function of
+the same name in :mod:`outrider`, so this module makes a call of the subpackage call the function.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def make_callable(room: str, module: str, function: str) -> None:
     """Make the subpackage ``room`` callable: a call of the subpackage calls ``function``.
 
     Args:
-        module: the module of the function; imported at the first call, since it imports from the subpackage.
+        module: the module that defines the function. It is imported at the first call, because it imports the
+            subpackage.
     """
     _FUNCTIONS[room] = module, function
     sys.modules[room].__class__ = _CallableRoom

@@ -17,17 +17,19 @@ class ComponentOf:
     """Annotates a field that holds a component: ``Annotated[Stage, ComponentOf(STAGES, "stage", Stage)]``.
 
     In a recipe a component is a mapping with one key, ``{uniform: {n: 8}}``, or a bare name, ``uniform``, which means
-    the component with its defaults. The name is a shipped one, one that an installed package registers
-    (:mod:`outrider.plugins`), or an import path, ``my_methods.py:Retry``. In Python the component may be an instance;
-    the recipe takes a copy. A component parses to an instance of its class and is dumped as the mapping, with every
-    default filled in. With ``bare``, a component without options is dumped as its name.
-    Errors inside a component have its name in their location: ``explore.0.uniform.n``.
+    the component with its defaults. The name is that of a shipped component, that of a component in an installed
+    package (:mod:`outrider.plugins`), or an import path, ``my_methods.py:Retry``. In Python the component may be an
+    instance; the recipe takes a copy. A component parses to an instance of its class and is dumped as the mapping, with
+    every default filled in. With ``bare``, a component without options is dumped as its name. An error in a component's
+    option names the component in the error's location: ``explore.0.uniform.n``.
 
     Args:
         table: the shipped components, by name.
         noun: the noun for a component in errors.
-        base: the base class, or a union of classes, of third-party components; None: only shipped components.
-        old_keys: names of older versions, with their present names, as in :attr:`outrider.options.Options.old_keys`.
+        base: the base class that third-party components must have, or a union of such classes; None: only shipped
+            components.
+        old_keys: present names of components by their names in older versions, as in
+            :attr:`outrider.options.Options.old_keys`.
 
     >>> from typing import Annotated
     >>> from outrider.explore import STAGES, Stage
@@ -76,14 +78,15 @@ class ComponentOf:
             parsed: dict[str, BaseModel] = shipped({name: options})
             return parsed[name]
         found = self._foreign(name)
-        # as a mapping, so that errors have the name in their location
+        # validated as a mapping, so that the location of an error contains the component's name
         one: TypeAdapter[dict[str, BaseModel]] = TypeAdapter(dict[str, found])  # type: ignore[valid-type]
         return one.validate_python({name: options})[name]
 
     def _instance(self, value: BaseModel) -> BaseModel:
         if not isinstance(value, (*self.table.values(), *([] if self.base is None else [self.base]))):
             raise self._error(f"{type(value).__name__!r} is not {self._a_noun}")
-        # a copy, since an instance in two recipes would share its state; without caches, which may not be copyable
+        # a copy, since two recipes with one instance would share its state; without caches, some of which cannot be
+        # copied
         copied = value.model_copy()
         for key in copied.__dict__.keys() - type(value).model_fields.keys():
             del copied.__dict__[key]
@@ -109,7 +112,7 @@ class ComponentOf:
             raise self._error(str(error)) from None
 
     def _shadowed(self, name: str) -> bool:
-        """Refuse a shipped name that an installed package gives to a component of the same kind."""
+        """Raise an error if an installed package has a component of this kind with this shipped name."""
         if self.base is None or name not in plugins():
             return False
         try:
@@ -121,7 +124,7 @@ class ComponentOf:
         )
 
     def _dumped(self, component: BaseModel) -> Any:
-        # the validator is a part of the recipe's validator, so pydantic before 2.14 has not built the serializer yet
+        # pydantic before 2.14 builds no serializer for a class that is only validated as a part of the recipe
         type(component).model_rebuild()
         bare = self.bare and not type(component).model_fields
         return self._name(component) if bare else {self._name(component): component}

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """A mistake in a recipe, a file or a command; its text is the one sentence that the user sees.
+    """A mistake in a recipe, a file or a command. The exception's text is the only sentence that the user sees.
 
     The command line prints the text without a traceback and exits with status 2. Any other uncaught exception is a bug
     and keeps its traceback.
@@ -16,7 +16,7 @@ class UserError(Exception):
 
 
 class EngineLostError(UserError):
-    """No engine is left that can continue sampling or training; saved state can be resumed."""
+    """No engine is left for sampling or training. The run can be resumed from its last checkpoint."""
 
 
 def portable(error: Exception) -> Exception:
@@ -48,6 +48,6 @@ def nearest(word: str, known: Iterable[str]) -> str:
     "did you mean 'grpo'?"
     """
     names = sorted(known)
-    # swapped letters are one typing error, but two edits
+    # two swapped letters are a single typing error, although difflib counts two edits
     close = [name for name in names if sorted(name) == sorted(word)] or difflib.get_close_matches(word, names, n=1)
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"

@@ -31,7 +31,7 @@ def load_object(where: str, noun: str = "function") -> Any:
     """Load the object ``name`` from a module or a file. A path is relative to the working directory.
 
     A file is executed as a module of its own, once per version of its content. The file can import installed packages,
-    but not neighbouring files. ``noun`` is the noun for the object in errors.
+    but not neighbouring files. Error messages refer to the object by ``noun``.
 
     Raises:
         UserError: there is no such file, module or name, or the import fails.
@@ -54,9 +54,10 @@ def load_object(where: str, noun: str = "function") -> Any:
 
 
 def source_of(where: str) -> str:
-    """Return the text of the file that a name is loaded from, followed by that of the defining file if it differs.
+    """Return the text of the file that an import path names, and of the file that defines the object, if they differ.
 
-    The text of imported files is not included. The result is empty if there is no file, as for an extension module.
+    The text of files that these files import is not included. The result is empty if there is no file, as for an
+    extension module.
 
     Raises:
         UserError: as in :func:`load_object`.
@@ -72,7 +73,7 @@ def source_of(where: str) -> str:
 
 
 def text_without_import(where: str) -> str:
-    """Return the text of the file that an import path names, without running the file; empty if there is no file."""
+    """Return the text of the file that an import path names, without executing the file; empty if there is no file."""
     place = where.rpartition(":")[0]
     try:
         spec = None if place.endswith(".py") else importlib.util.find_spec(place)
@@ -89,11 +90,11 @@ def _says_where(written: str) -> str:
 
 
 Where = Annotated[str, AfterValidator(_says_where)]
-"""An option's value that is an import path."""
+"""Type of an option whose value is an import path."""
 
 
 def place_of_module(thing: Any) -> str:
-    """Return the module part of a class's or function's import path: its file, if it was loaded from a file."""
+    """Return the part before the colon in the import path of a class or function: a file's path or a module's name."""
     return str(getattr(sys.modules.get(thing.__module__), "__outrider_path__", thing.__module__))
 
 
@@ -102,7 +103,7 @@ class _MissingError(Exception):
 
 
 class _Source(SourceFileLoader):
-    """Compiles a file on every load: a bytecode cache compares whole seconds, but a file may change within a second."""
+    """Compiles a file on every load, without Python's bytecode cache: the cache misses a change within one second."""
 
     def path_stats(self, path: Any) -> Any:
         raise OSError
@@ -114,7 +115,7 @@ def _file(path: Path) -> ModuleType:
     place = str(path.absolute())
     digest = hashlib.blake2b(place.encode() + b"\0" + path.read_bytes(), digest_size=8).hexdigest()
     loader = _Source(f"outrider_file_{digest}", place)
-    if loader.name in sys.modules:  # the same class each time, so that its instances compare as equal
+    if loader.name in sys.modules:  # return the same class each time, so that instances compare equal
         return sys.modules[loader.name]
     spec = importlib.util.spec_from_loader(loader.name, loader)
     assert spec is not None

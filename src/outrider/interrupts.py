@@ -1,4 +1,4 @@
-"""Controls when Ctrl-C and SIGTERM act: not in child processes, which the parent ends, and not during an update."""
+"""Controls where Ctrl-C and SIGTERM take effect: child processes ignore both signals, and some blocks delay them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SAME_COMMAND = "run the same command again to continue"
 
 
 class Terminated(BaseException):
-    """SIGTERM was received, which batch systems send before a kill; the text is the message for the user."""
+    """Raised after SIGTERM, which batch systems send before they kill a job. Its text is the message for the user."""
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def terminable() -> Iterator[None]:
         return
 
     def stop(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # one signal is enough, since the process is ending
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # ignore further signals: the process is ending
         raise Terminated("ended by SIGTERM")
 
     signal.signal(signal.SIGTERM, stop)
@@ -46,7 +46,7 @@ def ignoring_interrupts() -> Iterator[None]:
     if not _in_main_thread():
         yield
         return
-    # a child process inherits ignored signals, so a signal can never end it
+    # child processes inherit ignored signals, so Ctrl-C and SIGTERM never end them
     before = {number: signal.signal(number, signal.SIG_IGN) for number in STOPS}
     try:
         yield
@@ -57,7 +57,7 @@ def ignoring_interrupts() -> Iterator[None]:
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Context manager that delays Ctrl-C and SIGTERM until its end."""
+    """Context manager that delays Ctrl-C and SIGTERM until the end of its block."""
     # Python code called from C++ must not be interrupted. The callback of torch.save prints and loses the interrupt, or
     # turns it into a RuntimeError about the file. During the import of torch, an interrupt aborts the process.
     if not _in_main_thread():
@@ -76,9 +76,9 @@ def interrupts_held() -> Iterator[None]:
 
 
 def end_with(parent: int) -> None:
-    """Kill this process and its process group as soon as ``parent`` is gone.
+    """Wait until the process ``parent`` has ended, then kill this process and its process group.
 
-    Runs in a thread of a process that leads its group, and also acts while the process is busy.
+    Call this function in a thread of a process that leads its group. It then also ends a process that is busy.
     """
     while os.getppid() == parent:
         time.sleep(1.0)
@@ -86,7 +86,7 @@ def end_with(parent: int) -> None:
 
 
 def how_it_ended(code: int) -> str:
-    """Return an exit code in words.
+    """Describe a process's exit code in words.
 
     >>> how_it_ended(-9), how_it_ended(1)
     ('was killed by signal 9, as when memory runs out', 'ended with status 1')
@@ -99,9 +99,9 @@ def how_it_ended(code: int) -> str:
 class SafeStop:
     """Lets SIGTERM end a run only in certain blocks, so that the state after the last step can be saved.
 
-    Inside :meth:`handled` the signal is recorded. Inside :meth:`allowed` the signal raises :class:`Terminated`, even if
-    it was received earlier. Without :meth:`handled` this class has no effect: child processes do not call it, since
-    their parent ends them.
+    Inside a :meth:`handled` block SIGTERM is recorded. Inside an :meth:`allowed` block SIGTERM raises
+    :class:`Terminated`, even if it was received before the block. Child processes do not enter :meth:`handled`, since
+    their parent ends them; in a child process this class therefore has no effect.
 
     Attributes:
         requested: whether SIGTERM was received.
@@ -136,7 +136,7 @@ class SafeStop:
             yield
         finally:
             self._allowed = False
-        self._check()  # the handler may have raised in a C callback, which prints and loses the exception
+        self._check()  # again, since an exception that the handler raises in a C callback is printed and lost
 
     def _check(self) -> None:
         if self.requested:

@@ -1,11 +1,12 @@
-"""Data that a component needs from the engines, besides rollouts and the log-probabilities of their tokens."""
+"""Data that a component can request from the engines, besides rollouts and the log-probabilities of their tokens."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 Need = Literal["entropies", "attention", "branching", "texts"]
-"""``entropies``: the entropy of every token's distribution at sampling time. ``attention``: the policy's attention
-between segments. ``branching``: the policy's nucleus sizes. ``texts``: the text of every single token."""
+"""``entropies``: at sampling time, the entropy of the distribution that each token is sampled from. ``attention``: the
+policy's attention between segments of a response. ``branching``: the number of tokens in the policy's nucleus (top-p
+set) at each position. ``texts``: the text of each token."""
 Needs = frozenset[Need]
 NOTHING: Needs = frozenset()

@@ -10,15 +10,16 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from outrider.errors import UserError
 
 Auto = Literal["auto"]
-"""Value of an option that is to be chosen from the available memory (:mod:`outrider.estimate.auto`)."""
+"""Value ``auto`` of an option: Outrider chooses the option to fit the available memory
+(:mod:`outrider.estimate.auto`)."""
 AUTO: Auto = "auto"
 
 
 class Options(BaseModel):
     """Typed, range-checked options of one component (a stage, a shaper, an objective part).
 
-    Fields are the options; state is in ``PrivateAttr``. Unknown keys are errors. Numbers given as strings are refused,
-    since YAML has types.
+    Each field of the class is an option; state is in ``PrivateAttr`` attributes. An unknown key raises an error. So
+    does a number given as a string, since YAML has types.
     """
 
     model_config = ConfigDict(
@@ -27,18 +28,19 @@ class Options(BaseModel):
         strict=False,
         protected_namespaces=(),
         allow_inf_nan=False,
-        defer_build=True,  # builds validators on first use, which saves a quarter of the import time
+        defer_build=True,  # validators are built on first use, which reduces the import time by a quarter
     )
 
     old_keys: ClassVar[Mapping[str, str]] = {}
-    """Keys of older versions, and their present names. Run folders may have old keys (:mod:`outrider.config.older`);
-    elsewhere an old key is an error. A dotted key, ``table.judge``, is a key inside the option ``table``."""
+    """Option names of older versions, mapped to their present names. Run folders may contain old names
+    (:mod:`outrider.config.older`); anywhere else an old name is an error. A dotted name, such as ``table.judge``, is a
+    key inside the option ``table``."""
 
     @model_validator(mode="before")
     @classmethod
     def _refuse_old_keys(cls, data: Any) -> Any:
-        """Refuse old keys in options created in Python; the recipe loader refuses an old key earlier, with its
-        place."""
+        """Raise an error for an option's old name in Python. For a recipe the loader does so first, with the file and
+        key."""
         for key, now in cls.old_keys.items():
             *outer, last = key.split(".")
             inside = data

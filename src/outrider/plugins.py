@@ -1,12 +1,13 @@
-"""Third-party components: classes by import path or by the entry points of installed packages.
+"""Third-party components, which recipes name by import path or by an entry point of an installed package.
 
 A package offers components in its ``pyproject.toml``::
 
     [project.entry-points."outrider.components"]
     retry = "my_package.retry:Retry"
 
-A recipe then names ``retry``. Without an entry point it names ``my_package.retry:Retry``, or ``my_methods.py:Retry``
-for a file. The import of a component runs its code. A task names an environment in the same way.
+A recipe can then name the component ``retry``. Without an entry point the recipe names ``my_package.retry:Retry``, or
+``my_methods.py:Retry`` for a class in a file. Importing a component runs the module's code. A task names its
+environment in the same way.
 """
 
 from __future__ import annotations
@@ -35,15 +36,15 @@ RENAMED = {
     "reads_text": "requires",
     "plans_ahead": "the base class PlansAhead",
 }
-"""Flags by which components of version 0.2 declared their needs, and the replacements. A base class lists its renamed
-methods in ``old_methods``."""
+"""Class attributes by which components of version 0.2 declared the data they need, mapped to their replacements.
+Renamed methods are in the attribute ``old_methods`` of each base class."""
 
 
 class Plugin(NamedTuple):
     """A component that an installed package offers.
 
     Attributes:
-        origin: the distribution and its version.
+        origin: name and version of the distribution that offers the component.
         where: the import path of the component.
         clash: the component of another package with the same name; None if there is none.
     """
@@ -68,14 +69,14 @@ class CallsFunctions(Protocol):
     """Options that name third-party functions, such as a reward function."""
 
     def sources(self) -> dict[str, str]:
-        """The text of the file of each function, by import path; empty if there is no file."""
+        """The source file's text for each function, by the function's import path; empty if there is no file."""
         ...
 
 
 @cache
 def plugins() -> dict[str, Plugin]:
-    """Return the components of installed packages by name. If two packages share a name, ``clash`` has the second."""
-    from importlib import metadata  # not at the top: most recipes name only shipped components
+    """Return the components of installed packages by name; for a name in two packages, ``clash`` is the second one."""
+    from importlib import metadata  # imported here, since most recipes do not need it
 
     found: dict[str, Plugin] = {}
     for entry in metadata.entry_points(group=GROUP):
@@ -86,10 +87,10 @@ def plugins() -> dict[str, Plugin]:
 
 
 def unknown_name(name: str, example: str) -> str:
-    """Return the error message for a name that is neither an import path nor an installed component, otherwise ``""``.
+    """Return an error message if a name is neither an import path nor an installed component, otherwise ``""``.
 
     Args:
-        example: an example of an import path for this kind of component.
+        example: an import path that the message gives as an example for this kind of component.
 
     >>> unknown_name("my_methods.py:Retry", "my_methods.py:Retry")
     ''
@@ -101,7 +102,7 @@ def unknown_name(name: str, example: str) -> str:
 
 
 def import_path_of(name: str) -> str:
-    """Return the import path of a component: that of the entry point with this name, otherwise the name itself.
+    """Return the import path in the entry point called ``name``; without such an entry point, return ``name`` itself.
 
     Raises:
         UserError: two packages use this name.
@@ -118,18 +119,19 @@ def import_path_of(name: str) -> str:
 
 
 _WRITTEN: dict[type, str] = {}
-"""The names by which recipes have loaded classes."""
+"""Loaded component classes, with the names by which recipes loaded them."""
 
 
 def load_component(name: str, base: Any, a_noun: str) -> type[Options]:
-    """Return the class of a component, by import path or by the name of an entry point.
+    """Load the class of a component by its import path or by the name of its entry point.
 
     Args:
         base: the required base class, or a union of classes.
         a_noun: the noun for the component in error messages, with its article.
 
     Raises:
-        UserError: the component cannot be imported, has another kind, or has a flag or method of an older version.
+        UserError: the component cannot be imported, is of another kind, or has an attribute or method of an older
+            version.
     """
     where = import_path_of(name)
     found = load_object(where, a_noun.partition(" ")[2])
@@ -145,7 +147,7 @@ def load_component(name: str, base: Any, a_noun: str) -> type[Options]:
 
 
 def written_name(cls: type) -> str:
-    """Return the name of a class in a recipe: the name by which it was loaded, otherwise its import path.
+    """Return the name that a recipe uses for a class: the name it was loaded by, or its import path.
 
     >>> from fractions import Fraction
     >>> written_name(Fraction)
@@ -176,7 +178,7 @@ def provenances_in(value: Any) -> dict[str, Provenance]:
 
 
 def refuse_main(options: BaseModel, processes: int) -> None:
-    """Refuse components that exist only in this process if a run needs more processes.
+    """Raise an error if a run with several processes uses a component that exists only in this process.
 
     Raises:
         UserError: a component is defined in ``__main__`` or inside a function.
@@ -214,7 +216,8 @@ def _hash(text: str) -> str:
 
 @cache
 def _distribution(module: str) -> str:
-    """Return the installed packages that contain a module, with versions; "" for a file. Cached, since it is slow."""
+    """Return the installed packages that contain a module, with versions; "" for a file. Cached: the look-up is
+    slow."""
     from importlib import metadata
 
     if hasattr(sys.modules.get(module), "__outrider_path__"):
@@ -224,7 +227,7 @@ def _distribution(module: str) -> str:
 
 
 def _reduce_class(cls: type) -> Any:
-    """Pickle a class from a file by the file's path, since its module exists only in this process."""
+    """Pickle a class that was loaded from a file by the file's path: the class's module exists only in this process."""
     where = getattr(sys.modules.get(cls.__module__), "__outrider_path__", None)
     return cls.__qualname__ if where is None else (load_object, (f"{where}:{cls.__qualname__}",))
 

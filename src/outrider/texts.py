@@ -1,4 +1,4 @@
-"""Functions on the text of a response: boxes, reasoning marks, repetition, and lazily compiled patterns."""
+"""Finds ``\\boxed{…}`` answers, reasoning tags and repetition in a response; compiles patterns on first use."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ MARKS: Mapping[str, str] = {
     "<|inner_prefix|>": "<|inner_suffix|>",
     "<|channel|>analysis<|message|>": "<|end|>",
 }
-"""Opening and closing marks of reasoning that chat templates and prompts use; case is ignored."""
+"""Opening and closing tags of reasoning in chat templates and prompts. Upper and lower case are equivalent."""
 
 _TOKENS = re.compile(r"\\{1,2}(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
 
 
 def box_spans(text: str) -> Iterator[tuple[int, int]]:
-    r"""Yield start and end of the content of each closed ``\boxed{…}`` or ``\fbox{…}``, in order of their ends.
+    r"""Yield where the content of each closed ``\boxed{…}`` or ``\fbox{…}`` starts and ends, in the order of the ends.
 
-    Escaped braces do not count.
+    Escaped braces, ``\{`` and ``\}``, are ignored.
 
     >>> list(box_spans(r"\boxed{1} or \boxed{x}, not \boxed{3"))
     [(7, 8), (20, 21)]
     """
     if "\\boxed" not in text and "\\fbox" not in text:
         return
-    opened: list[int | None] = []  # per open brace: where the content of its box begins, None for a plain brace
+    opened: list[int | None] = []  # for each open brace, the start of its box's content; None if no box begins there
     for token in _TOKENS.finditer(text):
         if len(token[0]) > 2:
             opened.append(token.end())
@@ -49,8 +49,8 @@ def box_spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def first_box_end(text: str) -> int | None:
-    r"""Return the index after the end of the first closed box; None without a box. Of nested boxes, the outer one
-    counts.
+    r"""Return the index after the closing brace of the first closed box; None without a box. Of nested boxes, the outer
+    one counts.
 
     >>> first_box_end(r"\boxed{\frac{1}{2}}, or \boxed{3}"), first_box_end(r"\boxed{3")
     (19, None)
@@ -60,7 +60,8 @@ def first_box_end(text: str) -> int | None:
 
 
 def tokens_until_box(token_texts: Sequence[str]) -> int:
-    r"""Return the number of tokens up to the one that closes the first box, from token texts; without a box, of all.
+    r"""Return the number of tokens up to and including the one that closes the first box; without a box, all tokens
+    count.
 
     >>> tokens_until_box(["so ", "\\boxed{", "4", "}.", "<end>"])
     4
@@ -73,7 +74,7 @@ def tokens_until_box(token_texts: Sequence[str]) -> int:
 
 
 def redundancy(text: str, n: int = 3, least: int = 50) -> float | None:
-    r"""Return 1 - (distinct n-grams)/(n-grams), over words separated by blanks; None for fewer than ``least`` n-grams.
+    r"""Return the share of repeated n-grams of words, 1 - (distinct n-grams)/(n-grams); None below ``least`` n-grams.
 
     >>> round(redundancy("one two three four " * 25), 2)  # 98 trigrams, 4 distinct
     0.96
@@ -84,7 +85,7 @@ def redundancy(text: str, n: int = 3, least: int = 50) -> float | None:
 
 
 def late_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """Return a pattern like ``re.compile``, compiled on first use: that takes longer than importing a verifier's code.
+    """Return a pattern as ``re.compile`` does, but compile it on first use: compiling takes longer than an import.
 
     >>> digits = late_pattern("[0-9]+")
     >>> digits.findall("1, 22"), digits.sub("n", "1, 22")
@@ -105,7 +106,8 @@ class _LatePattern:
         return late_pattern, (self._pattern, self._flags)
 
     def __getattr__(self, name: str) -> Any:
-        """A method of the pattern, cached so that later uses cost no more than with a plain pattern."""
+        """Return a method of the compiled pattern. The method is cached, so later calls are as fast as those of
+        ``re``."""
         value = getattr(re.compile(self._pattern, self._flags), name)
         setattr(self, name, value)
         return value

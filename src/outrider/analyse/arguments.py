@@ -1,4 +1,4 @@
-"""The options of ``outrider analyse``. Imports no torch."""
+"""The options of ``outrider analyse``. This module does not import PyTorch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORDS = ("last", "all")
 
 
 class RolloutSelection(Options):
-    """Options that select rollouts of a run."""
+    """Options that select the rollouts of a run that are analysed."""
 
     split: str = Field(
         "train",
@@ -42,7 +42,8 @@ class RolloutSelection(Options):
 
 
 class TokensAnalysis(RolloutSelection):
-    """Options of ``outrider analyse tokens``: values of every token under one policy."""
+    """Options of ``outrider analyse tokens``, which computes values of every token, such as entropies, under one
+    policy."""
 
     model: str = Field(
         "trained",
@@ -60,7 +61,7 @@ class TokensAnalysis(RolloutSelection):
 
 
 class Shift(RolloutSelection):
-    """Options of ``outrider analyse shift``: values of the same tokens under two policies."""
+    """Options of ``outrider analyse shift``, which compares the probabilities of the same tokens under two policies."""
 
     before: str = Field(
         "start",
@@ -76,7 +77,7 @@ class Shift(RolloutSelection):
 
 
 class Intervene(RolloutSelection):
-    """Options of ``outrider analyse intervene``: success after a token is replaced by its best alternative."""
+    """Options of ``outrider analyse intervene``: how success changes if a token is replaced by its best alternative."""
 
     model: str = Field(
         "trained",
@@ -119,7 +120,7 @@ class Intervene(RolloutSelection):
 
 
 def step_ranges(steps: str) -> list[range]:
-    """Parse a list of steps into ranges.
+    """Parse a comma-separated list of steps and ranges of steps.
 
     Raises:
         ValueError: the text is not a list of steps.

@@ -1,4 +1,4 @@
-"""The folder of an analysis: written part by part, so that it can be interrupted at any time and resumed."""
+"""The output folder of an analysis, written in parts so that an interrupted analysis can be resumed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LOCK = ".lock"
 
 
 class AnalysisFolder:
-    """The folder of an analysis.
+    """The output folder of an analysis, with these files.
 
     ======================  ==========================================================================
     ``about.json``          the analysis and its settings, the identity of model and rollouts, all parts
@@ -32,7 +32,7 @@ class AnalysisFolder:
     ``vocabulary.parquet``  ``token_id`` and ``text`` of every token of the model
     ======================  ==========================================================================
 
-    Parts are never changed. Reading takes no lock and is possible while the analysis runs.
+    A written part never changes. Reading takes no lock and is possible while the analysis runs.
     """
 
     def __init__(self, path: Path) -> None:
@@ -40,7 +40,7 @@ class AnalysisFolder:
         self._lock: TextIO | None = None
 
     def begin(self, about: Mapping[str, Any], vocabulary: Sequence[str]) -> None:
-        """Begin an analysis in an empty folder, or continue the same one.
+        """Begin an analysis in an empty folder, or continue the same analysis in its folder.
 
         Raises:
             UserError: the folder holds another analysis or other files, another process is writing to it, or it cannot
@@ -50,11 +50,11 @@ class AnalysisFolder:
         file = self.path / _ABOUT
         if not file.exists():
             others = sorted(p.name for p in self.path.iterdir() if p.name != _LOCK and not p.name.endswith(".tmp"))
-            if others and others != ["vocabulary.parquet"]:  # left over from a kill
+            if others and others != ["vocabulary.parquet"]:  # this file remains if the process was killed
                 raise UserError(f"{self.path} is not empty (it holds {others[0]}); choose another folder with --out")
             texts = pa.table({"token_id": pa.array(range(len(vocabulary)), pa.int32()), "text": pa.array(vocabulary)})
             write_table(self.path / "vocabulary.parquet", texts)
-            # last, since this file marks the analysis as begun
+            # written last, since this file marks the analysis as begun
             write_atomically(file, json.dumps(about, indent=1).encode() + b"\n")
         elif differences := _differences(self.about(), about):
             raise UserError(
@@ -67,7 +67,7 @@ class AnalysisFolder:
         """Return the content of ``about.json``.
 
         Raises:
-            UserError: there is no analysis, or the file is damaged.
+            UserError: the folder has no analysis, or the file is damaged.
         """
         file = self.path / _ABOUT
         try:
@@ -85,7 +85,7 @@ class AnalysisFolder:
         """Return all rows, in the order of the rollouts.
 
         Raises:
-            UserError: there is no analysis, or it is not finished.
+            UserError: the folder has no analysis, or the analysis is not finished.
         """
         names = self.about()["parts"]
         missing = [name for name in names if not self.place(name).is_file()]
@@ -106,14 +106,14 @@ class AnalysisFolder:
 
 
 def write_table(path: Path, table: pa.Table) -> None:
-    """Write one Parquet file completely or not at all; equal tables give equal files."""
+    """Write one Parquet file atomically; equal tables give byte-identical files."""
     buffer = pa.BufferOutputStream()
     pq.write_table(table, buffer, compression="zstd")
     write_atomically(path, buffer.getvalue())
 
 
 def part_name(split: str, part: WorkUnit) -> str:
-    """Return the name of a part's file, without its ending."""
+    """Return the file name of a part, without the suffix."""
     return f"{split}-{part.step:08d}-{part.number:05d}"
 
 
@@ -127,7 +127,7 @@ def compute_parts(
 ) -> None:
     """Compute and write all missing parts, divided among the ranks, with one progress bar.
 
-    After Ctrl-C the finished parts are on disk, and the same call continues with the others.
+    After Ctrl-C the finished parts are on disk, and the same call computes the remaining ones.
     """
     places = {part: folder.place(part_name(split, part)) for part in parts}
 
@@ -141,14 +141,14 @@ def compute_parts(
             progress.resume_at(reached := done())
             for part in mine:
                 write_table(places[part], work(part))
-                before, reached = reached, done()  # includes the other ranks' parts
+                before, reached = reached, done()  # counts the parts of all ranks
                 progress.advance(reached - before)
         return []
 
-    # listed by one rank: ranks that list the parts at different times would divide them differently
+    # rank 0 lists the missing parts for all ranks: lists made at different times could differ
     missing = ranks.from_main(lambda: [part for part in parts if not places[part].is_file()])
     mine = missing[ranks.rank :: ranks.size]
-    ranks.gather(share)  # every rank waits for the last one, and an error of one is raised on all
+    ranks.gather(share)  # every rank waits for the slowest one, and an error of one rank is raised on all ranks
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Computes a policy's values for given tokens: packed forward passes, and the LM head on chunks of tokens."""
+"""Computes log-probabilities, entropies and norms of given tokens, with packed sequences and a chunked LM head."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AnyFloats = NDArray[np.floating]
 
 
 class TokenValues(NamedTuple):
-    r"""A policy's values for a rollout's own tokens; every field but the last has shape ``[T]``.
+    r"""A policy's values for the tokens of a rollout after its prompt; all but the last field have shape ``[T]``.
 
     :math:`p = \mathrm{softmax}(W h / \tau)` is the distribution at the token's position, with :math:`W` the weights of
     the LM head and :math:`h` its input; :math:`e` is the token's one-hot vector.
@@ -32,12 +32,13 @@ class TokenValues(NamedTuple):
         entropies: entropy of :math:`p` over the whole vocabulary, in nats.
         error_norms: :math:`\|e - p\|_2`, between 0 and :math:`\sqrt2`.
         hidden_norms: :math:`\|h\|_2`.
-        gradient_norms: Frobenius norm of the gradient of the token's log-probability with respect to :math:`W`. It is
-            :math:`\|(e - p) h^\top\|_F / \tau`, the product of the two norms over :math:`\tau`, since the matrix has
-            rank one.
-        alternatives: id of the most likely other token; in a tie, the lowest id.
-        alternative_logprobs: log-probability of that alternative.
-        branching_TM: nucleus size for each mass: the smallest number of tokens with at least that total probability.
+        gradient_norms: Frobenius norm of the gradient of the token's log-probability with respect to :math:`W`. The
+            gradient has rank one, so the norm is :math:`\|(e - p) h^\top\|_F / \tau`, the product of the error norm and
+            the hidden norm over :math:`\tau`.
+        alternatives: id of the most likely token other than the sampled one; in a tie, the lowest id.
+        alternative_logprobs: log-probability of that alternative token.
+        branching_TM: nucleus size for each mass, which is the smallest number of tokens with at least that total
+            probability.
     """
 
     logprobs: AnyFloats
@@ -68,11 +69,11 @@ def token_values(
     masses: Sequence[float] = (),
     micro_tokens: int = 4096,
 ) -> list[TokenValues]:
-    """Return the values of every rollout's own tokens, given its prompt and prefix, in order.
+    """Return the policy's values for the tokens of each rollout, given its prompt and prefix, in the given order.
 
-    The model's attention must use attention plans (:mod:`outrider.model.attention`). Memory is that of a forward pass
-    over ``micro_tokens`` tokens and of a few chunks of logits (:data:`outrider.model.head.CHUNK`), for any vocabulary.
-    The split into micro-batches changes only the last bits.
+    The model's attention must use attention plans (:mod:`outrider.model.attention`). A call needs memory for a forward
+    pass over ``micro_tokens`` tokens and for a few chunks of logits (:data:`outrider.model.head.CHUNK`), whatever the
+    size of the vocabulary. The split into micro-batches changes only the last bits of the results.
     """
     sequences = [
         _Sequence(i, np.concatenate([r.prompt_ids, r.prefix_ids]), r.token_ids) for i, r in enumerate(rollouts)
@@ -93,10 +94,10 @@ def head_values(
     masses: Sequence[float] = (),
     chunk: int = CHUNK,
 ) -> list[Tensor]:
-    """Return the fields of :class:`TokenValues` as tensors, from hidden states; at most ``chunk`` logits at a time.
+    """Compute the fields of :class:`TokenValues` as tensors, from hidden states, for ``chunk`` logits at a time.
 
-    Arithmetic is in at least float32. The error norm is summed from the probabilities of the other tokens, so it
-    keeps its relative precision if the token is almost certain.
+    Arithmetic is in float32 or higher. The error norm is a sum over the probabilities of the other tokens, so its
+    relative precision stays high for a token with a probability near 1.
     """
     size = max(1, chunk // len(weight_VH))
     dtype = torch.promote_types(hidden_NH.dtype, torch.float32)
@@ -116,9 +117,9 @@ def _chunk_values(
     logprobs_t = logps_tV.gather(1, targets_t1)[:, 0]
     entropies_t = -(probs_tV * logps_tV.clamp_min(torch.finfo(logps_tV.dtype).min)).sum(-1)  # so that -inf * 0 is 0
     branching_tM = nucleus_sizes(probs_tV, masses)
-    # in place, after the entropies: a copy of [t, V] would double the memory
+    # overwrites logps_tV, which the entropies no longer need: a copy of [t, V] would double the memory
     alternative_logprobs_t, alternatives_t = logps_tV.scatter_(1, targets_t1, float("-inf")).max(-1)
-    # summed over the other tokens: 1 - p would lose all digits if the token is almost certain
+    # summed over the other tokens, since 1 - p would lose all digits for a token with a probability near 1
     others_tV = probs_tV.scatter_(1, targets_t1, 0.0)
     errors_t = torch.hypot(others_tV.sum(-1), torch.linalg.vector_norm(others_tV, dim=-1))
     return (

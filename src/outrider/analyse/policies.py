@@ -24,11 +24,11 @@ _WEIGHTS = "weights.safetensors"
 
 
 def open_policy(run: Path, word: str) -> Policy:
-    """Load the policy that ``word`` names, prepared for forward passes.
+    """Load the policy that ``word`` names, and prepare it for forward passes.
 
     ``trained``: the run's exported model, or its newest checkpoint if no model is exported yet; in a folder of
     ``outrider evaluate``, the evaluated model. ``start``: the run's initial model. ``step-40``: the checkpoint after
-    step 40. Any other word names a model, as in a recipe.
+    step 40. Any other ``word`` is the name of a model, as in a recipe.
 
     Raises:
         UserError: the run has no such policy, or the policy cannot be loaded.
@@ -51,7 +51,7 @@ def open_policy(run: Path, word: str) -> Policy:
 
 
 def refuse_foreign(policy: Policy, model: str, run: Path, rollouts: Sequence[Rollout]) -> None:
-    """Refuse rollouts from another model's tokenizer, and rollouts that are too long for this model.
+    """Raise an error if rollouts are from another model's tokenizer, or are too long for this model.
 
     Raises:
         UserError: a token is outside the vocabulary, the first response decodes to a different text, or a sequence is
@@ -79,7 +79,7 @@ def refuse_foreign(policy: Policy, model: str, run: Path, rollouts: Sequence[Rol
 
 
 def vocabulary(policy: Policy) -> list[str]:
-    """Return the text of every token of the model; empty for tokens that the tokenizer does not have."""
+    """Return the text of every token of the model; empty text for token ids that the tokenizer does not have."""
     known = len(policy.tokenizer)
     size = policy.model.get_output_embeddings().weight.shape[0]
     texts = policy.tokenizer.batch_decode([[i] for i in range(min(size, known))], clean_up_tokenization_spaces=False)
@@ -96,7 +96,7 @@ def _checkpoint(run: Path, word: str, kept: dict[int, Path]) -> Path:
 
 @torch.no_grad()
 def _restored(model: str, options: TrainedPolicyOptions, checkpoint: Path) -> Policy:
-    """Load ``model`` with the weights of a checkpoint: all of them, or those of its adapter."""
+    """Load ``model`` with the weights that a checkpoint contains: all weights, or those of an adapter."""
     policy = load_policy(model, options)
     file = checkpoint / _WEIGHTS
     try:

@@ -1,4 +1,4 @@
-"""Finds the problems of rollouts on disk, which contain only problem ids."""
+"""Finds the problems that rollouts on disk belong to: the rollouts contain only problem ids."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from outrider.runs.folder import RunFolder
 from outrider.tasks.task import Task
 
 BEYOND = 10_000
-"""Number of problems to search in the stream after its position at the newest checkpoint."""
+"""Number of problems to search in the training stream after the stream's position at the newest checkpoint."""
 
 
 def problems_of(run: Path, task: Task, evaluate: EvaluateOptions, split: str, ids: Iterable[str]) -> dict[str, Problem]:
-    """Return the problems with these ids: held-out ones for evaluations, otherwise those of the training stream.
+    """Return the problems with these ids, from the held-out problems for an evaluation, otherwise from the training
+    stream.
 
     Raises:
-        UserError: the task does not have one of them, so it is not the task of these rollouts.
+        UserError: the task has no problem with one of the ids, so the rollouts are from another task.
     """
     missing = set(ids)
     results: dict[str, Problem] = {}

@@ -1,4 +1,4 @@
-"""Selects the rollouts of an analysis and divides them into parts, the units of work. Imports no torch."""
+"""Selects the rollouts of an analysis and divides them into units of work (parts). Does not import PyTorch."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ T = TypeVar("T")
 
 
 class Chosen(NamedTuple):
-    """The chosen rollouts of one step; ``lengths`` are their numbers of sampled tokens, in the order of the file."""
+    """The chosen rollouts of one step. ``lengths`` has each rollout's number of sampled tokens, in the file's order."""
 
     step: int
     lengths: list[int]
 
 
 class WorkUnit(NamedTuple):
-    """Consecutive chosen rollouts of a step: a unit of work, written completely or not at all.
+    """A unit of work: consecutive chosen rollouts of a step, whose results are written completely or not at all.
 
     Attributes:
         number: index of the unit among those of its step.
         start: index of the first rollout.
         stop: index after the last rollout.
-        cost: the expected cost, in the analysis's own unit.
+        cost: the expected cost, in tokens or continuations, depending on the analysis.
     """
 
     step: int
@@ -49,11 +49,11 @@ class AnalysisPlan(NamedTuple):
     """All rollouts of an analysis.
 
     Attributes:
-        split: split of the rollouts, from the options.
-        limit: maximum rollouts per step, from the options.
+        split: split that the options select.
+        limit: maximum rollouts per step that the options allow.
         steps: the chosen rollouts of each step.
         digest: hash of the rollouts' tokens, which must be the same when an analysis is resumed.
-        observed: number of own tokens that no policy sampled (tool output). They have no row in any analysis.
+        observed: number of tokens after the prompt that no policy sampled (tool output). No analysis has rows for them.
     """
 
     split: str
@@ -71,23 +71,23 @@ class AnalysisPlan(NamedTuple):
         return sum(sum(chosen.lengths) for chosen in self.steps)
 
     def cut(self, cost: Callable[[int], int], most: int) -> list[WorkUnit]:
-        """Divide the rollouts into parts that cost at most ``most``; a more expensive rollout is a part of its own.
+        """Divide the rollouts into parts that cost at most ``most`` each; a more expensive rollout is its own part.
 
-        ``cost`` maps a rollout's number of sampled tokens to its cost. The parts depend on nothing else, so a resumed
-        analysis computes the same batches, with bit-identical results.
+        ``cost`` maps the number of sampled tokens in a rollout to the rollout's cost. The parts depend only on these
+        costs, so a resumed analysis computes the same batches, with bit-identical results.
         """
         return [part for chosen in self.steps for part in _parts(chosen, cost, most)]
 
     def read(self, run: Path, step: int) -> list[Rollout]:
-        """Return the chosen rollouts of a step."""
+        """Read the chosen rollouts of a step from disk."""
         return _spread(RunFolder(run).rollouts, step, self)
 
 
 def select(run: Path, selection: RolloutSelection) -> AnalysisPlan:
-    """Choose rollouts of a run, one file at a time.
+    """Choose rollouts of a run, and read one file at a time.
 
     Raises:
-        UserError: there is no run, it has no such rollouts, or the chosen rollouts have no tokens.
+        UserError: there is no run, the run has no such rollouts, or the chosen rollouts have no tokens.
     """
     store = RunFolder.existing(run).rollouts
     digest, observed = hashlib.blake2b(digest_size=12), 0
@@ -106,27 +106,27 @@ def select(run: Path, selection: RolloutSelection) -> AnalysisPlan:
 
 
 def token_parts(plan: AnalysisPlan) -> list[WorkUnit]:
-    """Return the parts of an analysis of tokens; the cost is in tokens."""
+    """Divide an analysis of tokens into parts, with the cost of a part in tokens."""
     return plan.cut(lambda tokens: tokens, PART_TOKENS)
 
 
 def intervention_parts(plan: AnalysisPlan, options: Intervene) -> list[WorkUnit]:
-    """Return the parts of an intervention; the cost is in continuations."""
+    """Divide an intervention into parts, with the cost of a part in continuations."""
     return plan.cut(lambda tokens: continuations(tokens, options), PART_CONTINUATIONS)
 
 
 def continuations(tokens: int, options: Intervene) -> int:
-    """Return the number of continuations for a rollout with this number of sampled tokens."""
+    """Return the number of continuations that are sampled for a rollout with ``tokens`` sampled tokens."""
     return 2 * options.k * min(tokens, options.positions)
 
 
 class Cost(NamedTuple):
-    """The cost of an intervention.
+    """The cost of an intervention, in generated tokens.
 
     Attributes:
-        tokens: tokens to generate if every continuation is as long as the rest of its response, with the positions in
-            the middle of their sections.
-        most_tokens: tokens to generate if every continuation runs to the limit.
+        tokens: tokens to generate if every continuation is as long as the rest of its response, and every replaced
+            token is in the middle of its section.
+        most_tokens: tokens to generate if every continuation runs to the length limit.
     """
 
     positions: int
@@ -156,7 +156,7 @@ def spread(items: Sequence[T], limit: int | None) -> list[T]:
 
 
 def _spread(store: RolloutStore, step: int, chosen: RolloutSelection | AnalysisPlan) -> list[Rollout]:
-    """Read the chosen rollouts of a step, without replayed ones, which another policy sampled."""
+    """Read the chosen rollouts of a step. Replayed rollouts are excluded, since another policy sampled them."""
     return spread([r for r in store.read(step, chosen.split) if not r.replayed], chosen.limit)
 
 

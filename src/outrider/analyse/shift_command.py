@@ -1,4 +1,4 @@
-"""``outrider analyse shift``: the change in every token's probability between two policies, on the same rollouts."""
+"""``outrider analyse shift``: how the probability of every token in the same rollouts differs between two policies."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ from outrider.runs.checkpoint import weights_hash
 
 
 def shift_command(run: Path, options: Shift, plan: AnalysisPlan, out: Path) -> int:
-    """Write the change of every chosen token from ``options.before`` to ``options.after``, and print a summary.
+    """Write how each chosen token's probability changes from policy ``options.before`` to ``options.after``; print a
+    summary.
 
     Raises:
-        UserError: a model does not exist, the rollouts are from another model, or ``out`` holds other files.
+        UserError: a model does not exist, the rollouts are from another model, or ``out`` contains other files.
     """
     return launch(processes(token_parts(plan)), _shift, run, options, plan, out, hint=SAME_COMMAND)
 
@@ -57,10 +58,11 @@ def _shift(ranks: Ranks, run: Path, options: Shift, plan: AnalysisPlan, out: Pat
 def shift_table(
     split: str, step: int, rollouts: Sequence[Rollout], before: Sequence[TokenValues], after: Sequence[TokenValues]
 ) -> pa.Table:
-    r"""Return one row per sampled token: its log-probabilities and entropies under both policies, and the change.
+    r"""Return one row per sampled token: log-probability and entropy under both policies, and the change in
+    probability.
 
     ``shift`` is :math:`p_\text{after} - p_\text{before}`, in [-1, 1]: positive if the token was reinforced.
-    ``gradient_norm`` is that of the policy before the change, see :class:`outrider.analyse.forward.TokenValues`.
+    ``gradient_norm`` is computed with the policy before the change, see :class:`outrider.analyse.forward.TokenValues`.
     """
     # expm1 keeps the digits of the difference if the two probabilities are nearly equal
     shifts = [np.exp(b.logprobs) * np.expm1(a.logprobs - b.logprobs) for b, a in zip(before, after, strict=True)]

@@ -18,12 +18,12 @@ KEPT, REPLACED = "kept", "replaced"
 
 
 class Site(NamedTuple):
-    """A token of a response that an intervention replaces.
+    """The place of one token in a response, which an intervention replaces.
 
     Attributes:
-        rollout: the response.
-        at: index of the token among the rollout's own tokens.
-        values: the policy's values for the rollout's own tokens.
+        rollout: the rollout with the response.
+        at: index of the token in the rollout, without prompt and prefix.
+        values: the policy's values for the rollout's tokens, without prompt and prefix.
     """
 
     rollout: Rollout
@@ -32,17 +32,17 @@ class Site(NamedTuple):
 
     @property
     def position(self) -> int:
-        """Index of the token in the whole response, a branch's prefix included."""
+        """Index of the token in the whole response, including the prefix of a branch."""
         return self.rollout.branch_at + self.at
 
     @property
     def length(self) -> int:
-        """Number of tokens in the whole response, a branch's prefix included."""
+        """Number of tokens in the whole response, including the prefix of a branch."""
         return self.rollout.branch_at + len(self.rollout.token_ids)
 
     @property
     def tokens(self) -> dict[str, int]:
-        """Ids of the token itself and of the most likely other token."""
+        """Token ids by branch: of the token itself (kept), and of the most likely other token (replaced)."""
         return {KEPT: int(self.rollout.token_ids[self.at]), REPLACED: int(self.values.alternatives[self.at])}
 
     def path(self, branch: str) -> Ids:
@@ -52,13 +52,13 @@ class Site(NamedTuple):
 
     @property
     def perplexity(self) -> float:
-        """Perplexity of the rollout's own tokens under the analysed policy, without observed tokens."""
+        """Perplexity of the rollout's sampled tokens under the analysed policy."""
         logprobs_T, sampled_T = self.values.logprobs, self.rollout.trainable_T
         return float(np.exp(-(logprobs_T if sampled_T is None else logprobs_T[sampled_T]).mean(dtype=np.float64)))
 
 
 class ContinuationCounts(NamedTuple):
-    """The results of the continuations after one of a site's two tokens, the kept or the replaced one.
+    """The results of the continuations at a site, after either the kept or the replaced token.
 
     Attributes:
         successes: number of correct verdicts.
@@ -74,8 +74,9 @@ class ContinuationCounts(NamedTuple):
 def chosen_positions(rollout: Rollout, entropies_T: NDArray[np.floating], options: Intervene) -> list[int]:
     """Choose one sampled token from each of ``options.positions`` equal sections of a rollout; return their indices.
 
-    The token is the one with the highest entropy (in a tie, the first), or a random one, seeded by the rollout's
-    identity. Observed tokens do not count. A rollout with fewer sampled tokens than sections has one per token.
+    The chosen token is the one with the highest entropy (in a tie, the first), or a random token, seeded by the
+    rollout's identity. Observed tokens are ignored. If a rollout has fewer sampled tokens than sections, each token is
+    chosen.
 
     >>> from outrider.tasks import Countdown
     >>> ids = np.arange(5, dtype=np.int32)
@@ -93,7 +94,7 @@ def chosen_positions(rollout: Rollout, entropies_T: NDArray[np.floating], option
         if options.choose == "entropy":
             chosen.append(int(stretch[np.argmax(entropies_T[stretch])]))
         else:
-            # seeded by the rollout's identity, so the choice does not depend on the other selected rollouts
+            # the seed is the rollout's identity, so the choice does not depend on other selected rollouts
             chosen.append(int(stretch[identity_seed(options.seed, "position", rollout.id, number) % len(stretch)]))
     return chosen
 
@@ -106,11 +107,11 @@ def site_table(
     replaced: Sequence[ContinuationCounts],
     k: int,
 ) -> pa.Table:
-    """Return one row per site: the token, the policy's values for it, and the results of both continuations.
+    """Return one row per site (token): the policy's values for the token, and the results with both tokens.
 
-    ``success`` is that of the original response. ``relative_position`` is :math:`t / L` in [0, 1) with the position
-    counted from 0, as in the position shaper. Successes are null if a continuation could not be verified, since their
-    number out of ``k`` is then unknown. ``unscorable`` counts these continuations.
+    ``success`` says whether the original response was correct. ``relative_position`` is :math:`t / L` in [0, 1), with
+    the position :math:`t` counted from 0, as in the position shaper. If a continuation could not be verified, the
+    number of successes is null, since the number out of ``k`` is unknown. ``unscorable`` counts such continuations.
     """
     rollouts = [s.rollout for s in sites]
     positions, lengths = (np.array([getattr(s, name) for s in sites], np.int32) for name in ("position", "length"))

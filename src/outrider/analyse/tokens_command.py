@@ -1,4 +1,4 @@
-"""``outrider analyse tokens``: every token of a run's rollouts under one policy, as a table."""
+"""``outrider analyse tokens``: a table of one policy's values for every token of a run's rollouts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def tokens_command(run: Path, options: TokensAnalysis, plan: AnalysisPlan, out: 
     """Write the values of every chosen token (:class:`TokenValues`, ``docs/analyse.md``), and print a summary.
 
     Raises:
-        UserError: the model does not exist, the rollouts are from another model, or ``out`` holds other files.
+        UserError: the model does not exist, the rollouts are from another model, or ``out`` contains other files.
     """
     return launch(processes(token_parts(plan)), _tokens, run, options, plan, out, hint=SAME_COMMAND)
 
@@ -55,7 +55,7 @@ def _tokens(ranks: Ranks, run: Path, options: TokensAnalysis, plan: AnalysisPlan
 
 
 def about_of(analysis: str, settings: dict[str, Any], plan: AnalysisPlan, parts: Sequence[WorkUnit]) -> dict[str, Any]:
-    """Return the identity of an analysis, which must be the same when the analysis is resumed."""
+    """Return the data that identify an analysis. They must be the same when the analysis is resumed."""
     return {
         "schema_version": SCHEMA_VERSION,
         "analysis": analysis,
@@ -68,9 +68,9 @@ def about_of(analysis: str, settings: dict[str, Any], plan: AnalysisPlan, parts:
 def token_table(
     split: str, step: int, rollouts: Sequence[Rollout], values: Sequence[TokenValues], options: TokensAnalysis
 ) -> pa.Table:
-    """Return one row per sampled token, in order of rollout and position; observed tokens have no row.
+    """Return one row per sampled token, ordered by rollout and position. Observed tokens have no row.
 
-    ``sampled_logprob`` is the log-probability recorded at sampling; null if the temperature was a different one.
+    ``sampled_logprob`` is the log-probability recorded at sampling; null if the sampling temperature was different.
     """
     columns = key_columns(split, step, rollouts)
     columns |= {
@@ -90,7 +90,7 @@ def token_table(
 
 
 def branching_column(mass: float) -> str:
-    """Return the name of a column of nucleus sizes.
+    """Return the name of the column with the nucleus sizes for a probability mass.
 
     >>> branching_column(0.95), branching_column(0.999)
     ('branching_95', 'branching_99_9')
@@ -99,8 +99,8 @@ def branching_column(mass: float) -> str:
 
 
 def key_columns(split: str, step: int, rollouts: Sequence[Rollout]) -> dict[str, Any]:
-    """Return the columns that identify a row's token. ``position`` counts from 0 in the whole response, its prefix
-    included; ``length`` is the whole response's."""
+    """Return the columns that identify a row's token. ``position`` counts from 0 in the whole response, including its
+    prefix; ``length`` is the length of the whole response."""
     tokens = sum(r.trainable_tokens for r in rollouts)
     positions = [r.branch_at + np.arange(len(r.token_ids)) for r in rollouts]
     return {
@@ -115,14 +115,14 @@ def key_columns(split: str, step: int, rollouts: Sequence[Rollout]) -> dict[str,
 
 
 def own(rollouts: Sequence[Rollout], arrays: Sequence[NDArray[Any]], dtype: type = np.float32) -> NDArray[Any]:
-    """Concatenate one array per rollout, with a value per own token, to a column of the sampled tokens."""
+    """Concatenate arrays with one value per token, one array per rollout, and keep the values of the sampled tokens."""
     kept = [a if r.trainable_T is None else a[r.trainable_T] for r, a in zip(rollouts, arrays, strict=True)]
-    # an empty array, since concatenate refuses an empty list
+    # the empty array comes first because np.concatenate raises an error for an empty list
     return np.concatenate([np.zeros(0, dtype), *kept]).astype(dtype)
 
 
 def per_token(rollouts: Sequence[Rollout], values: Sequence[Any], type: pa.DataType) -> pa.Array:
-    """Repeat one value per rollout for each of its sampled tokens."""
+    """Repeat each rollout's value for each of the rollout's sampled tokens."""
     at = np.repeat(np.arange(len(rollouts)), [r.trainable_tokens for r in rollouts])
     return pa.array(values, type).take(pa.array(at))
 
@@ -150,7 +150,7 @@ def _print_counts(folder: AnalysisFolder, plan: AnalysisPlan, options: TokensAna
 
 
 def print_place(folder: AnalysisFolder, plan: AnalysisPlan) -> None:
-    """Print where the rows are, and which tokens have none."""
+    """Print where the rows are, and which tokens have no row."""
     if plan.observed:
         print_line(f"{plan.observed:,} observed tokens have no row: no policy sampled them")
     print_line(f"rows in {folder.path / 'parts'}/*.parquet")

@@ -1,1 +1,1 @@
-"""The commands of the command line as Python functions, exported by :mod:`outrider`."""
+"""Python functions for the commands of the command line; :mod:`outrider` exports them."""

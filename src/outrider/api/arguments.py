@@ -17,7 +17,7 @@ from outrider.tasks.task import Task
 
 
 class RecipeArguments(TypedDict, total=False):
-    """The arguments of :func:`train` that determine its recipe."""
+    """The arguments of :func:`outrider.train` that determine the recipe of the run."""
 
     setting: str | None
     model: Any
@@ -39,7 +39,7 @@ def folder_of(recipe: Recipe, out: str | Path | None) -> Path:
 
 
 def recipe_of(recipe: str | Path | Recipe, **given: Unpack[RecipeArguments]) -> Recipe:
-    """Return the recipe that the arguments of :func:`train` describe; rows and a loaded model are written to disk."""
+    """Return the recipe that the arguments of ``train`` describe; write rows and a model in memory to disk."""
     config, stages, model = given.get("config") or {}, given.get("stages") or (), given.get("model")
     if not isinstance(config, Mapping):
         raise UserError(f"config is {type(config).__name__}: give a mapping, as {{'train.steps': 200}}")
@@ -55,14 +55,14 @@ def recipe_of(recipe: str | Path | Recipe, **given: Unpack[RecipeArguments]) -> 
     def made(named: str | None) -> Recipe:
         if not stages:
             return _loaded(recipe, {**changes, **config}, setting, named)
-        # stages first, since config may set an option of a stage, or a stream that a stage creates
+        # add the stages before config, since config may set an option of a stage, or a stream that a stage creates
         explore = config.get("explore")
-        if explore is None:  # as plain data, so that config can change parts of it
+        if explore is None:  # as plain data, so that config can change single options of the stages
             explore = _loaded(recipe, changes, setting, named).resolved()["explore"]
         rest = {key: value for key, value in config.items() if key != "explore"}
         return _loaded(recipe, {**changes, "explore": [*explore, *stages], **rest}, setting, named)
 
-    try:  # before anything is written: a mistake leaves no file
+    try:  # check the recipe before anything is written, so that a mistake leaves no file
         found = made(None if model is None else name_of_model(model))
     except UserError as error:
         if str(error).endswith("task is missing"):
@@ -86,7 +86,7 @@ _OF_TASK = ("data", "eval_data", "prompt", "reward", "reward_weights", "success_
 
 
 def _task(given: RecipeArguments, folder: Path, rows: dict[Path, bytes]) -> Any:
-    """Return the task as data; rows in memory are added to ``rows``, by file."""
+    """Return the task as data, and add rows that are in memory to ``rows``, with the path of their file as key."""
     data, eval_data = given.get("data"), given.get("eval_data")
     prompt, reward, environment = given.get("prompt"), given.get("reward"), given.get("environment")
     if isinstance(data, Task):
@@ -121,7 +121,7 @@ def _task(given: RecipeArguments, folder: Path, rows: dict[Path, bytes]) -> Any:
 
 
 def _place_of(environment: Any) -> str:
-    """Return the import path of an environment's class; loading it later checks that it is an environment."""
+    """Return the import path of an environment's class. Whether the class is an environment is checked on loading."""
     if isinstance(environment, str):
         return environment
     if not isinstance(environment, type):

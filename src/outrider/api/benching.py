@@ -1,4 +1,4 @@
-"""``outrider.bench``: compares recipes at equal budgets, from Python."""
+"""``outrider.bench``: a Python function that compares recipes at equal budgets."""
 
 from __future__ import annotations
 
@@ -39,28 +39,31 @@ def bench(
 ) -> BenchResult:
     """Train recipes with the same budget and seeds, measure them on the same held-out problems, and compare them.
 
-    The command ``outrider bench`` calls the same code. A stopped bench continues when it is called again.
+    The command ``outrider bench`` calls the same code. After an interruption, the same call continues the bench.
 
     Args:
         recipes: shipped recipes, YAML files, or recipes from :func:`outrider.load_recipe`.
         out: the bench folder; default ``runs/bench-<recipes>``.
-        setting: setting of all recipes (model, task, lengths, budget).
+        setting: name of the setting (model, task, lengths, budget) for all recipes.
         config: option values by dotted key, for all recipes.
         seeds: number of runs per recipe, with the seeds ``first_seed``, ``first_seed + 1``, and so on.
-        tokens: generated tokens per run; default 1,600,000, unless the budget is ``steps`` or ``seconds`` of training.
-        base: the recipe that the others are compared with; None: the first.
-        points: number of evaluations during each run, at equal shares of the budget; None: 4, or fewer if the budget is
-            small. A small budget also lowers ``evaluate.problems`` and ``evaluate.n``, unless ``config`` sets them.
-        tune: options to tune for each recipe first, see :class:`outrider.bench.spec.Tune`:
-            ``{"values": {"learn.lr": [1e-4, 2e-4]}, "tokens": 400_000}``.
-        final_test: final test set, measured only with the final policies, see
+        tokens: budget of a run in generated tokens; default 1,600,000, unless ``steps`` or ``seconds`` of training set
+            the budget.
+        base: name of the recipe that the other recipes are compared with; None: the first recipe.
+        points: number of evaluations during each run, evenly spaced over the budget; None: 4, or fewer if the budget is
+            small. A small budget also lowers ``evaluate.problems`` and ``evaluate.n``, unless ``config`` sets these
+            options.
+        tune: options to tune for each recipe before the comparison, see :class:`outrider.bench.spec.Tune`: ``{"values":
+            {"learn.lr": [1e-4, 2e-4]}, "tokens": 400_000}``.
+        final_test: final test set, on which only the final policies are measured, see
             :class:`outrider.bench.spec.FinalTest`: ``{"problems": 500}``.
         at_once: number of concurrent runs; None: one per core.
 
     Raises:
-        UserError: an invalid argument; the recipes cannot be compared; ``out`` contains something else.
+        UserError: an argument is invalid, the recipes cannot be compared, or ``out`` contains other files than this
+            bench's.
     """
-    from outrider.bench.bench_command import run_bench  # not at the top: it imports PyTorch
+    from outrider.bench.bench_command import run_bench  # imported here, since it imports PyTorch
     from outrider.bench.planned import DEFAULT_TOKENS, default_folder, planned
     from outrider.bench.spec import given_keys, load_recipes
 
@@ -99,14 +102,16 @@ class BenchResult:
 
     @cached_property
     def verdict(self) -> list[str]:
-        """Sentences on which recipe is ahead, in which metric, by how much and how surely; most important first."""
+        """Sentences that say which recipe is better in which metric, by how much, with intervals; most important
+        first."""
         from outrider.bench.verdict import verdict
 
         return verdict(self._report)
 
     @cached_property
     def table(self) -> DataFrame:
-        """One row per recipe, at the end of its budget: each metric's mean over seeds and 95 % confidence interval."""
+        """One row per recipe: each metric at the end of the budget, as mean over seeds with a 95 % confidence
+        interval."""
         arms = [self._report.before, *self._report.arms]
         return self._frame({arm.name: {q: self._report.value(arm, q) for q in self._report.quantities} for arm in arms})
 
@@ -119,7 +124,7 @@ class BenchResult:
         )
 
     def plot(self) -> Figure:
-        """Plot pass@1 against pass@k during training, and both over generated tokens."""
+        """Plot pass@1 against pass@k during training, and pass@1 and pass@k over generated tokens."""
         from outrider.bench.picture import frontier_figure
         from outrider.screen.notebook import show_figures
 

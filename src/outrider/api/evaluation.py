@@ -1,4 +1,4 @@
-"""``outrider.evaluate``: measures one model on held-out problems, from Python."""
+"""``outrider.evaluate``: a Python function that measures one model on held-out problems."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class EvaluationResult(Evaluation):
-    """An evaluation with a plot, and a table in notebooks: ``found.overall.pass_at[8].value``, ``found.plot()``."""
+    """An evaluation that a notebook shows as a table. Examples: ``found.overall.pass_at[8].value``,
+    ``found.plot()``."""
 
     def plot(self) -> Figure:
-        """Plot pass@k over k, with 95 % confidence intervals."""
+        """Plot pass@k against k, with 95 % confidence intervals."""
         from outrider.screen.curves import pass_at_k_figure
         from outrider.screen.notebook import show_figures
 
@@ -38,19 +39,19 @@ class EvaluationResult(Evaluation):
         return f"EvaluationResult({self.overall.problems} problems, {numbers})"
 
     def _repr_html_(self) -> str:
-        from outrider.measure.table import as_markdown  # not at the top: a dry run needs no rich
+        from outrider.measure.table import as_markdown  # imported here, since a dry run does not need rich
 
         return f"<pre>{html.escape(as_markdown(self))}</pre>"
 
 
 def result_of(data: Mapping[str, Any]) -> EvaluationResult:
-    """Return the evaluation from the data of a run folder's file."""
+    """Return the evaluation whose data a file of a run folder contains."""
     found = Evaluation.from_json(data)
     return EvaluationResult(**{field.name: getattr(found, field.name) for field in fields(found)})
 
 
 def all_of_a_suite(options: Evaluate) -> Evaluate:
-    """Return the options, with all problems of a suite unless a number of problems is set."""
+    """Return the options, changed to use all problems of a suite unless the options set a number of problems."""
     if not isinstance(options.task, Suite) or "problems" in options.evaluate.model_fields_set:
         return options
     everything = options.evaluate.model_copy(update={"problems": options.task.size})
@@ -68,7 +69,7 @@ def evaluate(
     ranks: int = 1,
     out: str | Path | None = None,
 ) -> EvaluationResult:
-    """Measure a model on held-out problems: pass@k, majority vote and greedy, with confidence intervals.
+    """Measure a model on held-out problems: pass@k, majority vote and greedy accuracy, with confidence intervals.
 
     The command ``outrider evaluate`` calls the same code.
 
@@ -76,15 +77,16 @@ def evaluate(
         model: a folder, a hub name, ``base:<name>``, or a pair ``(model, tokenizer)`` from transformers, which is
             written to ``data/`` next to ``out``.
         task: a task, or a task as written in a recipe: ``"countdown"``, ``{"table": {…}}``.
-        protocol: evaluation protocol of a paper: dr-grpo, dars, xrpo, still.
+        protocol: name of a paper's
+            evaluation protocol: dr-grpo, dars, xrpo or still.
         n: samples per problem.
-        problems: number of held-out problems; default for a suite: all problems.
+        problems: number of held-out problems; by default, a suite uses all of its problems.
         config: option values by dotted key, such as ``{"sample.max_tokens": 96}``.
         ranks: number of processes; 0: one per core.
-        out: folder for rollouts, numbers and table; None: nothing is kept.
+        out: folder for rollouts, numbers and table; None: nothing is written.
 
     Raises:
-        UserError: an invalid argument; ``out`` is not empty.
+        UserError: an argument is invalid, or ``out`` is not empty.
 
     >>> import outrider
     >>> few = {"n": 2, "problems": 2}
@@ -93,7 +95,7 @@ def evaluate(
     >>> found.overall.problems, sorted(found.overall.pass_at)
     (2, [1, 2])
     """
-    from outrider.commands.evaluate_command import evaluate_command  # not at the top: it imports PyTorch
+    from outrider.commands.evaluate_command import evaluate_command  # imported here, since it imports PyTorch
     from outrider.runs.folder import RunFolder
 
     data = {"model": name_of_model(model), "task": task_of(task), **protocol_of(protocol)}

@@ -1,4 +1,4 @@
-"""``outrider.sft``: supervised fine-tuning on a task's own solutions."""
+"""``outrider.sft``: supervised fine-tuning on the solutions that a task provides."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ def sft(
     config: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
 ) -> Path:
-    """Fine-tune a model on a task's own solutions, and return its folder.
+    """Fine-tune a model on the solutions that a task provides, and return the model folder.
 
-    The command ``outrider sft`` calls the same code. A stopped run continues when it is called again.
+    The command ``outrider sft`` calls the same code. After an interruption, the same call continues the fine-tuning.
 
     Args:
         task: a task with solutions, or a task as written in a recipe: ``"countdown"``.
-        base: the model to fine-tune, which also requires ``learn.lr`` in ``config``; None: a new small model.
+        base: the model to fine-tune, for which ``config`` must set ``learn.lr``; None: a new small model.
         config: option values by dotted key, such as ``{"steps": 2000, "learn.lr": 2e-3}``.
         out: the model folder; default ``runs/sft-<task>-<seed>``.
 
     Raises:
-        UserError: an invalid argument; the task has no solutions; ``out`` exists.
+        UserError: an argument is invalid, the task has no solutions, or the folder ``out`` exists already.
     """
     import torch
 

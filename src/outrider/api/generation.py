@@ -1,4 +1,4 @@
-"""Samples responses of a run's policy to the caller's prompts."""
+"""Samples responses to the caller's prompts from a run's policy."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from outrider.sample.options import SampleOptions
 def generate(
     model: str, policy: PolicyOptions, sample: SampleOptions, prompts: Sequence[str], n: int, seed: int
 ) -> list[list[str]]:
-    """Return ``n`` responses to each prompt, sampled as in a run. See :meth:`outrider.Run.generate`."""
+    """Return ``n`` responses to each prompt, sampled from the policy as a run does. See
+    :meth:`outrider.Run.generate`."""
     if isinstance(prompts, str):
         raise UserError("prompts is one text: give a list of texts")
     if n < 1:
         raise UserError(f"n is {n}: at least one response is drawn for a prompt")
-    from outrider.model.load import load_policy  # not at the top: it imports PyTorch
+    from outrider.model.load import load_policy  # imported here, since it imports PyTorch
     from outrider.sample.local import LocalSampler
     from outrider.sample.ready import ready
 

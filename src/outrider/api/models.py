@@ -1,4 +1,4 @@
-"""Writes a model in memory to a folder that a run can read."""
+"""Writes a model that is in memory to a folder, from which a run can load the model."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from outrider.errors import UserError
 
 
 def name_of_model(model: Any) -> str:
-    """Return a model's name or path as text; for a pair of model and tokenizer, a placeholder for its folder.
+    """Return a model's name or path as text. For a pair of model and tokenizer, return a placeholder for a folder.
 
     Raises:
-        UserError: ``model`` is none of these.
+        UserError: ``model`` is neither a name, a path nor such a pair.
     """
     if isinstance(model, str | Path):
         return str(model)
@@ -29,9 +29,9 @@ def name_of_model(model: Any) -> str:
 
 
 def write_model(model: tuple[Any, Any], folder: Path) -> str:
-    """Write a model and its tokenizer, and return their folder.
+    """Write a model and its tokenizer to a folder, and return the folder's path.
 
-    The folder is named by its content, so a resumed run with the same weights uses the same folder.
+    The folder's name is a hash of its content, so a resumed run with the same weights uses the same folder.
     """
     written = folder / f".model-{os.getpid()}"
     shutil.rmtree(written, ignore_errors=True)
@@ -50,7 +50,7 @@ def write_model(model: tuple[Any, Any], folder: Path) -> str:
         place = folder / f"model-{digest.hexdigest()}"
         try:
             written.rename(place)
-        except OSError:  # an earlier or concurrent run has written it
+        except OSError:  # an earlier or concurrent run may have written the folder
             if not place.is_dir():
                 raise
     finally:
@@ -59,6 +59,6 @@ def write_model(model: tuple[Any, Any], folder: Path) -> str:
 
 
 def _without_padding(file: Path) -> bytes:
-    """Return a tokenizer's file without the padding and truncation settings of its last call."""
+    """Return a tokenizer's file without the padding and truncation settings of the tokenizer's last call."""
     data = json.loads(file.read_bytes())
     return json.dumps({key: value for key, value in data.items() if key not in ("padding", "truncation")}).encode()

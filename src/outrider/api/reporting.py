@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 
 def report(path: str | Path, *, columns: Mapping[str, str] | None = None, out: str | Path | None = None) -> Report:
-    """Examine a run, and write ``report.html`` and ``report.json`` with findings, curves and rollouts.
+    """Examine a run, and write ``report.html`` and ``report.json``: detected problems (findings), curves and rollouts.
 
     The command ``outrider report`` calls the same code. Notices on unreadable parts are printed to standard error.
 
     Args:
         path: a run folder, or rollouts of another framework.
-        columns: for another framework's rollouts, the record's field for each column.
-        out: a file that ends in ``.html``, with its JSON file next to it, or a folder for both files; default: the run
-            folder.
+        columns: names of the record's fields by Outrider's column names, for rollouts of another framework.
+        out: a file that ends in ``.html`` (the JSON file is written next to it), or a folder for both files; default:
+            the run folder.
 
     Raises:
         UserError: the run cannot be read, or ``out`` is neither an ``.html`` file nor a folder.
@@ -36,19 +36,19 @@ def report(path: str | Path, *, columns: Mapping[str, str] | None = None, out: s
 
 
 def compare(*runs: str | Path, columns: Mapping[str, str] | None = None, out: str | Path | None = None) -> Report:
-    """Compare runs with the first run at equal numbers of generated tokens, problem by problem.
+    """Compare each run with the first run at equal numbers of generated tokens, problem by problem.
 
     The command ``outrider compare`` calls the same code. Notices on unreadable parts are printed to standard error.
 
     Args:
         runs: run or evaluation folders, or rollouts of another framework.
-        columns: for another framework's rollouts, the record's field for each column.
-        out: a file that ends in ``.html``, with its JSON file next to it, or a folder for ``compare.html`` and
+        columns: names of the record's fields by Outrider's column names, for rollouts of another framework.
+        out: a file that ends in ``.html`` (the JSON file is written next to it), or a folder for ``compare.html`` and
             ``compare.json``; None: no files are written.
 
     Raises:
-        UserError: fewer than two runs; a run is given twice or cannot be read; ``out`` is neither an ``.html`` file nor
-            a folder.
+        UserError: fewer than two runs are given, a run is given twice or cannot be read, or ``out`` is neither an
+            ``.html`` file nor a folder.
     """
     from outrider.report.compare_command import compared
     from outrider.report.places import report_files

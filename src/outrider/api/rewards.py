@@ -1,4 +1,4 @@
-"""Reward functions that are given as Python functions, and the verifiers that call them."""
+"""Makes verifiers of the reward functions that a caller passes to :func:`outrider.train`."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from outrider.verify.weighted_sum import WeightedSum
 
 
 def verifier_of(reward: Any, weights: Sequence[float] | None = None, success_at: float | None = None) -> Any:
-    """Return the verifier of a table for the argument ``reward`` of :func:`outrider.train`.
+    """Return the verifier that the argument ``reward`` of :func:`outrider.train` describes.
 
     A verifier instance, a name or a mapping is used as in a recipe. A function that can be imported is called in
-    processes that can be killed; any other function in the run's own process. A list becomes a weighted sum.
+    separate processes, which can be killed. Any other function is called in the run's own process. A list of rewards
+    becomes a weighted sum.
 
     Args:
-        success_at: minimum score of a correct response, for a function or a sum.
+        success_at: score from which a response is correct, for a reward function or a weighted sum.
 
     Raises:
-        UserError: ``reward`` is none of these, or a function with other parameters; weights without a list, or
-            ``success_at`` for a verifier that decides by itself.
+        UserError: ``reward`` has another type, or is a function with unsupported parameters; ``weights`` is given
+            without a list of rewards; or ``success_at`` is given for a verifier that decides by itself.
     """
     if success_at is not None and not isinstance(success_at, int | float):
         raise UserError(f"success_at is {success_at!r:.40}, not a number")
@@ -55,16 +56,17 @@ def verifier_of(reward: Any, weights: Sequence[float] | None = None, success_at:
 
 
 def given_again(task: Mapping[str, Any], reward: Any) -> dict[str, Any]:
-    """Return the change of a run's configuration that restores reward functions which only the first process had.
+    """Return the change to a run's configuration that restores reward functions that exist only in the caller's
+    process.
 
-    Weights and ``success_at`` stay the run's own.
+    The run's weights and ``success_at`` do not change.
 
     Args:
         task: the task in the run's configuration.
         reward: the function, or a list of functions.
 
     Raises:
-        UserError: the run's verifier does not need such functions, or has another number of rewards.
+        UserError: the run's verifier can import its functions, or has another number of rewards.
     """
     recorded = (task.get("table") or {}).get("verifier")
     [(name, options)] = recorded.items() if isinstance(recorded, Mapping) else [("", {})]
@@ -117,17 +119,18 @@ def _weighted_sum(parts: list[Any], weights: Any, at: Mapping[str, Any]) -> Any:
 
 
 class SumInProcess(WeightedSum):
-    """A weighted sum with a reward function that only this process has, called in this process without a time limit."""
+    """A weighted sum with a reward function that exists only in this process, and so is called here without a time
+    limit."""
 
     pooled: ClassVar[bool] = False
 
 
 class InProcess(Function):
-    """A reward function that only this process has, from a notebook for example. It is called in this process, without
-    a time limit.
+    """A reward function that exists only in this process, for example in a notebook. It is called in this process,
+    without a time limit.
 
-    Exceptions, None and NaN become ``ERROR``, as for a function in a separate process. A function that does not return
-    blocks the run.
+    If the function raises an exception or returns None or NaN, the verdict is ``ERROR``, as for a function in a
+    separate process. A function that does not return blocks the run.
     """
 
     pooled: ClassVar[bool] = False
@@ -137,7 +140,7 @@ class InProcess(Function):
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> InProcess:
         copied = type(self)(**self.model_dump())
         copied._in_sum = self._in_sum
-        copied._callable = self._callable  # not a copy, since it may belong to an object with state or a model
+        copied._callable = self._callable  # shared: it may belong to an object with state or a model
         return copied
 
     @cached_property
@@ -162,13 +165,13 @@ class InProcess(Function):
             if self._in_sum:  # the sum skips this reward
                 raise
             return Verdict(Outcome.ERROR, math.nan, detail=str(error))
-        except Exception as error:  # noqa: BLE001  # as in the pool: a bug in the function does not end the run
+        except Exception as error:  # noqa: BLE001  # a bug in the function does not end the run, as in the pool
             return Verdict(Outcome.ERROR, math.nan, detail=f"{type(error).__name__}: {error}")
 
 
 def _can_be_imported(where: str, reward: Callable[..., Any]) -> bool:
-    """Whether a function can be imported: not from ``__main__``, whose import would run the caller's script again, and
-    not from inside another function."""
+    """Return whether a function can be imported. A function inside another function cannot be imported. A function in
+    ``__main__`` must not be, since the import would run the caller's script again."""
     if where.startswith("__main__:") or not where.rpartition(":")[2].isidentifier():
         return False
     try:

@@ -1,4 +1,4 @@
-"""Writes rows in memory to a table that a run can read."""
+"""Writes rows that are in memory to a file, from which a run can read the rows as a table."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from outrider.record.disk import write_atomically
 
 
 def table_of(data: Any, folder: Path, name: str) -> str:
-    """Return the path of a table: ``data`` itself if it is a path, else a file in ``folder`` with its rows.
+    """Return the path of a table: ``data`` itself if it is a path, otherwise a new file in ``folder`` with the rows.
 
-    The file is named by its content, so a resumed run with the same rows uses the same file.
+    The file's name is a hash of its content, so a resumed run with the same rows uses the same file.
 
     Args:
         data: a path (or ``hf:name``), a list of dicts, a pandas or polars frame, or a ``datasets.Dataset``.
         name: name of the rows in error messages.
 
     Raises:
-        UserError: ``data`` is none of these, has no rows, or a row is not plain JSON data.
+        UserError: ``data`` has another type or no rows, or a row is not plain JSON data.
     """
     if isinstance(data, str | Path):
         return str(data)
@@ -32,7 +32,8 @@ def table_of(data: Any, folder: Path, name: str) -> str:
 
 
 def file_of(data: Any, folder: Path, name: str) -> tuple[Path, bytes]:
-    """Return path and content of a file for rows in memory; nothing is written. Raises like :func:`table_of`."""
+    """Return path and content of the file for rows in memory, but write nothing. Raises the errors of
+    :func:`table_of`."""
     rows = list(_rows(data, name))
     if not rows:
         raise UserError(f"{name} has no rows")
@@ -41,7 +42,8 @@ def file_of(data: Any, folder: Path, name: str) -> tuple[Path, bytes]:
 
 
 def write_rows(path: Path, content: bytes) -> None:
-    """Write a file of rows, unless it exists: its name identifies its content."""
+    """Write a file of rows unless the file exists. An existing file has the same content, since its name is a hash of
+    it."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, content)
@@ -61,10 +63,10 @@ def _rows(data: Any, name: str) -> Iterable[Mapping[str, Any]]:
 
 
 def _line(row: Mapping[str, Any], i: int, name: str) -> bytes:
-    """Return a row as a line of JSON; NaN, which frames use for a missing value, becomes null.
+    """Return a row as a line of JSON. NaN, the missing value of data frames, becomes null.
 
     Raises:
-        UserError: a value cannot be written as JSON (the message names row and column).
+        UserError: a value cannot be written as JSON; the message names the row and the column.
     """
     parts = []
     for column, value in row.items():
@@ -78,7 +80,8 @@ def _line(row: Mapping[str, Any], i: int, name: str) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Convert NumPy's numbers and arrays, but not its dates, whose numbers would lose their unit."""
+    """Convert NumPy numbers and arrays to plain Python, but not NumPy dates, which would become numbers without a
+    unit."""
     if hasattr(value, "tolist") and getattr(getattr(value, "dtype", None), "kind", "") not in ("M", "m"):
         return value.tolist()
     raise TypeError(f"{value!r:.40} of type {type(value).__name__}")

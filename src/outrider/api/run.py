@@ -1,4 +1,4 @@
-"""Reads a run on disk from Python: its metrics as frames, its plots, its model."""
+"""Gives Python code access to a run on disk: metrics as data frames, plots, and the trained model."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """A run folder, finished or still being written. Reading takes no lock, and every property reads the files again.
+    """A run folder of a finished or a running run. Reading takes no lock, and each property reads the files again.
 
-    Frames need pandas (``pip install 'outrider[notebook]'``).
+    Data frames need pandas (``pip install 'outrider[notebook]'``).
 
     Attributes:
         path: the run folder.
@@ -43,7 +43,7 @@ class Run:
 
     @property
     def recipe(self) -> Recipe:
-        """The resolved recipe.
+        """The recipe of the run, with all options resolved.
 
         Raises:
             UserError: an external component can no longer be imported.
@@ -52,13 +52,13 @@ class Run:
 
     @property
     def config(self) -> dict[str, Any]:
-        """The resolved configuration, as plain data."""
+        """The run's configuration with all options resolved, as plain data."""
         found: dict[str, Any] = read_yaml(self._folder.config.read_text("utf-8"), str(self._folder.config))
         return found
 
     @property
     def _present(self) -> dict[str, Any]:
-        """The configuration, converted to the keys of this version."""
+        """The configuration, with option names of older versions replaced by those of this version."""
         return config_of_run(self.config)
 
     @property
@@ -72,7 +72,7 @@ class Run:
 
     @property
     def evaluations(self) -> DataFrame:
-        """One row per evaluation: ``step``, pass@k and other metrics with the bounds of their 95 % intervals."""
+        """One row per evaluation: ``step``, and pass@k and other metrics with the bounds of their 95 % intervals."""
         rows = []
         for step, found in self._folder.evaluations().items():
             overall = found["overall"]
@@ -94,13 +94,13 @@ class Run:
 
         Args:
             step: training step; None: all steps.
-            correct: True: only rollouts with a correct verdict; False: only the others; None: all.
-            name: ``train``, or the name of an evaluation: ``evaluate``, ``greedy``.
+            correct: True: only rollouts with a correct verdict; False: only all other rollouts; None: all rollouts.
+            name: ``train``, or the kind of an evaluation's rollouts: ``evaluate`` or ``greedy``.
             columns: columns of ``rollouts/*.parquet``; None: all.
 
         Raises:
             UserError: a file is damaged, or there are no rollouts of that name or step.
-            ValueError: an unknown column.
+            ValueError: a column is unknown.
         """
         frame = pandas().DataFrame
         store = self._folder.rollouts
@@ -117,7 +117,8 @@ class Run:
 
     @property
     def findings(self) -> list[Finding]:
-        """The findings of a report on the run so far, worst first: name, sentence, numbers, advice."""
+        """The problems that a report finds in the run so far, worst first: each with name, sentence, numbers and
+        advice."""
         from outrider.report.report_command import made_of, print_notices
 
         made, notices = made_of(self.path)
@@ -125,7 +126,8 @@ class Run:
         return made.findings
 
     def plot(self) -> Figure:
-        """Plot the run's curves: reward and pass@1, entropy, shares of solved groups, pass@k before and after."""
+        """Plot reward, pass@1, entropy and shares of solved groups over the run, and pass@k before and after
+        training."""
         from outrider.screen.curves import curves_figure
         from outrider.screen.notebook import show_figures
 
@@ -141,7 +143,7 @@ class Run:
         return folder / "report.html"
 
     def view(self, port: int = 0) -> Viewer:
-        """Browse the rollouts in a web browser, or in a notebook cell (extra ``view``).
+        """Browse the rollouts in a web browser or in a notebook cell; needs the extra ``view``.
 
         Args:
             port: port of the server; 0: any free port.
@@ -161,14 +163,14 @@ class Run:
         step: int | None = None,
         project: str | None = None,
     ) -> list[Path]:
-        """Write the rollouts for another tool, and return the paths; exclusions are printed to standard error.
+        """Write the rollouts for another tool, and return the written paths. Exclusions are printed to standard error.
 
         Args:
             to: ``"inspect"`` (one ``.eval`` log per split and step), ``"trackio"`` (traces) or ``"parquet"``.
-            out: output folder; default ``export/TARGET`` in the run folder, or trackio's own folder.
+            out: output folder; default ``export/TARGET`` in the run folder, for trackio its own folder.
             split: ``train``, ``evaluate`` or ``greedy``; None: all splits.
             step: training step; None: all steps.
-            project: trackio project.
+            project: name of the trackio project.
 
         Raises:
             UserError: see :func:`outrider.exporters.export_command.exported`.
@@ -185,7 +187,7 @@ class Run:
         return paths
 
     def resume(self, config: Mapping[str, Any] | None = None, force: bool = False, reward: Any = None) -> Run:
-        """Continue from the last checkpoint, with the run's own configuration and the changes in ``config``.
+        """Continue the run from its last checkpoint, with its own configuration and the changes in ``config``.
 
         Args:
             reward: the reward function, if the run was given a function that other processes cannot import.
@@ -206,7 +208,7 @@ class Run:
         config: Mapping[str, Any] | None = None,
         reward: Any = None,
     ) -> EvaluationResult:
-        """Measure the trained policy on the run's held-out problems, with the run's sampling. Nothing is written.
+        """Measure the trained policy on the run's held-out problems, with the run's sampling options; write nothing.
 
         Args:
             n, problems: samples per problem, and number of problems; None: as in the run.
@@ -214,7 +216,7 @@ class Run:
             reward: the reward function, if the run was given a function that other processes cannot import.
 
         Raises:
-            UserError: the run has not written its model yet; an invalid argument.
+            UserError: the run has not written its model yet, or an argument is invalid.
         """
         from outrider.api.evaluation import evaluate
 
@@ -230,13 +232,16 @@ class Run:
     ) -> list[list[str]]:
         """Return ``n`` responses of the trained policy to each prompt.
 
-        A prompt is text, like the prompt of a task's problem: with ``policy.chat`` it becomes the user message.
+        A prompt is plain text, as the prompt of a task's problem is. With ``policy.chat`` the prompt becomes the user
+        message.
 
         Args:
-            config: sampling options, such as ``{"temperature": 0.6, "max_tokens": 512}``; other options are the run's.
+            config: sampling options to change, such as ``{"temperature": 0.6, "max_tokens": 512}``; other options keep
+                the values of the run.
 
         Raises:
-            UserError: the run has not written its model yet; a prompt leaves no room to respond.
+            UserError: the run has not written its model yet, or a prompt leaves no room for a response in the model's
+                context.
         """
         from outrider.api.generation import generate
         from outrider.config import load_options
@@ -266,13 +271,13 @@ class Run:
 
     @property
     def _policy(self) -> dict[str, Any]:
-        """The options of the policy, without options for its training."""
+        """The options for loading the policy, without those for training it."""
         from outrider.model.options import PolicyOptions
 
         return {key: value for key, value in self._present["policy"].items() if key in PolicyOptions.model_fields}
 
     def __fspath__(self) -> str:
-        return str(self.path)  # so that a run can be passed as a path: compare(run, other)
+        return str(self.path)  # so that a Run can be passed where a path is expected: compare(run, other)
 
     def __repr__(self) -> str:
         steps = len(self._folder.metrics())
@@ -291,7 +296,7 @@ class Run:
 
 
 def _that_are(correct: bool, outcomes: Any) -> Any:
-    """Return which verdicts are correct, or are not; a rollout without a verdict is not correct."""
+    """Mark correct verdicts, or all others if ``correct`` is False. A rollout without a verdict is not correct."""
     import pyarrow.compute as pc
 
     found = pc.fill_null(pc.equal(outcomes, "correct"), False)

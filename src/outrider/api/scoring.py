@@ -1,4 +1,4 @@
-"""``outrider.score``: verdicts and pass@k of saved generations, without a model."""
+"""``outrider.score``: computes verdicts and pass@k for saved generations, without a model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def score(
     columns: Mapping[str, str] | None = None,
     out: str | Path | None = None,
 ) -> Scored:
-    """Verify saved generations with a task's verifier; return verdicts, pass@k and majority vote, with intervals.
+    """Verify saved generations with a task's verifier, and return verdicts, pass@k and majority vote with intervals.
 
     The command ``outrider score`` calls the same code.
 
@@ -33,11 +33,12 @@ def score(
             frame, or a ``datasets.Dataset``.
         task: a task, or a task as written in a recipe: ``"countdown"``, ``{"table": {…}}``.
         problems: number of held-out problems; None: all problems of a table or a suite.
-        columns: the row's field for each column, such as ``{"problem": "prompt", "text": "response"}``.
-        out: folder for verdicts, numbers and table, which ``outrider.report`` can read; None: nothing is kept.
+        columns: names of the rows' fields by Outrider's column names, such as ``{"problem": "prompt", "text":
+            "response"}``.
+        out: folder for verdicts, numbers and table, which ``outrider.report`` can read; None: nothing is written.
 
     Raises:
-        UserError: an invalid argument; nothing can be read, or no generation belongs to a problem of the task.
+        UserError: an argument is invalid, no generation can be read, or none belongs to a problem of the task.
 
     >>> import outrider, tempfile
     >>> from pathlib import Path
@@ -50,7 +51,7 @@ def score(
     >>> found.evaluation.overall.pass_at[1].value
     0.5
     """
-    from outrider.score.score_command import score_file  # not at the top: it imports pyarrow and DuckDB
+    from outrider.score.score_command import score_file  # imported here, since it imports DuckDB and pyarrow
 
     data = {"task": task_of(task)} | ({} if problems is None else {"problems": problems})
     options = load_options(Score, data, [], "score")

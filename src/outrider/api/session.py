@@ -1,4 +1,4 @@
-"""A run with the caller's own loop: one step at a time, or hooks after its steps."""
+"""Training under the caller's control: step by step in a loop, or with hooks that are called after the steps."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 
 class Callback:
-    """Hooks of a run in one process (``outrider.train(…, callbacks=[…])``). Override the hooks that you need.
+    """Base class of hooks for a run in one process: ``outrider.train(…, callbacks=[…])``. Override the methods you
+    need.
 
-    ``session.evaluate()``, ``session.save()`` and ``session.run`` may be used inside a hook. An exception in a hook
-    ends the run without a checkpoint, as an exception in the loop of a :class:`outrider.Session` does.
+    A hook may use ``session.evaluate()``, ``session.save()`` and ``session.run``. An exception in a hook ends the run
+    without a checkpoint, like an exception in the loop of a :class:`outrider.Session`.
 
     >>> class Patience(Callback):
     ...     best, waited = 0.0, 0
@@ -39,17 +40,18 @@ class Callback:
         """Called when the run folder is open, before the first step."""
 
     def on_step(self, session: Session, step: TrainingStep) -> bool | None:
-        """Called after each recorded step. Return True to end the run, with last evaluation, model and table."""
+        """Called after each recorded step. Return True to end the run; its last evaluation, model and table are
+        written."""
 
     def on_evaluation(self, session: Session, step: int, evaluation: Evaluation) -> None:
-        """Called after an evaluation of the policy after ``step``; step 0 is before training."""
+        """Called when the policy has been evaluated after step number ``step``; 0 is the evaluation before training."""
 
     def on_end(self, session: Session) -> None:
         """Called after the model is written; not called for a run that was stopped or that failed."""
 
 
 class Session:
-    """Trains step by step, in this process, and writes the same files as :func:`outrider.train`.
+    """Trains in this process, one step at a time, and writes the same files as :func:`outrider.train`.
 
     ::
 
@@ -58,9 +60,10 @@ class Session:
                 if step.metrics["entropy"] < 0.05:
                     break
 
-    A loop that runs to the end gives bit-identical results to ``outrider.train``, with evaluations and checkpoints when
-    they are due. Leaving the block saves a checkpoint, unless an error ends the block; a run that reached its limit is
-    finished as by :meth:`finish`. SIGTERM takes effect between steps, and also saves a checkpoint.
+    A loop that runs to the end gives results that are bit-identical to those of ``outrider.train``, including
+    evaluations and checkpoints. Leaving the ``with`` block early saves a checkpoint, unless an error ends the block.
+    Leaving it after the run's last step calls :meth:`finish`. SIGTERM takes effect between steps, and also saves a
+    checkpoint.
 
     Args:
         callbacks: hooks, see :class:`outrider.Callback`.
@@ -71,7 +74,7 @@ class Session:
         path: the run folder.
 
     Raises:
-        UserError: an invalid argument; ``train.ranks`` is not 1.
+        UserError: an argument is invalid, or ``train.ranks`` is not 1.
     """
 
     def __init__(
@@ -151,11 +154,12 @@ class Session:
         self._open.__exit__(kind, error, trace)
 
     def _forget(self) -> None:
-        """Forget the closed run, whose folder another run may use now."""
+        """Drop the reference to the closed run: another run may now use its folder."""
         self._training = None
 
     def _left(self, kind: type[BaseException] | None, *error: object) -> None:
-        """Finish or save the run at the block's end. Registered last, so its errors are handled like the block's."""
+        """Finish or save the run at the end of the block. Registered last, so that errors here are handled as in the
+        block."""
         run = self._begun
         if kind is not None or self._finished:
             return
@@ -167,7 +171,7 @@ class Session:
     def evaluate(self) -> EvaluationResult:
         """Measure the current policy on the held-out problems, and record the evaluation.
 
-        Each step is evaluated once: a second call returns the first call's result.
+        The policy is evaluated once per step: a second call after the same step returns the result of the first call.
         """
         step = self._begun.trainer.counters.step
         self._begun.evaluate(step)
@@ -176,7 +180,8 @@ class Session:
         return result_of(folder.evaluations()[step])
 
     def finish(self) -> None:
-        """End the run after its last step: evaluate if the recipe says so, save, write model and table."""
+        """End the run: evaluate if the recipe asks for a last evaluation, save a checkpoint, and write model and
+        table."""
         run = self._begun
         if self._evaluating:
             raise UserError("session.finish() is not for on_evaluation: return True from on_step")
@@ -194,12 +199,13 @@ class Session:
             callback.on_end(self)
 
     def save(self) -> str:
-        """Write a checkpoint of the state after the last step; return a sentence on where a resumed run continues."""
+        """Write a checkpoint of the state after the last step, and return a sentence that says where a resumed run
+        continues."""
         return self._begun.save_if_new()
 
     @property
     def run(self) -> Run:
-        """The run folder in its current state, for reading; also available after the block."""
+        """The run folder in its current state, for reading. It can also be read after the ``with`` block."""
         return Run(self.path)
 
     @property

@@ -1,4 +1,4 @@
-"""Parses a task given to a function or to ``--task``."""
+"""Parses a task that is given to a function of the API or to the option ``--task``."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from outrider.config import read_yaml, text_of
 
 
 def task_of(task: Any, where: str = "task") -> Any:
-    """Return a task in recipe form: text is a name, YAML (``{table: {…}}``) or a YAML file; other values do not change.
+    """Parse a task that is given as text (a name, YAML such as ``{table: {…}}``, or a YAML file); return others
+    unchanged.
 
     Raises:
-        UserError: the file does not exist, or is not YAML.
+        UserError: the YAML file does not exist, or cannot be parsed.
 
     >>> task_of("{table: {prompt: boxed}}"), task_of("countdown")
     ({'table': {'prompt': 'boxed'}}, 'countdown')

@@ -1,4 +1,4 @@
-"""``outrider.train``: trains one run of a recipe, from Python."""
+"""``outrider.train``: a Python function that trains a policy with a recipe."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ def train(
     force: bool = False,
     callbacks: Sequence[Callback] = (),
 ) -> Run:
-    """Train a policy with a recipe, and return its run.
+    """Train a policy with a recipe, and return the run.
 
-    The command ``outrider train`` calls the same code: equal options give equal weights. From Python a run has one
-    process unless ``config={"train.ranks": n}`` requests more.
+    The command ``outrider train`` calls the same code, so equal options give equal weights. From Python a run has one
+    process unless ``config={"train.ranks": n}`` requests more processes.
 
     Args:
         recipe: a shipped recipe, a YAML file, or a recipe from :func:`outrider.load_recipe`.
-        setting: setting of the run: model, task, lengths, budget.
+        setting: name of a setting, which sets model, task, lengths and budget.
         model: a folder, a hub name, a shipped ``base:<name>``, or a pair ``(model, tokenizer)`` from transformers,
             which is written to ``data/`` next to the run folder. Without a setting, lengths and learning rate are the
             recipe's own, and ``data`` is required.
         data: training problems: a path, ``hf:name``, a list of dicts, a pandas or polars frame, a ``datasets.Dataset``,
             or a task. Rows are written to ``data/`` next to the run folder.
-        eval_data: held-out problems, in the same forms; required unless ``data`` is a task.
+        eval_data: held-out problems, in any of the forms of ``data``; required unless ``data`` is a task.
         prompt: prompt text with ``{column}`` for the values of a row, or the name of a shipped template.
         reward: a function ``(problem, completion)`` that returns a number or a verdict, a function with TRL's signature
             ``(completions, **columns)``, or a verifier as written in a recipe. A function from a notebook is called in
             this process, without a time limit. A list of rewards becomes a weighted sum.
         reward_weights: weights of several rewards; default 1 each.
-        success_at: minimum score of a correct response, for a reward function or several rewards; default 1.
+        success_at: score from which a response is correct, for a reward function or several rewards; default 1.
         environment: the environment class, or its import path; see ``docs/environments.md``.
         stages: stages to run after the recipe's own stages.
         config: option values by dotted key, such as ``{"learn.lr": 1e-6}``; they override the arguments above.
@@ -62,10 +62,11 @@ def train(
         resume: whether to continue from the last checkpoint in the run folder.
         force: whether to train although the memory estimate advises against it, or to resume although the configuration
             has changed.
-        callbacks: hooks after steps and evaluations, see :class:`outrider.Callback`; for runs of one process.
+        callbacks: hooks that are called after steps and evaluations, see :class:`outrider.Callback`; only for runs of
+            one process.
 
     Raises:
-        UserError: an invalid argument; the message names the recipe key that the argument sets.
+        UserError: an argument is invalid; the message names the recipe key that the argument sets.
 
     >>> import outrider, tempfile
     >>> small = {"train.problems": 2, "train.tokens": None, "train.steps": 1, "evaluate.problems": 2, "evaluate.n": 2}
@@ -95,7 +96,7 @@ def train(
         return session.run
     made = recipe_of(recipe, **arguments)
     place = folder_of(made, out)
-    from outrider.commands.train_command import train_command  # not at the top: it imports PyTorch
+    from outrider.commands.train_command import train_command  # imported here, since it imports PyTorch
 
     refuse_main(made, made.train.ranks)
     if made.train.ranks != 1 and isinstance(_verifier(made.task), InProcess | SumInProcess):
@@ -107,5 +108,5 @@ def train(
 
 
 def _verifier(task: Any) -> Any:
-    """Return the verifier of a table, or of an environment's table of problems."""
+    """Return the verifier of a table task, or of the table of problems in an environment task."""
     return getattr(getattr(task, "problems", task), "verifier", None)

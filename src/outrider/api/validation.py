@@ -24,22 +24,22 @@ def validate(
     config: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
 ) -> TaskReport:
-    """Check a task's data: gold answers, repetitions, overlap of training and held-out problems, prompt lengths.
+    """Check a task's data: gold answers, repeated problems, training problems that are also held out, prompt lengths.
 
     ``validate(…).passes`` says whether a run can use all data. The command ``outrider validate`` calls the same code.
 
     Args:
         task: a task, a task as written in a recipe (``"countdown"``, ``{"table": {…}}``), a YAML file with a task, or a
             recipe.
-        setting: setting of the recipe, if ``task`` is a recipe.
-        model: model whose tokenizer measures the prompts.
+        setting: name of the setting for the recipe, if ``task`` is a recipe.
+        model: model whose tokenizer counts the tokens of the prompts.
         config: option values by dotted key, such as ``{"near": 0.8}``.
-        out: folder for ``validate.md`` and ``validate.json``; None: they are not written.
+        out: folder for ``validate.md`` and ``validate.json``; None: no files are written.
 
     Raises:
-        UserError: an invalid argument; a file or the model cannot be read.
+        UserError: an argument is invalid, or a file or the model cannot be read.
     """
-    from outrider.validate.validate_command import check_task  # not at the top: it imports transformers
+    from outrider.validate.validate_command import check_task  # imported here, since it imports transformers
 
     data = task_data(str(task), setting) if isinstance(task, str | Path) else {"task": task}
     if model is not None:
@@ -49,10 +49,11 @@ def validate(
 
 
 def task_data(text: str, setting: str | None) -> dict[str, Any]:
-    """Return the task that a text names; for a recipe, also its model and response length.
+    """Return the task that ``text`` names, as data. If ``text`` names a recipe, also return its model and response
+    length.
 
     Raises:
-        UserError: the task or recipe does not exist, or there is a setting for a task.
+        UserError: the task or recipe does not exist, or a setting is given for a task.
     """
     if (task := _task(text)) is None:
         return _of_recipe(load_recipe(text, setting=setting))
@@ -62,7 +63,7 @@ def task_data(text: str, setting: str | None) -> dict[str, Any]:
 
 
 def _task(text: str) -> Any:
-    """Return the task as data; None if the text names a recipe."""
+    """Return the task that ``text`` names, as data; None if ``text`` names a recipe."""
     if text in TASKS or text.lstrip().startswith("{"):
         return read_yaml(text, f"TASK {text}")
     if is_import_path(text):

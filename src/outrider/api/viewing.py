@@ -1,4 +1,4 @@
-"""The viewer of a run from Python: served while the object exists, shown in a notebook cell."""
+"""A web viewer of runs for Python code and notebooks, which is served while its :class:`Viewer` object exists."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from outrider.model.places import local_tokenizer
 class Viewer:
     """The pages of ``outrider view``, served only to this machine until :meth:`close` or the end of the process.
 
-    As the last value of a notebook cell, the viewer is shown in the cell, if the notebook runs on this machine.
+    If the notebook runs on this machine, a cell whose last value is the viewer shows the pages.
 
     Args:
         paths: run folders, or rollouts that another framework wrote.
         port: port of the server; 0: any free port.
 
     Attributes:
-        address: address of the first page.
+        address: URL of the first page.
 
     Raises:
-        UserError: a run cannot be read, the extra ``view`` is missing, or the port is not available.
+        UserError: a run cannot be read, the extra ``view`` is not installed, or the port is in use.
     """
 
     def __init__(self, paths: Sequence[Path], port: int = 0) -> None:

@@ -1,1 +1,1 @@
-"""Environments, which reply to the policy between the turns of a rollout."""
+"""Environments, which reply to the policy after each turn of a rollout."""

@@ -1,4 +1,4 @@
-"""Environments in separate processes: if one hangs, dies or sends too much, only its own rollout fails."""
+"""Environments in separate processes: if an environment hangs, dies or sends too much, only its rollout fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from outrider.verify.processes import NoMoreProcessesError, TemplateDiedError, T
 
 
 class _EnvironmentProcess:
-    """The process of one environment, the number of its last request, and the deadline for the answer."""
+    """The process of one environment, the number of the last request to it, and the deadline for the answer."""
 
     def __init__(self, template: TemplateProcess) -> None:
         self.template, self.number, self.deadline = template, 0, math.inf
@@ -32,7 +32,7 @@ class _EnvironmentProcess:
     def ask(self, question: object, seconds: float) -> None:
         self.number += 1
         self.deadline = time.monotonic() + seconds
-        with contextlib.suppress(ConnectionError):  # it died; `answers` finds its channel closed
+        with contextlib.suppress(ConnectionError):  # the process has died; `answers` notices the closed channel
             self.channel.send((self.number, question))
 
     def told_to_close(self) -> bool:
@@ -43,11 +43,11 @@ class _EnvironmentProcess:
         return False
 
     def end(self) -> None:
-        """Kill the process with all its child processes."""
+        """Kill the process and all its child processes."""
         self.channel.close()
         if self.template.dead:
-            return  # forks die with the template, and the pid may have been reused
-        for kill in (os.killpg, os.kill):  # os.kill: a new process may not have its own group yet
+            return  # the process died with the process it was forked from; its pid may have been reused
+        for kill in (os.killpg, os.kill):  # also os.kill: a new process may not have a group yet
             with contextlib.suppress(ProcessLookupError):
                 kill(self.pid, SIGKILL)
         with contextlib.suppress(TemplateDiedError):
@@ -58,12 +58,12 @@ class ProcessEnvironments:
     """Runs every environment in a separate process, forked from a process that has imported the environment.
 
     Args:
-        make: picklable factory of environments, not defined in ``__main__``.
-        memory_gb: maximum growth of an environment's memory in GiB, enforced only on Linux.
+        make: picklable function that creates an environment, not defined in ``__main__``.
+        memory_gb: maximum growth of an environment's memory in GiB; only Linux enforces it.
 
     Raises:
-        UserError: ``make`` is defined in ``__main__``, or raises UserError when unpickled; or the system cannot start
-            another process, so that all later rollouts would fail.
+        UserError: ``make`` is defined in ``__main__`` or raises UserError when unpickled, or the system cannot start
+            another process, which all later rollouts would need.
     """
 
     def __init__(self, make: Make, limits: EnvironmentLimits, memory_gb: float = 2.0) -> None:
@@ -118,8 +118,8 @@ class ProcessEnvironments:
     def close(self, keys: Iterable[Key]) -> None:
         """Close environments.
 
-        Busy environments are killed. Idle ones may release resources; once no environment is left, this method waits
-        for them.
+        Busy environments are killed. Idle environments get time to release their resources. If no other environment is
+        left, this method waits until they have closed.
         """
         for key in list(keys):
             if (environment := self._environments.pop(key, None)) is None:
@@ -137,7 +137,7 @@ class ProcessEnvironments:
         self._end_template()
 
     def _end_closed(self, wait_for_all: bool = False) -> None:
-        """Kill the processes of environments that have closed, or whose time to close is over."""
+        """Kill the processes of environments that have closed, or that have exceeded their time to close."""
         while self._closing:
             soonest = min(environment.deadline for environment in self._closing) if wait_for_all else 0.0
             closed = wait([environment.channel for environment in self._closing], max(0.0, soonest - time.monotonic()))
@@ -163,10 +163,10 @@ class ProcessEnvironments:
             return _EnvironmentProcess(self._started())
 
     def _received(self, environment: _EnvironmentProcess) -> Reply | Failed | None:
-        """The reply of an environment; None if the message is from another process, or answers an earlier request."""
+        """Read an environment's reply; None if the message is from another process, or answers an earlier request."""
         try:
             pid, number, answer = environment.channel.recv()
-        except Exception:  # noqa: BLE001 - closed, or invalid bytes of another process
+        except Exception:  # noqa: BLE001 - the channel is closed, or another process wrote invalid bytes
             return Failed("its process died")
         if pid != environment.pid or number != environment.number or not isinstance(answer, Reply | Failed):
             return None

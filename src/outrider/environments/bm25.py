@@ -1,4 +1,4 @@
-"""Okapi BM25 retrieval with the package bm25s."""
+"""Okapi BM25 retrieval with the Python package bm25s."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from outrider.errors import UserError
 
 
 class Bm25(Retriever):
-    """Okapi BM25 over title and text, which needs no model and no download.
+    """Okapi BM25 over title and text of passages. BM25 needs no model and no download.
 
-    The package's tokenizer lower-cases words and drops 33 English stop words (``the``, ``of``, ``not``, …) and words of
-    one letter or digit. A query with only dropped words finds nothing.
+    The tokenizer of bm25s lower-cases words and drops 33 English stop words (``the``, ``of``, ``not``, …) and words of
+    one letter or digit. A query that consists only of dropped words finds nothing.
 
-    The defaults of k1 and b are Anserini's, which the papers on search agents use.
+    The default values of k1 and b are those of Anserini, which papers on search agents use.
 
     Raises:
-        UserError: no passage has an indexed word.
+        UserError: no passage contains an indexed word.
     """
 
     k1: float = Field(0.9, ge=0, description="BM25's k1: larger values raise the weight of repeated query terms")
@@ -50,7 +50,7 @@ class Bm25(Retriever):
 
 
 class Bm25Index(Index):
-    """A bm25s index of a corpus; passages that share no word with the query are not found."""
+    """A bm25s index of a corpus. A search does not find passages that share no word with the query."""
 
     def __init__(self, made: Any, passages: Sequence[Passage]) -> None:
         self._made, self._passages = made, passages

@@ -22,12 +22,13 @@ _EXTRA = {"model2vec": "dense", "sentence_transformers": "embed"}
 
 
 class Dense(Retriever):
-    r"""Exact search by cosine similarity of embeddings of title and text.
+    r"""Exact search by the cosine similarity between embeddings of the query and of each passage's title and text.
 
-    :math:`\cos(q, p) = q^\top p` for unit vectors, in one pass over all passages, like a flat faiss index. For 21
-    million passages with 768 dimensions, a search reads 64 GB; such a corpus needs a separate service. The package
-    ``model2vec`` has static embeddings, which are fast on a CPU. ``sentence_transformers`` has encoders, such as e5
-    from the papers on search agents, which needs the prefixes ``"query: "`` and ``"passage: "``.
+    For unit vectors the similarity is :math:`\cos(q, p) = q^\top p`. A search computes it for all passages, like a
+    flat faiss index. For 21 million passages with 768 dimensions, a search reads 64 GB; such a corpus needs a separate
+    service. The package
+    ``model2vec`` has static embeddings, which are fast on a CPU. The package ``sentence_transformers`` has encoders,
+    such as e5, which papers on search agents use; e5 needs the prefixes ``"query: "`` and ``"passage: "``.
     """
 
     model: str = Field(min_length=1, description="embedding model: a folder, or a name on the Hugging Face Hub")
@@ -46,7 +47,7 @@ class Dense(Retriever):
         return DenseIndex(encoder, encoder.encode([self._text(passage) for passage in passages]), passages)
 
     def read(self, folder: Path, passages: Sequence[Passage]) -> Index:
-        # memory-mapped, so that processes share the index's memory
+        # memory-mapped, so that all processes share one copy of the index
         vectors_PD, encoder = np.load(folder / _VECTORS, mmap_mode="r"), Encoder(self)
         again = encoder.encode([self._text(passages[0])])[0]
         if len(again) != vectors_PD.shape[1] or again @ vectors_PD[0] < _SAME:
@@ -61,7 +62,7 @@ class Dense(Retriever):
 
 
 class Encoder:
-    """Embeds texts as float32 unit vectors; texts without a word give zeros."""
+    """Embeds texts as float32 unit vectors. The embedding of a text without words is the zero vector."""
 
     def __init__(self, options: Dense) -> None:
         self.options, self._encode = options, _loaded(options)
@@ -79,7 +80,7 @@ class Encoder:
 
 
 class DenseIndex(Index):
-    """An index of the embeddings of all passages, float32 ``[P, D]``."""
+    """An index with the embeddings of all passages, a float32 array of shape ``[P, D]``."""
 
     def __init__(self, encoder: Encoder, vectors_PD: NDArray[np.float32], passages: Sequence[Passage]) -> None:
         self._encoder, self._vectors_PD, self._passages = encoder, vectors_PD, passages
@@ -88,7 +89,7 @@ class DenseIndex(Index):
         if not query.strip():
             return []
         cosines_P = self._vectors_PD @ self._encoder.encode([self._encoder.options.query + query])[0]
-        # a stable sort: among ties, the earlier passage wins
+        # a stable sort, so that of passages with equal similarity the earlier one comes first
         best = np.argsort(-cosines_P, kind="stable")[:k]
         return [self._passages[int(i)] for i in best]
 
@@ -105,7 +106,7 @@ def _loaded(options: Dense) -> Callable[[list[str]], Any]:
         raise UserError(f"{missing}: pip install 'outrider[{extra}]'") from error
     try:
         if options.package == "model2vec":
-            # without multiprocessing, which the package uses for ten thousand texts or more
+            # turn off the multiprocessing that the package uses for ten thousand texts or more
             return partial(package.StaticModel.from_pretrained(options.model).encode, use_multiprocessing=False)
         return partial(package.SentenceTransformer(options.model).encode, show_progress_bar=False)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The interface of an environment, which replies to the policy's turns."""
+"""The interface of an environment, which replies to the turns of a policy."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ class Reply(NamedTuple):
 
     Attributes:
         observation: text that is appended to the rollout before the policy's next turn.
-        done: whether this was the last turn; the observation is then discarded.
-        verdict: verdict on the whole rollout, given with the last turn; None before. Its score must be consistent with
-            its outcome.
-        error: whether the turn had an invalid request, such as a malformed call or an unknown tool; such turns are
-            counted.
-        cut: whether the environment truncated the observation; truncations are counted. The caller also truncates
-            observations above the limit.
+        done: whether the turn was the last one. After the last turn the observation is discarded.
+        verdict: verdict on the whole rollout, given after the last turn; None after earlier turns. The score of the
+            verdict must be
+            consistent with its outcome.
+        error: whether the turn contained an invalid request, such as a malformed call
+            or an unknown tool. A metric counts such turns.
+        cut: whether the environment truncated the observation. A metric counts truncations. The caller also truncates
+            observations above its limit.
     """
 
     observation: str = ""
@@ -34,10 +35,10 @@ FLOOD_BYTES = 1 << 20
 
 
 def flooded(texts: Sequence[str], most_bytes: int) -> str:
-    """The reason why an observation is so long that the environment counts as failed; empty if it is not.
+    """Return an error message if an observation is so long that the environment has failed, otherwise an empty text.
 
-    An observation above ``most_bytes`` is truncated, and the rollout continues. An observation above 1 MiB (and
-    ``most_bytes``) is a failure.
+    An observation longer than ``most_bytes`` is truncated, and the rollout continues. An observation longer than both 1
+    MiB and ``most_bytes`` is a failure.
 
     >>> flooded(["a" * 1000], 10), flooded(["a", "b" * 2**20], 10)
     ('', 'an observation of 1,048,577 bytes, more than 1,048,576')
@@ -48,7 +49,7 @@ def flooded(texts: Sequence[str], most_bytes: int) -> str:
 
 
 def beginning(text: str, most_bytes: int) -> str:
-    """Truncate a text to at most ``most_bytes`` bytes of UTF-8, without partial characters.
+    """Truncate a text to at most ``most_bytes`` bytes of UTF-8, at the end of a character.
 
     >>> beginning("añb", 2), beginning("añb", 3)
     ('a', 'añ')
@@ -57,15 +58,16 @@ def beginning(text: str, most_bytes: int) -> str:
 
 
 class Environment(ABC):
-    """The environment of one rollout. Its replies depend only on the problem, the seed and the turns so far.
+    """The environment of one rollout. The environment's replies depend only on the problem, the seed and the turns so
+    far.
 
-    A branch continues another rollout after one of its turns: a new environment gets the same turns, and must give the
-    same replies.
+    A branch continues another rollout after one of its turns: the branch's new environment receives the turns before
+    this point, and must give the same replies.
     """
 
     @abstractmethod
     def begin(self, problem: Problem, seed: int) -> str:
-        """Start with a problem, and return an observation before the first turn (usually empty).
+        """Start the environment with a problem, and return an observation for the policy's first turn (usually empty).
 
         All rollouts of a problem in a step have the same seed.
         """

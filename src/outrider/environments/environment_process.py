@@ -1,4 +1,4 @@
-"""The code of an environment's process, whose parent is :mod:`outrider.environments.apart`."""
+"""The code that an environment's process runs. :mod:`outrider.environments.apart` starts the process."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from outrider.verify.worker import limit_memory
 
 
 def run_environment(made: tuple[Make, EnvironmentLimits], channel: Connection, memory_gb: float) -> None:
-    """Receive a problem with a seed, then the texts of turns, and reply to each message; None ends the process.
+    """Receive a problem with a seed and then the texts of turns, and reply to each message; the message None ends the
+    process.
 
-    An answer has this process's id, the number of the request, and a reply or a failure. The process ends after a
-    failure.
+    An answer consists of this process's id, the number of the request, and a reply or a failure. After a failure the
+    process ends.
     """
     make, limits = made
-    # tracebacks of user code would disturb the progress line, and the answer has the reason. stderr is only redirected
-    # here: the parent, which imports the environment, must be able to show import errors
+    # tracebacks of user code would disturb the progress line, and the answer contains the error. stderr is redirected
+    # only here: the parent process imports the environment, and must be able to print import errors
     os.dup2(1, 2)
     own = os.getpid()
-    os.register_at_fork(after_in_child=channel.close)  # forks of the environment must not answer
+    os.register_at_fork(after_in_child=channel.close)  # processes that the environment forks must not answer
     limit_memory(memory_gb)
     environment: Environment | None = None
     while (question := channel.recv()) is not None:

@@ -1,4 +1,4 @@
-"""Pools of environments for the rollouts that are being sampled."""
+"""Interface of a pool of environments for the rollouts that are being sampled, and a pool in the run's own process."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from outrider.record import Problem
 from outrider.verify.plain_verdict import plain_verdict, writable
 
 Make = Callable[[], Environment]
-Key = tuple[int, int]  # index of a request, and of a rollout within the request
+Key = tuple[int, int]  # index of a sampling request, and index of a rollout within the request
 
 
 class Failed(NamedTuple):
-    """A failed environment, which no longer exists: it raised an error, hung, died or sent too much."""
+    """The answer of an environment that raised an error, hung, died or sent too much, and so has been ended."""
 
     why: str
     hung: bool = False
@@ -26,9 +26,9 @@ class EnvironmentLimits(NamedTuple):
     """Limits of an environment per turn.
 
     Attributes:
-        seconds: wall-clock time limit, after which the environment counts as failed.
-        most_bytes: maximum UTF-8 bytes of an observation; longer observations are truncated, and those above 1 MiB are
-            failures.
+        seconds: wall-clock time limit. An environment that exceeds it has failed.
+        most_bytes: maximum UTF-8 bytes of an observation. Longer observations are truncated. An observation above 1 MiB
+            is a failure.
     """
 
     seconds: float = 10.0
@@ -36,31 +36,31 @@ class EnvironmentLimits(NamedTuple):
 
 
 class Environments(Protocol):
-    """A pool of environments by rollout key. Requests return at once; answers arrive asynchronously."""
+    """A pool of environments, each with a rollout's key. Requests return at once; answers arrive asynchronously."""
 
     def begin(self, key: Key, problem: Problem, seed: int) -> None:
-        """Request a new environment; its first answer is a reply with the opening observation."""
+        """Request a new environment. Its first answer is a reply with the observation before the first turn."""
         ...
 
     def act(self, key: Key, text: str) -> None:
-        """Send the text of a turn to an environment."""
+        """Send the text of the policy's turn to an environment."""
         ...
 
     def answers(self) -> Iterator[tuple[Key, Reply | Failed]]:
-        """Yield the answers that have arrived; wait for at least one if requests are pending."""
+        """Yield the answers that have arrived; if requests are pending, wait for at least one answer."""
         ...
 
     def close(self, keys: Iterable[Key]) -> None:
-        """End some environments; keys of failed environments are ignored."""
+        """End the environments with these keys; the keys of failed environments are ignored."""
         ...
 
     def end(self) -> None:
-        """End all environments and the process that forks them; the next request starts a new process."""
+        """End all environments and the process that forks them. The next request starts a new such process."""
         ...
 
 
 def asked(question: Callable[[], Any], limits: EnvironmentLimits) -> Reply | Failed:
-    """Get an environment's reply, with plain types and limited length; any exception becomes a failure."""
+    """Return an environment's reply, with plain types and limited length; an exception becomes a failure."""
     try:
         said = question()
         reply = said if isinstance(said, Reply) else Reply(said)
@@ -79,7 +79,7 @@ def asked(question: Callable[[], Any], limits: EnvironmentLimits) -> Reply | Fai
 
 
 class LocalEnvironments:
-    """Runs environments in this process; only for trusted environments that always return."""
+    """Runs environments in this process, so only for trusted environments that always return."""
 
     def __init__(self, make: Make, limits: EnvironmentLimits) -> None:
         self._make, self._limits = make, limits

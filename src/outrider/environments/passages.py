@@ -22,12 +22,12 @@ class Passage(NamedTuple):
 def read_corpus(files: Sequence[str]) -> list[Passage]:
     """Read the passages of JSON lines files, deduplicated, in order.
 
-    A row has one of three formats: ``title`` and ``text``; ``context``, a list of ``{"title": …, "sentences": […]}``,
-    as in HotpotQA's distractor setting; or ``contents``, the title on the first line and then the text, as in
-    Search-R1's corpora.
+    A row has the fields of one of three formats: ``title`` and ``text``; ``context``, a list of ``{"title": …,
+    "sentences": […]}`` as in HotpotQA's distractor setting; or ``contents``, as in Search-R1's corpora, with the title
+    on the first line and then the text.
 
     Raises:
-        UserError: a file is missing, or has a line in another format.
+        UserError: a file is missing, or a line has another format.
     """
     passages: dict[Passage, None] = {}
     for file in files:
@@ -64,7 +64,7 @@ def _passages(row: Mapping[str, Any]) -> list[Passage]:
 
 
 def passages_digest(passages: Sequence[Passage], made_with: str) -> str:
-    """A hash of everything that an index depends on."""
+    """Return a hash of everything that an index depends on."""
     digest = hashlib.blake2b(made_with.encode(), digest_size=12)
     for passage in passages:
         digest.update("\0".join(["", *passage]).encode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""The interface of a retriever, which finds passages of a corpus for a query."""
+"""The interface of a retriever, which searches a corpus for passages that match a query."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _ABOUT = "outrider.json"
 
 
 class Index(ABC):
-    """A searchable corpus, which can be pickled and shared with forked processes."""
+    """A searchable corpus. The index can be pickled, and forked processes share its memory."""
 
     @abstractmethod
     def search(self, query: str, k: int) -> list[Passage]:
-        """Return the ``k`` best passages, best first; fewer if fewer match."""
+        """Return the ``k`` best passages, best first; fewer if fewer than ``k`` match the query."""
 
     @abstractmethod
     def save(self, folder: Path) -> None:
@@ -35,7 +35,7 @@ class Retriever(Options, ABC):
     @property
     @abstractmethod
     def made_with(self) -> str:
-        """Text that identifies everything, except the passages, that an index depends on."""
+        """Text that identifies everything that an index depends on, except the passages."""
 
     @abstractmethod
     def make(self, passages: Sequence[Passage]) -> Index:
@@ -60,7 +60,7 @@ class Retriever(Options, ABC):
         """Read the index of a corpus from a folder, or build it and store it there.
 
         Raises:
-            UserError: the folder is not an index, or the index of another corpus; for more, see :meth:`make`.
+            UserError: the folder is not an index or is the index of another corpus; or an error of :meth:`make`.
         """
         fingerprint = self.fingerprint(passages)
         place = None if folder is None else Path(folder).expanduser()
@@ -74,13 +74,13 @@ class Retriever(Options, ABC):
 
 
 def recall(index: Index, question: str, titles: Sequence[str], k: int) -> float:
-    """The share of ``titles``, a question's supporting passages, among the ``k`` best passages; NaN without titles."""
+    """Return the share of a question's supporting ``titles`` among the ``k`` best passages; NaN without titles."""
     found = {passage.title for passage in index.search(question, k)}
     return sum(title in found for title in titles) / len(titles) if titles else float("nan")
 
 
 def _keep(made: Index, place: Path, about: dict[str, Any]) -> None:
-    """Write an index atomically. Ranks build it concurrently; the first index written is kept."""
+    """Write an index atomically. Ranks build the index concurrently, and the first one that is written is kept."""
     place.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
     made.save(part)

@@ -1,4 +1,4 @@
-"""Retrievers by their name in a recipe."""
+"""The retrievers, by the name that a recipe uses."""
 
 from outrider.environments.bm25 import Bm25
 from outrider.environments.dense import Dense

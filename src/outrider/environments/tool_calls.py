@@ -1,4 +1,4 @@
-"""Tool calls in a turn's text, and their responses, in the format of Hermes and Qwen models."""
+"""Tool calls in the text of a turn, and the tools' responses, in the format of Hermes and Qwen models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
 
 
 class ToolCall(NamedTuple):
-    """A tool call, or the reason why it is malformed.
+    """A tool call, or the reason why the call is malformed.
 
     Attributes:
         name: name of the tool; ``""`` if the call is malformed.
@@ -28,12 +28,12 @@ class ToolCall(NamedTuple):
 
     @property
     def message(self) -> dict[str, Any]:
-        """The call as an entry of ``tool_calls`` in an assistant message."""
+        """Return the call as an entry of ``tool_calls`` in an assistant message."""
         return {"type": "function", "function": {"name": self.name, "arguments": dict(self.arguments)}}
 
 
 class ToolTurn(NamedTuple):
-    """A parsed turn: thinking at the start (None without any), text outside the calls, and calls."""
+    """A parsed turn: the thinking at its start (None without thinking), the text outside of calls, and the calls."""
 
     thinking: str | None
     content: str
@@ -41,14 +41,13 @@ class ToolTurn(NamedTuple):
 
 
 def read_turn(text: str, prompt: str = "") -> ToolTurn:
-    r"""Parse a turn with calls of the form ``<tool_call>{"name": …, "arguments": {…}}</tool_call>``, after any
-    thinking.
+    r"""Parse a turn: thinking, if any, then text and calls, ``<tool_call>{"name": …, "arguments": {…}}</tool_call>``.
 
-    An unclosed call is malformed. A turn with unclosed thinking has no text and no calls
+    A call without its end tag is malformed. A turn whose thinking does not end has no text and no calls
     (:mod:`outrider.verify.thinking`).
 
     Args:
-        prompt: end of the text before the turn, which may contain the opening thinking tag.
+        prompt: end of the prompt before the turn, which may contain the opening thinking tag.
 
     >>> read_turn('Let me see. <tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>')
     ToolTurn(thinking=None, content='Let me see.', calls=[ToolCall(name='add', arguments={'a': 1}, wrong='')])
@@ -69,7 +68,7 @@ def read_turn(text: str, prompt: str = "") -> ToolTurn:
 
 
 def example_calls(tools: Sequence[Mapping[str, Any]]) -> list[str]:
-    r"""One example turn per tool, which calls the tool with placeholder arguments of the correct types.
+    r"""Return one example turn per tool, which calls the tool with placeholder arguments of the correct types.
 
     >>> parameters = {"properties": {"n": {"type": "integer"}, "how": {"type": "string"}}, "required": ["n"]}
     >>> example_calls([{"type": "function", "function": {"name": "add", "parameters": parameters}}])
@@ -92,7 +91,7 @@ def _like(kind: Mapping[str, Any]) -> Any:
 
 
 def answer_text(results: Iterable[str]) -> str:
-    r"""Format the responses to a turn's calls, in order, as a user message.
+    r"""Format the results of a turn's calls, in the order of the calls, as a user message.
 
     >>> answer_text(["1", "2"])
     '<tool_response>\n1\n</tool_response>\n<tool_response>\n2\n</tool_response>'
@@ -101,13 +100,13 @@ def answer_text(results: Iterable[str]) -> str:
 
 
 def answered(results: Sequence[str], error: bool, most_bytes: int) -> Reply:
-    """Format tool responses as a reply.
+    """Format the results of tool calls as a reply.
 
-    If they are too long, each result is truncated to an equal share of the limit, so that all results and closing tags
-    remain.
+    If the results are too long together, each result is truncated to an equal share of the limit, so that all results
+    and closing tags remain.
 
     Raises:
-        ValueError: the responses are too long even for truncation (:func:`flooded`).
+        ValueError: the results are so long that they count as a failure (:func:`flooded`).
 
     >>> answered(["1" * 90, "2"], False, 100).observation.replace("\\n", "")
     '<tool_response>1111111111111111</tool_response><tool_response>2</tool_response>'

@@ -18,11 +18,11 @@ from outrider.record import Outcome, Problem, Verdict, identity_seed
 from outrider.verify.function import RewardFunction
 
 _NO_TOOLS = ("reset", "get_reward")
-_UNKNOWN = ("completion_ids", "trainer_state", "log_extra", "log_metric")  # arguments that only a trainer can provide
+_UNKNOWN = ("completion_ids", "trainer_state", "log_extra", "log_metric")  # arguments that only TRL's trainer provides
 
 
 class ToolClass(NamedTuple):
-    """A loaded tool class: its factory, the names of its tools, and its reward functions."""
+    """A loaded tool class: a function that creates an instance, the names of the tools, and the reward functions."""
 
     make: Callable[[], Any]
     tools: list[str]
@@ -30,13 +30,14 @@ class ToolClass(NamedTuple):
 
 
 def load_tool_class(factory: str, rewards: Sequence[str]) -> ToolClass:
-    """Load an environment class, or a function that creates one, by ``module:name`` or ``path/to/file.py:name``.
+    """Load an environment class, or a function that creates an environment, by its import path.
 
-    As in TRL, the public methods except ``reset`` and ``get_reward`` are the tools.
+    An import path is ``module:name`` or ``path/to/file.py:name``. As in TRL, all public methods except ``reset`` and
+    ``get_reward`` are tools.
 
     Raises:
-        UserError: the class does not exist or is not callable, or has no ``reset``, no tools, or no rewards; a reward
-            function needs an argument that only a trainer can provide.
+        UserError: the class does not exist, is not callable, or has no ``reset``, no tools, or no rewards; or a reward
+            function needs an argument that only TRL's trainer provides.
     """
     make = load_object(factory)
     if not callable(make):
@@ -63,12 +64,12 @@ def load_tool_class(factory: str, rewards: Sequence[str]) -> ToolClass:
 
 
 def tool_schemas(factory: str, loaded: ToolClass) -> tuple[dict[str, Any], ...]:
-    """Create the tools' JSON schemas for the chat template, from type hints and docstrings.
+    """Create the JSON schemas of the tools for the chat template, from type hints and docstrings.
 
     Raises:
         UserError: a method lacks a docstring, or an argument lacks a type or description.
     """
-    from transformers.utils.chat_template_utils import get_json_schema  # not at the top: slow to import
+    from transformers.utils.chat_template_utils import get_json_schema  # imported here, since the import is slow
 
     environment, schemas = loaded.make(), []
     for name in loaded.tools:
@@ -80,7 +81,7 @@ def tool_schemas(factory: str, loaded: ToolClass) -> tuple[dict[str, Any], ...]:
 
 
 class MakeToolEnvironment:
-    """Picklable factory of a class's environments; the class is imported again on unpickling."""
+    """Picklable function that creates environments of a tool class. Unpickling imports the class again."""
 
     def __init__(self, factory: str, rewards: Sequence[str], success_at: float, most_bytes: int) -> None:
         self._where = (factory, list(rewards), success_at, most_bytes)
@@ -94,16 +95,16 @@ class MakeToolEnvironment:
 
 
 class ToolEnvironment(Environment):
-    """An environment from a tool class. The problem's ``answer`` is its row, whose fields are the arguments of
-    ``reset``.
+    """An environment whose tools are the methods of a class. The problem's ``answer`` is a table row; its fields are
+    the arguments of ``reset``.
 
-    The text returned by ``reset`` is part of the prompt, so all environments of a problem must start in the same way:
-    the generators of Python and NumPy are seeded only by the problem. A turn without a call ends the rollout; its
-    reward is the sum of all rewards.
+    The text that ``reset`` returns is part of the prompt, so all environments of a problem must start in the same way.
+    The random generators of Python and NumPy are therefore seeded only by the problem. A turn without a call ends the
+    rollout, whose reward is the sum of all rewards.
     """
 
     def __init__(self, loaded: ToolClass, success_at: float, most_bytes: int) -> None:
-        import asyncio  # not at the top: slow to import
+        import asyncio  # imported here, since the import is slow
 
         self._loaded, self._success_at, self._most_bytes = loaded, success_at, most_bytes
         self._environment = loaded.make()
@@ -113,7 +114,7 @@ class ToolEnvironment(Environment):
     def begin(self, problem: Problem, seed: int) -> str:
         opening = self._reset(problem)
         written = problem.metadata.get("opening")
-        if written is None:  # called to create the prompt
+        if written is None:  # the caller only needs the opening text for the prompt
             return opening
         if opening != written:
             raise ValueError(f"reset says {opening[:60]!r} and not {written[:60]!r}, as the prompt does")
@@ -123,7 +124,7 @@ class ToolEnvironment(Environment):
     def _reset(self, problem: Problem) -> str:
         seed = identity_seed("reset", problem.id)
         random.seed(seed)
-        np.random.seed(seed % 2**32)  # noqa: NPY002 - the generator that third-party classes use
+        np.random.seed(seed % 2**32)  # noqa: NPY002 - third-party classes use this generator
         said = self._environment.reset(**problem.answer)
         if said is not None and not isinstance(said, str):
             raise TypeError(f"reset said {type(said).__name__}, not a text or None")
@@ -143,17 +144,18 @@ class ToolEnvironment(Environment):
         return answered([result for result, _ in results], any(wrong for _, wrong in results), self._most_bytes)
 
     def _called(self, call: ToolCall) -> tuple[str, bool]:
-        """Call a tool; return its result as text, and whether the result is an error."""
+        """Call a tool, and return the result as text and whether the result is an error."""
         wrong = call.wrong or ("" if call.name in self._loaded.tools else f"Tool {call.name} not found.")
         if not wrong:
             try:
                 return str(self._awaited(getattr(self._environment, call.name)(**call.arguments))), False
-            except Exception as error:  # noqa: BLE001 - any exception of a tool is its result
+            except Exception as error:  # noqa: BLE001 - a tool's exception becomes the tool's result
                 wrong = str(error) or type(error).__name__
         return str({"error": wrong}), True
 
     def _verdict(self, answer: str) -> Verdict:
-        """The verdict: correct if the sum of the rewards reaches the success threshold. Rewards of None are skipped."""
+        """Return the verdict: correct if the rewards sum to at least the success threshold. Rewards of None are
+        skipped."""
         prompt = [*(self._problem.messages_before or ()), {"role": "user", "content": self._problem.prompt}]
         columns = {name: [value] for name, value in self._problem.answer.items() if name not in _LISTS}
         given = {**columns, "prompts": [prompt], "completions": [self._said], "environments": [self._environment]}
@@ -178,7 +180,7 @@ class ToolEnvironment(Environment):
         self._waiting.close()
 
 
-_LISTS = ("prompt", "completion", "completion_ids")  # columns that TRL does not pass, or passes in another form
+_LISTS = ("prompt", "completion", "completion_ids")  # columns that TRL leaves out, or passes in another form
 
 
 def _only(function: RewardFunction, scores: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Environments of the package ``verifiers``: all episodes run in one process with its own interpreter."""
+"""Environments of the package ``verifiers``: all episodes run in one process with a separate Python interpreter."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from outrider.record import Outcome, Problem, Verdict
 from outrider.verify.processes import starting
 from outrider.verify.thinking import split_thinking
 
-START_SECONDS = 180.0  # time limit for imports, the taskset and tool servers; generous, for busy machines
+START_SECONDS = 180.0  # time limit for imports and for the start of taskset and tool servers; long, for busy machines
 _SCRIPT = Path(__file__).with_name("verifiers_process.py")
 _Said = Mapping[str, Any]
 
 
 class _Process:
-    """The process of the package's environments, and the channel to the process."""
+    """The process that runs environments of the package ``verifiers``, and the channel to the process."""
 
     def __init__(self, python: str, memory_gb: float) -> None:
         self._mark = uuid.uuid4().hex
@@ -48,7 +48,7 @@ class _Process:
                     stderr=subprocess.DEVNULL,
                     env={**os.environ, "OMP_NUM_THREADS": "1", MARK: self._mark},
                     pass_fds=[theirs.fileno()],
-                    start_new_session=True,  # Ctrl-C only reaches the run
+                    start_new_session=True,  # so that Ctrl-C reaches only the run
                 )
         except OSError as error:
             raise UserError(f"python: {python} cannot be started ({error.strerror})") from error
@@ -58,7 +58,7 @@ class _Process:
         self._channel.send(said)
 
     def hear(self, seconds: float) -> list[_Said]:
-        """Wait for messages and return all that have arrived; an empty list after ``seconds``.
+        """Wait for messages, and return all that have arrived; return an empty list if none arrives within ``seconds``.
 
         Raises:
             EOFError: the process has ended, and all its messages have been read.
@@ -68,7 +68,7 @@ class _Process:
             while True:
                 one = self._heard.get_nowait() if said else self._heard.get(timeout=max(0.0, seconds))
                 if one is None:
-                    self._heard.put(None)  # put back for the next call
+                    self._heard.put(None)  # put the end mark back for the next call
                     if said:
                         return said
                     raise EOFError
@@ -76,13 +76,13 @@ class _Process:
         return said
 
     def end(self, patience: float = 10.0) -> None:
-        """Let the process and its servers end by themselves; kill them after ``patience`` seconds."""
+        """Let the process and its servers end by themselves; after ``patience`` seconds, kill them."""
         self._channel.close()
         deadline = time.monotonic() + patience
         while not self._over() and time.monotonic() < deadline:
             time.sleep(0.01)
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, SIGKILL)  # safe: the pid cannot be reused before the wait below
+            os.killpg(self._process.pid, SIGKILL)  # safe, since the pid cannot be reused before the wait below
         self._process.wait()
         kill_marked(self._mark)
 
@@ -91,11 +91,11 @@ class _Process:
 
 
 class _Episode:
-    """The episode of one rollout: its process, its name in the process, its problem, and its answer's deadline."""
+    """The episode of one rollout: the process and the episode's name in it, the problem, and the answer's deadline."""
 
     def __init__(self, process: _Process, name: str, problem: Problem) -> None:
         self.process, self.name, self.problem, self.deadline = process, name, problem, math.inf
-        self.tools: frozenset[str] | None = None  # None before the first message
+        self.tools: frozenset[str] | None = None  # None until the first message has arrived
         self.error = False
         self.answer = ""
 
@@ -103,15 +103,16 @@ class _Episode:
 class VerifiersEnvironments:
     """Concurrent episodes of one environment from the package ``verifiers``.
 
-    A problem's ``answer`` is the index of its task. The environment's first request must equal the problem's prompt;
-    later messages are appended, and sampled tokens never change. If an episode times out, only its own rollout fails.
-    If the whole process does not respond either, it is killed with all episodes and restarted.
+    The ``answer`` of a problem is the index of its task in the environment. The environment's first request must equal
+    the problem's prompt. Later messages are appended, and sampled tokens never change. If an episode times out, only
+    its own rollout fails. If the whole process no longer responds, the process is killed with all episodes, and
+    restarted.
 
     Args:
-        python: Python interpreter with the package.
+        python: Python interpreter in which the package is installed.
         config: data for the package's ``EnvConfig``.
-        memory_gb: maximum growth of the process's memory in GiB, for all episodes together; enforced only on Linux.
-        success_at: minimum reward at which a rollout is correct.
+        memory_gb: maximum growth of the process's memory in GiB, for all episodes together; only Linux enforces it.
+            success_at: reward from which a rollout is correct.
 
     Raises:
         UserError: the interpreter does not exist, or cannot load the environment.
@@ -124,21 +125,21 @@ class VerifiersEnvironments:
         self._memory_gb = memory_gb
         self._names = map(str, itertools.count())
         self._process: _Process | None = None
-        self._early: list[_Said] = []  # messages that arrived while waiting for another one
+        self._early: list[_Said] = []  # messages that arrived during a wait for a different message
         self._episodes: dict[Key, _Episode] = {}
         self._failed: dict[Key, Failed] = {}
 
     def about(self) -> _Said:
         """Facts about the loaded environment.
 
-        ``ready`` is the package version, ``tasks`` their number (None: endless), and ``keys`` has keys of the first
-        tasks.
+        ``ready`` is the version of the package, ``tasks`` is the number of tasks (None: endless), and ``keys`` has the
+        keys of the first tasks.
         """
         self._running()
         return self._about
 
     def first_request(self, index: int) -> FirstRequest | Failed:
-        """Get the first request to the policy of task number ``index``."""
+        """Return the environment's first request to the policy in task number ``index``."""
         process, name = self._running(), next(self._names)
         process.send(do="begin", key=name, task=index)
         try:
@@ -154,7 +155,7 @@ class VerifiersEnvironments:
         return FirstRequest(said["messages"], said["tools"])
 
     def begin(self, key: Key, problem: Problem, seed: int) -> None:
-        """Start an episode. The seed is ignored, since the package's tasks have their own seeds, if any."""
+        """Start an episode. ``seed`` is ignored: if a task of the package needs a seed, the task contains it."""
         self._episodes[key] = episode = _Episode(self._running(), next(self._names), problem)
         self._ask(key, episode, do="begin", task=problem.answer)
 
@@ -201,7 +202,7 @@ class VerifiersEnvironments:
                 episode.process.send(do="end", key=episode.name)
 
     def end(self) -> None:
-        """End the process; the next request starts a new one."""
+        """End the process. The next request starts a new process."""
         self._episodes.clear()
         self._failed.clear()
         self._end()
@@ -214,7 +215,7 @@ class VerifiersEnvironments:
             self._failed[key] = Failed("its process died")
 
     def _sort(self, found: dict[Key, Reply | Failed], heard: Sequence[_Said]) -> None:
-        """Add the answers of waiting episodes to ``found``; keep messages that no episode waits for yet."""
+        """Add the answers for waiting episodes to ``found``; keep messages that no episode waits for yet."""
         named = {one.name: (key, one) for key, one in self._episodes.items()}
         for said in heard:
             key, episode = named.get(said["key"], (None, None))
@@ -257,12 +258,12 @@ class VerifiersEnvironments:
         return None
 
     def _goes_on(self, process: _Process) -> bool:
-        """Whether the process still responds, so that only the late episode has failed."""
+        """Return whether the process still responds. If so, only the episode that timed out has failed."""
         process.send(do="answer", key="")
         return self._awaited(process, "") is not None
 
     def _running(self) -> _Process:
-        """The process with the loaded environment, started if necessary."""
+        """Return the process with the loaded environment; start the process if necessary."""
         if self._process is None:
             self._process = _Process(self._python, self._memory_gb)
             self._process.send(**self._config)

@@ -37,7 +37,7 @@ def problem_of(name: str, index: int, request: FirstRequest) -> Problem | Failed
 
 
 def shows_the_same(problem: Problem, request: FirstRequest) -> bool:
-    """Whether an environment's first request equals a problem's prompt."""
+    """Return whether an environment's first request equals a problem's prompt."""
     shown = problem_of(problem.id, 0, request)
     return not isinstance(shown, Failed) and all(
         getattr(shown, name) == getattr(problem, name) for name in ("messages_before", "prompt", "tools")
@@ -67,9 +67,9 @@ def _text(message: Mapping[str, Any]) -> str | None:
 
 
 def sent(call: ToolCall) -> dict[str, str]:
-    """Convert a call to the package's format.
+    """Convert a tool call to the format of the package ``verifiers``.
 
-    A malformed call names a non-existent tool, so that the harness replies with an error.
+    A malformed call becomes a call of a tool that does not exist, so that the harness replies with an error.
     """
     arguments = {"error": call.wrong} if call.wrong else dict(call.arguments)
     return {"name": "malformed" if call.wrong else call.name, "arguments": json.dumps(arguments)}

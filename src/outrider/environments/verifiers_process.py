@@ -1,8 +1,9 @@
-"""The code of the process that runs environments of the package ``verifiers``, with its own interpreter.
+"""The code of the process that runs environments of the package ``verifiers`` in a separate interpreter.
 
-It runs as a script, so it does not import Outrider. It exchanges JSON messages with
-:mod:`outrider.environments.verifiers_environments`, and runs concurrent episodes in one event loop. The package's
-client requests a turn of the model, and waits for Outrider to sample it. Both processes use the same channel class.
+The file runs as a script and does not import Outrider, which the interpreter may not have. The process exchanges JSON
+messages with :mod:`outrider.environments.verifiers_environments`, and runs concurrent episodes in one event loop. The
+package's client requests a turn of the model, and waits until Outrider has sampled the turn. Both processes use the
+same channel class.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ from typing import Any
 HARNESS = "outrider_chat"
 _LAST = 5.0  # seconds for the environment to release its resources
 _HERE = "http://outrider.invalid"  # placeholder address of the policy; nothing is sent to it
-_PASSES = 3  # required passes without a match in a row: during exec, a process briefly shows no variables
-MARK = "OUTRIDER_VERIFIERS_PROCESS"  # environment variable that identifies this process in all processes that it starts
+_PASSES = 3  # consecutive passes without a match that end the search: during exec, a process briefly shows no variables
+MARK = "OUTRIDER_VERIFIERS_PROCESS"  # environment variable that all processes started by this one inherit
 
 
 class Channel:
-    """JSON messages over a socket, sent and received by threads.
+    """Sends and receives JSON messages over a socket, in threads.
 
-    A sender never waits for the other process, which may be busy sending as well, or be stuck in third-party code.
+    A sender never waits for the other process, which may be sending at the same time or hang in third-party code.
 
     Args:
-        take: called in a thread with each message, and with None when the channel ends.
+        take: function that a thread calls with each message, and with None when the channel ends.
     """
 
     def __init__(self, end: socket.socket, take: Callable[[Mapping[str, Any] | None], object]) -> None:
@@ -53,7 +54,7 @@ class Channel:
         self._unsent.put(json.dumps(message).encode() + b"\n")
 
     def close(self) -> None:
-        """Close the channel at once; unsent messages are lost."""
+        """Close the channel at once. Messages that have not been sent are lost."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._unsent.put(None)
@@ -62,7 +63,7 @@ class Channel:
         self._socket.close()
 
     def _write(self) -> None:
-        with contextlib.suppress(OSError):  # the other process has ended, which the reading thread reports
+        with contextlib.suppress(OSError):  # the other process has ended; the reading thread reports this
             while (message := self._unsent.get()) is not None:
                 self._socket.sendall(message)
 
@@ -74,13 +75,13 @@ class Channel:
 
 
 def kill_marked(mark: str) -> None:
-    """Kill all processes that a marked process has started, even in their own sessions, as the package's servers; not
-    the caller.
+    """Kill all processes that a marked process has started, except the caller. They may be in sessions of their own,
+    like the package's servers.
 
-    This works only on Linux, which shows the environment variables of other processes.
+    This works only on Linux, where a process can read the environment variables of other processes.
     """
     without = 0
-    for _ in range(50):  # bounded, since a process in an uninterruptible state cannot be killed
+    for _ in range(50):  # limited, since a process in an uninterruptible state cannot be killed
         without = 0 if _kill_pass(f"{MARK}={mark}".encode()) else without + 1
         if without == _PASSES:
             return
@@ -100,9 +101,9 @@ def _kill_pass(wanted: bytes) -> bool:
 
 
 def chat_harness() -> type:
-    """A harness with the chat loop of the package's own ``null`` harness, but in this process.
+    """Return a harness that runs the chat loop of the package's ``null`` harness, but in this process.
 
-    The ``null`` harness starts a program per rollout, with packages that it installs with uv.
+    The ``null`` harness starts a program for each rollout, and installs the program's packages with uv.
     """
     import verifiers.v1 as vf
     from openai import AsyncOpenAI, omit
@@ -142,7 +143,7 @@ def chat_harness() -> type:
                         messages.append({"role": "tool", "tool_call_id": call.id, "content": answer})
 
     async def answered(call: Any, places: Mapping[str, Any], opened: Mapping[str, Any]) -> str:
-        """The result of a tool call, or an error message."""
+        """Return the result of a tool call, or an error message."""
         if call.name not in places:
             return f"error: unknown tool {call.name!r}"
         try:
@@ -157,17 +158,17 @@ def chat_harness() -> type:
 
 
 class Episode:
-    """A running episode: how many messages the policy has seen, and the future of its next turn."""
+    """A running episode: the number of messages that the policy has seen, and the future of the policy's next turn."""
 
     def __init__(self) -> None:
         self.task: asyncio.Task[None] | None = None
-        self.trace: str | None = None  # the first trace that requested a turn
-        self.seen = 0  # number of messages up to the last turn, that turn included
+        self.trace: str | None = None  # id of the first trace (conversation) that requested a turn
+        self.seen = 0  # number of messages up to and including the last turn
         self.turn: asyncio.Future[Mapping[str, Any]] | None = None
 
 
 class Episodes:
-    """The loaded environment, its tasks, and its running episodes by key."""
+    """The loaded environment, the environment's tasks, and the running episodes by key."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -200,7 +201,7 @@ class Episodes:
         self.tell(ready=version("verifiers"), tasks=len(self._tasks) if bounded else None, keys=keys)
 
     def task(self, index: int) -> Any:
-        """Task number ``index`` of the taskset, which may be endless."""
+        """Return task number ``index`` of the taskset, which may be endless."""
         missing = index + 1 - len(self._tasks)
         self._tasks.extend(itertools.islice(self._stream, max(missing, 0)))
         return self._tasks[index]
@@ -237,7 +238,7 @@ class Episodes:
                 self.tell(key=key, reward=mine[0].reward, stop=mine[0].stop_condition)
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # noqa: BLE001 - an environment may raise anything; only its own rollout fails
+        except BaseException as error:  # noqa: BLE001 - any exception of an environment fails only its rollout
             self.tell(key=key, failed=f"{type(error).__name__}: {error}")
         finally:
             self._of_trace = {trace: other for trace, other in self._of_trace.items() if other != key}
@@ -306,7 +307,7 @@ class Episodes:
 
 
 def with_defaults(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Complete the configuration: every seat runs on this machine, with the chat loop if the taskset has no harness."""
+    """Complete the configuration: every agent runs on this machine, with a chat loop if the taskset has no harness."""
     from verifiers.v1.configs.agent import AgentConfig
     from verifiers.v1.utils.loaders import default_harness_id, env_config_type
 
@@ -337,11 +338,11 @@ def limit_memory(gigabytes: float) -> None:
 
 
 async def serve(end: socket.socket, memory_gb: float) -> None:
-    """Load the environment named by the first message, then process requests until Outrider's process ends."""
+    """Load the environment that the first message names, then process requests until Outrider's process ends."""
     loop, asked = asyncio.get_running_loop(), asyncio.Queue[Mapping[str, Any] | None]()
 
     def take(message: Mapping[str, Any] | None) -> None:
-        if message is None:  # in a thread, in case the event loop is blocked
+        if message is None:  # ends this process from a thread, since the event loop may be blocked
             threading.Thread(target=_end_soon, daemon=True).start()
         loop.call_soon_threadsafe(asked.put_nowait, message)
 
@@ -350,7 +351,7 @@ async def serve(end: socket.socket, memory_gb: float) -> None:
         if (config := await asked.get()) is not None:
             try:
                 await episodes.load(config, stack)
-            except BaseException as error:  # noqa: BLE001 - even SystemExit; Outrider reports it and ends this process
+            except BaseException as error:  # noqa: BLE001 - even SystemExit: Outrider reports it and ends this process
                 episodes.tell(refused=f"{type(error).__name__}: {error}")
             limit_memory(memory_gb)
             while (request := await asked.get()) is not None:
@@ -374,7 +375,7 @@ def _end_now() -> None:
 
 
 if __name__ == "__main__":
-    sys.path[0] = os.getcwd()  # an environment may be next to the recipe; this file's folder must not be importable
-    # tool servers are separate programs that import the environment
+    sys.path[0] = os.getcwd()  # environments next to the recipe can be imported, modules next to this file cannot
+    # tool servers are separate programs, which import the environment as well
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [os.getcwd(), os.environ.get("PYTHONPATH")]))
     asyncio.run(serve(socket.socket(fileno=int(sys.argv[1])), float(sys.argv[2])))

@@ -1,1 +1,1 @@
-"""Estimates for a configuration: memory, whether it fits, tokens, time, and the cost of a paid service."""
+"""Estimates of a run's memory, generated tokens, time, and cost on a paid service, from its configuration."""

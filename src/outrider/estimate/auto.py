@@ -1,16 +1,16 @@
-"""Chooses the options that are ``auto``: the fastest values that fit the available memory, by the memory estimate.
+"""Chooses the values of options that are ``auto``: the fastest values that fit, according to the memory estimate.
 
-Sampling and learning never use their memory at the same time, so each phase is sized separately:
+Sampling and learning never need their memory at the same time, so the values for each phase are chosen separately:
 
-- ``sample.rows``: the largest of 1,024 and its halves that fits.
-- ``learn.micro_tokens`` and ``learn.gradient_checkpointing``: micro-batches of 16,384 tokens (4,096 on a CPU, for its
-  cache) and halves down to 2,048, with all activations kept. If none fits, activations are recomputed, which takes a
-  third more time; if still none fits, micro-batches become smaller.
-- ``engine.sampler.memory`` of vLLM in the run's own processes: enough for its weights, the KV cache of a step and its
-  buffers, at most what the learner leaves.
-- ``train.ranks=0`` on a CPU starts fewer processes than there are cores if nothing else fits.
+- ``sample.rows``: the largest of 1,024, 512, 256, … that fits.
+- ``learn.micro_tokens`` and ``learn.gradient_checkpointing``: the largest micro-batch that fits, from 16,384 tokens
+  (4,096 on a CPU, because of its cache) down to 2,048 in powers of 2, with all activations kept. If none of these fits,
+  activations are recomputed, which takes a third more time. If still none fits, micro-batches become smaller.
+- ``engine.sampler.memory`` of vLLM in the run's own processes: enough for vLLM's weights, buffers and the KV cache of a
+  step, but no more than the learner leaves free.
+- ``train.ranks=0`` on a CPU: fewer processes than cores, if no other values fit.
 
-A tenth of the memory stays free for what the estimate omits. If nothing fits then, all of the memory is used.
+A tenth of the memory stays free for what the estimate omits. If no values fit into the rest, all of the memory is used.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from outrider.sample.options import ROWS, SHARE, Vllm
 _MOST_ROWS = 1024
 _CPU_TOKENS = 4096
 _FEWEST_TOKENS = 2048
-"""Minimum tokens of a micro-batch before activations are recomputed, which costs less time than smaller ones."""
+"""Minimum tokens of a micro-batch without recomputation: still smaller micro-batches are slower than recomputing."""
 _FREE = 0.1
 _VLLM_BUFFERS = 3 * GIB
-"""Assumed memory of vLLM in addition to weights and KV cache: its profile run, CUDA graphs and libraries."""
+"""Assumed memory that vLLM needs besides weights and KV cache: for its profile run, CUDA graphs and libraries."""
 
 Dotted = dict[str, Any]
-"""Dotted keys with their values."""
+"""Type of a mapping from dotted option keys to values."""
 
 
 class AutoValues(NamedTuple):
     """The values chosen for a recipe's ``auto`` options.
 
     Attributes:
-        values: the values by dotted key; for :func:`with_values`.
-        sentence: one sentence about the values for the user; None if memory did not decide them.
+        values: the chosen values by dotted key, as :func:`with_values` expects them.
+        sentence: one sentence for the user about the chosen values; None if memory did not decide the values.
     """
 
     values: Dotted
@@ -54,7 +54,7 @@ class AutoValues(NamedTuple):
 
 
 def auto_keys(recipe: Recipe) -> list[str]:
-    """Return the keys of a recipe's options that are ``auto``."""
+    """Return the keys of the recipe's options whose value is ``auto``."""
     found: Dotted = {
         "sample.rows": recipe.sample.rows,
         "learn.micro_tokens": recipe.learn.micro_tokens,
@@ -71,14 +71,14 @@ def choose(
     recorded: Recipe | None = None,
     devices: Devices | None = None,
 ) -> AutoValues:
-    """Choose a value for every option of the recipe that is ``auto``.
+    """Choose a value for every option of the recipe whose value is ``auto``.
 
     Args:
-        config: the model's config.json; None if it is not on this machine.
-        recorded: the recipe that a resumed run was trained with; its values are kept.
-        devices: the devices to fit; None: those of this machine.
+        config: content of the model's config.json; None if the file is not on this machine.
+        recorded: the recipe that a resumed run was started with, whose values are kept.
+        devices: the devices into whose memory the run must fit; None: the devices of this machine.
 
-    If no values fit, the smallest are chosen, so that the error that follows names the other options to change. If the
+    If no values fit, the smallest values are chosen, so that the following error names other options to change. If the
     model or the memory is unknown, the values are 256 rows, micro-batches of 16,384 tokens, and no recomputation.
     """
     keys = auto_keys(recipe)
@@ -106,7 +106,7 @@ def choose(
 
 
 def with_values(recipe: Recipe, values: Mapping[str, Any]) -> Recipe:
-    """Return the recipe with new values at dotted keys; the values must be valid."""
+    """Return the recipe with new values for the options at these dotted keys. The values must be valid."""
     for key, value in values.items():
         recipe = _with(recipe, key.split("."), value)
     return recipe
@@ -125,7 +125,7 @@ def _value(recipe: Recipe, key: str) -> Any:
 
 
 def _defaults(keys: list[str]) -> Dotted:
-    """Return the values for an unknown model or unknown memory."""
+    """Return the values for the case that the model or the memory is unknown."""
     every = {
         "sample.rows": ROWS,
         "learn.micro_tokens": MICRO_TOKENS,
@@ -136,7 +136,7 @@ def _defaults(keys: list[str]) -> Dotted:
 
 
 class _Room(NamedTuple):
-    """The inputs of the choice; ``need`` returns the bytes that the recipe needs with given values."""
+    """The inputs of the choice. The function ``need`` returns the bytes that the recipe needs with given values."""
 
     recipe: Recipe
     keys: list[str]
@@ -146,7 +146,7 @@ class _Room(NamedTuple):
 
 
 def _fastest(room: _Room) -> Dotted:
-    """Return the first values that fit: with memory to spare, then without; with all processes, then with fewer."""
+    """Return the fastest values that fit, with all processes or else with fewer, and with a tenth free if possible."""
     smallest: list[Dotted] = []
     for free in (_FREE, 0.0):
         for ranks in _ranks(room):
@@ -165,7 +165,8 @@ def _fastest_in(room: _Room, ranks: Dotted, size: int) -> tuple[Dotted, bool]:
 
     learning, rows = list(_learning(room)), list(_rows(room))
     fixed = ranks | _vllm_share(room, 0.25)
-    # each phase is sized with the smallest values of the other one, so that only its own memory decides
+    # choose rows with the smallest values for learning, so that only the memory for sampling decides; then
+    # micro-batches
     waves = next((w for w in rows if fits(fixed | w | learning[-1])), rows[-1])
     passes = next((p for p in learning if fits(fixed | waves | p)), learning[-1])
     values = waves | passes | fixed
@@ -176,7 +177,7 @@ def _fastest_in(room: _Room, ranks: Dotted, size: int) -> tuple[Dotted, bool]:
 
 
 def _ranks(room: _Room) -> Iterator[Dotted]:
-    """Yield the recipe's own number of processes; on a CPU also fewer, unless the recipe sets a number."""
+    """Yield the recipe's number of processes; on a CPU also smaller numbers, unless the recipe sets the number."""
     yield {}
     open_ = room.devices.host and not room.recipe.train.ranks and started_by_another(0) is None
     processes = layout_of(room.recipe, room.devices).processes if open_ else 1
@@ -195,7 +196,7 @@ def _rows(room: _Room) -> Iterator[Dotted]:
 
 
 def _learning(room: _Room) -> Iterator[Dotted]:
-    """Yield values from the fastest to the smallest; a micro-batch is never smaller than the longest row."""
+    """Yield the options of learning, fastest first. A micro-batch is never smaller than the longest row."""
     most = _CPU_TOKENS if room.devices.host else MICRO_TOKENS
     longest = min(wave(room.recipe, room.shape)[1], most)
     sizes = [size for i in range(15) if (size := most >> i) > longest] + [longest]
@@ -210,7 +211,7 @@ def _learning(room: _Room) -> Iterator[Dotted]:
 
 
 def _vllm_share(room: _Room, part: float) -> Dotted:
-    """Return vLLM's share of a device (on a CPU, of all engines together) with the KV cache of ``part`` of a step."""
+    """Return vLLM's share of a device's memory (on a CPU, all engines' share), with KV cache for ``part`` of a step."""
     if "engine.sampler.memory" not in room.keys:
         return {}
     recipe, shape = room.recipe, room.shape

@@ -1,4 +1,4 @@
-"""The dimensions of a dense decoder, from its config.json. Imports no torch."""
+"""The dimensions of a dense decoder, read from its config.json. This module does not import PyTorch."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 
 class DecoderShape(NamedTuple):
-    """Dimensions of a decoder.
+    """The dimensions of a dense decoder.
 
     Attributes:
         inner: width of the MLP.
-        queries: width of all query heads together.
-        keys: width of all key heads together.
-        tied: whether head and embedding share their weights.
+        queries: total width of all query heads.
+        keys: total width of all key heads.
+        tied: whether LM head and embedding share their weights.
         head_norms: number of parameters in a layer's query and key norms.
         biased: whether the query, key and value projections have biases.
         context: maximum tokens of a sequence.
@@ -32,13 +32,13 @@ class DecoderShape(NamedTuple):
 
     @property
     def linear(self) -> dict[str, tuple[int, int]]:
-        """Input and output width of each linear map of a layer."""
+        """Input and output width of each linear map in a layer, by name."""
         h, q, kv, inner = self.width, self.queries, self.keys, self.inner
         attention = {"q_proj": (h, q), "k_proj": (h, kv), "v_proj": (h, kv), "o_proj": (q, h)}
         return attention | {"gate_proj": (h, inner), "up_proj": (h, inner), "down_proj": (inner, h)}
 
     def adapted(self, targets: str | Sequence[str]) -> list[tuple[int, int]]:
-        """Return the widths of the linear maps that an adapter changes."""
+        """Return input and output widths of the linear maps that an adapter changes."""
         return [widths for name, widths in self.linear.items() if targets == "all-linear" or name in targets]
 
     @property
@@ -53,12 +53,12 @@ class DecoderShape(NamedTuple):
 
     @property
     def head(self) -> int:
-        """Number of parameters of the LM head; if it is tied, the embedding has the same ones."""
+        """Number of parameters of the LM head. The embedding shares these parameters if the head is tied."""
         return self.vocabulary * self.width
 
     @property
     def outside(self) -> int:
-        """Number of parameters outside the layers: embedding, final norm and head."""
+        """Number of parameters outside the layers: embedding, final norm and LM head."""
         return self.head * (1 if self.tied else 2) + self.width
 
     @property
@@ -67,7 +67,7 @@ class DecoderShape(NamedTuple):
 
 
 def shape_of(config: Mapping[str, Any]) -> DecoderShape | None:
-    """Return the dimensions of a dense decoder; None for a quantised or any other model, whose memory differs."""
+    """Return the dimensions of a dense decoder. Return None for a quantised or any other model: its memory differs."""
     if any("experts" in key for key in config) or config.get("quantization_config"):
         return None
     try:

@@ -1,7 +1,7 @@
-"""Estimated generated tokens and memory of a run, as sentences, from its recipe and the model's config.json only.
+"""Estimates generated tokens and memory of a run, as sentences, only from the recipe and the model's config.json.
 
-A step's tokens are bounded by the rollouts that the stages may request, each of ``sample.max_tokens``.
-:mod:`outrider.estimate.memory` computes the memory, for the devices of this machine.
+The number of tokens in a step is at most the number of rollouts that the stages may request, times
+``sample.max_tokens``. :mod:`outrider.estimate.memory` computes the memory for the devices of this machine.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from outrider.processes.other_launcher import started_by_another
 from outrider.sample.options import Vllm
 
 _ROLLOUT, _TOKEN = 2_000, 16
-"""Bytes per rollout, and per token of a rollout: id, log-probability, entropy, text."""
+"""Bytes per rollout (the first number), and per token of a rollout: id, log-probability, entropy and text."""
 
 
 def estimate(recipe: Recipe, config: Mapping[str, Any] | None) -> list[str]:
-    """Return the estimate as sentences."""
+    """Return the estimates for a run as sentences."""
     rollouts, unbounded = most_rollouts(recipe.explore, recipe.train.problems)
     tokens = rollouts * recipe.sample.max_tokens
     adds = "adds" if len(unbounded) == 1 else "and the later stages add"
@@ -46,9 +46,10 @@ def estimate(recipe: Recipe, config: Mapping[str, Any] | None) -> list[str]:
 
 
 def lacking(recipe: Recipe, config: Mapping[str, Any] | None) -> str | None:
-    """Return why a run does not fit into memory and which options make it fit; None if it fits, or if unknown.
+    """Return why a run does not fit into memory, and which options would help; None if the run fits, or if unknown.
 
-    In addition to the parts of ``estimate``, this counts a step's responses, which rank 0 holds until they are trained.
+    In addition to the memory in ``estimate``, this function counts a step's responses, which rank 0 keeps until the
+    update.
     """
     rollouts, _ = most_rollouts(recipe.explore, recipe.train.problems)
     responses, there = rollouts * (_ROLLOUT + _TOKEN * recipe.sample.max_tokens), host_share()
@@ -68,7 +69,7 @@ def lacking(recipe: Recipe, config: Mapping[str, Any] | None) -> str | None:
 
 
 def _tokens_of(model: str) -> Callable[[str], int] | None:
-    """Return a function that counts the tokens of a text; None if the model's tokenizer is not on this machine."""
+    """Return a function that counts a text's tokens with the model's tokenizer; None if it is not on this machine."""
     from transformers import AutoTokenizer
 
     try:
@@ -103,7 +104,7 @@ def _memory_lines(recipe: Recipe, shape: DecoderShape, model_type: str, devices:
 
 
 def _host_lines(taken: Memory, processes: int) -> list[str]:
-    """Return a line about the host memory that all processes of this machine need besides GPU memory."""
+    """Return a line about the host memory that the processes on this machine need together, besides GPU memory."""
     here = int(os.environ.get("LOCAL_WORLD_SIZE", processes))
     there, held = host_share(), here * sum(taken.host.values())
     need = max(here * taken.loading + taken.checking, held) + here * LIBRARIES
@@ -122,7 +123,7 @@ def _unknown_targets(recipe: Recipe, shape: DecoderShape) -> list[str]:
 
 
 def layout_of(recipe: Recipe, devices: Devices | None) -> Layout:
-    """Return the processes of a run, as :func:`outrider.processes.launch.launch` or torchrun starts them."""
+    """Return number and kind of the processes that ``launch`` or torchrun starts for a run."""
     on_gpus = devices is not None and not devices.host
     asked = started_by_another(recipe.train.ranks) or recipe.train.ranks
     processes = asked or (1 if on_gpus else ranks_on_cpu(len(usable_cores()), recipe.samples_apart))
@@ -132,7 +133,7 @@ def layout_of(recipe: Recipe, devices: Devices | None) -> Layout:
 
 
 def _vllm(recipe: Recipe, engine: Vllm, shape: DecoderShape, processes: int) -> str:
-    """Return a sentence about the memory that vLLM needs, so that a user can size it."""
+    """Return a sentence about the memory that vLLM needs, so that the user can set vLLM's share of the GPU."""
     rollouts, _ = most_rollouts(recipe.explore, recipe.train.problems)
     engines = len(engine.servers) or processes
     asked = -(-rollouts // engines)

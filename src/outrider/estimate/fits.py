@@ -1,4 +1,4 @@
-"""Whether a run fits the available memory, and the smallest changes that make it fit."""
+"""Determines whether a run fits the available memory, and the smallest changes that make the run fit."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from outrider.sample.options import Vllm
 
 GIB = 2**30
 LIBRARIES = GIB // 2
-"""Bytes that Python, PyTorch and its kernels take in addition to the counted parts: per process, or per GPU (CUDA)."""
+"""Bytes that Python, PyTorch and its kernels need besides the counted parts, per process (on a GPU, with CUDA)."""
 
 GAPS = 0.75
-"""Share of a phase's memory that the C library keeps on a CPU after it is freed; 0.66 to 0.78 were measured over five
-steps. The share that a GPU's allocator keeps is unknown."""
+"""Share of a phase's memory that the C library keeps on a CPU after the memory is freed. Measured over five steps, the
+share was 0.66 to 0.78. The share that a GPU's allocator keeps is unknown."""
 
 _FSDP2 = "engine.learner=fsdp2 train.ranks={} beside vLLM servers"
-_FEWEST_ROWS = 16  # fewer rows leave most of a device idle
+_FEWEST_ROWS = 16  # with fewer rows, most of a device would be idle
 
 
 class Setup(NamedTuple):
-    """A recipe and the processes that it trains on."""
+    """A recipe, and the layout of the processes that train it."""
 
     recipe: Recipe
     layout: Layout
@@ -38,8 +38,8 @@ class Remedy(NamedTuple):
     """A change of one option that reduces memory.
 
     Attributes:
-        words: the option with its value, as on the command line.
-        of: the function that applies the change to a setup.
+        words: the option with its new value, as on the command line.
+        of: function that applies the change to a setup.
     """
 
     words: str
@@ -47,24 +47,25 @@ class Remedy(NamedTuple):
 
 
 def needed(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices, evaluating: bool = False) -> int:
-    """Return the bytes that a run needs on a device; on a CPU, those of all processes together."""
+    """Return the bytes that a run needs on each device; on a CPU, the bytes that all processes need together."""
     taken = memory(setup.recipe, shape, model_type, setup.layout, evaluating)
     vllm = int(vllm_share(setup.recipe) * devices.size)
     if not devices.host:
         return taken.peak + LIBRARIES + vllm
     gaps = int(GAPS * (taken.peak - sum(taken.held.values())))
-    libraries = LIBRARIES * (2 if setup.recipe.samples_apart else 1)  # the sampling process loads its own
+    libraries = LIBRARIES * (2 if setup.recipe.samples_apart else 1)  # the sampling process loads libraries too
     return (max(taken.peak + gaps, taken.host_peak) + libraries) * setup.layout.processes + vllm
 
 
 def vllm_share(recipe: Recipe) -> float:
-    """Return the share of a GPU's memory that in-process vLLM takes; on a CPU, that of all processes together."""
+    """Return the share of a GPU's memory that in-process vLLM reserves; on a CPU, the share of all processes
+    together."""
     sampler = recipe.engine.sampler
     return sampler.share if isinstance(sampler, Vllm) and not sampler.servers else 0.0
 
 
 def verdict(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) -> str:
-    """Return one sentence: the free memory, or the missing memory and the options that make the run fit."""
+    """Return a sentence about the memory that stays free, or about the lack of memory and the options that help."""
     need = needed(setup, shape, model_type, devices)
     there = f"the {devices.size / GIB:.1f} GiB of {devices.name}"
     if need <= devices.size:
@@ -78,7 +79,7 @@ def verdict(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices
 
 
 def _several(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) -> str:
-    """Return how many GPUs of this kind would be enough, with changes that do not affect results, as text."""
+    """Return text that says how many such GPUs are enough, together with changes that do not affect results."""
     if not devices.host:
         twice, passes = ([*kind(setup, shape, devices)][-1:] for kind in (_recomputed, _smaller_passes))
         for number in (2**k for k in range(1, 11)):
@@ -97,9 +98,9 @@ def _changed(setup: Setup, changes: Sequence[Remedy]) -> Setup:
 
 
 def least(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) -> tuple[str, int] | None:
-    """Return the smallest set of changes that makes the run fit, as text, and the bytes needed then; None without one.
+    """Return the smallest set of changes that makes the run fit, as text, and the bytes needed then; None if none does.
 
-    Sets of the same size are tried in order of cost: changes that do not affect results come first, then the compute
+    Sets with the same number of changes are tried in this order: changes that do not affect results, then the compute
     dtype, then the choice of trained parameters.
     """
     options = [found for kind in _CHANGES if (found := list(kind(setup, shape, devices)))]
@@ -118,7 +119,7 @@ def _recomputed(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator
 
 
 def _smaller_passes(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Remedy]:
-    """Yield smaller micro-batches: halves, down to the longest row, which is never split."""
+    """Yield smaller micro-batches: half, a quarter and so on, down to the longest row, which is never split."""
     least = wave(setup.recipe, shape)[1]
     for tokens in _halves(setup.recipe.learn.tokens_of_a_pass, least):
         yield _option(f"learn.micro_tokens={tokens}", "learn", micro_tokens=tokens)
@@ -137,7 +138,7 @@ def _fewer_processes(setup: Setup, shape: DecoderShape, devices: Devices) -> Ite
 
 
 def _shares(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Remedy]:
-    """Yield sharding over more of this machine's GPUs, the fewest first."""
+    """Yield sharding over two or more GPUs of this machine, the smallest number first."""
     if not devices.host:
         for number in (2**k for k in range(1, 11) if 2**k <= devices.number):
             if number > (setup.layout.processes if setup.layout.sharded else 1):
@@ -145,7 +146,7 @@ def _shares(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Rem
 
 
 def _sharded(setup: Setup, number: int) -> Setup:
-    """Shard the policy over ``number`` GPUs; a sampler that needs the whole policy is replaced by vLLM servers."""
+    """Shard the policy over ``number`` GPUs, and replace a sampler that needs the whole policy by vLLM servers."""
     engine = setup.recipe.engine
     learner = engine.learner if isinstance(engine.learner, Fsdp2) else Fsdp2()
     sampler = engine.sampler if isinstance(engine.sampler, Vllm) else Vllm(servers=["http://127.0.0.1:8000"])

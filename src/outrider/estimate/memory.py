@@ -1,8 +1,8 @@
 r"""Memory of a run in bytes, by part, from its recipe and the model's dimensions.
 
-Numbers are per device (per process on a CPU), for :math:`P` parameters of which :math:`T` are trained, and a compute
-dtype of :math:`b` bytes (4, or 2 with ``policy.dtype: bfloat16``). The following parts are held throughout training.
-Each is divided by the number of devices if the learner is sharded:
+Numbers are per device (per process on a CPU). :math:`P` is the number of parameters, :math:`T` the number of trained
+ones, and :math:`b` the bytes per number in the compute dtype (4, or 2 with ``policy.dtype: bfloat16``). The following
+parts are in memory throughout training. If the learner is sharded, each part is divided by the number of devices:
 
 ================  =====================================================================================================
 weights           :math:`4P`; with an adapter :math:`bP + 4T`
@@ -13,28 +13,28 @@ sampler's copy    only for the local sampler on the fused path (Llama, Mistral, 
                   bfloat16: all weights, and the head a second time. In float32: the weights that a norm is multiplied
                   into (queries, keys, values, gate, up, head) and those that an adapter changes. With an adapter in
                   bfloat16 there is no copy
-sampler's         of the sampling process with ``train.lag=1``: :math:`4P`; the memory of sampling and learning then
-weights           adds up
+sampler's         only with ``train.lag=1``, :math:`4P`, for the separate sampling process. Sampling and learning then
+weights           need their memory at the same time
 ================  =====================================================================================================
 
-The following parts are needed only while the local sampler samples, or only while the learner learns. Each of the two
-phases reuses the memory that the other has freed:
+The following parts are needed either only while the local sampler samples, or only while the learner trains. Each of
+these two phases reuses the memory that the other phase has freed:
 
 ================  =====================================================================================================
-KV cache          :math:`2 b\, L D_{kv}` per token, for :math:`R` rows decoded together, each of ``max_tokens`` and a
-                  prompt of 512, and for the prompts that they share; one layer twice, while the cache grows
-kept for turns    for multi-turn tasks: the same number of rows again, which wait for their environments
+KV cache          :math:`2 b\, L D_{kv}` per token, for :math:`R` rows decoded together, each with ``max_tokens`` and a
+                  prompt of 512 tokens, and for the prompts that rows share; one layer twice while the cache grows
+kept for turns    for multi-turn tasks: the KV cache of as many rows again, which wait for their environments
 draws             :math:`20 R V`: logits, probabilities and their cumulative sums, some in float64
 activations       per token of a micro-batch and layer :math:`24 H + 16 (I + D_q + D_{kv})`, in bfloat16
                   :math:`26 H + 8 (I + D_q + D_{kv})`; with an adapter :math:`8 H` less. If queries and keys have norms,
-                  :math:`8 (D_q + D_{kv})` more (factor 6 in bfloat16, 4 with an adapter). If recomputed: :math:`4 H`,
-                  and all of the above for one layer
-products' copies  in bfloat16 without an adapter: :math:`2` per parameter of the linear maps, for the backward pass; if
-                  recomputed, those of one layer
+                  :math:`8 (D_q + D_{kv})` more (factor 6 in bfloat16, 4 with an adapter). If activations are
+                  recomputed: :math:`4 H` per layer, and all of the above for one layer
+products' copies  in bfloat16 without an adapter: :math:`2` bytes per parameter of the linear maps, for the backward
+                  pass; if activations are recomputed, only for one layer
 head              chunks of logits (:mod:`outrider.model.head`); if the head is trained, also its gradient, and a copy
                   of :math:`b` bytes per parameter
-gathered layers   of a sharded learner: the parameters outside the layers, in float32; one layer and the next one, as
-                  sent and as used, in :math:`b` bytes, which replace the products' copies
+gathered layers   only with a sharded learner: the parameters outside the layers, in float32; and two successive layers,
+                  before and after gathering, in :math:`b` bytes. They replace the products' copies
 summed gradients  if several processes each hold the whole model: :math:`4T`, after the backward pass
 ================  =====================================================================================================
 
@@ -57,19 +57,19 @@ from outrider.sample.options import FUSED_FAMILIES, LocalSampling
 from outrider.tasks.turn_task import TurnTask
 
 PROMPT = 512
-"""Assumed tokens of a prompt: a long problem with a template."""
+"""Assumed number of tokens in a prompt, enough for a long problem with a template."""
 
 CHUNK, GPU_CHUNKS = 8 * 2**20, 8
-"""Maximum logits that the head computes at once, and the factor on a GPU; as in :mod:`outrider.model.head`, which
-imports torch."""
+"""Maximum number of logits that the head computes at once on a CPU, and the factor by which it is larger on a GPU. The
+values are those of :mod:`outrider.model.head`, which this module cannot import without PyTorch."""
 
 
 class Layout(NamedTuple):
-    """The number of processes that learn together, and whether each holds a shard or all of the model.
+    """The number of processes that train together, and whether each process holds the whole model or a shard.
 
     Attributes:
-        offload: whether shards are in host memory, and on the device only while they are used.
-        gpu: whether each process has a GPU; otherwise all run on the CPU.
+        offload: whether shards are in host memory, and are copied to the device only while they are used.
+        gpu: whether each process has a GPU; otherwise all processes run on the CPU.
     """
 
     processes: int = 1
@@ -85,15 +85,15 @@ ALONE = Layout()
 
 
 class Memory(NamedTuple):
-    """Bytes by part.
+    """The bytes that a process needs, by part of the memory.
 
     Attributes:
         held: parts that are on the device throughout training.
-        phases: parts that are on the device in each phase, in addition to ``held``.
+        phases: parts that are on the device only during each phase (sampling or learning), by phase.
         host: shards that are in host memory instead.
-        loading: host memory of a process before sharding, since every process reads the whole model.
-        checking: additional host memory of the one process that chooses the forward pass: in bfloat16, a copy of the
-            matmul weights.
+        loading: host memory of a process before sharding, in which every process loads the whole model.
+        checking: additional host memory of the process that compares forward passes to choose one: in bfloat16, a copy
+            of the matmul weights.
     """
 
     held: dict[str, int]
@@ -104,17 +104,17 @@ class Memory(NamedTuple):
 
     @property
     def host_peak(self) -> int:
-        """Peak host memory of a process that has a device."""
+        """Peak host memory of a process that also has a device (GPU)."""
         return max(self.loading, sum(self.host.values()))
 
     @property
     def peak(self) -> int:
-        """Peak device memory, in the phase that needs the most."""
+        """Peak device memory, which is that of the phase that needs the most memory."""
         return sum(self.held.values()) + max(sum(parts.values()) for parts in self.phases.values())
 
 
 def most_rollouts(stages: Sequence[Stage], problems: int) -> tuple[int, list[str]]:
-    """Return the maximum rollouts per step before the first unbounded stage, and the names of that and later stages."""
+    """Return the maximum rollouts per step before the first unbounded stage, and the names of all stages from it on."""
     bounds, most = Bounds(), 0
     for i, stage in enumerate(stages):
         bounds = bounds_of(stage, bounds, problems)
@@ -127,7 +127,7 @@ def most_rollouts(stages: Sequence[Stage], problems: int) -> tuple[int, list[str
 def memory(
     recipe: Recipe, shape: DecoderShape, model_type: str, layout: Layout = ALONE, evaluating: bool = False
 ) -> Memory:
-    """Return the bytes by part, as the module docstring defines them; with ``evaluating``, also for evaluations."""
+    """Return the bytes of each part that the module docstring lists; with ``evaluating``, also cover evaluations."""
     whole, trained, low = shape.parameters, trained_parameters(recipe, shape), number_bytes(recipe)
     lora = recipe.policy.lora is not None
     shared = {
@@ -142,7 +142,7 @@ def memory(
     copied = {"sampler's copy": _sampler_copy(recipe, shape, model_type)} if local else {}
     phases = {"samples": _sampling(recipe, shape, evaluating)} if local else {}
     phases["learns"] = _learning(recipe, shape, layout)
-    if recipe.samples_apart:  # both at the same time, and the sampling process has all weights
+    if recipe.samples_apart:  # the two phases run at the same time, and the sampling process has all weights
         copied["sampler's weights"] = 4 * whole
         phases = {"samples and learns": phases["samples"] | phases["learns"]}
     if layout.processes > 1 and not layout.sharded:
@@ -153,7 +153,7 @@ def memory(
 
 
 def trained_parameters(recipe: Recipe, shape: DecoderShape) -> int:
-    """Return the number of trained parameters: all, or those of the adapter."""
+    """Return the number of trained parameters: all parameters of the model, or those of the adapter."""
     lora = recipe.policy.lora
     if lora is None:
         return shape.parameters
@@ -161,12 +161,13 @@ def trained_parameters(recipe: Recipe, shape: DecoderShape) -> int:
 
 
 def number_bytes(recipe: Recipe) -> int:
-    """Return the bytes per number in the compute dtype."""
+    """Return the number of bytes that a number needs in the compute dtype."""
     return 2 if recipe.policy.dtype == "bfloat16" else 4
 
 
 def wave(recipe: Recipe, shape: DecoderShape, evaluating: bool = False) -> tuple[int, int]:
-    """Return the maximum rows decoded together (evaluating: also in evaluations) and the longest row's tokens."""
+    """Return the maximum rows decoded together (with ``evaluating``, also in evaluations), and a row's maximum
+    length."""
     rollouts, unbounded = most_rollouts(recipe.explore, recipe.train.problems)
     at_once = max(rollouts, evaluated_at_once(recipe)) if evaluating else rollouts
     rows = recipe.sample.most_rows if unbounded else min(recipe.sample.most_rows, at_once)
@@ -174,7 +175,7 @@ def wave(recipe: Recipe, shape: DecoderShape, evaluating: bool = False) -> tuple
 
 
 def evaluated_at_once(recipe: Recipe) -> int:
-    """Return the maximum responses that an evaluation requests at once: samples of 100 problems, or greedy ones."""
+    """Return the maximum responses that an evaluation requests at once: samples of 100 problems, or all greedy ones."""
     evaluate = recipe.evaluate
     if not recipe.evaluates:
         return 0
@@ -182,12 +183,12 @@ def evaluated_at_once(recipe: Recipe) -> int:
 
 
 def kv_cache(recipe: Recipe, shape: DecoderShape, tokens: int) -> int:
-    """Return the bytes of a KV cache of ``tokens`` tokens."""
+    """Return the size in bytes of a KV cache for ``tokens`` tokens."""
     return 2 * number_bytes(recipe) * shape.layers * shape.keys * tokens
 
 
 def activations(shape: DecoderShape, low: int, adapter: bool = False) -> int:
-    """Return the bytes per token and layer for the backward pass, as measured in ``tests/estimate/test_memory.py``."""
+    """Return the bytes of activations per token and layer, which ``tests/estimate/test_memory.py`` measures."""
     stream = (24 if low == 4 else 26) - (8 if adapter else 0)
     normed = (4 if adapter else 4 + low) if shape.head_norms else 0
     heads = shape.queries + shape.keys
@@ -222,7 +223,7 @@ def _sampling(recipe: Recipe, shape: DecoderShape, evaluating: bool) -> dict[str
 
 
 def _learning(recipe: Recipe, shape: DecoderShape, layout: Layout) -> dict[str, int]:
-    """Return the parts at the peak of learning: the head's backward pass, or with recomputation that of a layer."""
+    """Return the parts at the peak of learning: in the backward pass of the head or, with recomputation, of a layer."""
     low, adapter = number_bytes(recipe), recipe.policy.lora is not None
     longest = wave(recipe, shape)[1]
     tokens = max(recipe.learn.tokens_of_a_pass, longest)
@@ -238,7 +239,7 @@ def _learning(recipe: Recipe, shape: DecoderShape, layout: Layout) -> dict[str, 
         return all_layers | {"head": head} | gathered
     kept = shape.layers * 4 * shape.width * tokens
     at_head = {"activations": kept, "head": head} | gathered
-    # a tied head's gradient waits for the embedding's gradient, a gathered one for those gathered with it
+    # the gradient of a tied head is kept until the embedding's gradient, a gathered head's until those gathered with it
     waiting = 4 * shape.head if (shape.tied or shares) and not adapter else 0
     at_layer = {"activations": kept + layer, "products' copies": copies, "head": waiting} | gathered
     return max(at_head, at_layer, key=lambda parts: sum(parts.values()))

@@ -1,9 +1,10 @@
-"""Estimated tokens and cost of a run on a paid service.
+"""Estimates the tokens and the cost of a run on a paid service.
 
-*Sampled* tokens are generated. *Prefilled* tokens are read but not trained on, and count once per request, whatever the
-number of its rollouts: prompts and the prefixes of branches. With a correction, or an objective that the service does
-not know by name, whole rows are prefilled as well. *Trained* tokens are those of rows with their prompts, in every pass
-with a gradient. All counts are upper bounds: responses have ``sample.max_tokens``, and every rollout is one request.
+*Sampled* tokens are the generated tokens. *Prefilled* tokens are prompts and prefixes of branches. They are only read,
+and count once per request for any number of rollouts. If the objective has a correction, or is not one of the service's
+named losses, whole rows are prefilled as well. *Trained* tokens are the tokens of rows, including prompts, in every
+pass with a gradient. All counts are upper bounds: every response has ``sample.max_tokens`` tokens, and every rollout is
+one request.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from outrider.estimate.memory import most_rollouts
 from outrider.learn.options import Prices, Tinker
 from outrider.learn.service_loss import named_loss
 
-_PROMPTS = 32  # the mean length of the task's first prompts is used for all
+_PROMPTS = 32  # number of the task's first prompts whose mean length is used for all prompts
 
 
 class Tokens(NamedTuple):
-    """Numbers of sampled, prefilled and trained tokens."""
+    """The numbers of sampled, prefilled and trained tokens."""
 
     sampled: int
     prefilled: int
@@ -31,9 +32,9 @@ def step_tokens(recipe: Recipe, prompt: float) -> Tokens:
     """Return the maximum tokens of a step whose prompts have a mean length of ``prompt`` tokens."""
     rollouts, _ = most_rollouts(recipe.explore, recipe.train.problems)
     first, _ = most_rollouts(recipe.explore[:1], recipe.train.problems)
-    continued = (rollouts - first) * recipe.sample.max_tokens  # later stages may branch anywhere
+    continued = (rollouts - first) * recipe.sample.max_tokens  # stages after the first may branch from any token
     row = prompt + recipe.sample.max_tokens
-    # one more forward pass before the first update, and before each update with a loss that the service does not know
+    # a correction needs one more forward pass; a loss that the service does not know needs one before each update
     forward = (recipe.objective.correction is not None) + (named_loss(recipe.objective) is None) * recipe.learn.epochs
     return Tokens(
         sampled=rollouts * recipe.sample.max_tokens,
@@ -81,7 +82,7 @@ def service_lines(recipe: Recipe, write: Callable[[str], int] | None) -> list[st
 
 
 def evaluations(recipe: Recipe) -> int:
-    """Return the number of evaluations in a run with limited steps: before, after and during training."""
+    """Return the number of evaluations before, during and after training, for a run with a limited number of steps."""
     train, steps = recipe.train, recipe.train.steps or 0
     between = (steps - 1) // train.evaluate_every if train.evaluate_every and steps else 0
     return recipe.evaluate.before + recipe.evaluate.after + len(train.evaluate_at) + between

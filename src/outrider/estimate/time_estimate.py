@@ -1,4 +1,4 @@
-"""The maximum tokens that a run generates, and its time at measured rates."""
+"""Computes the maximum number of tokens that a run generates, and the time of the run at measured rates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from outrider.estimate.memory import most_rollouts
 
 
 class Rates(NamedTuple):
-    """Seconds per generated token of one process, by phase, and the number of tokens in the measurement."""
+    """Measured seconds per generated token of one process, by phase, and the number of measured tokens."""
 
     sample: float
     verify: float
@@ -24,7 +24,7 @@ class Rates(NamedTuple):
 class Amounts(NamedTuple):
     """The maximum generated tokens of a run: in training (None without a limit of steps or tokens) and in evaluations.
 
-    ``unbounded`` names the stages whose rollouts ``training`` does not include, since the recipe does not bound them.
+    ``unbounded`` names the stages without a bound on their rollouts, which ``training`` does not include.
     """
 
     training: int | None
@@ -36,8 +36,8 @@ class Amounts(NamedTuple):
 def amounts(recipe: Recipe) -> Amounts:
     """Return the maximum tokens of a run.
 
-    Evaluations of ``train.evaluate_every`` are counted for responses of maximum length; shorter responses give more
-    steps and so more evaluations. With ``train.seconds`` alone, these evaluations are not counted.
+    Evaluations by ``train.evaluate_every`` are counted as if all responses had maximum length. Shorter responses allow
+    more steps, and so more evaluations. If only ``train.seconds`` limits the run, these evaluations are not counted.
     """
     train, evaluate = recipe.train, recipe.evaluate
     rollouts, unbounded = most_rollouts(recipe.explore, train.problems)
@@ -53,7 +53,7 @@ def amounts(recipe: Recipe) -> Amounts:
 
 
 def amount_lines(recipe: Recipe) -> list[str]:
-    """Return the tokens of a run, evaluations included, as sentences."""
+    """Return sentences about the tokens of a run, including evaluations."""
     most, evaluate = amounts(recipe), recipe.evaluate
     samples = f"{evaluate.n} samples" + (" and a greedy one" if evaluate.greedy else "")
     lines = []
@@ -66,15 +66,15 @@ def amount_lines(recipe: Recipe) -> list[str]:
         return [*lines, "evaluation: none"]
     each = f"{evaluate.problems:,} problems with {samples}"
     most_tokens = f"at most {most.evaluation:,} generated tokens, in addition to training"
-    # with shorter responses, the same tokens give more steps and so more evaluations
+    # if responses are shorter, the same number of tokens allows more steps, and so more evaluations
     by_step = recipe.train.evaluate_every > 0 and recipe.train.steps is None
     more = ", more with train.evaluate_every if responses are shorter" if by_step else ""
     return [*lines, f"evaluation: {most.evaluations} of {each}, {most_tokens}{more}"]
 
 
 def time_sentence(recipe: Recipe, rates: Rates, processes: int) -> str:
-    """Return the time of a run at these rates, as one sentence."""
-    from outrider.screen.progress import clock_text  # not at the top: printing a recipe needs no rich
+    """Return a sentence about the time that a run takes at these rates."""
+    from outrider.screen.progress import clock_text  # imported here, since printing a recipe does not need rich
 
     most, limit = amounts(recipe), recipe.train.seconds
     parts = {name: seconds * (most.training or 0) / processes for name, seconds in rates.of_a_token().items()}

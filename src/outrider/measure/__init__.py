@@ -1,6 +1,7 @@
-"""Metrics of verified rollouts: pass@k, majority vote and greedy success, with confidence intervals. NumPy only.
+"""Metrics of verified rollouts: pass@k, majority vote and greedy success, with confidence intervals.
 
-Tables are in :mod:`outrider.measure.table`, a separate import because it needs rich.
+This package needs only NumPy. Tables are in :mod:`outrider.measure.table`, which must be imported separately because it
+needs rich.
 """
 
 from outrider.measure.bootstrap import Interval, bootstrap_difference, bootstrap_mean

@@ -1,4 +1,4 @@
-"""Test for a bend in a noisy training curve, such as a rise followed by a plateau."""
+"""Tests whether a noisy training curve has a bend, as a curve that rises and then stays on a plateau."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from outrider.arrays import Floats, Ints
 from outrider.measure.blocks import NONE, IntervalBounds, bounds, noise
 
 FEWEST = 12
-"""Minimum number of points to identify two slopes, the bend between them and the noise."""
+"""Minimum number of points in a curve, so that two slopes, the bend between them and the noise can be estimated."""
 
-_EDGE = 0.1  # no bend in the first or last tenth of the curve, since one point could then be a segment
+_EDGE = 0.1  # share of the curve at each end without candidate bends, so that no segment is a single point
 _PLACES = 200  # maximum number of candidate bends
 
 CurveShape = Literal["too short", "constant", "flat", "steady", "levels off", "bends"]
@@ -22,14 +22,15 @@ CurveShape = Literal["too short", "constant", "flat", "steady", "levels off", "b
 
 @dataclass(frozen=True, slots=True)
 class Bend:
-    """The result of :func:`find_bend`; a number that the shape does not define is NaN.
+    """The result of :func:`find_bend`. A number that does not exist for the shape is NaN.
 
     Attributes:
         shape: ``"levels off"``: a rise (or fall), then a plateau. ``"bends"``: two slopes, the second too steep for a
             plateau. ``"steady"``: one slope for the whole curve. ``"flat"``: no significant slope. ``"constant"``: all
             values are equal. ``"too short"``: fewer than :data:`FEWEST` points.
         excluded: number of points excluded because x or y is NaN or infinite.
-        p_value: probability that a straight line with the same noise shows a bend at least as strong.
+        p_value: probability that a straight line with the same noise shows a bend at least as strong as the observed
+            one.
         early, late: slopes per unit of x before and after the bend; without a bend, both are the slope of the straight
             line.
         bend: x at which the two segments meet; NaN for shapes without a bend.
@@ -58,18 +59,19 @@ def find_bend(
 
     .. math:: y = c + s\, x + d \max(x - \tau, 0)
 
-    with the bend :math:`\tau` at the best of up to 200 candidates in the middle 80 % of the points. Two questions are
-    answered by resampling residuals in blocks, since residuals of neighbouring steps are correlated:
+    The bend :math:`\tau` is the best of up to 200 candidates in the middle 80 % of the points. Residuals of
+    neighbouring steps are correlated, so residuals are resampled in blocks to answer two questions:
 
     1. *Is there a bend?* The statistic is the share of the straight line's squared error that the best bend removes.
        The best bend always removes some error, so the statistic is compared with ``resamples`` curves without a bend.
-       Each is the straight line plus resampled residuals of the *two* segments (the straight line's own residuals would
-       contain the bend as noise).
-    2. *Where, and how steep?* The intervals come from refitting the two segments plus resampled residuals.
+       Each of these curves is the straight line plus resampled residuals of the *two* segments. (Residuals of the
+       straight line would contain the bend as noise.)
+    2. *Where is the bend, and how steep are the segments?* The two segments plus resampled residuals are fitted again,
+       which gives the intervals.
 
     The curve ``levels off`` if the bend is significant and the late slope is at most ``plateau`` times as steep as the
-    early one. Falling curves (such as entropy) are handled in the same way. If the bend is at an end of the middle
-    80 %, the true bend may lie outside that range.
+    early slope. Falling curves, such as entropy, are handled in the same way. If the bend is found at an end of the
+    middle 80 % of the points, the true bend may be outside this range.
 
     Degenerate cases: points with NaN or infinity in x or y are excluded and counted. An exactly straight curve has no
     bend. The p-value is never below 1 / (resamples + 1).
@@ -77,8 +79,9 @@ def find_bend(
     Raises:
         ValueError: x and y differ in length, x does not increase, or ``resamples < 1``.
 
-    Source: the stages come from the STILL report, arXiv 2508.07534, section 3.2.2, which marks them by eye. Search for
-    the bend with a bootstrap test: Hansen 1996, Econometrica 64; blocks: Künsch 1989, Annals of Statistics 17.
+    Source: STILL report, arXiv 2508.07534, section 3.2.2, for the stages of training, which its authors mark by eye.
+    Hansen 1996, Econometrica 64, for the search for a bend with a bootstrap test. Künsch 1989, Annals of Statistics 17,
+    for blocks.
 
     >>> x = np.arange(60.0)
     >>> found = find_bend(x, np.minimum(x, 20) + np.sin(7 * x))
@@ -114,10 +117,10 @@ def find_bend(
 
 
 class _Candidates:
-    """All candidate bends for the same x, fitted together.
+    """All candidate bends for a curve's x, which are fitted together.
 
-    The hinge of candidate k minus its projection on the straight line, normalised, is a direction :math:`q_k`. So bend
-    k removes a squared error of :math:`(q_k y)^2`.
+    The hinge function of candidate k, minus its projection on straight lines and normalised, is the unit vector
+    :math:`q_k`. So bend k reduces the squared error of the straight line by :math:`(q_k y)^2`.
     """
 
     def __init__(self, x_N: Floats) -> None:
@@ -129,22 +132,22 @@ class _Candidates:
         self.slope_N = slope_N / np.linalg.norm(slope_N)
         hinges_KN = np.maximum(x_N - self.places_K[:, None], 0.0)
         rest_KN = hinges_KN - hinges_KN.mean(axis=1, keepdims=True)
-        # made orthogonal to the line, so the gains of all candidates and resamples are one matmul
+        # orthogonal to straight lines, so that one matmul gives the gains of all candidates and resamples
         rest_KN -= (rest_KN @ self.slope_N)[:, None] * self.slope_N
         self.size_K = np.linalg.norm(rest_KN, axis=1)
         self.unit_KN = rest_KN / self.size_K[:, None]
 
     def line(self, y_N: Floats) -> Floats:
-        """Fitted values of the best straight line."""
+        """Return the fitted values of the best straight line."""
         return np.asarray(y_N.mean() + (y_N @ self.slope_N) * self.slope_N, dtype=np.float64)
 
     def segments(self, y_N: Floats) -> Floats:
-        """Fitted values of the best two segments."""
+        """Return the fitted values of the best two segments."""
         unit_N = self.unit_KN[self._best(y_N[None])[0]]
         return np.asarray(self.line(y_N) + (y_N @ unit_N) * unit_N, dtype=np.float64)
 
     def gain(self, y_BN: Floats) -> Floats:
-        """Per row, the share of the straight line's squared error that the best bend removes."""
+        """Return, for each row, the share of the straight line's squared error that the best bend removes."""
         removed_B = np.square(y_BN @ self.unit_KN.T).max(axis=1)
         total_B = np.square(y_BN - y_BN.mean(axis=1, keepdims=True)).sum(axis=1)
         error_B = total_B - np.square(y_BN @ self.slope_N)
@@ -153,15 +156,15 @@ class _Candidates:
         return gain_B
 
     def places(self, y_BN: Floats) -> Floats:
-        """Per row, x of the best bend."""
+        """Return the x of the best bend for each row."""
         return self.places_K[self._best(y_BN)]
 
     def slope(self, y_BN: Floats) -> Floats:
-        """Per row, the slope of the straight line."""
+        """Return the slope of the straight line for each row."""
         return np.asarray(y_BN @ self.slope_N / (self.slope_N @ self.x_N), dtype=np.float64)
 
     def slopes(self, y_BN: Floats) -> tuple[Floats, Floats]:
-        """Per row, the slopes before and after the best bend."""
+        """Return the slopes before and after the best bend for each row."""
         at_B = self._best(y_BN)
         change_B = np.einsum("bn,bn->b", y_BN, self.unit_KN[at_B]) / self.size_K[at_B]
         hinges_BN = np.maximum(self.x_N - self.places_K[at_B, None], 0.0)
@@ -173,9 +176,9 @@ class _Candidates:
 
 
 def _p_value(fit: _Candidates, y_N: Floats, resamples: int, seed: int) -> float:
-    """The share of straight lines with resampled noise whose bend is at least as strong as the observed one."""
-    # residuals of the two segments: the straight line's residuals would contain the bend as noise
+    """Return the share of straight lines with resampled noise whose bend is at least as strong as the observed one."""
+    # use the residuals of the two segments, since those of the straight line would contain the bend as noise
     straight_BN = fit.line(y_N) + noise(y_N - fit.segments(y_N), 4, resamples, seed)
     as_much = int((fit.gain(straight_BN) >= fit.gain(y_N[None])).sum())
-    # the observed curve counts as one of the draws, so the p-value is never 0
+    # the observed curve counts as one of the resampled curves, so the p-value is never 0
     return (1 + as_much) / (1 + resamples)

@@ -1,4 +1,4 @@
-"""Block bootstrap of a curve, since the noise of neighbouring steps is correlated."""
+"""Block bootstrap of a training curve, whose noise at neighbouring steps is correlated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from outrider.measure.bootstrap import middle
 
 
 class IntervalBounds(NamedTuple):
-    """A number with its interval; low and high are NaN if no interval was computed."""
+    """A number with its interval. ``low`` and ``high`` are NaN if no interval was computed."""
 
     value: float
     low: float
@@ -27,14 +27,14 @@ NONE = IntervalBounds(np.nan, np.nan, np.nan)
 
 
 def bounds(value: float, draws_B: Floats) -> IntervalBounds:
-    """Return a value with the middle 95 % of its draws; NaN draws are excluded."""
+    """Return a value with the interval that contains the middle 95 % of its bootstrap draws; NaN draws are excluded."""
     return IntervalBounds(float(value), *middle(draws_B))
 
 
 def autocorrelation(residuals_N: Floats) -> float:
     r"""Lag-1 autocorrelation, :math:`\sum_t e_t e_{t+1} / \sum_t e_t^2`, of residuals with mean 0.
 
-    NaN for fewer than three residuals, or if all are 0.
+    The result is NaN for fewer than three residuals, or if all residuals are 0.
 
     >>> autocorrelation(np.array([1.0, 1.0, -1.0, -1.0])).__round__(3)
     0.25
@@ -44,12 +44,13 @@ def autocorrelation(residuals_N: Floats) -> float:
 
 
 def block_length(residuals_N: Floats) -> int:
-    r"""The number of consecutive residuals per bootstrap block.
+    r"""Return the number of consecutive residuals in a bootstrap block.
 
     .. math:: \ell = \Big\lceil \Big(\frac{2 \rho}{1 - \rho^2}\Big)^{2/3} n^{1/3} \Big\rceil
 
-    with the autocorrelation :math:`\rho`: the optimal length for the mean of a first-order autoregressive process. The
-    length is at least 1 (single residuals, if the autocorrelation is not positive) and at most a quarter of the points.
+    with the lag-1 autocorrelation :math:`\rho` and :math:`n` points. This length is optimal for the mean of a
+    first-order autoregressive process. The length is at least 1, which means single residuals (if the autocorrelation
+    is not positive), and at most a quarter of the points.
 
     Source: Carlstein 1986, "The use of subseries values for estimating the variance of a general statistic from a
     stationary sequence", Annals of Statistics 14.
@@ -61,14 +62,14 @@ def block_length(residuals_N: Floats) -> int:
     # `not rho > 0` rather than `rho <= 0`, so that NaN (too few residuals) also gives 1
     if not rho > 0:
         return 1
-    # the length goes to infinity as rho goes to 1
+    # a limit, since the length goes to infinity as rho goes to 1
     rho = min(rho, 0.99)
     length = np.ceil((2 * rho / (1 - rho**2)) ** (2 / 3) * n ** (1 / 3))
     return int(max(1, min(length, n // 4)))
 
 
 def block_indices(n: int, length: int, resamples: int, seed: int) -> Ints:
-    """Indices ``[resamples, n]``: overlapping blocks, drawn with replacement and concatenated.
+    """Draw overlapping blocks with replacement, and return the concatenated indices, shape ``[resamples, n]``.
 
     >>> block_indices(4, 2, 1, seed=0).tolist()
     [[2, 3, 1, 2]]
@@ -80,10 +81,10 @@ def block_indices(n: int, length: int, resamples: int, seed: int) -> Ints:
 
 
 def noise(residuals_N: Floats, parameters: int, resamples: int, seed: int) -> Floats:
-    """Resampled residuals ``[resamples, n]``, rescaled to undo the shrinkage by the fit.
+    """Resample residuals, rescaled to undo the shrinkage by the fit; return shape ``[resamples, n]``.
 
-    A fit of ``parameters`` numbers makes residuals too small by a factor of :math:`\\sqrt{(n - p) / n}`. The residuals
-    are centred and drawn in blocks of :func:`block_length`.
+    A fit of :math:`p` = ``parameters`` numbers to :math:`n` points makes residuals too small by a factor of
+    :math:`\\sqrt{(n - p) / n}`. The residuals are centred and drawn in blocks of :func:`block_length`.
     """
     n = len(residuals_N)
     wide_N = (residuals_N - residuals_N.mean()) * np.sqrt(n / (n - parameters))

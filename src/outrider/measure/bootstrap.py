@@ -1,4 +1,4 @@
-"""Bootstrap intervals over problems: how much a metric would vary on other problems of the same kind."""
+"""Bootstrap intervals over problems, which show how much a metric would vary on other problems of the same kind."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 from outrider.arrays import Floats
 
 LEVEL = 0.95  # confidence level of all intervals
-_CHUNK = 2_000_000  # drawn indices held in memory at once: 16 MB
+_CHUNK = 2_000_000  # maximum number of drawn indices in memory at once (16 MB)
 
 
 class Interval(NamedTuple):
-    """A mean over problems with its interval.
+    """A mean over problems with its confidence interval.
 
     Attributes:
-        value: the mean; NaN if no problem has a value.
+        value: the mean of the problems' values; NaN if no problem has a value.
         low, high: ends of the interval; NaN if none was computed.
         problems: number of distinct problems that the mean and its interval are computed from.
     """
@@ -39,18 +39,20 @@ def bootstrap_mean(
     seed: int = 0,
     problems_P: ArrayLike | None = None,
 ) -> Interval:
-    """Mean over problems with its percentile bootstrap interval.
+    """Return the mean over problems with its percentile bootstrap interval.
 
-    Each of ``resamples`` resamples draws as many problems as there are, with replacement; the interval holds the middle
-    95 % of the resampled means. The samples *within* a problem are not resampled, because the spread of the values
-    already includes their noise. The interval covers the choice of problems, not the seed of a training run.
+    Each of ``resamples`` resamples draws as many problems as there are, with replacement. The interval contains the
+    middle 95 % of the resampled means. The samples *within* a problem are not resampled, because the variation of
+    values between problems already includes sampling noise. The interval covers the choice of problems, but not the
+    seed of a training run.
 
-    ``problems_P`` gives the problem of each value if a problem has several values (such as groups from several steps).
-    Values of one problem are correlated, so they are drawn together, and a resample's mean is over all its values.
+    If a problem has several values, for example from groups of several steps, ``problems_P`` contains the problem of
+    each value. The values of one problem are correlated, so they are drawn together. The mean of a resample is over all
+    values in it.
 
     Degenerate cases: NaN values are excluded, and ``problems`` counts only problems with a known value. The interval is
     NaN for ``resamples = 0`` or fewer than two problems. If all values are equal, the interval has width 0, which is
-    too narrow; docs/intervals.md has the simulated coverage of this and other cases.
+    too narrow; docs/intervals.md shows the simulated coverage in this and other cases.
 
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13; cluster bootstrap: Davison and
     Hinkley, "Bootstrap Methods and their Application", 1997, section 3.8.
@@ -76,8 +78,8 @@ def bootstrap_mean(
     if problems < 2 or not resamples:
         return Interval(value, np.nan, np.nan, problems)
     generator = np.random.default_rng(seed)
-    # in chunks to save memory: all draws together are resamples x problems numbers. One generator is used in order, so
-    # the draws do not depend on the chunk size
+    # draw in chunks to save memory, since all draws together are resamples x problems numbers. All chunks use the same
+    # generator in order, so the draws do not depend on the chunk size
     rows = max(1, _CHUNK // problems)
     draws = (
         generator.integers(problems, size=(min(rows, resamples - start), problems))
@@ -88,7 +90,7 @@ def bootstrap_mean(
 
 
 def middle(draws_B: Floats) -> tuple[float, float]:
-    """Ends of the middle 95 % of the draws. NaN draws are excluded; NaN if no draw is left.
+    """Return the ends of the middle 95 % of the draws. NaN draws are excluded. The ends are NaN if no draw is left.
 
     >>> [round(end, 6) for end in middle(np.arange(201.0))]
     [5.0, 195.0]
@@ -101,7 +103,7 @@ def middle(draws_B: Floats) -> tuple[float, float]:
 
 
 def _by_problem(known_P: Floats, problems_P: NDArray[Any], there_P: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Sum and number of known values per problem."""
+    """Return the sum and the number of known values for each problem."""
     if problems_P.shape != there_P.shape:
         raise ValueError(f"problems_P must have one entry per value: {len(there_P)} values, {len(problems_P)} problems")
     _, of_P = np.unique(problems_P[there_P], return_inverse=True)
@@ -109,11 +111,11 @@ def _by_problem(known_P: Floats, problems_P: NDArray[Any], there_P: NDArray[np.b
 
 
 def bootstrap_difference(before_P: ArrayLike, after_P: ArrayLike, resamples: int = 2000, seed: int = 0) -> Interval:
-    """Mean of ``after - before`` on the same problems, in the same order, with its interval.
+    """Return the mean of ``after - before``, with its interval. Both arrays have the same problems in the same order.
 
-    Pairing removes the variance between easy and hard problems, which makes up most of the width of an unpaired
-    interval. So two means with overlapping intervals can still differ significantly. A problem that is NaN on either
-    side is excluded. Everything else works as in :func:`bootstrap_mean`.
+    Pairing removes the variance between easy and hard problems, which causes most of the width of an unpaired interval.
+    So two means with overlapping intervals can still differ significantly. A problem whose value is NaN in either array
+    is excluded. Everything else works as in :func:`bootstrap_mean`.
 
     Raises:
         ValueError: the two arrays have different shapes.
@@ -126,5 +128,5 @@ def bootstrap_difference(before_P: ArrayLike, after_P: ArrayLike, resamples: int
         raise ValueError(
             f"a paired difference needs the same problems, not shapes {first_P.shape} and {second_P.shape}"
         )
-    # resamples the differences: separate resamples of both sides would lose the pairing
+    # resample the differences, since separate resamples of the two arrays would lose the pairing
     return bootstrap_mean(second_P - first_P, resamples, seed)

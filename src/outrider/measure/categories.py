@@ -1,4 +1,4 @@
-"""Token categories: formal reasoning, logical structure, metacognition and sentence support."""
+"""Assigns tokens to categories by words: formal reasoning, logical structure, metacognition and sentence support."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEXICON = Path(__file__).with_name("lexicon.yaml")
 _KEYS = ("words", "patterns")
 _SPACE = re.compile(r"\s")
 _NEVER = "(?!)"
-_MOST = 255  # maximum number of categories: one byte per character
+_MOST = 255  # maximum number of categories, since a character's category is one byte
 
 Offsets = NDArray[np.int64]
 Expressions = tuple[re.Pattern[str], re.Pattern[str]]
@@ -29,11 +29,11 @@ Expressions = tuple[re.Pattern[str], re.Pattern[str]]
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Token categories with their words and regular expressions, in order of precedence.
+    """Token categories in order of precedence, with the words and regular expressions of each category.
 
     Attributes:
-        expressions: two compiled expressions per category: one for its words, matched in lower-cased text, and one for
-            its patterns, matched in the original text.
+        expressions: two compiled expressions per category. The first matches the category's words in lower-cased text,
+            the second matches the category's patterns in the original text.
 
     Source: STILL report, arXiv 2508.07534, Table 1, for the four categories of the built-in lexicon. The report gives
     only a few examples per category; Outrider's authors chose the words.
@@ -49,10 +49,11 @@ class Lexicon:
 
     @staticmethod
     def load(path: Path | None = None) -> Lexicon:
-        """Load the built-in lexicon, or a user's file in the same format, which replaces it completely.
+        """Load the built-in lexicon, or a user's file in the same format, which replaces the built-in lexicon
+        completely.
 
         Raises:
-            UserError: the file cannot be read, or is not a lexicon.
+            UserError: the file cannot be read, or does not contain a lexicon.
         """
         path = path or LEXICON
         try:
@@ -63,7 +64,8 @@ class Lexicon:
 
     @staticmethod
     def of(data: Mapping[str, Any], where: str = "lexicon") -> Lexicon:
-        """Create a lexicon from data: ``words`` and ``patterns`` per category, as described in the built-in file.
+        """Create a lexicon from ``words`` and ``patterns`` for each category, in the form that the built-in file
+        describes.
 
         Raises:
             UserError: the data have another form, an unknown key, an empty category, or an invalid regular expression.
@@ -76,16 +78,16 @@ class Lexicon:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The category names, then ``"unmatched"``; :meth:`categorise` returns indices into this tuple."""
+        """The names of the categories, then ``"unmatched"``. :meth:`categorise` returns indices into this tuple."""
         return (*self.expressions, UNMATCHED)
 
     def categorise(self, text: str, offsets_T2: Sequence[tuple[int, int]] | Offsets) -> Ints:
-        """The category of every token of one text, as an index into :attr:`names`.
+        """Return the category of every token of one text, as an index into :attr:`names`.
 
-        ``offsets_T2``: start and end of each token, in characters of ``text``. Words are matched in the text rather
-        than in single tokens, so all tokens of a word or phrase get its category. A token gets the category of its
-        first character that is part of a match. A token that is only white space or has no characters (a special token,
-        part of a character) is unmatched, even within a phrase.
+        ``offsets_T2`` has the start and the end of each token, in characters of ``text``. Words are matched in the text
+        rather than in single tokens, so all tokens of a word or phrase get its category. The category of a token is
+        that of its first character in a match. A token of white space is unmatched even within a phrase, and so is a
+        token without characters (a special token, or a part of a character).
 
         >>> Lexicon.of({"x": {"words": ["in summary"]}}).categorise("In summary", [(0, 2), (2, 3), (3, 10)]).tolist()
         [0, 1, 0]
@@ -95,7 +97,7 @@ class Lexicon:
         for kind, (words, patterns) in enumerate(self.expressions.values()):
             for match in (*patterns.finditer(text), *words.finditer(folded)):
                 at, size = slice(*match.span()), match.end() - match.start()
-                if kind_of[at].count(unmatched) == size:  # a match that overlaps an earlier one is dropped
+                if kind_of[at].count(unmatched) == size:  # skip a match that overlaps an earlier match
                     kind_of[at] = bytes([kind]) * size
         for match in _SPACE.finditer(text):
             kind_of[match.start()] = unmatched
@@ -103,7 +105,8 @@ class Lexicon:
         return np.array([next((k for k in part if k != unmatched), unmatched) for part in parts], dtype=np.int64)
 
     def categorise_token_texts(self, token_texts: Sequence[str]) -> Ints:
-        """:meth:`categorise` for separately decoded tokens, which must add up to the text when joined."""
+        """Call :meth:`categorise` for separately decoded tokens. Their joined texts must be the text of the
+        response."""
         stops = list(accumulate(map(len, token_texts)))
         return self.categorise("".join(token_texts), list(zip([0, *stops], stops, strict=False)))
 
@@ -128,19 +131,19 @@ def _expressions(name: str, entry: object, where: str) -> Expressions:
 
 
 def _words(words: Sequence[str]) -> re.Pattern[str]:
-    """Expression that matches whole words and phrases in lower-cased text, longer ones first."""
+    """Return an expression that matches whole words and phrases in lower-cased text; longer phrases have precedence."""
     ordered = sorted({_folded(word) for word in words}, key=len, reverse=True)
     parts = (r"\s+".join(map(re.escape, word.split())) for word in ordered)
     return re.compile(rf"(?<![\w'])(?:{'|'.join(parts)})(?!\w)" if ordered else _NEVER)
 
 
 def _folded(text: str) -> str:
-    """Lower-case a text and straighten its apostrophes, without changing its length.
+    """Lower-case a text and replace curly apostrophes by straight ones, without changing the text's length.
 
-    Case-insensitive regular expressions would be slower.
+    This is faster than case-insensitive regular expressions.
     """
     lower = text.lower()
-    if len(lower) != len(text):  # İ becomes two characters
+    if len(lower) != len(text):  # for example, a lower-cased İ has two characters
         lower = "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
     return lower.replace("\u2019", "'")
 
@@ -152,8 +155,8 @@ def _strings(value: object, where: str) -> list[str]:
 
 
 def _read(text: str, where: str) -> Any:
-    """Read YAML with every plain value as a string, since ``no`` and ``on`` are words in a lexicon."""
-    import yaml  # imported late: importing measure does not need YAML
+    """Read YAML with every value as a string: YAML would read the words ``no`` and ``on`` of a lexicon as booleans."""
+    import yaml  # imported here, so that importing measure does not need YAML
 
     try:
         root = yaml.compose(text, Loader=yaml.BaseLoader)

@@ -16,11 +16,11 @@ from outrider.measure.tally import Tally
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Paired differences, after minus before, over all problems, one level or one test set.
+    """Paired differences, after minus before, over all problems, over one level or over one test set.
 
     Attributes:
         level: the level's label or the test set's name; ``"all"`` for all problems.
-        pass_at: pass@k difference by k, for every k that both evaluations have.
+        pass_at: difference in pass@k, by k, for every k that both evaluations have.
         majority, greedy: differences in majority@n and in greedy success.
         entropy: difference in nats per token, over problems for which both evaluations recorded entropies.
     """
@@ -34,7 +34,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Paired differences between two evaluations, on the problems that both have.
+    """Paired differences between two evaluations, on the problems that both evaluations have.
 
     Attributes:
         before, after: the two evaluations.
@@ -77,7 +77,7 @@ def compare(before: Evaluation, after: Evaluation) -> Comparison:
 
 
 def paired(before: Evaluation, after: Evaluation) -> list[tuple[Tally, Tally]]:
-    """Pairs of counts for the problems that both evaluations have, in the order of ``before``."""
+    """Return pairs of counts for the problems that both evaluations have, in the order of ``before``."""
     known = {tally.problem: tally for tally in after.tallies}
     return [(tally, known[tally.problem]) for tally in before.tallies if tally.problem in known]
 
@@ -95,9 +95,11 @@ def _change(level: str, pairs: Sequence[tuple[Tally, Tally]], ks: Sequence[int],
 
 
 def _entropy(pairs: Sequence[tuple[Tally, Tally]], resamples: int, seed: int) -> Interval:
-    """The difference in mean entropy. All tokens have the same weight, so each mean is a ratio of sums over problems.
+    """Return the difference in mean entropy. All tokens have equal weights, so each mean is a ratio of sums over
+    problems.
 
-    To first order in the variation over problems, the ratio r is the mean of r + (nats - r tokens) / mean(tokens).
+    To first order in the variation between problems, the ratio r is a mean over problems, of ``r + (nats - r * tokens)
+    / mean(tokens)``.
     """
     known = [pair for pair in pairs if all(t.entropy_tokens for t in pair)]
     if not known:

@@ -1,4 +1,4 @@
-"""How clear a comparison of two models is: problems won and lost, decisive problems, and required sample sizes."""
+"""Measures how clear a comparison of two models is, by problems won and lost, decisive problems and sample sizes."""
 
 from __future__ import annotations
 
@@ -16,22 +16,25 @@ from outrider.measure.evaluation import pass_values
 from outrider.measure.tally import Tally
 
 ERROR = 0.05  # significance level of all tests, and false discovery rate of the per-problem tests
-POWER = 0.8  # power of the tests in the required sample sizes
+POWER = 0.8  # statistical power for which sample sizes are computed
 _BOTH = 1.959964 + 0.841621  # standard normal quantiles of 1 - ERROR / 2 and of POWER
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The difference in pass@1 of two models on their common problems, after minus before.
+    """The difference in pass@1 between two models on their common problems, after minus before.
 
     Attributes:
-        difference: the paired difference with its bootstrap interval, over problems with verified samples of both
-            models.
-        won, lost, tied: number of problems with a higher, lower or equal pass rate in the second model.
-        clearly_won, clearly_lost: number of problems with a significantly higher or lower pass rate.
+        difference: the paired difference with its bootstrap interval, over problems for which both models have verified
+            samples.
+        won, lost, tied: numbers of problems on which the second model's pass rate is higher (won), lower (lost) or
+            equal (tied).
+        clearly_won, clearly_lost: numbers of problems on which the second model's pass rate is significantly higher
+            (won) or significantly lower (lost).
         decisive: number of decisive problems (:func:`decisive_problems`); None if the interval includes 0.
-        needed_problems, needed_samples: numbers needed for a significant difference (:func:`problems_needed`,
-            :func:`samples_needed`); None if the interval excludes 0, or if no number would be enough.
+        needed_problems, needed_samples: numbers of problems (:func:`problems_needed`) and of samples per problem
+            (:func:`samples_needed`) that a significant difference needs; None if the interval excludes 0, or if no
+            number would be enough.
     """
 
     difference: Interval
@@ -46,9 +49,10 @@ class Decision:
 
 
 def decide(pairs: Sequence[tuple[Tally, Tally]], resamples: int = 2000, seed: int = 0) -> Decision:
-    """Compare the pass@1 of two models from pairs of counts, before and after; options as in :func:`bootstrap_mean`.
+    """Compare the pass@1 of two models, given a pair of counts (before, after) for each problem.
 
-    Pairs in which one side has no verified sample are excluded. Imports scipy.
+    Pairs in which one model has no verified sample are excluded. ``resamples`` and ``seed`` are those of
+    :func:`bootstrap_mean`. The function imports scipy.
 
     Degenerate cases: without pairs all counts are 0 and ``difference`` is NaN.
     """
@@ -56,7 +60,8 @@ def decide(pairs: Sequence[tuple[Tally, Tally]], resamples: int = 2000, seed: in
     changes_P = differences(known, 1)
     difference = bootstrap_mean(changes_P, resamples, seed)
     clear_P = distinguishable(known)
-    # compared as integers: equal rates from different numbers of samples can differ in their last bits
+    # integers are compared, since as floats two equal rates from different numbers of samples can differ in the last
+    # bits
     sign_P = np.array([np.sign(a.successes * b.scorable - b.successes * a.scorable) for b, a in known])
     undecided = not difference.excludes_zero
     return Decision(
@@ -73,23 +78,24 @@ def decide(pairs: Sequence[tuple[Tally, Tally]], resamples: int = 2000, seed: in
 
 
 def differences(pairs: Sequence[tuple[Tally, Tally]], k: int) -> Floats:
-    """pass@k after minus before, per pair; NaN if either side has fewer than ``k`` verified samples."""
+    """Return pass@k after minus before for each pair; NaN if either model has fewer than ``k`` verified samples."""
     before, after = [b for b, _ in pairs], [a for _, a in pairs]
     return np.asarray(pass_values(after, k) - pass_values(before, k))
 
 
 def decisive_problems(changes_P: ArrayLike, resamples: int = 2000, seed: int = 0) -> int | None:
-    """The smallest number of problems whose removal makes the interval of the mean change include 0.
+    """Return the smallest number of problems whose removal makes the interval of the mean change include 0.
 
-    Problems with the largest changes in the direction of the mean are removed first, since they move the mean most. The
-    interval comes from :func:`bootstrap_mean`; the search starts at the count at which a normal interval would include
-    0. If the number is small, the difference depends on few problems and could disappear on a slightly different set.
+    The problems that changed most in the direction of the mean are removed first, since they affect the mean most.
+    :func:`bootstrap_mean` computes the interval. The search starts at the number for which an interval from a normal
+    distribution would include 0. If the number of decisive problems is small, the difference depends on few problems
+    and could disappear on a slightly different set.
 
-    Degenerate cases: None if the interval over all problems includes 0 or does not exist. During removal, fewer than
-    two remaining problems have no interval, which counts as including 0. NaN values are excluded.
+    Degenerate cases: None if the interval over all problems includes 0 or does not exist. If fewer than two problems
+    remain, there is no interval, which counts as an interval that includes 0. NaN values are excluded.
 
-    Source: Broderick, Giordano and Meager 2020, arXiv 2011.14999: the smallest share of the data whose removal makes a
-    result insignificant. The paper approximates which data to remove; for a mean they are known exactly.
+    Source: Broderick, Giordano and Meager 2020, arXiv 2011.14999, for the smallest share of the data whose removal
+    makes a result insignificant. The paper approximates which data to remove; for a mean, these data are known exactly.
 
     >>> decisive_problems([0.5] * 9 + [0.0] * 11), decisive_problems([0.5, -0.5] * 10)
     (6, None)
@@ -112,7 +118,7 @@ def decisive_problems(changes_P: ArrayLike, resamples: int = 2000, seed: int = 0
 
 
 def _without_by_normal(largest_P: Floats) -> int:
-    """The smallest number of removed values at which a normal interval of the remaining mean includes 0."""
+    """Return the smallest number of removed values at which a normal interval of the other values' mean includes 0."""
     left_P = np.arange(len(largest_P), 0, -1)
     sums_P, squares_P = (np.cumsum(values_P[::-1])[::-1] for values_P in (largest_P, largest_P**2))
     means_P = sums_P / left_P
@@ -122,15 +128,15 @@ def _without_by_normal(largest_P: Floats) -> int:
 
 
 def distinguishable(pairs: Sequence[tuple[Tally, Tally]]) -> np.ndarray:
-    """Whether the two pass rates of each problem differ significantly.
+    """Return, for each problem, whether the pass rates of the two models differ significantly.
 
-    Fisher's exact test per problem, two-sided, with a false discovery rate of ``ERROR`` (Benjamini and Hochberg 1995).
-    With few samples per problem, hardly any difference is significant: 4 of 4 against 0 of 4 has a p-value of 0.03,
-    before the correction for multiple tests. Imports scipy.
+    The test is Fisher's exact test for each problem, two-sided, with a false discovery rate of ``ERROR`` (Benjamini and
+    Hochberg 1995). With few samples per problem, hardly any difference is significant: 4 of 4 successes against 0 of 4
+    have a p-value of 0.03 before the correction for multiple tests. The function imports scipy.
     """
     if not pairs:
         return np.zeros(0, np.bool_)
-    from scipy.stats import false_discovery_control  # type: ignore[import-untyped]  # takes half a second
+    from scipy.stats import false_discovery_control  # type: ignore[import-untyped]  # the import takes half a second
 
     p_P = [_fisher(b.successes, b.scorable, a.successes, a.scorable) for b, a in pairs]
     return np.asarray(false_discovery_control(p_P) < ERROR)
@@ -138,20 +144,20 @@ def distinguishable(pairs: Sequence[tuple[Tally, Tally]]) -> np.ndarray:
 
 @lru_cache(maxsize=100_000)
 def _fisher(before: int, of_before: int, after: int, of_after: int) -> float:
-    """Fisher's exact p-value of a two-by-two table, cached since many problems have equal counts."""
+    """Return Fisher's exact p-value of a two-by-two table. It is cached, since many problems have equal counts."""
     from scipy.stats import fisher_exact
 
     return float(fisher_exact([[before, of_before - before], [after, of_after - after]])[1])
 
 
 def problems_needed(changes_P: ArrayLike) -> int | None:
-    r"""The number of problems needed to detect the observed mean change with a power of 80 %.
+    r"""Return the number of problems needed to detect the observed mean change with a power of 80 %.
 
     .. math:: N = (z_{0.975} + z_{0.8})^2 \, s^2 / \bar d^2
 
-    with the mean :math:`\bar d` and the variance :math:`s^2` of the paired changes. Assumptions: the true difference
-    equals the observed one (it may be smaller or 0), and more problems would be like these, with the same number of
-    samples.
+    with the mean :math:`\bar d` and the variance :math:`s^2` of the paired changes. The formula assumes that the true
+    mean change equals the observed one, although the true change may be smaller or 0. It also assumes that further
+    problems resemble these and have as many samples.
 
     Degenerate cases: None if the mean change is 0 or there are fewer than two problems. NaN values are excluded.
 
@@ -168,15 +174,16 @@ def problems_needed(changes_P: ArrayLike) -> int | None:
 
 
 def samples_needed(pairs: Sequence[tuple[Tally, Tally]]) -> int | None:
-    r"""The number of samples per problem and model needed to detect the mean change with a power of 80 %.
+    r"""Return the number of samples per problem and model needed to detect the mean change with a power of 80 %.
 
     The variance of the changes is the variance between problems plus the sampling variance. Only the sampling variance
-    decreases with more samples: it is the mean of :math:`\hat p (1 - \hat p) / (n - 1)` over problems, summed over both
-    models. Assumptions as in :func:`problems_needed`; in addition, all problems have a similar number of samples.
+    decreases with more samples. It is estimated by the mean over problems of :math:`\hat p (1 - \hat p) / (n - 1)`,
+    added up for the two models. The assumptions are those of :func:`problems_needed`, and that all problems have
+    similar numbers of samples.
 
     Degenerate cases: None if the variance between problems is too large for any number of samples, or if the mean
-    change is 0. Also None if fewer than two problems have two samples of both models, since the two variances are then
-    not identified.
+    change is 0. Also None if fewer than two problems have at least two samples of each model, since the two variances
+    then cannot be estimated.
 
     Source: decomposition of the variance, Miller 2024, arXiv 2411.00640.
     """
@@ -194,16 +201,16 @@ def samples_needed(pairs: Sequence[tuple[Tally, Tally]]) -> int | None:
 
 
 def _variance(tally: Tally) -> float:
-    """Unbiased sampling variance of a problem's pass rate."""
+    """Return an unbiased estimate of the sampling variance of a problem's pass rate."""
     rate = tally.successes / tally.scorable
     return rate * (1 - rate) / (tally.scorable - 1)
 
 
 def paired_p(changes_P: ArrayLike) -> float:
-    """Two-sided p-value for a mean change of 0: Student's t-test, bounded below by the sign-flip test.
+    """Return the two-sided p-value of a mean change of 0: Student's t-test, but not below that of the sign-flip test.
 
-    With ``n`` non-zero changes, the p-value is at least ``2^(1 - n)``: a few problems with equal changes are weak
-    evidence, although their variance is 0. Imports scipy.
+    With ``n`` non-zero changes, the p-value is at least ``2^(1 - n)``, since a few problems with equal changes are weak
+    evidence although their variance is 0. The function imports scipy.
 
     Degenerate cases: 1 if no problem changed; NaN for fewer than two problems. NaN values are excluded.
 
@@ -225,7 +232,7 @@ def paired_p(changes_P: ArrayLike) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm-adjusted p-values: the probability that any true null hypothesis gets a value below 0.05 is at most 5 %.
+    """Return Holm-adjusted p-values. With at least 95 % probability, no true null hypothesis has a value below 0.05.
 
     Degenerate cases: NaN stays NaN and does not count as a test.
 

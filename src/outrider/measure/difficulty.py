@@ -1,4 +1,4 @@
-"""Measured cumulative advantage: how much weight a batch's advantages give to problems of each difficulty."""
+"""Measures cumulative advantage, the total weight that a batch's advantages give to problems of each difficulty."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from outrider.arrays import Floats, Ints
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Weights:
-    """Cumulative advantage of groups by observed accuracy, one entry per accuracy bin, hardest first.
+    """Cumulative advantage of groups by observed accuracy, with one entry per accuracy bin, lowest accuracy first.
 
     The first bin holds groups without a success. The last bin holds groups without a failure, whose advantages are 0
     under any baseline that compares members. The bins between have equal width and include their upper end:
     ``low < accuracy <= high``.
 
     Attributes:
-        low_B, high_B: lower and upper ends of the bins; equal in the first and the last bin.
+        low_B, high_B: lower and upper ends of the bins; the two ends are equal in the first and in the last bin.
         groups_B: number of groups in each bin.
-        size_B: mean number of rollouts per group; NaN for an empty bin, as are ``weight_B`` and ``error_B``.
+        size_B: mean number of rollouts per group. It is NaN for an empty bin, and so are ``weight_B`` and ``error_B``.
         weight_B, error_B: mean over groups of the sum of \\|A\\|, and its standard error (NaN if all groups are of one
             problem).
         share_B: share of the batch's total \\|A\\|; NaN if all advantages are 0.
@@ -49,22 +49,22 @@ def cumulative_advantage(
     bins: int = 8,
     problem_R: ArrayLike | None = None,
 ) -> Weights:
-    r"""Mean sum of absolute advantages per group, in bins of the group's accuracy.
+    r"""Return the mean over groups of the sum of absolute advantages, in bins of the group's accuracy.
 
     .. math:: \mathcal{A}_\text{group} = \sum_i |A_i|, \qquad u = \frac{\text{successes}}{\text{scorable}}
 
-    Per rollout, ``group_R`` is its group (any labels), ``success_R`` is 1 or 0 (NaN if unscorable), and ``advantage_R``
-    is its advantage (NaN if it has none).
+    For each rollout, ``group_R`` is the group (any labels), ``success_R`` is 1 or 0 (NaN if the rollout could not be
+    verified), and ``advantage_R`` is the advantage (NaN without one).
 
-    ``counted_R`` selects the rollouts that define the accuracy (None: all scorable ones); the sum of advantages is
-    always over the whole group. If only the first-stage rollouts count, the curve shows how an allocation schedule
-    treats problems with equal first-stage accuracy, as in DARS for ET and HW. If all rollouts count, the curve
-    describes the final batch. Exclude branches and rollouts from seeded prompts, since they do not estimate a problem's
-    accuracy.
+    ``counted_R`` selects the rollouts from which the accuracy is computed (None: all verified rollouts). The sum of
+    advantages is always over the whole group. If only the first-stage rollouts count, the curve shows how an allocation
+    schedule treats problems with equal first-stage accuracy, as DARS shows it for its schedules ET and HW. If all
+    rollouts count, the curve describes the final batch. Exclude branches and rollouts from seeded prompts, since their
+    success does not estimate a problem's accuracy.
 
-    The result is a curve over *observed* accuracy; ``benchmarks/studies/cumulative_advantage.py`` has the exact curve
-    over the *true* pass rate. The two curves differ most at the ends, since a group without a success has weight 0 at
-    any size.
+    The result is a curve over the *observed* accuracy. ``benchmarks/studies/cumulative_advantage.py`` computes the
+    exact curve over the *true* pass rate. The two curves differ most at the ends, since a group without a success has
+    weight 0 at any group size.
 
     ``problem_R`` is the problem of each rollout (None: every group has its own problem). Groups of one problem are
     correlated, so standard errors are clustered by problem.
@@ -101,14 +101,15 @@ def cumulative_advantage(
 
 
 def _of_groups(problem_R: ArrayLike, of_group_R: Ints) -> NDArray[Any]:
-    """The problem of each group, taken from its first rollout."""
+    """Return the problem of each group, which is the problem of the group's first rollout."""
     first_G = np.unique(of_group_R, return_index=True)[1]
     return np.asarray(problem_R)[first_G]
 
 
 def _bin(won_G: Ints, verified_G: Ints, bins: int) -> Ints:
-    """0 without a success, ``bins + 1`` without a failure, otherwise the smallest ``b`` with won/verified <= b/bins."""
-    # rounds up in integer arithmetic: in floating point, 3/8 could fall into the next higher bin
+    """Return each group's bin: 0 without a success, ``bins + 1`` without a failure, otherwise the accuracy rounded up
+    to b/bins."""
+    # integer arithmetic that rounds up: in floating point, 3/8 could fall into the next higher bin
     inside_G = -(-won_G * bins // verified_G)
     return np.where(won_G == verified_G, bins + 1, inside_G)
 
@@ -138,7 +139,7 @@ def _table(
 
 
 def _errors(bin_G: Ints, problem_G: Ints, above_G: Floats, counts_B: Floats) -> Floats:
-    """Standard errors of means over groups, clustered by problem; NaN for fewer than two problems."""
+    """Return standard errors of the means over groups, clustered by problem; NaN for fewer than two problems."""
     cell_G, bins = problem_G * len(counts_B) + bin_G, len(counts_B)
     cells_C, of_G = np.unique(cell_G, return_inverse=True)
     sums_C = np.bincount(of_G, above_G)

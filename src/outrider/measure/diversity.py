@@ -1,4 +1,4 @@
-"""Diversity of the responses to a problem: distinct answers, and n-gram overlap of tokens."""
+"""Measures the diversity of the responses to a problem, by distinct answers and by overlap of token n-grams."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ TokenSequence = Sequence[Hashable] | Ints
 
 
 def distinct_at_k(answers: Sequence[str], k: int) -> float:
-    r"""distinct@k: the expected number of distinct answers among ``k`` answers to one problem.
+    r"""Estimate distinct@k, the expected number of distinct answers among ``k`` answers to one problem.
 
     .. math:: \sum_a \Big[ 1 - \binom{n - n_a}{k} \Big/ \binom{n}{k} \Big]
 
-    where ``n`` counts all answers and ``n_a`` the answers equal to ``a``; each term is a pass@k with ``n_a`` successes.
-    The estimate is unbiased for every ``k <= n``, so models with different numbers of rollouts are comparable. NaN if
-    ``n < k``; ``""`` does not count as an answer.
+    where ``n`` is the number of answers and ``n_a`` the number of answers equal to ``a``. Each term is the pass@k of
+    ``n_a`` successes. The estimate is unbiased for every ``k <= n``, so models with different numbers of rollouts are
+    comparable. The result is NaN if ``n < k``. ``""`` does not count as an answer.
 
     Raises:
         ValueError: ``k < 1``.
@@ -39,14 +39,15 @@ def distinct_at_k(answers: Sequence[str], k: int) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextDiversity:
-    """n-gram statistics of responses, one entry per problem in ``problems``, or per response.
+    """n-gram statistics of responses, with one entry per problem (suffix ``_P``) or per response (suffix ``_R``).
 
     Attributes:
-        problems: sorted problem labels. A suffix ``_R`` means one entry per response, of any problem.
+        problems: sorted labels of the problems, in the order of the entries per problem.
         responses_P: number of responses per problem.
         duplicates_P: number of responses with the same tokens as an earlier response to the problem.
         overlap_P, novelty_P: means over the problem's responses with a defined value; NaN if there are none.
-        overlap_R, novelty_R: values per response, in the given order; :func:`text_diversity` says when they are NaN.
+        overlap_R, novelty_R: overlap and novelty of each response, in the given order; :func:`text_diversity` states
+            when they are NaN.
     """
 
     problems: NDArray[np.generic]
@@ -61,7 +62,7 @@ class TextDiversity:
 def text_diversity(
     responses: Sequence[TokenSequence], problem_R: ArrayLike | None = None, order: int = 4
 ) -> TextDiversity:
-    r"""n-gram overlap and novelty of each response relative to the other responses to its problem.
+    r"""Compute n-gram overlap and novelty of each response relative to the other responses to the same problem.
 
     Let :math:`c_i(g)` be the count of n-gram ``g`` in response ``i``, and let ``j`` run over the other responses:
 
@@ -70,23 +71,23 @@ def text_diversity(
         \text{overlap}(i) &= \Big( \prod_{n=1}^{N} p_n(i) \Big)^{1/N} \qquad
         \text{novelty}(i) = \sum_{g:\, c_j(g) = 0\, \forall j} c_i(g) \Big/ \sum_g c_i(g) \quad (n = N)
 
-    with ``N = order``. Overlap is the BLEU score of a response against all others, as in self-BLEU. It has no brevity
-    penalty, since one of many references usually has a similar length. It has no smoothing: one order without a match
-    makes the overlap 0. Overlap is 1 for a response contained in another one, and 0 if no ``N``-gram is shared. Novelty
-    is the share of ``N``-grams that no other response has.
+    with ``N = order``. Overlap is the BLEU score of a response with all other responses as references, as in self-BLEU.
+    Overlap has no brevity penalty, since one of many references usually has a similar length. Overlap has no smoothing,
+    so one order n without a match makes it 0. Overlap is 1 for a response that another response contains, and 0 if no
+    ``N``-gram is shared. Novelty is the share of ``N``-grams that no other response has.
 
-    ``responses`` are token ids (arrays or lists) or words (lists of strings, see :func:`words`); ``problem_R`` has
-    their problems (None: all are of one problem). The cost is one sort of all n-grams per order, O(tokens log tokens)
-    for all problems together, without pairwise comparisons of responses.
+    ``responses`` are token ids (arrays or lists) or words (lists of strings, see :func:`words`). ``problem_R`` has the
+    problem of each response (None: all responses are to one problem). Responses are not compared in pairs: the cost is
+    one sort of all n-grams per order, O(tokens log tokens) for all problems together.
 
-    Degenerate cases: overlap excludes orders above the response's length, and is NaN for an empty response. Novelty is
-    NaN for a response with fewer than ``N`` tokens. Both are NaN if a problem has only one response.
+    Degenerate cases: overlap excludes orders n above the response's length, and is NaN for an empty response. Novelty
+    is NaN for a response with fewer than ``N`` tokens. Both are NaN if a problem has only one response.
 
     Raises:
         ValueError: ``order < 1``, or the numbers of labels and responses differ.
 
-    Source: self-BLEU, Zhu et al. 2018 (Texygen), arXiv 1802.01886; modified precision, Papineni et al. 2002. STILL
-    gives no formula for its "answer diversity".
+    Source: self-BLEU, Zhu et al. 2018 (Texygen), arXiv 1802.01886; modified precision, Papineni et al. 2002. The STILL
+    report gives no formula for its "answer diversity".
 
     >>> found = text_diversity([[1, 2, 3], [1, 2, 4], [1, 2, 3]], order=2)
     >>> found.overlap_R.round(3).tolist(), found.novelty_R.tolist()
@@ -125,7 +126,7 @@ def text_diversity(
 
 
 def words(text: str) -> list[str]:
-    """Split a text into words and numbers; every ideograph and every other symbol is a word by itself.
+    """Split a text into words and numbers. Every ideograph and every other symbol is a separate word.
 
     >>> words("So 12+x = 7, 答案")
     ['So', '12', '+', 'x', '=', '7', ',', '答', '案']
@@ -140,7 +141,7 @@ def _codes(responses: Sequence[TokenSequence]) -> Ints:
     """Map the tokens of all responses, concatenated, to small integers."""
     if all(isinstance(r, np.ndarray) for r in responses):
         flat_T = np.concatenate([np.zeros(0, np.int64), *map(np.asarray, responses)])
-        # small ids keep the products in _grams far from int64's limit
+        # ids are renumbered from 0, so that products in _grams cannot overflow int64
         return np.unique(flat_T, return_inverse=True)[1]
     number: dict[Hashable, int] = {}
     return np.array([number.setdefault(token, len(number)) for r in responses for token in r], np.int64)
@@ -153,8 +154,8 @@ def _grams(code_T: Ints, length_R: Ints, of_R: Ints, order: int) -> Iterator[tup
     so its id is computed from two integers for any n.
     """
     owner_T = np.repeat(np.arange(len(length_R)), length_R)
-    left_T = np.cumsum(length_R)[owner_T] - np.arange(len(code_T))  # tokens left in the response, this one included
-    # starts from the problem's index, so that n-grams of different problems never have the same id
+    left_T = np.cumsum(length_R)[owner_T] - np.arange(len(code_T))  # tokens from this one to the response's end
+    # ids start from the problem's index, so that n-grams of different problems never have the same id
     start_T, gram_T = np.arange(len(code_T)), of_R[owner_T]
     for n in range(1, order + 1):
         fits_T = left_T[start_T] >= n
@@ -164,11 +165,12 @@ def _grams(code_T: Ints, length_R: Ints, of_R: Ints, order: int) -> Iterator[tup
 
 
 def _counts(gram_T: Ints, owner_T: Ints, R: int) -> tuple[Floats, Floats, Floats]:
-    """Per response: all its n-grams, those shared with others (clipped as in BLEU), and those not shared.
+    """Count for each response all n-grams, those shared with other responses (clipped as in BLEU), and those not
+    shared.
 
-    The largest count among the other responses is needed for every pair of n-gram and response. That count is the
-    n-gram's largest count, or its second largest for the response that has the largest. So one sort is enough for all
-    pairs.
+    For every n-gram of a response, the largest count in the other responses is needed. This count is the largest count
+    of the n-gram or, for the response with the largest count, the second largest. So one sort is enough for all n-grams
+    and responses.
     """
     if not len(gram_T):
         return np.zeros(R), np.zeros(R), np.zeros(R)
@@ -180,7 +182,7 @@ def _counts(gram_T: Ints, owner_T: Ints, R: int) -> tuple[Floats, Floats, Floats
     by_count_K = np.lexsort((count_K, gram_K))
     top_U = by_count_K[last_U]
     others_K = np.repeat(count_K[top_U], holders_U)
-    # for the response with the largest count, the largest count among the others is the second largest
+    # the response with the largest count needs the second largest count
     others_K[top_U] = np.where(holders_U > 1, count_K[by_count_K[last_U - 1]], 0)
 
     def per_response(weight_K: NDArray[np.generic]) -> Floats:
@@ -203,7 +205,7 @@ def _distinct_responses(code_T: Ints, length_R: Ints, of_R: Ints, P: int) -> Int
 
 
 def _means(values_R: Floats, of_R: Ints, P: int) -> Floats:
-    """Mean per problem over values that are not NaN; NaN if there are none."""
+    """Return the mean of each problem's values that are not NaN; NaN for a problem without such values."""
     known_R = ~np.isnan(values_R)
     counted_P = np.bincount(of_R[known_R], minlength=P)
     sums_P = np.bincount(of_R[known_R], values_R[known_R], P)

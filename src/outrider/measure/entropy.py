@@ -1,11 +1,11 @@
-r"""Token entropies of the policy: means by relative position, and their distribution.
+r"""Statistics of the policy's token entropies: means by relative position, and quantiles.
 
 Exact entropies are :math:`H_t = -\sum_v \pi(v \mid s_t) \log \pi(v \mid s_t)` in nats, over the full distribution. If
 only log-probabilities of the sampled tokens exist, the *surprisal* :math:`-\log \pi(y_t \mid s_t)` replaces the
 entropy. For tokens sampled at temperature 1 without top-p or top-k, mean surprisal is an unbiased estimate of mean
-entropy; a single surprisal is not an entropy. So quantiles and highest tokens then describe surprisal. The estimate is
-biased for groups that depend on the sampled token: its category, its outcome, and (through the response's length) its
-relative position. Reports must state whether they show entropy or surprisal.
+entropy; a single surprisal is not an entropy. So quantiles and the highest tokens describe surprisal in this case. The
+estimate is biased for groups that depend on the sampled tokens: categories, outcomes and, through the response's
+length, relative positions. Reports must state whether they show entropy or surprisal.
 
 Source: STILL report, arXiv 2508.07534, Eq. 3.
 """
@@ -23,10 +23,12 @@ from outrider.measure.ragged import highest, lengths_of, owners, relative_bins
 
 
 def by_relative_position(values_T: ArrayLike, lengths_R: ArrayLike, starts_R: ArrayLike = 0, bins: int = 20) -> Profile:
-    """Mean per equal part of the response, which shows the U shape. Groups are the parts' midpoints, in (0, 1).
+    """Return the mean value in each of ``bins`` equal parts of the response. Each group is named by its midpoint in (0,
+    1).
 
-    Every token has the same weight, so long responses have more weight. For branches, ``starts_R`` is the length of the
-    prefix, which has no values. See :func:`relative_bins` for branches and short responses.
+    The means show whether entropy is U-shaped over the response. Every token has the same weight, so long responses
+    have more weight. For a branch, ``starts_R`` is the length of its prefix, which has no values. See
+    :func:`relative_bins` for branches and short responses.
 
     Raises:
         ValueError: the lengths do not add up to the tokens.
@@ -43,13 +45,13 @@ def by_relative_position(values_T: ArrayLike, lengths_R: ArrayLike, starts_R: Ar
 
 
 class Spread(NamedTuple):
-    """The distribution of token values.
+    """The distribution of token entropies.
 
     Attributes:
-        quantiles: quantiles in nats, by their level in [0, 1].
-        threshold: the smallest value among the highest (forking) tokens.
-        carried: the forking tokens' share of total entropy; ties at the threshold count only up to ``share``. NaN if
-            the total entropy is 0.
+        quantiles: quantiles in nats, by level in [0, 1].
+        threshold: the smallest entropy among the highest (forking) tokens.
+        carried: share of the total entropy in the forking tokens. Tokens at the threshold count only up to ``share``.
+            NaN if the total entropy is 0.
     """
 
     quantiles: dict[float, float]
@@ -62,11 +64,11 @@ def spread(
     levels: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.8, 0.95, 0.99),
     share: float = 0.2,
 ) -> Spread:
-    """Quantiles of token entropy, and the share of total entropy carried by the highest ``share`` of tokens.
+    """Return quantiles of token entropy, and the share of total entropy in the highest ``share`` of tokens.
 
-    NaN values are excluded; without values, all results are NaN.
+    NaN values are excluded. Without any value, all results are NaN.
 
-    Source: the highest 20 % as forking tokens, Wang et al. 2025, arXiv 2506.01939.
+    Source: Wang et al. 2025, arXiv 2506.01939, for the highest 20 % as forking tokens.
 
     >>> spread([0.0, 0.0, 0.0, 1.0, 3.0], levels=[0.5], share=0.2)
     Spread(quantiles={0.5: 0.0}, threshold=3.0, carried=0.75)

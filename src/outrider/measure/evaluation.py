@@ -21,21 +21,25 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The results for all problems, for one level, or for one test set.
+    """The results of an evaluation for all problems, for one difficulty level, or for one test set.
 
     ``pass_at``, ``majority`` and ``greedy`` are means over problems with bootstrap intervals over problems;
-    ``Interval.problems`` is the number of problems in the mean. All values are over sampled responses only, unless
-    stated otherwise.
+    ``Interval.problems`` is the number of problems in the mean. Unless stated otherwise, all values are computed from
+    sampled responses, without the greedy responses.
 
     Attributes:
         level: the level's label or the test set's name; ``"all"`` for all problems.
         pass_at: unbiased pass@k by k = 1, 2, 4, … n. ``pass_at[1]`` is avg@n, the mean success.
-        majority: majority@n; unknown (NaN, 0 problems) if no response in the whole evaluation has an answer text.
-        greedy: success of greedy decoding.
-        problems, samples, scorable: number of problems, of responses, and of responses with a usable verdict.
-        voteless: number of problems with majority 0 because no response had a vote, although other problems had votes.
+        majority: majority@n, the success of the most frequent answer; unknown (NaN, 0 problems) if no response in the
+            whole evaluation has an answer text.
+        greedy: success rate of greedy decoding.
+        problems, samples, scorable: number of problems, number of responses, and number of responses that could be
+            verified.
+        voteless: number of problems with majority 0 because no response had an answer (a vote), although other problems
+            had votes.
         truncated, unparseable: shares of ``samples`` that were truncated, or in which no answer was found.
-        timeouts, errors: number of responses, greedy ones included, on which the verifier failed.
+        timeouts, errors: number of responses, including greedy ones, for which the verifier exceeded its time limit
+            (timeouts) or failed (errors).
         entropy: mean token entropy in nats; NaN if not recorded.
         length: mean number of tokens per response.
         generated_tokens: total number of generated tokens, greedy responses included.
@@ -61,14 +65,14 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The results of one policy on one set of problems.
+    """The results of evaluating one policy on one set of problems.
 
     Attributes:
         overall: summary over all problems.
         levels: one summary per difficulty label (:attr:`Tally.label`), in natural order; empty if problems have no
             label.
         tallies: counts per problem, in the order of the problems; used for paired comparisons.
-        resamples, seed: bootstrap options.
+        resamples, seed: number of bootstrap resamples, and their random seed.
         test_sets: one summary per test set, in natural order; empty with fewer than two test sets.
     """
 
@@ -80,12 +84,12 @@ class Evaluation:
     test_sets: tuple[Summary, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return JSON data with a ``schema_version``; NaN becomes null. ``from_json`` restores the record."""
+        """Return JSON data with a ``schema_version``; NaN becomes null. :meth:`from_json` restores the evaluation."""
         return {"schema_version": SCHEMA_VERSION, **json_data(self)}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Evaluation:
-        """Restore the evaluation from the data of ``to_json``.
+        """Restore an evaluation from the data that :meth:`to_json` returned.
 
         Raises:
             UserError: the data have another schema version, or are not an evaluation.
@@ -100,7 +104,7 @@ class Evaluation:
                 tallies=tuple(Tally(**_numbers(tally)) for tally in data["tallies"]),
                 resamples=data["resamples"],
                 seed=data["seed"],
-                test_sets=tuple(map(_summary, data.get("test_sets", ()))),  # absent in earlier versions
+                test_sets=tuple(map(_summary, data.get("test_sets", ()))),  # earlier versions have no test sets
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise UserError(f"evaluation cannot be read: {error}") from error
@@ -113,13 +117,13 @@ def evaluate(
     resamples: int = 2000,
     seed: int = 0,
 ) -> Evaluation:
-    """Evaluate a policy from its verified rollouts, in any order.
+    """Evaluate a policy from its verified rollouts, which may be in any order.
 
-    ``sampled`` may have any number of responses per problem, including 0; ``greedy`` may have at most one. See
-    :class:`Tally` for the definition of success and for exclusions, and :func:`bootstrap_mean` for ``resamples`` and
-    ``seed``.
+    ``sampled`` may have any number of responses per problem, including 0. ``greedy`` may have at most one response per
+    problem. See :class:`Tally` for the definition of success and for excluded responses, and :func:`bootstrap_mean` for
+    ``resamples`` and ``seed``.
 
-    Degenerate cases: a mean over no problems is NaN with ``problems = 0``; a problem without samples counts in
+    Degenerate cases: a mean over no problems is NaN with ``problems = 0``. A problem without samples counts in
     ``Summary.problems`` but not in the means.
 
     Raises:
@@ -136,8 +140,8 @@ def evaluate(
 
 
 def of_tallies(tallies: Sequence[Tally], resamples: int = 2000, seed: int = 0) -> Evaluation:
-    """Evaluate a policy from counts per problem; options and degenerate cases as in :func:`evaluate`."""
-    if not any(t.votes for t in tallies):  # otherwise majority would be a mean over zeros
+    """Evaluate a policy from tallies (counts per problem); options and degenerate cases are as in :func:`evaluate`."""
+    if not any(t.votes for t in tallies):  # without this, majority would be the mean of zeros
         tallies = [replace(t, majority=math.nan) for t in tallies]
     ks = powers_of_two(max((t.samples for t in tallies), default=0))
     levels, test_sets = by_level(tallies), by_test_set(tallies)
@@ -152,10 +156,10 @@ def of_tallies(tallies: Sequence[Tally], resamples: int = 2000, seed: int = 0) -
 
 
 def by_level(tallies: Sequence[Tally]) -> dict[str, list[Tally]]:
-    """Group tallies by :attr:`Tally.label`, in natural order; tallies without a level are under "".
+    """Group tallies by :attr:`Tally.label`, in natural order. Tallies without a level have the key "".
 
-    Degenerate cases: empty if no problem has a level. Problems without a level are excluded if they belong to a test
-    set, which has its own summary.
+    Degenerate cases: the result is empty if no problem has a level. Problems without a level are excluded if they
+    belong to a test set, since the test set has a summary of its own.
     """
     known = [t for t in tallies if t.label or not t.test_set]
     labels = sorted({t.label for t in known}, key=_natural)
@@ -163,13 +167,14 @@ def by_level(tallies: Sequence[Tally]) -> dict[str, list[Tally]]:
 
 
 def by_test_set(tallies: Sequence[Tally]) -> dict[str, list[Tally]]:
-    """Group tallies by test set, in natural order (without one: under ""); empty with fewer than two test sets."""
+    """Group tallies by test set, in natural order, with key "" for tallies without one; empty for fewer than two
+    sets."""
     names = sorted({t.test_set for t in tallies}, key=_natural)
     return {name: [t for t in tallies if t.test_set == name] for name in names} if len(names) > 1 else {}
 
 
 def pass_values(tallies: Sequence[Tally], k: int) -> Floats:
-    """pass@k per problem; NaN if fewer than ``k`` of its samples could be verified."""
+    """Return pass@k for each problem; NaN if fewer than ``k`` samples of the problem could be verified."""
     return pass_at_k([t.scorable for t in tallies], [t.successes for t in tallies], k)
 
 
@@ -207,7 +212,7 @@ def _by_problem(problems: Sequence[Problem], rollouts: Sequence[Rollout]) -> dic
 
 
 def _natural(label: str) -> list[tuple[int, str]]:
-    """Sort key that puts level 9 before level 10."""
+    """Return a sort key by which level 9 comes before level 10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", label)]
 
 

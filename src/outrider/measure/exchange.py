@@ -1,4 +1,4 @@
-"""The exponential law between policy entropy and performance, and the performance ceiling that it predicts."""
+"""Fits an exponential law between policy entropy and performance, which predicts a ceiling of the performance."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from outrider.arrays import Floats
 from outrider.measure.blocks import NONE, IntervalBounds, bounds, noise
 
 FEWEST = 8
-"""Minimum number of points to identify two parameters and the autocorrelation of residuals."""
+"""Minimum number of points for estimating the two parameters and the autocorrelation of the residuals."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exchange:
-    """A fit of R = -a exp(H) + b, with performance R and entropy H.
+    """A fit of the law R = -a exp(H) + b between performance R and entropy H.
 
     Attributes:
         excluded: number of pairs with a NaN or infinite value.
-        why_not: reason why a and b are not identified (all numbers are then NaN); "" if they are identified.
+        why_not: reason why a and b could not be estimated (all numbers are then NaN); "" if they could.
         a, b: the two parameters, with intervals.
-        ceiling: R at H = 0, b - a: the performance at zero entropy, *if* the law holds that far.
-        explained: the fit's R squared; NaN if R is constant.
+        ceiling: b - a, which is the performance R at zero entropy *if* the law holds down to H = 0.
+        explained: coefficient of determination of the fit; NaN if the performance is constant.
         lowest, highest: range of observed entropies in nats; the ceiling extrapolates from ``lowest`` to 0.
-        draws_B2: a and b per resample.
+        draws_B2: the fitted a and b of each resample.
     """
 
     excluded: int
@@ -40,7 +40,7 @@ class Exchange:
 
     @property
     def identified(self) -> bool:
-        """Whether a and b are identified."""
+        """Whether a and b could be estimated."""
         return not self.why_not
 
     @property
@@ -49,7 +49,7 @@ class Exchange:
         return self.a.low > 0
 
     def at(self, entropy: float) -> IntervalBounds:
-        """The predicted R at an entropy in nats, with the interval of the curve (not of a single noisy point).
+        """Return the predicted R at an entropy in nats. The interval is that of the curve, not of a single noisy point.
 
         >>> entropies = np.linspace(0.1, 1, 20)
         >>> round(fit_exchange(entropies, 0.9 - 0.2 * np.exp(entropies)).at(0.0).value, 6)
@@ -62,22 +62,25 @@ class Exchange:
 def fit_exchange(entropies_N: ArrayLike, rewards_N: ArrayLike, resamples: int = 1000, seed: int = 0) -> Exchange:
     r"""Fit :math:`R = -a\, e^{H} + b` by least squares over the steps of a run, in order.
 
-    With :math:`u = e^H` the law is a straight line, so the solution is in closed form. The residuals of neighbouring
-    steps are correlated (their weights are nearly equal), so they are resampled in blocks around the fitted curve:
+    With :math:`u = e^H` the law is a straight line, so the solution is in closed form. Neighbouring steps have nearly
+    equal weights, so their residuals are correlated. The residuals are therefore resampled in blocks and added to the
+    fitted curve:
 
     .. math:: R^{(b)}_t = \hat R_t + e^{(b)}_t
 
-    and every resample is fitted again; the intervals hold the middle 95 % of these fits. The intervals cover noise
-    around the law. They do not cover a failure of the law outside the observed entropies, nor the run's seed. Any run
-    with steadily drifting reward and entropy fits the curve well, so ``explained`` is not evidence for the law.
+    and the law is fitted to every resample. The intervals contain the middle 95 % of these fits. The intervals cover
+    noise around the law. They do not cover a failure of the law outside the observed entropies, or the effect of the
+    run's seed. The curve fits every run well in which reward and entropy change steadily, so a high value of
+    ``explained`` is not evidence for the law.
 
-    Degenerate cases: pairs with a NaN or infinite value are excluded and counted. The parameters are *not identified*
-    with fewer than :data:`FEWEST` pairs or (nearly) equal entropies. No interval for ``resamples = 0``.
+    Degenerate cases: pairs with a NaN or infinite value are excluded and counted. The parameters cannot be estimated
+    from fewer than :data:`FEWEST` pairs, or if all entropies are (nearly) equal. For ``resamples = 0`` there are no
+    intervals.
 
     Raises:
         ValueError: the two arrays differ in length.
 
-    Source: Cui et al. 2025, arXiv 2505.22617, as quoted in the STILL report, arXiv 2508.07534, section 3.1.
+    Source: Cui et al. 2025, arXiv 2505.22617, quoted by the STILL report, arXiv 2508.07534, section 3.1.
     Block bootstrap: Künsch 1989, Annals of Statistics 17.
 
     >>> entropies = np.linspace(1.0, 0.2, 30)
@@ -112,7 +115,7 @@ def fit_exchange(entropies_N: ArrayLike, rewards_N: ArrayLike, resamples: int = 
 
 
 def _line(scaled_N: Floats, rewards_BN: Floats) -> Floats:
-    """a and b per row, ``[B, 2]``, from centred sums."""
+    """Return a and b for each row, in an array of shape ``[B, 2]``, computed from centred sums."""
     centred_N = scaled_N - scaled_N.mean()
     a_B = -(rewards_BN @ centred_N) / (centred_N @ centred_N)
     return np.stack([a_B, rewards_BN.mean(axis=1) + a_B * scaled_N.mean()], axis=1)

@@ -1,4 +1,4 @@
-"""G-Pass@k: the probability that at least a given share of k samples is correct."""
+"""Estimates G-Pass@k, the probability that at least a given share of k samples is correct."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from numpy.typing import ArrayLike
 from outrider.arrays import Floats
 from outrider.measure.passk import counts
 
-_ROUNDING = 1e-9  # tolerance for tau k: the product can round to slightly above a whole number
+_ROUNDING = 1e-9  # tolerance for tau * k, which rounding can make slightly larger than a whole number
 _HALF = 0.5  # lower limit of tau in mG-Pass@k
 
 
 def g_pass_at_k(n: ArrayLike, c: ArrayLike, k: int, tau: float) -> Floats:
-    r"""Probability that at least ``ceil(tau k)`` of ``k`` samples succeed, per problem.
+    r"""Return, for each problem, the probability that at least ``ceil(tau k)`` of ``k`` samples succeed.
 
     .. math:: \text{G-Pass@}k_\tau = \sum_{j=\lceil \tau k \rceil}^{c} \binom{c}{j} \binom{n-c}{k-j} \Big/ \binom{n}{k}
 
-    the share of all k-subsets of the ``n`` samples with at least ``ceil(tau k)`` of the ``c`` successes. The estimate
-    is unbiased for every ``k <= n``; a benchmark reports its mean over problems. At ``tau <= 1/k`` it equals pass@k, at
-    ``tau = 1`` pass^k. ``n`` and ``c`` broadcast.
+    This is the share of all k-subsets of the ``n`` samples that contain at least ``ceil(tau k)`` of the ``c``
+    successes. The estimate is unbiased for every ``k <= n``. A benchmark reports the mean over problems. G-Pass@k
+    equals pass@k for ``tau <= 1/k``, and pass^k for ``tau = 1``. ``n`` and ``c`` broadcast.
 
-    Degenerate cases: NaN where ``n < k``; 0 where ``c < ceil(tau k)``. ``ceil`` ignores an excess of up to 1e-9 over a
-    whole number, which is rounding error of ``tau k``.
+    Degenerate cases: NaN where ``n < k``; 0 where ``c < ceil(tau k)``. If ``tau k`` exceeds a whole number by at most
+    1e-9, the excess is a rounding error, and ``ceil`` ignores it.
 
     Raises:
         ValueError: ``k < 1``, not ``0 < tau <= 1``, or not ``0 <= c <= n``.
@@ -42,15 +42,16 @@ def g_pass_at_k(n: ArrayLike, c: ArrayLike, k: int, tau: float) -> Floats:
 
 
 def mg_pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
-    r"""Mean of G-Pass@k over tau from 0.5 to 1 (mG-Pass@k), per problem.
+    r"""Return mG-Pass@k, the mean of G-Pass@k over tau from 0.5 to 1, for each problem.
 
     .. math:: \text{mG-Pass@}k = 2 \int_{0.5}^{1} \text{G-Pass@}k_\tau \, d\tau
 
-    G-Pass@k is a step function of tau, so the integral is an exact sum. For even ``k`` it is the paper's sum: ``2/k``
-    times the sum of G-Pass@k at tau = ``i/k`` for ``i`` from ``k/2 + 1`` to ``k``. For odd ``k`` the paper's sum omits
-    half a step at 0.5 and is 0 for ``k = 1``. The integral includes that half step, so mG-Pass@1 equals pass@1.
+    G-Pass@k is a step function of tau, so the integral is an exact sum. For even ``k`` this sum is that of the paper:
+    ``2/k`` times the sum of G-Pass@k at tau = ``i/k`` for ``i`` from ``k/2 + 1`` to ``k``. For odd ``k`` the sum in the
+    paper omits half a step at tau = 0.5, and is 0 for ``k = 1``. The integral includes this half step, so mG-Pass@1
+    equals pass@1.
 
-    Arguments, errors and NaN where ``n < k`` as in :func:`g_pass_at_k`.
+    Arguments, errors and NaN where ``n < k`` are those of :func:`g_pass_at_k`.
 
     Source: Liu et al. 2024, arXiv 2412.13147.
 
@@ -58,25 +59,26 @@ def mg_pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
     [0.0, 0.167, 1.0]
     """
     at_least_PK = _at_least(n, c, k)
-    ends = np.clip(np.arange(k + 1) / k, _HALF, 1.0)  # ends of the steps; step i covers tau in ((i - 1)/k, i/k]
+    ends = np.clip(np.arange(k + 1) / k, _HALF, 1.0)  # ends of the steps: step i is for tau in ((i - 1)/k, i/k]
     return np.asarray(at_least_PK[..., 1:] @ np.diff(ends) / (1 - _HALF))
 
 
 def _at_least(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
-    """Probability of at least ``m`` successes in ``k`` draws without replacement, for ``m`` from 0 to ``k``.
+    """Return the probabilities of at least ``m`` successes in ``k`` draws without replacement, for ``m`` from 0 to
+    ``k``.
 
-    The distribution is updated draw by draw. Every factor is in [0, 1] and every sum has non-negative terms, so nothing
-    overflows or cancels.
+    The distribution of the number of successes is updated after each draw. Every factor is in [0, 1] and every sum has
+    non-negative terms, so no number overflows and no digits cancel.
     """
     all_P = counts(n, c, k)
-    # many problems have equal counts (n, c); each distinct pair is computed once
+    # compute each distinct pair (n, c) only once, since many problems have equal counts
     distinct, place_P = np.unique(np.stack([values_P.ravel() for values_P in all_P]), axis=1, return_inverse=True)
     n_P, c_P = distinct
     exactly_PK = np.zeros((*n_P.shape, k + 1))
     exactly_PK[..., 0] = 1.0
     found_K = np.arange(k + 1)
     for drawn in range(k):
-        left_P = np.maximum(n_P - drawn, 1.0)[..., None]  # < 1 only where n < k, which is set to NaN below
+        left_P = np.maximum(n_P - drawn, 1.0)[..., None]  # below 1 only where n < k, which becomes NaN
         success_PK = np.clip((c_P[..., None] - found_K) / left_P, 0.0, 1.0)
         failure_PK = np.clip((n_P[..., None] - c_P[..., None] - (drawn - found_K)) / left_P, 0.0, 1.0)
         more_PK = exactly_PK * success_PK

@@ -1,4 +1,4 @@
-"""Means of token values by group, with intervals clustered by response or problem."""
+"""Means of token values by group, with bootstrap intervals over responses or problems."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from numpy.typing import ArrayLike
 from outrider.arrays import Flags, Floats, Ints
 from outrider.measure.bootstrap import middle
 
-_CHUNK = 4_000_000  # drawn indices held in memory at once: 32 MB
+_CHUNK = 4_000_000  # maximum number of drawn indices in memory at once (32 MB)
 
 Label = str | float
 
 
 class Mean(NamedTuple):
-    """A mean over tokens with its interval.
+    """A mean over tokens with its confidence interval.
 
     Attributes:
-        value: mean with equal token weights; NaN without tokens.
+        value: mean in which all tokens have equal weights; NaN without tokens.
         low, high: ends of the interval; NaN if none was computed.
         n: number of tokens (or other values).
         responses: number of responses that the tokens come from.
@@ -41,16 +41,16 @@ class Mean(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Profile:
-    """Means of one quantity per group of tokens.
+    """Means of a quantity, one for each group of tokens.
 
     Attributes:
-        groups: name of each group, or its midpoint for groups on an axis.
+        groups: name of each group, or its midpoint if the groups are intervals on an axis.
         means: one mean per group.
         excluded: number of tokens that are NaN or in no group.
         owners_R: sorted ids of the responses with a token in any group.
-        sums_RK, counts_RK: sum of values and number of tokens, per response and group.
-        draws_BK: means per resample; NaN if a resample has no token of the group.
-        clusters_K: number of clusters (responses or problems) per group, which are resampled.
+        sums_RK, counts_RK: sum of the values, and number of tokens, for each response and group.
+        draws_BK: mean of each group in each resample; NaN if a resample has no token of the group.
+        clusters_K: number of resampled clusters (responses or problems) in each group.
     """
 
     groups: tuple[Label, ...]
@@ -66,11 +66,11 @@ class Profile:
         return self.means[self.groups.index(group)]
 
     def difference(self, first: Label, second: Label) -> Mean:
-        """Mean of ``second`` minus mean of ``first``, with its interval. ``n`` and ``responses`` are the smaller of
-        both groups' counts.
+        """Return the mean of ``second`` minus the mean of ``first``, with its interval. ``n`` and ``responses`` are
+        those of the smaller group.
 
-        Both means use the same resamples. So the interval is valid both for groups that share responses (positions) and
-        for groups that do not (outcomes).
+        Both means use the same resamples. So the interval is valid whether the two groups share responses, as groups by
+        position do, or not, as groups by outcome.
         """
         a, b = self.groups.index(first), self.groups.index(second)
         one, other = self.means[a], self.means[b]
@@ -81,18 +81,19 @@ class Profile:
     def over_problems(self, problems_R: ArrayLike, resamples: int = 1000, seed: int = 0) -> Profile:
         r"""Return the profile with percentile intervals from a bootstrap over problems.
 
-        Each resample draws as many *problems* as there are, with replacement, and takes all of their tokens:
+        Each resample draws as many *problems* as there are, with replacement, and includes all tokens of the drawn
+        problems:
 
         .. math:: \bar v^{(b)}_k = \frac{\sum_p w^{(b)}_p \sum_{t \in p, k} v_t}{\sum_p w^{(b)}_p\, n_{p,k}}
 
-        with :math:`w^{(b)}_p` the number of times problem p was drawn. Responses to one problem are correlated, and
-        tokens of one response even more so: resampling responses or tokens would give intervals that are far too
-        narrow.
+        where :math:`w^{(b)}_p` is the number of times that problem p was drawn. Responses to one problem are
+        correlated, and tokens of one response are correlated even more strongly. Resampling responses or tokens would
+        therefore give intervals that are far too narrow.
 
-        ``problems_R``: integer problem of each response, indexed by the response ids in ``owners_R``.
+        ``problems_R`` has an integer id of each response's problem, at the index of the response's id in ``owners_R``.
 
-        Degenerate cases: no interval (NaN) for a group from fewer than two problems. A resample without any of a
-        group's problems is ignored for that group. The intervals do not cover the seed of a training run.
+        Degenerate cases: a group with tokens from fewer than two problems has no interval (NaN). A resample without any
+        of a group's problems is ignored for this group. The intervals do not cover the seed of a training run.
 
         Source: cluster bootstrap, Davison and Hinkley, "Bootstrap Methods and their Application", 1997, section 3.8.
 
@@ -109,13 +110,13 @@ class Profile:
     def over_responses(self, resamples: int = 1000, seed: int = 0) -> Profile:
         """Return the profile with intervals from a bootstrap over responses.
 
-        The intervals are valid if all responses are to different problems, and too narrow otherwise.
+        The intervals are valid if all responses are to different problems; otherwise they are too narrow.
         """
         return self._resampled(self.sums_RK, self.counts_RK, resamples, seed)
 
     def _resampled(self, sums_CK: Floats, counts_CK: Floats, resamples: int, seed: int) -> Profile:
-        """Return the profile with draws and intervals from resampling clusters, given their sums and counts."""
-        # a resample only reweights the clusters' sums, so the token values are not needed again
+        """Return the profile with draws and intervals from resampled clusters, given each cluster's sums and counts."""
+        # a resample only changes the weights of the clusters' sums, so the token values are not needed
         draws = [(w_bC @ sums_CK, w_bC @ counts_CK) for w_bC in weights(len(sums_CK), resamples, seed)]
         draws_BK = np.concatenate([ratio(s, c) for s, c in draws]) if draws else np.empty((0, len(self.groups)))
         clusters = tuple((counts_CK > 0).sum(0).tolist())
@@ -127,15 +128,16 @@ class Profile:
 
 
 def means_by_group(values_T: ArrayLike, groups_T: ArrayLike, owners_T: ArrayLike, labels: Sequence[Label]) -> Profile:
-    """Mean value per group, without intervals; :meth:`Profile.over_problems` adds them.
+    """Return the mean value per group, without intervals. :meth:`Profile.over_problems` adds intervals.
 
     Args:
         values_T: one value per token; NaN values are excluded and counted.
-        groups_T: index into ``labels`` per token; tokens with a negative index are excluded and counted.
+        groups_T: group of each token, as an index into ``labels``; tokens with a negative index are excluded and
+            counted.
         owners_T: integer id of each token's response.
         labels: names of the groups.
 
-    Degenerate cases: a group without values has a NaN mean with n = 0.
+    Degenerate cases: the mean of a group without values is NaN, with n = 0.
 
     Raises:
         ValueError: the arrays differ in length, or a group index is not below the number of labels.
@@ -173,7 +175,7 @@ def means_by_group(values_T: ArrayLike, groups_T: ArrayLike, owners_T: ArrayLike
 
 
 def weights(responses: int, resamples: int, seed: int) -> Iterator[Floats]:
-    """Yield how often each response was drawn, in chunks of shape ``[resamples of the chunk, responses]``.
+    """Yield how often each resample drew each response, in chunks of shape ``[resamples in the chunk, responses]``.
 
     >>> [w.sum(axis=1).tolist() for w in weights(3, 2, seed=0)]
     [[3.0, 3.0]]
@@ -182,25 +184,25 @@ def weights(responses: int, resamples: int, seed: int) -> Iterator[Floats]:
     rows = max(1, _CHUNK // max(responses, 1))
     for start in range(0, resamples if responses else 0, rows):
         some = min(rows, resamples - start)
-        # each resample gets its own range of integers, so that one bincount counts all of them
+        # each resample has a separate range of integers, so that one bincount counts all resamples
         drawn_bR = generator.integers(responses, size=(some, responses)) + responses * np.arange(some)[:, None]
         drawn = np.bincount(drawn_bR.ravel(), minlength=some * responses)
         yield drawn.reshape(some, responses).astype(np.float64)
 
 
 def ends(draws_B: Floats, responses: int) -> tuple[float, float]:
-    """Ends of the interval over draws; NaN for fewer than two responses."""
+    """Return the ends of the interval that contains the middle draws; NaN for fewer than two responses."""
     return middle(draws_B) if responses > 1 else (np.nan, np.nan)
 
 
 def totals(values_T: Floats, groups_T: Ints, owners_T: Ints, groups: int) -> tuple[Floats, Floats]:
-    """Sums and counts of values, both ``[responses, groups]``, with responses sorted by id.
+    """Return sums and counts of values, each of shape ``[responses, groups]``, with responses sorted by id.
 
     >>> totals(np.array([1.0, 2.0, 5.0]), np.array([0, 0, 1]), np.array([7, 7, 3]), groups=2)[0].tolist()
     [[0.0, 5.0], [3.0, 0.0]]
     """
     names, owner_T = np.unique(owners_T, return_inverse=True)
-    # one index for each pair of response and group, so that sums and counts take one bincount each
+    # each pair of response and group has one index, so that sums and counts need one bincount each
     cell_T, shape = owner_T * groups + groups_T, (len(names), groups)
     sums: Floats = np.bincount(cell_T, weights=values_T, minlength=len(names) * groups).astype(np.float64)
     counts = np.bincount(cell_T, minlength=len(names) * groups).astype(np.float64)
@@ -208,7 +210,7 @@ def totals(values_T: Floats, groups_T: Ints, owners_T: Ints, groups: int) -> tup
 
 
 def ratio(sums: Floats, counts: Floats) -> Floats:
-    """Means from sums and counts; NaN where the count is 0.
+    """Return means from sums and counts; NaN where the count is 0.
 
     >>> ratio(np.array([3.0, 0.0]), np.array([2.0, 0.0])).tolist()
     [1.5, nan]

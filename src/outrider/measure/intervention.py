@@ -1,4 +1,4 @@
-"""The effect of a token: success rate of continuations that keep it, minus the rate with its best alternative."""
+"""Estimates the effect of a token: the success rate if the token is kept, minus the rate if it is replaced."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ EDGES = (0.2, 0.8)  # edges of the relative-position groups, and of the quantile
 
 
 def effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike, k: ArrayLike) -> Floats:
-    r"""Effect of each replaced token, in [-1, 1].
+    r"""Return the effect of each replaced token on success, in [-1, 1].
 
     .. math:: I_n = \frac{\text{kept}_n}{k} - \frac{\text{replaced}_n}{k}
 
-    The effect is positive if the token helped. It is unbiased for every k, but has a standard error of up to
-    :math:`\sqrt{1 / (2k)}`. So use means rather than single effects; the mean *absolute* effect is mostly noise (see
-    :func:`squared_effects`). ``k``, the number of continuations, may differ by position.
+    The effect is positive if the original token helped. The estimate is unbiased for every k, but has a standard error
+    of up to :math:`\sqrt{1 / (2k)}`. So use means rather than single effects. The mean *absolute* effect is mostly
+    noise (see :func:`squared_effects`). The number of continuations ``k`` may differ between positions.
 
-    Degenerate cases: NaN if a count is NaN (continuations that could not be verified).
+    Degenerate cases: NaN if a count is NaN because a continuation could not be verified.
 
     Raises:
-        ValueError: ``k < 1``, or a count outside 0 to k.
+        ValueError: ``k < 1``, or a count is not between 0 and k.
 
     Source: STILL report, arXiv 2508.07534, Eqs. 5 and 6.
 
@@ -39,15 +39,16 @@ def effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike, k: Arr
 
 
 def squared_effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike, k: ArrayLike) -> Floats:
-    r"""Squared effects corrected for sampling noise; unbiased, so single values may be negative.
+    r"""Return squared effects, corrected for sampling noise. They are unbiased, so single values may be negative.
 
     .. math:: \widehat{I_n^2} = \hat I_n^2 - \frac{\hat p (1 - \hat p) + \hat q (1 - \hat q)}{k - 1}
 
-    with :math:`\hat p` and :math:`\hat q` the two success rates. Effects of both signs cancel in a mean; squares do
-    not. If no token matters, the expected corrected square is 0, while :math:`\hat I_n^2` has a positive mean. The
-    square root of a group's mean is its typical effect size.
+    where :math:`\hat p` and :math:`\hat q` are the success rates with the kept and with the replaced token. Effects of
+    both signs cancel in a mean, but squares do not. If no token matters, the expected corrected square is 0, while the
+    expected :math:`\hat I_n^2` is positive. The square root of a group's mean is the typical effect size of the group.
 
-    Degenerate cases: NaN for ``k = 1``, where noise and effect cannot be distinguished; otherwise as :func:`effects`.
+    Degenerate cases: NaN for ``k = 1``, where noise and effect cannot be distinguished; otherwise as in
+    :func:`effects`.
 
     >>> squared_effects([0, 2], [4, 2], k=4).round(3).tolist()
     [1.0, -0.167]
@@ -60,9 +61,9 @@ def squared_effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike
 
 
 def by_position(effects_N: ArrayLike, relative_N: ArrayLike, responses_N: ArrayLike) -> Profile:
-    """Mean effect by relative position in [0, 1), in three groups separated by ``EDGES``.
+    """Return the mean effect by relative position in [0, 1), in three groups separated by ``EDGES``.
 
-    ``responses_N`` is the response of each position. NaN effects and positions are excluded and counted, as in
+    ``responses_N`` has the response of each position. NaN effects and NaN positions are excluded and counted, as in
     :func:`means_by_group`.
 
     Source: STILL report, Figure 6(b).
@@ -78,7 +79,7 @@ def by_position(effects_N: ArrayLike, relative_N: ArrayLike, responses_N: ArrayL
 
 
 def by_entropy(effects_N: ArrayLike, entropies_N: ArrayLike, responses_N: ArrayLike) -> Profile:
-    """Mean effect by token entropy at the position, in quantile groups of the positions.
+    """Return the mean effect by the token entropy at the replaced position, in quantile groups of the positions.
 
     >>> [mean.value for mean in by_entropy([0.0, 0.2, 0.4, 0.4, 0.7], [1, 2, 3, 4, 5], [0, 0, 1, 1, 1]).means]
     [0.0, 0.3333333333333333, 0.7]
@@ -87,10 +88,10 @@ def by_entropy(effects_N: ArrayLike, entropies_N: ArrayLike, responses_N: ArrayL
 
 
 def by_perplexity(effects_N: ArrayLike, perplexities_N: ArrayLike, responses_N: ArrayLike) -> Profile:
-    """Mean effect by the response's perplexity, in quantile groups of the *responses*.
+    """Return the mean effect by the response's perplexity, in quantile groups of the *responses*.
 
-    ``perplexities_N`` repeats a response's perplexity for each of its positions. Responses have equal weight in the
-    quantiles, however many positions they have.
+    ``perplexities_N`` repeats the perplexity of a response for each of its positions. All responses have equal weights
+    in the quantiles, whatever their number of positions.
 
     Raises:
         ValueError: positions of one response have different perplexities.
@@ -111,7 +112,7 @@ def by_perplexity(effects_N: ArrayLike, perplexities_N: ArrayLike, responses_N: 
 
 
 def quantile_labels(edges: Sequence[float]) -> list[Label]:
-    """Names of quantile groups.
+    """Return the names of the quantile groups between these edges.
 
     >>> quantile_labels((0.2, 0.8))
     ['lowest 20 %', '20 to 80 %', 'highest 20 %']

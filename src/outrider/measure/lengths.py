@@ -1,4 +1,4 @@
-"""Response lengths: by outcome, for shaped responses relative to others, and over training steps."""
+"""Statistics of response lengths: by outcome, of shaped relative to other responses, and over training steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Lengths(NamedTuple):
     """Lengths of the responses with one outcome, in tokens.
 
     Attributes:
-        outcome: outcome of the verdict; ``"all"`` for all responses, ``"unverified"`` for those without a verdict.
+        outcome: outcome of the verdict; ``"all"`` for all responses, ``"unverified"`` for responses without a verdict.
         responses: number of responses, including those of unknown length.
         mean, std: mean and population standard deviation of known lengths; NaN without known lengths.
         p10, median, p90, longest: interpolated quantiles and the maximum; NaN without known lengths.
@@ -38,11 +38,12 @@ class Lengths(NamedTuple):
 def lengths_by_outcome(
     tokens_R: ArrayLike, outcome_R: Sequence[str | None], truncated_R: ArrayLike | None = None
 ) -> list[Lengths]:
-    """Length statistics and truncated share for all responses, then per outcome, most frequent first.
+    """Return length statistics and truncated share, for all responses and then for each outcome, most frequent first.
 
-    ``tokens_R``: tokens per response, NaN if unknown. ``outcome_R``: the verdict's outcome, None without a verdict.
-    ``truncated_R``: 1 or 0 per response, NaN if unknown (None: unknown for all). Truncated responses count with their
-    truncated length, so a mean over many truncated responses mostly reflects the token limit.
+    ``tokens_R`` has the number of tokens of each response, NaN if unknown. ``outcome_R`` has the outcome of each
+    verdict, None without a verdict. ``truncated_R`` is 1 for a truncated response and otherwise 0, NaN if unknown
+    (None: unknown for all responses). Truncated responses count with their truncated length, so a mean over many
+    truncated responses mostly reflects the token limit.
 
     Raises:
         ValueError: the three sequences differ in length.
@@ -86,14 +87,14 @@ def _lengths(outcome: str, tokens_R: Floats, truncated_R: Floats) -> Lengths:
 
 
 class Shaped(NamedTuple):
-    """Lengths of shaped responses relative to one reference, averaged over the shaped responses.
+    """Lengths of shaped responses relative to one kind of reference, averaged over the shaped responses.
 
     Attributes:
         reference: "correct", "group" or "unshaped", see :func:`shaped_lengths`.
-        z: mean z-score; NaN if no response has one.
+        z: mean z-score; NaN if no response has a z-score.
         z_error: standard error of ``z`` over shaped responses (it ignores the correlation within a group).
-        z_responses: number of shaped responses with a z-score: their reference has a non-zero deviation.
-        ratio: mean of each length divided by its reference's mean length.
+        z_responses: number of shaped responses with a z-score, which requires a reference with a non-zero deviation.
+        ratio: mean over shaped responses of the length divided by the mean length of the reference.
         ratio_responses: number of shaped responses whose reference has a mean length above 0.
     """
 
@@ -108,21 +109,23 @@ class Shaped(NamedTuple):
 def shaped_lengths(
     tokens_R: ArrayLike, group_R: ArrayLike, success_R: ArrayLike, shaped_R: ArrayLike
 ) -> dict[str, Shaped]:
-    r"""Length preference of a shaper: lengths of shaped responses relative to their group.
+    r"""Measure the length preference of an advantage shaper, by the lengths of shaped responses relative to their
+    group.
 
     .. math:: z_i = \frac{L_i - \mu_{\mathrm{ref}(i)}}{\sigma_{\mathrm{ref}(i)}}, \qquad
               \text{ratio}_i = L_i / \mu_{\mathrm{ref}(i)}
 
-    averaged over the shaped responses ``i``: responses whose advantage a shaper increased (for example for novelty), as
-    marked by the caller. Each of the three references is a part of the group of ``i``: ``correct``, its successes;
-    ``group``, all its responses; ``unshaped``, its successes that were not shaped. The first two are the columns of
-    XRPO's Table 7. These two references include the shaped responses themselves, which biases z and ratio towards no
-    difference, more so for a larger shaped share; ``unshaped`` does not. The paper leaves three choices open. Outrider
-    uses the population deviation, equal weights of shaped responses, and a single step's group as the reference.
+    The results are averages over the shaped responses ``i``, whose advantage a shaper increased (for example for
+    novelty). The caller marks them. Each of the three references is a part of the group of ``i``: ``correct`` are its
+    successes, ``group`` all its responses, and ``unshaped`` its successes that were not shaped. The first two
+    references are columns of XRPO's Table 7. They include the shaped responses themselves, which biases z and ratio
+    towards no difference, and more so for a larger shaped share. The reference ``unshaped`` has no such bias. The paper
+    leaves three choices open: Outrider uses the population deviation, equal weights for all shaped responses, and the
+    group in a single step as the reference.
 
-    ``success_R`` is 1 or 0, NaN if unscorable. NaN lengths are excluded everywhere. Degenerate cases: a reference with
-    zero deviation (one member, equal lengths) gives no z-score; a reference without members gives no ratio either.
-    ``z_responses`` and ``ratio_responses`` count the responses that remain.
+    ``success_R`` is 1 or 0, NaN if the response could not be verified. NaN lengths are excluded everywhere. Degenerate
+    cases: a reference with zero deviation (one response, or equal lengths) gives no z-score. A reference without
+    responses gives neither z-score nor ratio. ``z_responses`` and ``ratio_responses`` count the remaining responses.
 
     Raises:
         ValueError: the arrays differ in length.
@@ -154,13 +157,13 @@ def shaped_lengths(
 
 
 def _moments(values_R: Floats, of_group_R: NDArray[np.int64], used_R: Flags) -> tuple[Floats, Floats]:
-    """Mean and population deviation per group over its used members; NaN for a group without any."""
+    """Return mean and population deviation of the used values in each group; NaN for a group without used values."""
     groups = int(of_group_R.max(initial=-1)) + 1
     of_used, values = of_group_R[used_R], values_R[used_R]
     counts = np.bincount(of_used, minlength=groups).astype(np.float64)
     counts[counts == 0] = np.nan
     means = np.bincount(of_used, values, groups) / counts
-    # two passes: the difference of two large sums of squares would lose the digits of a small deviation
+    # a second pass over the values, since a difference of two large sums would lose the digits of a small deviation
     return means, np.sqrt(np.bincount(of_used, (values - means[of_used]) ** 2, groups) / counts)
 
 
@@ -176,13 +179,14 @@ class Drift(NamedTuple):
 
 
 def drift(step_S: ArrayLike, value_S: ArrayLike) -> Drift:
-    r"""The trend of a metric, such as mean length, over training steps, by least squares on :math:`\log_2` step.
+    r"""Fit the trend of a metric, such as mean length, over the logarithm :math:`\log_2` of the training step.
 
-    The logarithm suits training, which changes fast at first and slowly later. The standard error assumes independent
-    residuals; residuals of neighbouring steps are correlated, so the true error may be about twice as large.
+    The fit is by least squares. The logarithm suits metrics that change fast early in training and slowly later. The
+    standard error assumes independent residuals. Residuals of neighbouring steps are correlated, so the true standard
+    error may be about twice as large.
 
     Degenerate cases: NaN values and step 0, which has no logarithm, are excluded. The result is NaN for fewer than
-    three points, or if all points are from one step.
+    three points, or if all points are at one step.
 
     Raises:
         ValueError: the two arrays differ in length, or a step is negative.

@@ -1,4 +1,4 @@
-"""majority@n (maj@n, cons@n): whether the most frequent answer to a problem is correct."""
+"""majority@n (also maj@n or cons@n): whether the most frequent answer to a problem is correct."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Sequence
 
 
 def majority(answers: Sequence[str], success: Sequence[bool]) -> float:
-    """Expected success of the most frequent answer to a problem, in [0, 1].
+    """Return the expected success of the most frequent answer to a problem, in [0, 1].
 
-    ``answers`` are compared as strings, so answer extraction determines which are equal. ``""`` is *no vote*: truncated
-    and unparseable responses have no answer, so they must not count as agreeing with each other.
+    ``answers`` are compared as strings, so the extraction of answers determines which answers are equal. ``""`` is *no
+    vote*: truncated and unparseable responses have no answer, so they must not count as equal answers.
 
     Ties are resolved in expectation, not by order: each of ``m`` tied answers is chosen with probability ``1/m``. If
-    the same answer text was both accepted and rejected (for example for a wrong derivation), its success is the
-    accepted share of its votes.
+    the verifier both accepted and rejected the same answer text (for example because of a wrong derivation), the
+    success of this answer is the accepted share of its votes.
 
-    Degenerate cases: without votes the result is 0; report the number of problems without votes next to the mean.
+    Degenerate cases: without votes the result is 0. Report the number of problems without votes next to the mean.
 
     Raises:
         ValueError: the two sequences differ in length.
@@ -39,11 +39,12 @@ def majority(answers: Sequence[str], success: Sequence[bool]) -> float:
 
 
 def majority_or_unknown(answers: Sequence[str], success: Sequence[bool], settled: Sequence[bool]) -> float:
-    """:func:`majority` over the verified responses to a problem; NaN if the answers are unknown.
+    """Return :func:`majority` over the verified responses to a problem; NaN if the answers are unknown.
 
-    ``settled`` responses were parsed and not truncated, so they have an answer, even if the verifier returned no answer
-    text. The majority is unknown (NaN) if no settled response has a text, or if a success has none. It is 0 if no
-    response is settled. A failure without a text is no vote if other responses have one.
+    A ``settled`` response was parsed and not truncated, so it has an answer, even if the verifier returned no answer
+    text. The majority is unknown (NaN) if no settled response has an answer text, or if a successful response has none.
+    The majority is 0 if no response is settled. A failed response without an answer text is no vote if other responses
+    have answer texts.
 
     Degenerate cases: NaN without responses.
 
@@ -55,7 +56,7 @@ def majority_or_unknown(answers: Sequence[str], success: Sequence[bool], settled
     0.0
     """
     unnamed = [won for answer, won, done in zip(answers, success, settled, strict=True) if done and not answer]
-    # a success without a text might agree with any of the answers, or with none
+    # a successful response without an answer text may agree with any of the answers, or with none
     if not answers or any(unnamed) or (unnamed and not any(answers)):
         return math.nan
     return majority(answers, success)

@@ -1,4 +1,4 @@
-"""Unbiased estimators of pass@k and pass^k from n >= k samples."""
+"""Estimates pass@k and pass^k without bias, from n >= k samples."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from outrider.arrays import Floats
 
 
 def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
-    r"""Probability that at least one of ``k`` samples succeeds, per problem.
+    r"""Return, for each problem, the probability that at least one of ``k`` samples succeeds.
 
     .. math:: \text{pass@}k = 1 - \binom{n-c}{k} \Big/ \binom{n}{k}
 
-    the share of all k-subsets of the ``n`` samples that contain at least one of the ``c`` successes. The estimate is
-    unbiased for every ``k <= n``; a benchmark reports its mean over problems. ``n`` and ``c`` broadcast, and ``n`` may
-    differ between problems.
+    This is the share of all k-subsets of the ``n`` samples that contain at least one of the ``c`` successes. The
+    estimate is unbiased for every ``k <= n``. A benchmark reports the mean over problems. ``n`` and ``c`` broadcast,
+    and ``n`` may differ between problems.
 
-    Degenerate cases: NaN where ``n < k`` (not identified); exactly 0 where ``c = 0``; exactly 1 where fewer than ``k``
-    samples failed. The estimate never decreases with ``k`` or ``c``, even in floating point.
+    Degenerate cases: NaN where ``n < k``, since there is no unbiased estimate; exactly 0 where ``c = 0``; exactly 1
+    where fewer than ``k`` samples failed. The estimate never decreases with ``k`` or ``c``, even in floating point.
 
     Raises:
         ValueError: ``k < 1``, or not ``0 <= c <= n``.
@@ -37,11 +37,11 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
 
 
 def pass_power_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
-    r"""Probability that all of ``k`` samples succeed (pass^k, reliability), per problem.
+    r"""Return, for each problem, the probability that all of ``k`` samples succeed (pass^k, reliability).
 
     .. math:: \text{pass}^k = \binom{c}{k} \Big/ \binom{n}{k}
 
-    Arguments, errors and NaN where ``n < k`` as in :func:`pass_at_k`; the two metrics agree at ``k = 1``.
+    Arguments, errors and NaN where ``n < k`` are those of :func:`pass_at_k`. The two metrics are equal for ``k = 1``.
 
     Source: Yao et al. 2024, arXiv 2406.12045.
 
@@ -52,7 +52,7 @@ def pass_power_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
 
 
 def powers_of_two(n: int) -> tuple[int, ...]:
-    """The values of k to report for ``n`` samples: 1, 2, 4, … and ``n`` itself. Empty without samples.
+    """Return the values of k to report for ``n`` samples: 1, 2, 4, … and ``n`` itself; none without samples.
 
     >>> powers_of_two(8), powers_of_two(6), powers_of_two(0)
     ((1, 2, 4, 8), (1, 2, 4, 6), ())
@@ -62,7 +62,7 @@ def powers_of_two(n: int) -> tuple[int, ...]:
 
 
 def shown_ks(known: Iterable[int]) -> list[int]:
-    """The values of k shown in tables: 1, 8 and the largest known one.
+    """Return the values of k that tables show: 1, 8 and the largest one, if they are known.
 
     >>> shown_ks([1, 2, 4, 8, 16]), shown_ks([1, 2, 4]), shown_ks([])
     ([1, 8, 16], [1, 4], [])
@@ -72,21 +72,22 @@ def shown_ks(known: Iterable[int]) -> list[int]:
 
 
 def _all_marked(n_P: Floats, marked_P: Floats, k: int) -> Floats:
-    """Probability that ``k`` draws without replacement from ``n`` are all marked; NaN where ``n < k``.
+    """Return the probability that ``k`` draws without replacement from ``n`` items are all marked; NaN where ``n < k``.
 
-    Computed as a running product of ratios in [0, 1]. Unlike binomials it cannot overflow, a ratio of 0 gives an exact
-    0, and a longer product is never larger.
+    The probability is a product of ratios in [0, 1]. Unlike binomial coefficients, the product cannot overflow. A ratio
+    of 0 gives exactly 0, and further factors never increase the product.
     """
     result_P = np.where(n_P < k, np.nan, 1.0)
-    # a product of ratios: binomials would overflow, and differences of their logarithms would round
+    # multiply ratios: binomial coefficients would overflow, and differences of their logarithms would have rounding
+    # errors
     for drawn in range(k):
-        left_P = np.maximum(n_P - drawn, 1.0)  # < 1 only where n < k, which is NaN already
+        left_P = np.maximum(n_P - drawn, 1.0)  # below 1 only where n < k: NaN
         result_P *= np.maximum(marked_P - drawn, 0.0) / left_P
     return result_P
 
 
 def counts(n: ArrayLike, c: ArrayLike, k: int) -> tuple[Floats, Floats]:
-    """Check the samples and successes of the problems, and broadcast them to one shape.
+    """Check the numbers of samples and successes per problem, and broadcast them to one shape.
 
     Raises:
         ValueError: ``k < 1``, or not ``0 <= c <= n``.

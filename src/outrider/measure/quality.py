@@ -1,14 +1,15 @@
-r"""Rules that detect faulty responses: format violations, repetition, garbled text, language mixing.
+r"""Detects faulty responses by rules, for format violations, repetition, garbled text and mixed languages.
 
-STILL (arXiv 2508.07534, section 3.2.2, Figure 3d) tracks three kinds of faults over training. It detects format
-violations by counting ``\boxed{``, irrelevant content with a language model, and mixed languages by Chinese characters.
-Outrider detects every kind with rules (:data:`RULES`) that need no model. Reports print the rules with their results,
-so that they are comparable. A rule sees a single response and ignores whether it is correct.
+The STILL report (arXiv 2508.07534, section 3.2.2, Figure 3d) tracks three kinds of faults over training: format
+violations, by counting ``\boxed{``; irrelevant content, with a language model; and mixed languages, by Chinese
+characters. Outrider detects every kind with rules (:data:`RULES`) that need no model. Reports print each rule next to
+its results, so that the results of reports can be compared. A rule examines a single response and ignores whether it is
+correct.
 
-The threshold of 0.31 for the redundancy of 3-grams is the only one that STILL publishes (section 4.4.1, which defines
-the redundancy in words only). Outrider's authors chose the other thresholds. Among 1,200 reference solutions of GSM8K
-and MATH, the rules find one repetition, and no garbled text or mixed languages. Limitation: rules detect scripts, not
-languages, so Spanish within English is not detected.
+The threshold of 0.31 for the redundancy of 3-grams is the only published threshold (STILL report, section 4.4.1, which
+defines the redundancy only in words). Outrider's authors chose the other thresholds. Among 1,200 reference solutions of
+GSM8K and MATH, the rules find one repetition, and no garbled text or mixed languages. Limitation: the rules detect
+scripts, not languages, so Spanish words in an English response are not detected.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ FaultKind = Literal["format", "repetition", "garbling", "language"]
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """One response, the input of the rules.
+    """One response, which is the input of a rule.
 
     Attributes:
         text: the response text without special tokens.
-        outcome: outcome of the verdict; None if never verified.
+        outcome: outcome of the verdict; None if the response was never verified.
         stop: stop reason; None if unknown.
         marker: text that starts every answer (``\\boxed{``, ``####``); ``""`` if answers have no marker.
     """
@@ -51,13 +52,13 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class FaultRule:
-    """A number per response, and the threshold above which the response is faulty.
+    """A rule that computes a number for a response, and the threshold above which the response is faulty.
 
     Attributes:
-        name, kind: name in reports, and fault type: STILL's types, with irrelevant content split into repetition and
-            garbling.
-        definition: what the number is and when it is unknown; reports print this text verbatim.
-        threshold: a response with a larger number is faulty.
+        name, kind: name of the rule in reports, and kind of fault. The kinds are those of the STILL report, but with
+            repetition and garbling instead of irrelevant content.
+        definition: text that defines the number and says when it is unknown; reports print this text verbatim.
+        threshold: number above which a response is faulty.
         number: function that computes the number; NaN if the rule cannot decide.
     """
 
@@ -70,12 +71,12 @@ class FaultRule:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Faults:
-    """The result of one rule.
+    """The results of one rule for all responses.
 
     Attributes:
         rule: the rule, including its definition.
-        number_R: the rule's number per response; NaN if the rule could not decide.
-        faulty_R: whether each number is above the threshold.
+        number_R: the number of each response; NaN if the rule could not compute it.
+        faulty_R: whether each response is faulty, which means that its number is above the threshold.
     """
 
     rule: FaultRule
@@ -84,12 +85,12 @@ class Faults:
 
     @property
     def decided(self) -> int:
-        """Number of responses that the rule could decide."""
+        """Number of responses for which the rule computed a number."""
         return int((~np.isnan(self.number_R)).sum())
 
     @property
     def share(self) -> float:
-        """Faulty share of the responses that the rule could decide; NaN if it could decide none."""
+        """Share of faulty responses among those with a number; NaN if no response has a number."""
         return float(self.faulty_R.sum() / self.decided) if self.decided else np.nan
 
 
@@ -101,9 +102,10 @@ def faults(
 ) -> list[Faults]:
     r"""Apply every rule of :data:`RULES` to every response; a response may break several rules.
 
-    ``outcomes`` and ``stops`` are the outcomes of the verdicts and the stop reasons of the rollouts. Either is None, as
-    a whole or per response, if unknown. ``marker`` is the start of an answer, such as ``\boxed{``. The cost is about
-    0.3 ms per 1,000 characters, so a report on a million responses should use a sample of a few thousand.
+    ``outcomes`` has the outcomes of the verdicts, and ``stops`` the stop reasons of the rollouts. Each of the two is
+    None if it is unknown for all responses, and has entries None for single unknown ones. ``marker`` is the start of an
+    answer, such as ``\boxed{``. The cost is about 0.3 ms per 1,000 characters, so a report on a million responses
+    should use a sample of a few thousand.
 
     Raises:
         ValueError: the sequences differ in length.
@@ -123,7 +125,7 @@ def faults(
 
 
 def answers_missing(response: Response) -> float:
-    """1 if the response has no answer, else 0; NaN if unknown."""
+    """Return 1 if the response has no answer, otherwise 0; NaN if unknown."""
     if response.marker:
         return float(response.marker not in response.text)
     if response.outcome in (None, Outcome.TIMEOUT, Outcome.ERROR):
@@ -132,29 +134,29 @@ def answers_missing(response: Response) -> float:
 
 
 def answers_marked(response: Response) -> float:
-    """Number of occurrences of the answer marker; NaN without a marker."""
+    """Return the number of occurrences of the answer marker; NaN without a marker."""
     return float(response.text.count(response.marker)) if response.marker else np.nan
 
 
 def truncated(response: Response) -> float:
-    """1 if a token or context limit ended the response, else 0; NaN if unknown."""
+    """Return 1 if the token limit or the context limit ended the response, otherwise 0; NaN if unknown."""
     return np.nan if response.stop is None else float(StopReason(response.stop).truncates)
 
 
 def repeated(response: Response) -> float:
-    """Redundancy of the text (:func:`outrider.texts.redundancy`); NaN for short texts."""
+    """Return the redundancy of the text (:func:`outrider.texts.redundancy`); NaN for short texts."""
     found = redundancy(response.text)
     return np.nan if found is None else found
 
 
 def compression(response: Response, least: int = 300) -> float:
-    """Compression ratio: bytes of the text divided by its bytes after zlib (level 6); NaN below ``least`` bytes."""
+    """Return the compression ratio: bytes before divided by bytes after zlib (level 6); NaN below ``least`` bytes."""
     data = response.text.encode("utf-8", "surrogatepass")
     return len(data) / len(zlib.compress(data)) if len(data) >= least else np.nan
 
 
 def garbled(response: Response) -> float:
-    """Share of garbled characters; NaN for an empty text.
+    """Return the share of garbled characters; NaN for an empty text.
 
     >>> garbled(Response("ab\\ufffd\\x07\\n"))
     0.4
@@ -164,7 +166,7 @@ def garbled(response: Response) -> float:
 
 
 def foreign(response: Response) -> float:
-    r"""Share of letters outside the response's main script; NaN without letters.
+    r"""Return the share of letters outside the response's main script; NaN without letters.
 
     >>> round(foreign(Response("Also 因此 $\\alpha$")), 3), foreign(Response("β = 2π, привет"))
     (0.333, 0.0)
@@ -233,7 +235,7 @@ RULES: tuple[FaultRule, ...] = (
     ),
 )
 
-_DOLLARS = r"\$\$.*?\$\$|\$(?=[^\s$])[^$\n]*(?<=\S)\$(?!\d)"  # does not match the text between two amounts in dollars
+_DOLLARS = r"\$\$.*?\$\$|\$(?=[^\s$])[^$\n]*(?<=\S)\$(?!\d)"  # not the text between two amounts in dollars
 _BRACKETS = r"\\\(.*?\\\)|\\\[.*?\\\]|\\begin\{(\w+\*?)\}.*?\\end\{\1\}"
 _FORMULA = re.compile(rf"{_DOLLARS}|{_BRACKETS}|\\[A-Za-z]+", re.DOTALL)
 _GREEK = "\u0370-\u03ff\u1f00-\u1fff"
@@ -244,8 +246,8 @@ _NO_SCRIPT = {"MICRO", "FEMININE", "MASCULINE", "MODIFIER"}
 
 @cache
 def _script(character: str) -> str:
-    """The script of a letter, by the first word of its Unicode name; "" for all other characters."""
-    # mathematical symbols are alphabetic in Unicode, but belong to no language
+    """Return the script of a letter, which is the first word of its Unicode name; "" for all other characters."""
+    # mathematical symbols count as letters in Unicode, but belong to no language
     symbol = "\u2100" <= character <= "\u214f" or "\U0001d400" <= character <= "\U0001d7ff"  # symbol blocks
     if symbol or not character.isalpha():
         return ""

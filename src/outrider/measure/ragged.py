@@ -1,9 +1,9 @@
-"""Tokens of many responses as flat arrays plus lengths: the layout of all token metrics.
+"""Functions on token values of many responses, which are stored as one flat array and the lengths of the responses.
 
-``values_T`` has one value per token of all responses, concatenated; a branch's response excludes its prefix.
-``lengths_R`` has the number of tokens per response, in the same order, and sums to ``len(values_T)``. A response
-without tokens has length 0 and keeps its index. Arrays with the suffix ``_R`` have one entry per response, of any
-problem, so groups may differ in size.
+All token metrics use this layout. ``values_T`` is the concatenation of all responses, with one value per token; the
+response of a branch excludes its prefix. ``lengths_R`` has the number of tokens of each response, in the same order,
+and sums to ``len(values_T)``. A response without tokens has length 0 and keeps its index. Arrays with the suffix ``_R``
+have one entry per response, whatever its problem, so problems may have different numbers of responses.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def lengths_of(lengths_R: ArrayLike, tokens: int) -> Ints:
 
 
 def owners(lengths_R: ArrayLike) -> Ints:
-    """The response index of every token.
+    """Return the response index of every token.
 
     >>> owners([2, 0, 3]).tolist()
     [0, 0, 2, 2, 2]
@@ -40,13 +40,13 @@ def owners(lengths_R: ArrayLike) -> Ints:
 
 
 def relative_bins(lengths_R: ArrayLike, bins: int, starts_R: ArrayLike = 0) -> Ints:
-    r"""The index of the relative-position bin of every token, with ``bins`` equal bins per response.
+    r"""Return the relative-position bin of every token, with ``bins`` equal bins per response.
 
     .. math:: \lfloor t \cdot \mathrm{bins} / L \rfloor, \qquad t = 0, \ldots, L - 1
 
-    in exact integer arithmetic. L is the length of the whole path; the first ``starts_R`` tokens of a branch's path are
-    its prefix, which has no values. A path shorter than ``bins`` leaves some bins empty; the token of a one-token
-    response is in the first bin.
+    The index is computed in exact integer arithmetic. L is the length of the whole response. The first ``starts_R``
+    tokens of a branch's response are its prefix, which has no values. A response with fewer tokens than ``bins`` leaves
+    some bins empty. The token of a one-token response is in the first bin.
 
     Raises:
         ValueError: ``bins < 1``.
@@ -64,11 +64,11 @@ def relative_bins(lengths_R: ArrayLike, bins: int, starts_R: ArrayLike = 0) -> I
 
 
 def quantile_groups(values_N: ArrayLike, edges: tuple[float, ...] = (0.2, 0.8)) -> Ints:
-    """The quantile group of every value: 0 up to the first edge, ``len(edges)`` above the last edge.
+    """Return the quantile group of every value, from 0 (up to the first edge) to ``len(edges)`` (above the last edge).
 
-    Equal values are never split: values equal to an edge's quantile are all in the group below the edge. The quantile
-    is the smallest value with at least the edge's share of values at or below it. So the groups below an edge together
-    have at least that share. NaN values have group -1.
+    Equal values are always in the same group: all values that equal the quantile at an edge are in the group below the
+    edge. The quantile is the smallest value such that at least the edge's share of all values is not larger. So the
+    groups below an edge together have at least this share. NaN values have group -1.
 
     Degenerate cases: if all values are equal, all are in group 0.
 
@@ -86,17 +86,16 @@ def quantile_groups(values_N: ArrayLike, edges: tuple[float, ...] = (0.2, 0.8)) 
     known_N = np.sort(all_N[~np.isnan(all_N)])
     if not len(known_N):
         return np.full(len(all_N), -1, dtype=np.int64)
-    at = np.ceil(np.array(edges) * len(known_N) - 1e-9).astype(np.int64) - 1  # 0.07 * 100 is slightly above 7
+    at = np.ceil(np.array(edges) * len(known_N) - 1e-9).astype(np.int64) - 1  # since 0.07 * 100 is slightly above 7
     groups_N = np.searchsorted(known_N[at], all_N, side="left").astype(np.int64)
     return np.where(np.isnan(all_N), -1, groups_N)
 
 
 def highest(values_N: ArrayLike, share: float = 0.2) -> Flags:
-    r"""Whether each value is among the highest ``share``: the top :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)`
-    values.
+    r"""Mark the highest ``share`` of the values: the top :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)` values.
 
-    N is the number of known values; NaN is never chosen. All ties at the threshold are chosen, so the result can have
-    more values.
+    N is the number of values that are not NaN; NaN values are never marked. All values equal to the smallest marked
+    value are marked as well, so the number of marked values can be larger.
 
     Raises:
         ValueError: ``share`` is not in (0, 1].
@@ -110,13 +109,13 @@ def highest(values_N: ArrayLike, share: float = 0.2) -> Flags:
     known_N = all_N[~np.isnan(all_N)]
     if not len(known_N):
         return np.zeros(len(all_N), dtype=np.bool_)
-    chosen = max(1, int(share * len(known_N) + 1e-9))  # 0.29 * 100 is slightly below 29
+    chosen = max(1, int(share * len(known_N) + 1e-9))  # since 0.29 * 100 is slightly below 29
     chosen_N: Flags = all_N >= np.partition(known_N, -chosen)[-chosen]
     return chosen_N
 
 
 def outcome_groups(success_R: ArrayLike) -> Ints:
-    """The outcome group per response: 0 for a failure, 1 for a success, -1 for NaN (unscorable).
+    """Return the outcome group of each response: 0 for a failure, 1 for a success, -1 for NaN (could not be verified).
 
     >>> outcome_groups([1.0, 0.0, float("nan")]).tolist()
     [1, 0, -1]

@@ -1,4 +1,4 @@
-"""Changes of token probabilities between two checkpoints."""
+"""Statistics of how token probabilities change between two checkpoints."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from outrider.measure.groups import Label, Profile, ends, means_by_group, ratio
 from outrider.measure.ragged import highest, lengths_of, outcome_groups, owners
 
 LARGE = 0.06
-"""Threshold of a large probability change: in STILL's plateau stage, over 99 % of tokens changed less."""
+"""Threshold for a large change in probability. In the plateau stage of the STILL report, over 99 % of tokens changed
+less."""
 
 
 class Moved(NamedTuple):
-    """Summary of the probability changes of a set of tokens.
+    """Summary of the changes in probability for a set of tokens.
 
     Attributes:
         tokens: number of tokens.
-        risen, fallen: sums of the positive and of the negative changes; ``fallen`` is at most 0.
+        risen, fallen: sum of the positive changes (risen) and of the negative changes (fallen, at most 0).
         size: mean absolute change; NaN without tokens.
         beyond: share of the tokens whose probability changed by more than :data:`LARGE`; NaN without tokens.
         excluded: number of tokens with a NaN change.
@@ -37,7 +38,7 @@ class Moved(NamedTuple):
 
 
 class Correlation(NamedTuple):
-    """A rank correlation with its interval, NaN if undefined. ``excluded`` counts responses with a NaN."""
+    """A rank correlation with its interval; NaN if undefined. ``excluded`` is the number of responses with a NaN."""
 
     value: float
     low: float
@@ -47,10 +48,10 @@ class Correlation(NamedTuple):
 
 
 def moved(changes_T: ArrayLike, lengths_R: ArrayLike, success_R: ArrayLike) -> dict[str, Moved]:
-    """Probability changes in ``"incorrect"``, ``"correct"`` and ``"all"`` responses.
+    """Summarise the changes in probability in ``"incorrect"``, ``"correct"`` and ``"all"`` responses.
 
-    RLVR raises the probabilities of tokens in correct responses and lowers them in incorrect ones. Unscorable responses
-    (NaN) count only in ``"all"``.
+    RLVR raises the probabilities of tokens in correct responses, and lowers those of tokens in incorrect responses.
+    Responses that could not be verified (NaN) count only in ``"all"``.
 
     Raises:
         ValueError: the lengths do not add up to the tokens.
@@ -77,12 +78,13 @@ def largest_by_group(
     labels: Sequence[Label],
     share: float = 0.2,
 ) -> Profile:
-    """Share of each group's tokens that are among the most-changed ``share`` of all tokens.
+    """Return the share of each group's tokens that are among the most-changed ``share`` of all tokens.
 
-    A group with average changes has the value ``share``; a larger value means that learning concentrates on the group.
-    Ties are handled as in :func:`highest`. The bootstrap does not recompute the threshold of the most-changed tokens.
+    If a group's tokens change like all tokens, the group's value is ``share``. A larger value means that learning
+    concentrates on the group. Ties are handled as in :func:`highest`. The bootstrap does not recompute which tokens
+    changed most.
 
-    Source: STILL report, arXiv 2508.07534, Figure 5(a) (groups by PPL) and section 3.2.2 (groups by category).
+    Source: STILL report, arXiv 2508.07534, Figure 5(a) (groups by perplexity) and section 3.2.2 (groups by category).
 
     >>> found = largest_by_group([0.4, 0.0, -0.3, 0.0], [2, 2], [0, 1, 0, 1], ["formal", "other"], share=0.5)
     >>> found["formal"].value, found["other"].value
@@ -95,7 +97,7 @@ def largest_by_group(
 
 
 def perplexities(logprobs_T: ArrayLike, lengths_R: ArrayLike) -> Floats:
-    r"""Perplexity (PPL) of each response, :math:`\exp(-\frac1L \sum_t \log \pi(y_t))`; NaN without tokens or with a
+    r"""Return each response's perplexity, :math:`\exp(-\frac1L \sum_t \log \pi(y_t))`; NaN without tokens or with a
     NaN.
 
     >>> perplexities(np.log([0.5, 0.5, 0.1]), [2, 0, 1]).round(3).tolist()
@@ -111,12 +113,13 @@ def perplexity_against_change(
     resamples: int = 1000,
     problems_R: ArrayLike | None = None,
 ) -> Correlation:
-    """Rank correlation between PPL and mean absolute change, over responses. Negative: low-PPL responses changed more.
+    """Return the rank correlation over responses between perplexity and mean absolute change in token probability.
 
-    The correlation is partly an artefact: a token of probability p can rise by at most 1 - p, so responses with PPL
-    near 1 cannot rise much. See :func:`rank_correlation` for the interval.
+    If the correlation is negative, responses with low perplexity changed more. The correlation is partly an artefact: a
+    token's probability p can rise by at most 1 - p, so probabilities in a response with perplexity near 1 cannot rise
+    much. See :func:`rank_correlation` for the interval.
 
-    Source: STILL report, arXiv 2508.07534, section 3.2.3, which shows the distribution; Outrider adds the correlation.
+    Source: STILL report, arXiv 2508.07534, section 3.2.3, which shows the distribution. The correlation is Outrider's.
 
     >>> perplexity_against_change([1.1, 2.0, 3.0], [0.3, 0.2, 0.1], [1, 1, 1], resamples=0).value
     -1.0
@@ -132,13 +135,13 @@ def rank_correlation(
     seed: int = 0,
     problems_R: ArrayLike | None = None,
 ) -> Correlation:
-    """Spearman's rank correlation, with mean ranks for ties and a bootstrap interval over responses.
+    """Return Spearman's rank correlation, with mean ranks for ties and a bootstrap interval over responses.
 
-    Responses to one problem are correlated: if ``problems_R`` (the problem of each response) is given, problems are
-    resampled instead. Ranks are recomputed in every resample.
+    Responses to one problem are correlated, so problems are resampled instead if ``problems_R`` (the problem of each
+    response) is given. Ranks are recomputed in every resample.
 
-    Degenerate cases: pairs with a NaN are excluded and counted. The result is NaN for fewer than three pairs or if one
-    side is constant; resamples with a constant side are excluded. Imports scipy.
+    Degenerate cases: pairs with a NaN are excluded and counted. The result is NaN for fewer than three pairs, or if x
+    or y is constant. Resamples in which x or y is constant are excluded. The function imports scipy.
 
     Raises:
         ValueError: ``x_R`` and ``y_R`` differ in length.
@@ -146,7 +149,7 @@ def rank_correlation(
     >>> rank_correlation([1, 2, 3, 4], [10, 20, 20, 40], resamples=0).value.__round__(4)
     0.9487
     """
-    from scipy.stats import ConstantInputWarning, spearmanr  # type: ignore[import-untyped]  # takes half a second
+    from scipy.stats import ConstantInputWarning, spearmanr  # type: ignore[import-untyped]  # slow: half a second
 
     x, y = np.asarray(x_R, dtype=np.float64), np.asarray(y_R, dtype=np.float64)
     if x.shape != y.shape:
@@ -160,8 +163,8 @@ def rank_correlation(
     drawn = (generator.integers(len(members), size=len(members)) for _ in range(resamples if len(x) > 2 else 0))
     picked = (np.concatenate([members[i] for i in some]) for some in drawn)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConstantInputWarning)  # the correlation is then NaN
-        # ranks are recomputed in every resample, where a problem may occur several times
+        warnings.simplefilter("ignore", ConstantInputWarning)  # for constant input the correlation is NaN
+        # spearmanr computes the ranks again for every resample, in which a problem may occur several times
         draws_B = np.array([spearmanr(x[at], y[at]).statistic for at in picked], dtype=np.float64)
         value = float(spearmanr(x, y).statistic) if len(x) > 2 else np.nan
     low, high = ends(draws_B, len(members))

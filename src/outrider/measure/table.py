@@ -1,4 +1,4 @@
-"""Tables of an evaluation or a comparison, for the terminal (rich) and as markdown."""
+"""Formats an evaluation or a comparison as a table, for the terminal (with rich) or in markdown."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Cell(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """One level or test set: its label, its number of problems, and rows as pairs of row label and cells."""
+    """A part of a table for one level or test set: its label, number of problems, and rows (row label and cells)."""
 
     level: str
     problems: int
@@ -36,10 +36,10 @@ class _Block(NamedTuple):
 def as_table(result: Evaluation | Comparison, title: str = "") -> Table:
     """Format a result as a table for ``rich.print``, at most 100 columns wide.
 
-    The table has one row per test set (if there are several), one per level, and one for all problems. A
-    :class:`Comparison` shows both evaluations and the paired change, which is green or red if its interval excludes 0,
-    otherwise dim. A value without data is a dash. A value from fewer problems than its row states has a dagger. The
-    caption has the counts of tokens, samples and failures.
+    The table has one row per test set (if there are several), one per level, and one for all problems. For a
+    :class:`Comparison`, the table shows both evaluations and the paired change. The change is green or red if its
+    interval excludes 0, otherwise dim. A dash marks a value without data. A dagger marks a value that is computed from
+    fewer problems than the row states. The caption shows the numbers of tokens, samples and failures.
     """
     notes = "\n".join(_notes(result))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, title=title or None, caption=notes)
@@ -74,7 +74,7 @@ def as_markdown(result: Evaluation | Comparison) -> str:
 
 
 def _named(result: Evaluation | Comparison) -> str:
-    """The first column's heading."""
+    """Return the heading of the first column."""
     return "test set, level" if result.test_sets and result.levels else "test set" if result.test_sets else "level"
 
 
@@ -133,7 +133,7 @@ def _headings(result: Evaluation | Comparison) -> list[str]:
 
 
 def _notes(result: Evaluation | Comparison) -> list[str]:
-    """Notes below the table on how to read its numbers."""
+    """Return notes that explain the numbers of the table and are printed below it."""
     evaluation = result if isinstance(result, Evaluation) else result.after
     notes = []
     if evaluation.resamples:

@@ -1,4 +1,4 @@
-"""Counts per problem, from which all results of an evaluation are computed."""
+"""Counts of outcomes per problem (tallies), from which all results of an evaluation are computed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ SCORABLE = (Outcome.CORRECT, Outcome.INCORRECT, Outcome.UNPARSEABLE)
 
 
 class TallyEntry(NamedTuple):
-    """The data of one response for a tally.
+    """The data of one response that a tally counts.
 
     Attributes:
-        outcome: outcome of the verdict; None if never verified (the response is then not scorable).
+        outcome: outcome of the verdict; None if the response was never verified, and so cannot be scored.
         answer: answer text from the verifier; "" without one.
         truncated: whether a limit truncated the response.
         tokens: number of tokens sampled by the policy; 0 if unknown.
-        entropy_sum, entropy_tokens: entropy in nats summed over the policy's tokens, and the number of those tokens.
+        entropy_sum, entropy_tokens: sum of the entropies, in nats, over the tokens that the policy sampled, and the
+            number of these tokens.
     """
 
     outcome: str | None
@@ -45,25 +46,26 @@ class TallyEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Counts of one problem over its sampled responses; some fields cover the greedy response.
+    """Counts of the sampled responses to one problem. Some fields also count the greedy response.
 
-    Responses on which the verifier failed (timeout or error) count in ``samples``, but not in ``scorable``, the ``n``
-    of pass@k. So ``n`` may differ between problems. Unparseable and truncated responses stay in ``n`` and usually count
-    as failures: success is defined by the verdict.
+    Responses that could not be verified (timeout or error) count in ``samples``, but not in ``scorable``, which is the
+    ``n`` of pass@k. So ``n`` may differ between problems. Unparseable and truncated responses count in ``n``. They are
+    usually failures, since the verdict defines success.
 
     Attributes:
         problem, level: problem id and difficulty label.
         samples: number of sampled responses.
-        scorable, successes: the n and c of pass@k.
-        votes: number of scorable, untruncated, parsed responses with an answer text.
-        majority: see :func:`outrider.measure.majority.majority_or_unknown`; NaN without a scorable sample, or if the
-            answers of verified responses are unknown.
-        greedy: success of the greedy response, 1 or 0; NaN if there is none or it is unscorable.
+        scorable, successes: number of verified responses (n of pass@k), and of correct responses (c of pass@k).
+        votes: number of verified responses that were parsed, not truncated, and have an answer text.
+        majority: success of the most frequent answer, see :func:`outrider.measure.majority.majority_or_unknown`; NaN
+            without a verified sample, or if the answers of verified responses are unknown.
+        greedy: success of the greedy response, 1 or 0; NaN if there is no greedy response or it could not be verified.
         truncated, unparseable: number of truncated and of unparseable samples.
-        timeouts, errors: number of responses that could not be verified, the greedy one included.
-        tokens, greedy_tokens: number of tokens sampled by the policy, in the samples and in the greedy response.
-        entropy_sum, entropy_tokens: entropy in nats summed over trainable tokens with a recorded entropy, and the
-            number of those tokens.
+        timeouts, errors: number of responses, including the greedy one, for which the verifier exceeded its time limit
+            (timeouts) or failed (errors).
+        tokens, greedy_tokens: number of tokens that the policy generated in the samples, and in the greedy response.
+        entropy_sum, entropy_tokens: sum of the entropies, in nats, over trainable tokens with a recorded entropy, and
+            the number of these tokens.
         test_set: name of the problem's test set; "" if the data have only one.
     """
 
@@ -87,7 +89,7 @@ class Tally:
 
     @property
     def label(self) -> str:
-        """The level, prefixed by the test set's name, since levels differ between sets; "" without a level."""
+        """The level, with the test set's name as prefix because levels differ between test sets; "" without a level."""
         return f"{self.test_set}/{self.level}" if self.test_set and self.level else self.level
 
     @staticmethod
@@ -104,7 +106,8 @@ class Tally:
     def count(
         problem: str, level: str, sampled: Sequence[TallyEntry], greedy: Sequence[TallyEntry], test_set: str = ""
     ) -> Tally:
-        """Count the responses to one problem, from a run or a dump; ``greedy`` has at most one response."""
+        """Count the responses to one problem, from a run or from saved generations; ``greedy`` has at most one
+        entry."""
         scorable = [r for r in sampled if r.scorable]
         right = [r.outcome == Outcome.CORRECT for r in scorable]
         settled = [r.settled for r in scorable]
@@ -137,7 +140,7 @@ def _entry(rollout: Rollout) -> TallyEntry:
         raise ValueError(f"rollout {rollout.id} has no verdict")
     nats_T = np.zeros(0) if rollout.entropies_T is None else rollout.entropies_T
     if rollout.entropies_T is not None and rollout.trainable_T is not None:
-        nats_T = nats_T[rollout.trainable_T]  # the policy did not sample observed tokens (tool output)
+        nats_T = nats_T[rollout.trainable_T]  # without observed tokens (tool output), which the policy did not sample
     entropy = float(nats_T.sum(dtype=np.float64))
     return TallyEntry(
         verdict.outcome, verdict.answer, rollout.truncated, rollout.trainable_tokens, entropy, len(nats_T)

@@ -1,4 +1,4 @@
-"""Problems that k rollouts do not solve: overlap between models, and how many are unsolved only by chance."""
+"""Finds problems that k rollouts do not solve, their overlap between models, and how many are unsolved by chance."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MODELS = (2, 4)  # minimum and maximum number of models for a readable Venn diag
 
 @dataclass(frozen=True, slots=True)
 class Unsolved:
-    """The problems that ``k`` rollouts of one model do not solve.
+    """The problems of one model, split by whether ``k`` rollouts solve them.
 
     Attributes:
         k: minimum number of failed rollouts for a problem to count as unsolved.
-        unsolved: problems with ``k`` or more scorable rollouts, none of them a success.
+        unsolved: problems with ``k`` or more verified rollouts and no success.
         solved: problems with a success, whatever their number of rollouts.
-        undecided: problems with fewer than ``k`` scorable rollouts, none of them a success.
+        undecided: problems with fewer than ``k`` verified rollouts and no success.
     """
 
     k: int
@@ -34,11 +34,11 @@ class Unsolved:
 
 
 def unsolved(problems: Sequence[str], n: ArrayLike, c: ArrayLike, k: int) -> Unsolved:
-    """Split the problems into solved, unsolved and undecided ones for one model.
+    """Split the problems into those that one model solved, those that it did not solve, and undecided ones.
 
-    ``n`` and ``c`` are the numbers of scorable rollouts and successes per problem, as in :func:`pass_at_k`. All
-    rollouts count, even beyond ``k``: one success makes a problem solved. So compare models with equal numbers of
-    rollouts.
+    For each problem, ``n`` is the number of verified rollouts and ``c`` the number of successes, as in
+    :func:`pass_at_k`. All rollouts count, even beyond ``k``, and a problem with one success is solved. So compare only
+    models with equal numbers of rollouts.
 
     Raises:
         ValueError: two problems share an id, or :func:`pass_at_k` rejects the counts.
@@ -64,14 +64,14 @@ def unsolved(problems: Sequence[str], n: ArrayLike, c: ArrayLike, k: int) -> Uns
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """The unsolved problems of several models, split into disjoint regions.
+    """The unsolved problems of several models, split into disjoint regions of a Venn diagram.
 
     Attributes:
         models: names of the models, in the given order.
-        regions: for every non-empty set of models (names in the order of ``models``), the problems that exactly these
-            models leave unsolved. Every set has an entry; sets with more models come last.
-        solved_by_all: problems that no model leaves unsolved.
-        excluded: problems in no region, because a model has too few or no rollouts for them.
+        regions: for every non-empty set of models (names in the order of ``models``), the problems that all models of
+            the set, and no others, leave unsolved. Every set has an entry, and larger sets come later.
+        solved_by_all: problems that every model solves.
+        excluded: problems that are in no region because some model has too few or no rollouts for them.
     """
 
     models: tuple[str, ...]
@@ -81,19 +81,19 @@ class Overlap:
 
     @property
     def sizes(self) -> dict[tuple[str, ...], int]:
-        """Number of problems per region: the numbers in a Venn diagram, or the bars of an UpSet plot."""
+        """Number of problems in each region, which a Venn diagram shows as numbers and an UpSet plot as bars."""
         return {models: len(problems) for models, problems in self.regions.items()}
 
 
 def overlap(results: Mapping[str, Unsolved]) -> Overlap:
-    """The problems that each combination of models leaves unsolved.
+    """Return the problems that each combination of models leaves unsolved.
 
-    Only problems that are solved or unsolved for every model are compared; the others are ``excluded``.
+    Only problems that are either solved or unsolved for every model are compared. All other problems are ``excluded``.
 
     Raises:
-        UserError: there are fewer than two or more than four models, or their ``k`` differ.
+        UserError: there are fewer than two or more than four models, or the models have different values of ``k``.
 
-    Source: the Venn diagram of STILL, arXiv 2508.07534, Figure 1c.
+    Source: the Venn diagram in the STILL report, arXiv 2508.07534, Figure 1c.
 
     >>> ids = ["a", "b", "c"]
     >>> found = overlap({"base": unsolved(ids, 8, [0, 0, 1], 8), "rl": unsolved(ids, 8, [0, 3, 0], 8)})
@@ -119,12 +119,12 @@ def overlap(results: Mapping[str, Unsolved]) -> Overlap:
 
 
 def pass_rate_bound(k: ArrayLike, alpha: float = 0.05) -> Floats:
-    r"""Upper confidence bound on the pass rate of a problem that ``k`` rollouts did not solve.
+    r"""Return the upper confidence bound on the pass rate of a problem that ``k`` rollouts did not solve.
 
     .. math:: 1 - \alpha^{1/k}
 
-    is the pass rate at which ``k`` failures in a row have probability :math:`\alpha`. It is the one-sided
-    Clopper-Pearson bound for 0 successes in ``k``, at confidence :math:`1 - \alpha`; about 3/k at
+    This is the pass rate at which ``k`` failures in a row have probability :math:`\alpha`, and the one-sided
+    Clopper-Pearson bound for 0 successes in ``k`` rollouts, at confidence :math:`1 - \alpha`. The bound is about 3/k at
     :math:`\alpha = 0.05`, and 1 for ``k = 0``. The bound is valid for one problem chosen in advance. Among many
     problems, some are unsolved by chance; :class:`PassRates` estimates how many.
 
@@ -145,7 +145,7 @@ def pass_rate_bound(k: ArrayLike, alpha: float = 0.05) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class PassRates:
-    r"""Distribution of pass rates over problems: a Beta(a, b), fitted by :func:`fit_pass_rates`.
+    r"""The distribution of pass rates over problems, a Beta(a, b) that :func:`fit_pass_rates` fits.
 
     Attributes:
         a, b: shape parameters; NaN if the fit is not possible.
@@ -161,41 +161,42 @@ class PassRates:
     problems: int
 
     def unlucky(self, samples: ArrayLike, more: int) -> float:
-        r"""Expected number of unsolved problems that ``more`` additional rollouts per problem would solve.
+        r"""Return the expected number of unsolved problems that ``more`` additional rollouts per problem would solve.
 
         .. math:: \sum_P \Big[ 1 - \prod_{i=k_P}^{k_P + m - 1} \frac{b + i}{a + b + i} \Big]
 
-        ``samples`` is the number of rollouts, all failed, per unsolved problem: after :math:`k` failures, a problem's
-        pass rate is Beta(a, b + k). Under a beta distribution, every problem is solved by enough rollouts. So "unlucky"
-        is defined by ``more`` rollouts (for example, as many again), which can be checked by sampling them.
+        ``samples`` has the number :math:`k_P` of rollouts of each unsolved problem, all of which failed. After
+        :math:`k` failures, the distribution of a problem's pass rate is Beta(a, b + k). Under a beta distribution,
+        enough rollouts solve every problem. So "unlucky" means that ``more`` rollouts (for example, as many again)
+        would solve the problem, which can be checked by sampling them.
         """
         samples_P = np.asarray(samples, dtype=np.int64)
         log_M = self._log_missed(int(samples_P.max(initial=0)) + more)
         return float(-np.expm1(log_M[samples_P + more] - log_M[samples_P]).sum())
 
     def _log_missed(self, most: int) -> Floats:
-        """Log-probability of 0 … ``most`` failures in a row."""
+        """Return the log-probabilities of 0, 1, … ``most`` failures in a row."""
         i = np.arange(most)
         return np.concatenate([[0.0], np.cumsum(np.log((self.b + i) / (self.a + self.b + i)))])
 
 
 def fit_pass_rates(n: ArrayLike, c: ArrayLike) -> PassRates:
-    r"""Fit a Beta(a, b) to the pass rates of problems from their counts, by maximum likelihood of the beta-binomial.
+    r"""Fit a Beta(a, b) to the pass rates of problems, by maximum likelihood of the beta-binomial for their counts.
 
     .. math:: \ell(a, b) = \sum_P \Big[ \sum_{i<c_P} \ln(a + i) + \sum_{i<n_P-c_P} \ln(b + i)
               - \sum_{i<n_P} \ln(a + b + i) \Big]
 
-    Unlike the observed rates, the fit does not assign rate 0 to every unsolved problem: if many problems have a rate of
-    0.05, so do some of those with 0 successes in 8. A beta distribution plus a share of impossible problems would be
-    more realistic. But with few rollouts that share cannot be distinguished from a small ``a``, so ``unlucky`` is
-    biased upwards if impossible problems exist. The fit assumes exchangeable problems; otherwise fit each difficulty
-    level separately.
+    The observed rate of every unsolved problem is 0, but the fit assigns higher rates to some: if many problems have a
+    rate of 0.05, some problems with 0 successes in 8 rollouts have this rate as well. A beta distribution plus a share
+    of impossible problems would be more realistic. But with few rollouts this share cannot be distinguished from a
+    small ``a``, so ``unlucky`` is biased upwards if impossible problems exist. The fit assumes that problems are
+    exchangeable; if they are not, fit each difficulty level separately.
 
-    ``a`` and ``b`` are limited to 1e-3 … 1e4; a fit at a limit (for example if all rates are equal) is returned as is.
-    Imports scipy.
+    ``a`` and ``b`` are limited to the range from 1e-3 to 1e4. A fit at a limit (for example if all rates are equal) is
+    returned unchanged. The function imports scipy.
 
-    Degenerate cases: NaN if no rollout succeeded or none failed, or if no problem has two rollouts, since the spread of
-    rates is then unobservable. Problems without rollouts are excluded.
+    Degenerate cases: NaN if no rollout succeeded or no rollout failed. Also NaN if no problem has two rollouts, since
+    the variation of rates then cannot be observed. Problems without rollouts are excluded.
 
     Raises:
         ValueError: :func:`pass_at_k` rejects the counts.
@@ -206,7 +207,7 @@ def fit_pass_rates(n: ArrayLike, c: ArrayLike) -> PassRates:
     >>> round(fit.a, 2), round(fit.b, 2), fit.problems
     (1.0, 1.0, 9)
     """
-    from scipy.optimize import minimize  # type: ignore[import-untyped]  # imported late: takes a quarter of a second
+    from scipy.optimize import minimize  # type: ignore[import-untyped]  # slow: a quarter of a second
 
     pass_at_k(n, c, 1)  # checks the counts
     n_P, c_P = np.broadcast_arrays(np.asarray(n, dtype=np.int64), np.asarray(c, dtype=np.int64))
@@ -214,11 +215,12 @@ def fit_pass_rates(n: ArrayLike, c: ArrayLike) -> PassRates:
     if not 0 < c_P.sum() < n_P.sum() or n_P.max() < 2:
         return PassRates(np.nan, np.nan, len(n_P))
     i = np.arange(n_P.max())
-    # terms grouped by i: the cost grows with the maximum number of rollouts per problem, not with their total
+    # terms are grouped by i, so the cost grows with the maximum number of rollouts per problem, not with their total
+    # number
     won_I, lost_I, all_I = (_longer_than(i, counts_P) for counts_P in (c_P, n_P - c_P, n_P))
 
     def loss(logs: Floats) -> tuple[float, Floats]:
-        # optimises the logarithms, so both parameters stay positive
+        # the logarithms are optimised, so that both parameters stay positive
         a, b = np.exp(logs)
         value = won_I @ np.log(a + i) + lost_I @ np.log(b + i) - all_I @ np.log(a + b + i)
         rest = all_I @ (1 / (a + b + i))
@@ -232,5 +234,6 @@ def fit_pass_rates(n: ArrayLike, c: ArrayLike) -> PassRates:
 
 
 def _longer_than(i: Ints, counts_P: Ints) -> Ints:
-    """Per ``i``, the number of larger counts, which is how often the term of ``i`` occurs in the likelihood."""
+    """Return, for each ``i``, how many counts exceed ``i``: the likelihood contains the term for ``i`` so many
+    times."""
     return len(counts_P) - np.searchsorted(np.sort(counts_P), i, side="right")

@@ -1,4 +1,4 @@
-"""Scoring saved generations against a task: no model is needed.
+"""Scores saved generations with a task's verifier, without a model.
 
 ``outrider.score(…)`` is :func:`outrider.api.scoring.score`.
 """

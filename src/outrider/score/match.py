@@ -1,4 +1,4 @@
-"""Match saved responses to the problems of a task."""
+"""Finds the problem of a task to which a saved response belongs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from outrider.record.normalised import normalised
 
 
 class Matcher:
-    """Finds the problem of a response by the first of three rules that matches; ``counts`` counts matches by rule.
+    """Finds the problem of a response with three rules, tried in order. ``counts`` has the number of matches by rule.
 
-    1. ``id``: the dump's id is the problem's id.
-    2. ``text``: the dump's prompt, or the text that its id is a hash of, is the problem's prompt or question, ignoring
+    1. ``id``: the problem id in the saved generations (the dump) is the id of a problem of the task.
+    2. ``text``: the dump's prompt, or the text whose hash is the dump's id, is a problem's prompt or question, ignoring
        case, spacing and Unicode variants.
-    3. ``within``: the dump's prompt contains exactly one question of the task, for example within another template. If
-       one question contains another, the longest counts.
+    3. ``within``: the dump's prompt contains exactly one question of the task, for example in another prompt template.
+       If the longest of several questions contains all others, only the longest counts.
 
     A response has no match if no rule finds a problem, or if several problems share the text.
     """
@@ -25,7 +25,7 @@ class Matcher:
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.counts: Counter[str] = Counter()
         self._ids = {problem.id: problem for problem in problems}
-        self._texts: dict[str, Problem | None] = {}  # None if several problems share the text
+        self._texts: dict[str, Problem | None] = {}  # None marks a text that several problems share
         self._questions: set[str] = set()
         for problem in problems:
             question = problem.metadata.get("question") or problem.prompt
@@ -37,7 +37,7 @@ class Matcher:
         self._known: dict[tuple[str, str | None], Problem | None] = {}
 
     def __call__(self, problem_id: str, prompt: str | None) -> Problem | None:
-        """Return the problem of a response, or None."""
+        """Return the problem of a response; None if no problem matches."""
         key = (problem_id, prompt)
         if key not in self._known:
             self._known[key] = self._find(problem_id, prompt)
@@ -58,8 +58,8 @@ class Matcher:
         return None
 
     def _within(self, prompt: str) -> Problem | None:
-        # the slowest rule, so the last one: it searches for every question of the task
+        # this rule comes last because it is the slowest: it searches for every question of the task
         inside = [question for question in self._questions if question and question in prompt]
-        # "12 + 2" also contains "2 + 2": the match is certain only if one question contains all others
+        # "12 + 2" also contains "2 + 2", so a match is certain only if one question contains all others
         longest = max(inside, key=len, default="")
         return self._texts[longest] if inside and all(question in longest for question in inside) else None

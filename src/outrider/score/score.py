@@ -1,4 +1,4 @@
-"""``outrider score``: verify saved generations with a task's own verifier."""
+"""``outrider score``: verifies saved generations with a task's verifier."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ from outrider.tasks import Task
 from outrider.tasks.task import verify_all
 from outrider.tasks.turn_task import TurnTask
 
-_CHUNK = 2048  # responses verified together: enough to keep a pool busy
+_CHUNK = 2048  # number of responses verified together, large enough to keep a pool of processes busy
 
 
 class Scored(NamedTuple):
-    """Generations with their verdicts.
+    """Saved generations, with their verdicts and an evaluation.
 
     Attributes:
-        rollouts: rollouts in the plain form (:mod:`outrider.importers.plain`), with new verdicts and problem ids.
-        evaluation: pass@k, majority vote and other metrics; lengths are 0 if the file has no token counts.
-        notes: sentences on how problems were matched, what was skipped, and how the file's own verdicts differ.
-        models: the evaluation of each model, if the file has several models.
+        rollouts: rollouts as plain data (:mod:`outrider.importers.plain`), with new verdicts and problem ids.
+        evaluation: pass@k, majority vote and other metrics; the lengths are 0 if the file has no token counts.
+        notes: sentences that say how problems were matched, what was skipped, and how the file's verdicts differ from
+            the new ones.
+        models: one evaluation per model, if the file has responses of several models.
     """
 
     rollouts: pa.Table
@@ -45,15 +46,16 @@ class Scored(NamedTuple):
 
 
 def score(run: RunData, task: Task, problems: Sequence[Problem]) -> Scored:
-    """Verify the responses of a dump to the problems of a task.
+    """Verify saved responses (a dump) to the problems of a task.
 
-    Only rollouts of the last step are verified, and only evaluations if the run has any. :class:`Matcher` finds their
-    problems. Branches and responses to other problems are skipped and counted. A response that its dump marks as
-    truncated is verified as unfinished. A missing response (null) is an error.
+    Only rollouts of the last step are verified. If the dump has evaluations, only their rollouts are verified.
+    :class:`Matcher` finds the problem of each response. Branches and responses to other problems are skipped and
+    counted. A response that the dump marks as truncated is verified as unfinished. A missing response (null) gets the
+    outcome ``ERROR``.
 
     Raises:
-        UserError: no response belongs to a problem of the task, no matched response has a text, or the task's rollouts
-            have turns.
+        UserError: no response belongs to a problem of the task, no matched response has a text, or the task has several
+            turns.
     """
     if isinstance(task, TurnTask):
         raise UserError(
@@ -85,7 +87,7 @@ def score(run: RunData, task: Task, problems: Sequence[Problem]) -> Scored:
 def _verified(
     run: RunData, task: Task, taken: Sequence[tuple[dict[str, Any], Problem]], notes: list[str]
 ) -> list[Verdict]:
-    """Return the verdicts in order; missing responses are counted, and their outcome is ``ERROR``."""
+    """Return the verdicts in the responses' order. Missing responses are counted and get the outcome ``ERROR``."""
     there = [
         (_asked(problem, row["prompt"]), row["text"], not _truncated(row))
         for row, problem in taken
@@ -106,15 +108,16 @@ def _verified(
 
 
 def _asked(problem: Problem, prompt: str | None) -> Problem:
-    """The problem with the dump's prompt, whose end may open a reasoning block.
+    """Return the problem with the dump's prompt, since the end of a prompt may open a reasoning block.
 
-    Many dumps have only the question, which does not show how the prompt ends.
+    The problem does not change if the dump has only its question, as in many dumps: the question does not show how the
+    prompt ended.
     """
     return problem.prompted(prompt) if prompt and prompt.strip() not in problem.prompt else problem
 
 
 def _chosen(run: RunData) -> tuple[list[dict[str, Any]], list[str]]:
-    """The root rollouts of the last step (only evaluations, if there are any), and notes on what was skipped."""
+    """Return the last step's rollouts without branches (only evaluations, if any), and notes on what was skipped."""
     evaluated = "split IN ('evaluate', 'greedy')"
     if not run.query(f"SELECT count(*) AS n FROM rollouts WHERE {evaluated}")["n"][0]:
         evaluated = "true"
@@ -138,7 +141,7 @@ def _matching_notes(rows: Sequence[Any], taken: Sequence[Any], match: Matcher) -
 
 
 def _disagreements(before: Sequence[str | None], verdicts: Sequence[Verdict]) -> list[str]:
-    """A note on the differences between the file's verdicts and the new ones."""
+    """Return a note about the differences between the verdicts in the file and the new verdicts."""
     known = [(old == Outcome.CORRECT, new.success) for old, new in zip(before, verdicts, strict=True) if old]
     if not known:
         return []
@@ -154,7 +157,7 @@ def _truncated(row: Mapping[str, Any]) -> bool:
 
 
 def _apart(taken: Sequence[tuple[Mapping[str, Any], Problem]], notes: list[str]) -> bool:
-    """Whether a file that names no models has responses of several levels to the same problem."""
+    """Return whether a file without model names has responses from several levels to the same problem."""
     levels: dict[str, set[str]] = {}
     for row, problem in taken:
         if row["model"] is None:

@@ -1,4 +1,4 @@
-"""``outrider score``: verify a file, show the table, save the verdicts."""
+"""``outrider score``: verifies a file of generations, prints the table and saves the verdicts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from outrider.tasks import Suite, Table, Task
 def score_command(
     path: Path, task: Task, problems: int | None, columns: Mapping[str, str], out: Path | None, console: Console
 ) -> int:
-    """Score a file or folder as :func:`score_file` does, and print notes and table."""
+    """Score a file or folder as :func:`score_file` does, and print the notes and the table."""
     name, scored = score_file(path, task, problems, columns, out)
     for sentence in scored.notes:
         console.print(sentence, soft_wrap=True, markup=False, highlight=False)
@@ -34,15 +34,15 @@ def score_command(
 def score_file(
     path: Path, task: Task, problems: int | None, columns: Mapping[str, str], out: Path | None
 ) -> tuple[str, Scored]:
-    """Score a file or folder of generations; with ``out``, write rollouts and results.
+    """Score a file or folder of generations. If ``out`` is given, write rollouts and results to this folder.
 
-    Without ``problems``, all held-out problems of a data set are used. If a task generates held-out problems without
-    end, as many are used as in an evaluation.
+    Without ``problems``, all held-out problems of a data set are used. For a task that generates endless held-out
+    problems, the default number of an evaluation is used.
 
     ``outrider report`` and ``outrider compare`` can read the folder ``out``.
 
     Raises:
-        UserError: nothing can be read or matched, or ``out`` is not empty.
+        UserError: no generation can be read or matched to a problem, or ``out`` is not empty.
     """
     if out is not None and out.exists() and any(out.iterdir()):
         raise UserError(f"{out} is not empty; choose a new folder")

@@ -1,4 +1,4 @@
-"""Tasks: sources of problems and their verification. A recipe names one: ``task: {table: {train_data: …}}``."""
+"""Tasks, which provide problems and verify responses. A recipe names a task: ``task: {table: {train_data: …}}``."""
 
 from outrider.tasks.countdown import Countdown
 from outrider.tasks.environment import EnvironmentTask
@@ -28,7 +28,7 @@ TASKS = {
 }
 
 OLD_TASKS = {"world": "environment"}
-"""Current name by the name in older versions."""
+"""Task names of older versions, mapped to their present names."""
 
 __all__ = [
     "OLD_TASKS",

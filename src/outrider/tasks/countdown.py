@@ -1,4 +1,4 @@
-"""Countdown with written state: reach a target from given numbers step by step, and write the remaining numbers.
+"""Countdown: reach a target from given numbers step by step, and write the remaining numbers after each step.
 
 ::
 
@@ -6,7 +6,7 @@
     response   11-6=5,8 9 5;5+9=14,8 14;8+14=22
 
 A step is ``a o b = c``, then a comma and the remaining numbers. Steps are separated by semicolons; the last step has no
-remainder. Every problem has a solution. A guessed result is not accepted, since the verifier replays the steps.
+remaining numbers. Every problem has a solution. The verifier replays the steps, so it does not accept a guessed result.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ _STEP = re.compile(r"(\d{1,4})([-+*/])(\d{1,4})=(\d{1,4})")
 
 
 class Countdown(Task):
-    """Problems of every size in ``sizes``, with equal probability; ids are ``countdown:<sorted numbers>><target>``.
+    """Countdown problems; every size in ``sizes`` has equal probability. Ids are ``countdown:<sorted
+    numbers>><target>``.
 
-    Training and held-out problems are disjoint by construction: a hash of (sorted numbers, target) decides. So a
-    held-out problem with reordered numbers is held out, too.
+    Training and held-out problems are disjoint by construction, since a hash of sorted numbers and target decides which
+    problems are held out. So a held-out problem is also held out with its numbers in another order.
 
     >>> task = Countdown()
     >>> p = task.train(0)
@@ -76,13 +77,13 @@ class Countdown(Task):
         return f"countdown/{','.join(map(str, self.sizes))}/{self.highest}/{self.cap}/{self.seed}{pool}{order}"
 
     def train(self, index: int) -> Problem:
-        """The ``index``-th problem of the training stream; its size is drawn uniformly.
+        """Return the ``index``-th problem of the training stream, whose size is drawn uniformly.
 
-        With a ``pool``, the stream repeats its first ``pool`` problems, reshuffled in every epoch.
+        With a ``pool``, the stream repeats its first ``pool`` problems, in a new random order in every epoch.
         """
         index = in_pool(self.seed, index, self.pool)
         for attempt in itertools.count():
-            # a new generator for each draw, so a problem depends only on its index, not on earlier draws
+            # each draw has a new random generator, so that a problem depends only on its index, not on earlier draws
             draw = Dice(identity_seed(self.seed, "train", index, attempt))
             problem = _draw(draw, draw.one_of(self.sizes), self.highest, self.cap)
             if not is_heldout(problem.id):
@@ -90,10 +91,11 @@ class Countdown(Task):
         raise AssertionError("unreachable")
 
     def heldout(self, n: int) -> list[Problem]:
-        """The first ``n`` held-out problems, alternating between sizes, without duplicates; independent of ``seed``.
+        """Return the first ``n`` held-out problems, alternating between sizes, without duplicates; ``seed`` has no
+        effect.
 
-        There are fewer if the ranges are small: for three numbers up to 12, 249 problems are held out by default, and
-        the shuffled population has 222 of them.
+        If the ranges are small, there are fewer problems: for three numbers up to 12, 249 problems are held out by
+        default, and 222 of them are in the shuffled population, from which this method selects.
         """
         if self.heldout_order == "shuffled":
             return _population(self.sizes, self.highest, self.cap)[:n]
@@ -108,13 +110,13 @@ class Countdown(Task):
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
         """Replay the steps: operands must be available, results correct, all numbers used, and the target reached.
 
-        The written remainder is not verified, since an error in it only leads to wrong steps later. A truncated
-        response is always incorrect. The time is linear in the length of the text.
+        The remaining numbers that the response writes are not verified, since an error in them only leads to wrong
+        steps later. A truncated response is always incorrect. The time is linear in the length of the text.
         """
-        # a multiset: two equal numbers may each be used once
+        # a multiset, since two equal numbers may each be used once
         left = Counter(problem.answer["numbers"])
         value, steps = None, [part.split(",")[0] for part in text.split(";")]
-        answer = ";".join(steps)  # majority votes compare the steps, since the final value is nearly always the target
+        answer = ";".join(steps)  # majority votes compare steps: the final value is nearly always the target
         for number, step in enumerate(steps, 1):
             match = _STEP.fullmatch(step)
             if match is None:
@@ -137,11 +139,11 @@ class Countdown(Task):
 
 
 def is_heldout(problem_id: str) -> bool:
-    """Whether a problem is held out, which depends only on its sorted numbers and target."""
+    """Return whether a problem is held out, which depends only on its sorted numbers and its target."""
     return hashlib.blake2b(problem_id.encode(), digest_size=4).digest()[0] % _HELDOUT_SHARE == 0
 
 
-@lru_cache(maxsize=8)  # takes half a second; a bench would repeat it in every run
+@lru_cache(maxsize=8)  # takes half a second, which every run of a bench would need
 def _population(sizes: tuple[int, ...], highest: int, cap: int) -> list[Problem]:
     found = shuffled(
         sizes,
@@ -172,7 +174,7 @@ def _key(numbers: list[int], steps: list[Operation]) -> str:
 
 
 def write_solution(numbers: list[int], steps: list[Operation]) -> str:
-    """Write a solution in the format expected from the policy.
+    """Write a solution in the format that the policy must use.
 
     >>> write_solution([11, 6, 8, 9], [(11, "-", 6, 5), (5, "+", 9, 14), (8, "+", 14, 22)])
     '11-6=5,8 9 5;5+9=14,8 14;8+14=22'
@@ -199,7 +201,7 @@ def _apply(a: int, operator: str, b: int) -> int | None:
 
 
 def _random_solution(draw: Dice, size: int, highest: int, cap: int) -> tuple[list[int], list[Operation]]:
-    """Combine two random numbers by a random legal operator until one is left; solvable by construction."""
+    """Combine two random numbers by a random legal operator until one number is left, which becomes the target."""
     while True:
         numbers = [1 + draw.below(highest) for _ in range(size)]
         left, steps = list(numbers), []
@@ -219,7 +221,7 @@ def _random_solution(draw: Dice, size: int, highest: int, cap: int) -> tuple[lis
 
 
 def _legal(a: int, b: int, cap: int) -> str:
-    """The legal operators: results stay in 1..cap, division is exact, no multiplication or division by 1.
+    """Return the legal operators: the result is in 1..cap, division is exact, and * and / are not by 1.
 
     ``a`` and ``b`` are in 1..cap.
     """

@@ -1,4 +1,4 @@
-"""Seeded random choices that are identical in every Python version."""
+"""Makes seeded random choices that are identical in every Python version."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Dice:
     """
 
     def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed).random  # in [0, 1); the only method whose sequence Python guarantees
+        self.random = random.Random(seed).random  # in [0, 1); Python guarantees the sequence only of this method
 
     def below(self, n: int) -> int:
         return int(self.random() * n)

@@ -1,4 +1,4 @@
-"""A custom environment as a task: a Python class for the environment, and a table of problems."""
+"""A task that consists of a user's environment, which is a Python class, and a table of problems."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def _named(written: str) -> str:
 
 
 class EnvironmentTask(TurnTable):
-    """Problems of a table, with a user's environment class (:class:`outrider.environments.environment.Environment`).
+    """Problems of a table, with a user's subclass of :class:`outrider.environments.environment.Environment`.
 
     If the environment ends a rollout without a verdict, the table's verifier verifies the text of the last turn.
-    Environments run in separate processes with limits of memory and time, which are not a sandbox.
+    Environments run in separate processes with limits of memory and time, but not in a sandbox.
 
     Raises:
         UserError: the class does not exist, cannot be imported, or is not an environment.
@@ -55,10 +55,10 @@ class EnvironmentTask(TurnTable):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identity of the data: changes with the problems and with the class's source file."""
+        """Identity of the data, which changes with the problems and with the source file of the class."""
         load_environment(self.environment)
         source = hashlib.blake2b(source_of(import_path_of(self.environment)).encode(), digest_size=8).hexdigest()
-        # "world" is this task's old name: it must not change, since checkpoints store the fingerprint
+        # "world" is the old name of this task. It must stay here, since checkpoints store the fingerprint
         return f"world/{self.environment}/{source}/{self.problems.fingerprint}"
 
     @property
@@ -70,7 +70,7 @@ class EnvironmentTask(TurnTable):
 
 
 class MakeEnvironment:
-    """Factory of a class's environments; the class is imported again in the process that unpickles the factory."""
+    """Picklable function that creates a class's environments. The process that unpickles it imports the class again."""
 
     def __init__(self, where: str, verifier: Verifier) -> None:
         self.where, self.verifier = where, verifier
@@ -89,7 +89,7 @@ class MakeEnvironment:
 
 
 class VerifiedEnvironment(Environment):
-    """Wraps an environment: if it ends a rollout without a verdict, the verifier verifies the last turn."""
+    """Wraps an environment. If it ends a rollout without a verdict, the table's verifier verifies the last turn."""
 
     def __init__(self, environment: Environment, verifier: Verifier) -> None:
         self._environment, self._verifier = environment, verifier

@@ -1,4 +1,4 @@
-"""The fields of a row, including nested fields."""
+"""Access to the fields of a table row, including nested fields."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from outrider.tasks.messages import is_chat
 
 
 class Fields(dict[str, Any]):
-    """Fields by name. A dotted name that is not itself a field selects nested values: by name in objects, by index in
-    lists.
+    """The fields of a row by name. A dotted name that is not itself a field selects a nested value, in an object by
+    name and in a list by index.
 
-    NaN is read as null: data frames use it for missing values, and as text it could pass for an answer.
+    NaN is read as null, since data frames use NaN for missing values and the text "nan" could be mistaken for an
+    answer.
 
     >>> row = Fields({"reward_model": {"ground_truth": "72"}, "prompt": [{"content": "8 * 9?"}], "a.b": 1})
     >>> row["reward_model.ground_truth"], row["prompt.0.content"], row["a.b"]
@@ -49,14 +50,14 @@ class Fields(dict[str, Any]):
         return True
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The field, or ``default`` if it does not exist."""
+        """Return the field called ``name``, or ``default`` if the field does not exist."""
         try:
             return self[name]
         except KeyError:
             return default
 
     def hint(self, name: str) -> str:
-        """A hint for the error about an unknown name: the nearest known name, nested fields included.
+        """Return a hint for an error about an unknown name, which is the most similar name of a field or nested field.
 
         >>> Fields({"extra_info": {"question": "?"}}).hint("question")
         "did you mean 'extra_info.question'?"
@@ -66,7 +67,7 @@ class Fields(dict[str, Any]):
         return f"did you mean {close[0]!r}?" if close else nearest(name, self)
 
     def empty(self, name: str) -> bool:
-        """Whether the field is missing, null, NaN, blank text or an empty list.
+        """Return whether the field is missing, null, NaN, blank text or an empty list.
 
         >>> row = Fields({"a": " ", "b": 0, "c": float("nan"), "d": []})
         >>> [name for name in "abcde" if row.empty(name)]
@@ -83,7 +84,7 @@ def _is_nan(value: Any) -> bool:
 
 
 def _inside(name: str, value: Any) -> Iterator[str]:
-    """Yield the dotted names of nested fields; for lists, only if they are lists of messages."""
+    """Yield the dotted names of nested fields, but for a list only if it is a list of messages."""
     members: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, Mapping):
         members = value.items()

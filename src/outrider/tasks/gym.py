@@ -1,4 +1,4 @@
-"""Any dataset of the reasoning-gym package as a task, verified by its own scorer."""
+"""A task for any dataset of the package reasoning-gym, verified by the scorer of the dataset."""
 
 from __future__ import annotations
 
@@ -19,31 +19,32 @@ from outrider.tasks.heldout import by_hash
 from outrider.tasks.task import Task
 from outrider.verify.thinking import UNCLOSED, answer_of
 
-if TYPE_CHECKING:  # slow to import, and a recipe may only name the task
+if TYPE_CHECKING:  # not imported at run time, since a recipe may only name the task
     from outrider.verify.pool import Item, VerifierPool
 
 log = logging.getLogger(__name__)
 
-BLOCK = 256  # items per dataset object: creating one can take a second, and some generate all items at once
+BLOCK = 256  # items per dataset object: creating a dataset can take a second, and some generate all items at once
 BLOCKS_KEPT = 8
-ATTEMPTS = 50  # draws per problem before the dataset counts as exhausted
-PROBES = 4  # questions compared between two processes, to check that both generate the same problems
+ATTEMPTS = 50  # number of draws for a problem, after which the dataset counts as exhausted
+PROBES = 4  # number of questions compared to check that two processes generate the same problems
 
 
 class Gym(Task):
-    """Problems of one reasoning-gym dataset, generated on demand: an endless training stream.
+    """Problems of one reasoning-gym dataset, generated on demand, with an endless training stream.
 
-    Training item ``index`` depends only on (seed, index). The held-out problems are ``heldout_size`` distinct questions
-    from a separate stream. A training item whose question is held out, or that the dataset fails to generate, is drawn
-    again from another stream; ``counts`` has the number of redraws.
+    Training problem ``index`` depends only on ``index`` and the seed. The held-out problems are ``heldout_size``
+    distinct questions from a separate stream. If the question of a training problem is held out, or the dataset fails
+    to generate the problem, another problem is drawn from a third stream. ``counts`` has the number of repeated draws.
 
-    A response with score 1 is correct; any other is incorrect, with its score recorded. The scorers are third-party
-    code, and some call ``eval`` on the answer. They run in worker processes with limits of time and memory, which are
-    not a sandbox. ``close`` ends the processes.
+    A response with score 1 is correct. Any other response is incorrect, and its score is recorded. The scorers are
+    third-party code, and some call ``eval`` on the answer. Scorers run in worker processes with limits of time and
+    memory, but not in a sandbox. ``close`` ends these processes.
 
     Raises:
-        UserError: the package is missing; the dataset or one of its options is unknown, or a value is rejected; there
-            are too few distinct questions; the questions depend on Python's hash seed, which is not fixed.
+        UserError: the package is not installed; the dataset or one of its options is unknown; the dataset rejects an
+            option's value; there are too few distinct questions; or the questions depend on Python's hash seed, which
+            is not fixed.
     """
 
     dataset: str = Field(min_length=1, description="name of a reasoning-gym dataset")
@@ -81,8 +82,8 @@ class Gym(Task):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identity of the data: changes with the held-out and the first training problems, and the package version."""
-        from importlib.metadata import version  # not at the top: slow to import
+        """Identity of the data, which changes with held-out and first training problems and the package version."""
+        from importlib.metadata import version  # imported here, since the import is slow
 
         shown = [p.prompt for p in self._heldout.values()] + [self.train(index).prompt for index in range(PROBES)]
         text = json.dumps([version("reasoning-gym"), self.config, self.seed, shown])
@@ -90,7 +91,7 @@ class Gym(Task):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of held-out problems, and of training draws so far that were repeated (held out, or failed)."""
+        """Number of held-out problems, and of training draws repeated so far (the problem was held out, or failed)."""
         return {"heldout": len(self._heldout), "redrawn": self._redrawn}
 
     def train(self, index: int) -> Problem:
@@ -108,7 +109,7 @@ class Gym(Task):
         return list(self._heldout.values())[:n]
 
     def right(self, problem: Problem) -> str | None:
-        """The dataset's own answer; None for datasets without one, in which many answers are correct."""
+        """Return the dataset's answer; None if the dataset has none because many answers are correct."""
         answer = problem.answer["answer"]
         if answer is None:
             return None
@@ -118,11 +119,11 @@ class Gym(Task):
         return self.verify_all([(problem, text, finished)])[0]
 
     def verify_all(self, items: Sequence[Item]) -> list[Verdict]:
-        """Verify items in parallel by worker processes, which the first call starts; one verdict per item."""
+        """Verify items in parallel, in worker processes that the first call starts; return one verdict per item."""
         return self._pool.verify(items)
 
     def close(self) -> None:
-        """End the worker processes; the next verdict starts new ones."""
+        """End the worker processes. The next verification starts new processes."""
         if pool := self.__dict__.pop("_pool", None):
             pool.close()
 
@@ -133,7 +134,7 @@ class Gym(Task):
         return VerifierPool(Scorer(self.dataset, self.config, self.answer), self.workers, self.seconds)
 
     def _block(self, seed: int) -> Any:
-        """The dataset object of a seed; the last few objects are cached."""
+        """Return the dataset object for a seed. The last few objects are cached."""
         if seed not in self._blocks:
             if len(self._blocks) == BLOCKS_KEPT:
                 self._blocks.pop(next(iter(self._blocks)))
@@ -142,12 +143,12 @@ class Gym(Task):
 
     @cached_property
     def _heldout(self) -> dict[str, Problem]:
-        """Held-out problems by question.
+        """The held-out problems by question.
 
-        There are fewer than ``heldout_size`` if ``10 * heldout_size`` draws have fewer distinct questions.
+        There are fewer than ``heldout_size`` problems if ``10 * heldout_size`` draws give fewer distinct questions.
         """
         found = self._drawn()
-        return {question: found[question] for question in by_hash(found)}  # common questions are drawn first
+        return {question: found[question] for question in by_hash(found)}  # in draw order, common questions come first
 
     def _drawn(self) -> dict[str, Problem]:
         heldout: dict[str, Problem] = {}
@@ -160,13 +161,13 @@ class Gym(Task):
         return heldout
 
     def _draw(self, stream: int, index: int) -> dict[str, Any] | None:
-        """One item of the dataset; None if the package fails to generate it."""
+        """Return one item of the dataset; None if the package fails to generate the item."""
         block, place = divmod(index, BLOCK)
-        dataset = self._block(identity_seed(stream, block) % 2**31)  # seed + item index must fit 32 bits
+        dataset = self._block(identity_seed(stream, block) % 2**31)  # seed + item index must fit into 32 bits
         state = np.random.get_state()  # noqa: NPY002 - some datasets seed the global generator
         try:
             return dict(dataset[place])
-        except Exception as error:  # noqa: BLE001 - third-party generators sometimes fail; the caller counts failures
+        except Exception as error:  # noqa: BLE001 - third-party generators may fail; the caller counts failures
             log.debug("reasoning-gym %s: item %d of stream %d failed: %r", self.dataset, index, stream, error)
             self._blocks.clear()  # some datasets shrink after a failure, which must not affect later items
             return None
@@ -180,11 +181,10 @@ class Gym(Task):
 
 
 class Scorer:
-    """Verifies responses with the dataset's own ``score_answer``. Unpickling creates a new dataset in the other
-    process.
+    """Verifies responses with ``score_answer`` of the dataset. Unpickling creates a new dataset in the worker process.
 
     Raises:
-        UserError: the other process generates different questions.
+        UserError: the worker process generates other questions than the run's process.
     """
 
     def __init__(self, dataset: str, config: dict[str, Any], answer: str, questions: str | None = None) -> None:
@@ -220,10 +220,10 @@ class Scorer:
 
 
 def make_dataset(name: str, config: dict[str, Any], seed: int) -> Any:
-    """Create a reasoning-gym dataset of ``BLOCK`` items.
+    """Create a reasoning-gym dataset with ``BLOCK`` items.
 
     Raises:
-        UserError: the name or an option is unknown, or a value is rejected.
+        UserError: the dataset or an option is unknown, or the dataset rejects an option's value.
     """
     try:
         from reasoning_gym.factory import DATASETS, create_dataset

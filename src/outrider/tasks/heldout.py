@@ -1,4 +1,4 @@
-"""Held-out problems: selection for an evaluation, and the shuffled population of a generated task."""
+"""Selects the held-out problems of an evaluation, and draws the held-out problems of tasks that generate problems."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ ORDER = (
     "order of the held-out problems: shuffled (every part of the list has the same mix), or drawn (common problems "
     "first, as in versions up to 0.2)"
 )
-DRAWS = 65_536  # 1/16 of the draws are held out: about 4,000 problems, in half a second
-_LAST_DRAW = 100_000  # draws per problem in the order "drawn", before its level counts as exhausted
+DRAWS = 65_536  # one draw in sixteen is held out, which gives about 4,000 problems in half a second
+_LAST_DRAW = 100_000  # number of draws for a problem in the order "drawn", after which its level counts as exhausted
 
 
 def shuffled(
@@ -28,14 +28,15 @@ def shuffled(
     seed: str,
     draws: int = DRAWS,
 ) -> list[T]:
-    """Distinct held-out problems in exchangeable order, alternating between levels.
+    """Return distinct held-out problems in exchangeable (random) order, alternating between levels.
 
-    Every level gets ``draws / len(levels)`` draws. Duplicates are dropped, and the remaining problems are sorted by a
-    hash of their key. In the order of the draws, a small level's common problems would come first, and common problems
-    are easy: problems 600 to 899 of Countdown were harder than 0 to 299.
+    Each level has ``draws / len(levels)`` draws. Duplicates are dropped, and the remaining problems are sorted by a
+    hash of their key. In the order of the draws, the common problems of a small level would come first, and common
+    problems are easy: problems 600 to 899 of Countdown were harder than problems 0 to 299.
 
-    ``key`` returns a problem's identity, or None if the problem is for training. The population does not depend on how
-    many problems are requested. It ends when the smallest level is exhausted, so that every level has the same share.
+    ``key`` returns a problem's identity, or None if the problem is for training. The returned population does not
+    depend on the number of problems that are evaluated. It ends when the smallest level is exhausted, so that all
+    levels have equal shares.
 
     >>> found = shuffled([1, 2], lambda dice, level: dice.below(10**level), str, seed="doctest", draws=4000)
     >>> len(found), sorted(found[::2]), max(found[1::2]) > 9
@@ -55,7 +56,7 @@ def shuffled(
 def drawn(
     levels: Sequence[int], draw: Callable[[Dice, int], T], key: Callable[[T], str | None], *, seed: str, n: int
 ) -> list[T]:
-    """The first ``n`` distinct held-out problems in the order of drawing, alternating between levels.
+    """Return the first ``n`` distinct held-out problems in the order of the draws, alternating between levels.
 
     Versions up to 0.2 used this order.
     """
@@ -73,7 +74,7 @@ def drawn(
 
 
 class HeldoutRange(Protocol):
-    """The range of held-out problems to evaluate: ``problems`` of them after the first ``skip``."""
+    """The range of held-out problems to evaluate, which has ``problems`` problems after the first ``skip`` problems."""
 
     @property
     def problems(self) -> int: ...
@@ -82,10 +83,10 @@ class HeldoutRange(Protocol):
 
 
 def heldout_problems(task: Task, wanted: HeldoutRange) -> list[Problem]:
-    """The problems of an evaluation; fewer if the task has fewer held-out problems.
+    """Return the problems of an evaluation; fewer than ``wanted`` if the task has too few held-out problems.
 
     Raises:
-        UserError: there are no problems in the range.
+        UserError: the task has no problems in the range.
     """
     found = task.heldout(wanted.skip + wanted.problems)[wanted.skip :]
     if not found:
@@ -95,5 +96,5 @@ def heldout_problems(task: Task, wanted: HeldoutRange) -> list[Problem]:
 
 
 def by_hash(names: Iterable[str]) -> list[str]:
-    """Names sorted by their hash, so that the order does not depend on the order of the input."""
+    """Return names sorted by their hashes, so that the result does not depend on the order of the input."""
     return sorted(names, key=lambda name: (identity_seed("heldout", name), name))

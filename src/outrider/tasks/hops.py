@@ -1,4 +1,4 @@
-"""Multi-hop questions about random knowledge graphs, answered with a lookup tool: the built-in agent task.
+"""The built-in agent task: multi-hop questions about random knowledge graphs, answered with a lookup tool.
 
 ::
 
@@ -11,8 +11,8 @@
     observed    M;
     turn        =M;     the answer
 
-Every question has one answer. One of the entities that a hop leads to continues the path; the other, if any, is a dead
-end at once or one hop later. A question cannot be answered without lookups.
+Every question has one answer. A hop leads to one or two entities, and one of them continues the path. The other entity
+is a dead end, either at once or one hop later. A question cannot be answered without lookups.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _CALL = re.compile(r"([A-Z])\.([a-z]);")
 _ANSWER = re.compile(r"=([A-Z]);")
 _HELDOUT_SHARE = 16  # one problem in sixteen is held out
 
-Facts = dict[str, str]  # the entities that "K.b" leads to, such as "RT"
+Facts = dict[str, str]  # from a lookup such as "K.b" to the entities that it leads to, such as "RT"
 
 
 class Hops(TurnTask):
-    """Questions of every number of hops in ``hops``, with equal probability; each number is a level.
+    """Multi-hop questions. Every number of hops in ``hops`` has equal probability and is a difficulty level.
 
-    Training and held-out problems are disjoint: a hash of question and facts decides.
+    Training and held-out problems are disjoint, since a hash of question and facts decides which problems are held out.
 
     >>> task = Hops()
     >>> problem = task.train(0)
@@ -102,9 +102,9 @@ class Hops(TurnTask):
         raise AssertionError("unreachable")
 
     def heldout(self, n: int) -> list[Problem]:
-        """The first ``n`` held-out problems, alternating between numbers of hops; independent of ``seed``.
+        """Return the first ``n`` held-out problems, alternating between numbers of hops; ``seed`` has no effect.
 
-        There are fewer if a level is small: for one hop, the shuffled population has 214.
+        If a level is small, there are fewer problems: for one hop, the shuffled population has 214.
         """
         if self.heldout_order == "shuffled":
             return _population(self.hops, self.astray)[:n]
@@ -124,11 +124,11 @@ class Hops(TurnTask):
         return HopsEnvironment()
 
     def demonstration(self, problem: Problem) -> list[str]:
-        """A depth-first search: if a hop leads to two entities, the second is tried when the first is a dead end.
+        """Return the turns of a depth-first search, which visits a hop's second entity if the first one is a dead end.
 
-        With probability ``careless``, a turn is random: it answers with any entity seen so far, or looks up any of the
-        question's relations for it, with equal probability. So a careless demonstration may be wrong or long. The
-        demonstration depends only on the problem.
+        With probability ``careless``, a turn is random: with equal probability, it either answers with a random entity
+        seen so far, or looks up a random relation of the question for such an entity. So a careless demonstration may
+        be wrong or long. The demonstration depends only on the problem.
         """
         start, _, relations = problem.prompt[:-1].partition(".")
         random = Random(identity_seed("demonstration", problem.id))
@@ -150,7 +150,7 @@ class Hops(TurnTask):
 
 
 class HopsEnvironment(Environment):
-    """Answers lookups from the problem's facts, and verifies the answer."""
+    """The environment, which replies to lookups with the problem's facts, and verifies the answer."""
 
     def begin(self, problem: Problem, seed: int) -> str:
         self._facts, self._answer = problem.answer["facts"], problem.answer["answer"]
@@ -162,17 +162,17 @@ class HopsEnvironment(Environment):
         if answer := _ANSWER.fullmatch(text):
             right = answer[1] == self._answer
             return Reply(done=True, verdict=correct(answer[1]) if right else incorrect(answer[1], "another entity"))
-        if not text.endswith(";"):  # the policy ended the turn by its end token
+        if not text.endswith(";"):  # the policy ended the turn with an end token
             return Reply(done=True, verdict=unparseable("it ended without an answer"))
         return Reply("?;", error=True)
 
 
 def is_heldout(problem_id: str) -> bool:
-    """Whether a problem is held out."""
+    """Return whether a problem is held out."""
     return int(problem_id[-2:], 16) % _HELDOUT_SHARE == 0
 
 
-@lru_cache(maxsize=8)  # takes half a second; a bench would repeat it in every run
+@lru_cache(maxsize=8)  # takes half a second, which every run of a bench would need
 def _population(hops: tuple[int, ...], astray: float) -> list[Problem]:
     return shuffled(
         hops,
@@ -195,7 +195,7 @@ def _draw(draw: Callable[[], float], hops: int, astray: float) -> Problem:
         way, last = entity(), hop == hops - 1
         others = [entity()] if not last and draw() < astray else []
         for other in others:
-            if hop < hops - 2 and draw() < 0.5:  # the dead end is one hop later
+            if hop < hops - 2 and draw() < 0.5:  # the dead end comes one hop later
                 facts[f"{other}.{relations[hop + 1]}"] = entity()
         leads = [way, *others]
         if draw() < 0.5:

@@ -1,4 +1,4 @@
-"""Prompts as chat messages, read from a field of a row."""
+"""Reads prompts that are chat messages from a field of a table row."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
 class Chat(NamedTuple):
-    """The messages of a prompt: the last, from the user, as text, and the messages before it."""
+    """The messages of a prompt: the text of the last message, which is the user's, and the messages before it."""
 
     before: tuple[Mapping[str, Any], ...]
     prompt: str
 
 
 def read_chat(fields: Mapping[str, Any], name: str) -> Chat:
-    """Read the chat in a field: a list of messages with ``role`` and ``content``, the last one from the user.
+    """Read the chat in a field, a list of messages with ``role`` and ``content`` whose last message is the user's.
 
-    Content may be a list of text parts, which are joined. Other entries of a message (a name, tool calls) are kept for
-    the chat template, except null ones.
+    The ``content`` may be a list of text parts, which are joined. Other entries of a message (a name, tool calls) are
+    kept for the chat template unless they are null.
 
     Raises:
         ValueError: the field does not exist, or is not a valid chat.
@@ -46,7 +46,7 @@ def read_chat(fields: Mapping[str, Any], name: str) -> Chat:
 
 
 def is_chat(value: Any) -> bool:
-    """Whether a value is a list of messages."""
+    """Return whether a value is a list of chat messages."""
     return isinstance(value, list) and bool(value) and all(isinstance(m, Mapping) and "role" in m for m in value)
 
 
@@ -69,7 +69,7 @@ def _message(message: Mapping[str, Any], place: str) -> dict[str, Any]:
 
 
 def _is_text(part: Any) -> bool:
-    """Whether a content part is text only, without other data such as an image."""
+    """Return whether a part of a message's content is only text, and not other data such as an image."""
     if not isinstance(part, Mapping) or not isinstance(part.get("text"), str) or part.get("type") not in (None, "text"):
         return False
     return all(value is None or name in ("type", "text") for name, value in part.items())

@@ -1,10 +1,10 @@
-"""Named prompt templates: the text around a problem, as in papers and model families.
+"""Named prompt templates of papers and model families. A template is the text around a problem.
 
-Templates with chat markers (``qwen-…``, ``llama``, ``r1-distill``, ``deepseek-math``) start the assistant's turn
-themselves, so they need ``policy.chat=false``. ``boxed`` and ``answer-line`` have no chat markers: they are for base
-models, or for the user's message with ``policy.chat=true``. ``r1`` is for base models.
+Templates with chat markers (``qwen-…``, ``llama``, ``r1-distill``, ``deepseek-math``) include the beginning of the
+assistant's turn, so they need ``policy.chat=false``. ``boxed`` and ``answer-line`` have no chat markers, and are for
+base models, or for the user's message with ``policy.chat=true``. ``r1`` is for base models.
 
-The instruction to reason and to box the answer has the exact words of Qwen2.5-Math and DeepSeekMath. ``r1`` and
+The instruction to reason and to box the answer is quoted exactly from Qwen2.5-Math and DeepSeekMath. ``r1`` and
 ``answer-line`` ask for the formats of DeepSeek-R1-Zero (arXiv 2501.12948) and DAPO (arXiv 2503.14476), in Outrider's
 own words.
 """
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from outrider.errors import nearest
 
 _BOXED = "Please reason step by step, and put your final answer within \\boxed{{}}."
-_BAR = "\uff5c"  # full-width bar, in the chat markers of DeepSeek-R1
+_BAR = "\uff5c"  # full-width bar, which the chat markers of DeepSeek-R1 contain
 
 TEMPLATES = {
     "bare": "{question}",
@@ -45,22 +45,23 @@ TEMPLATES = {
     ),
     "r1-distill": f"<{_BAR}User{_BAR}>{{question}}\n{_BOXED}<{_BAR}Assistant{_BAR}><think>\n",
 }
-"""Templates by name; ``{question}`` stands for the problem, ``{{`` and ``}}`` for braces."""
+"""Templates by name. ``{question}`` is replaced by the problem, ``{{`` and ``}}`` by single braces."""
 
 _NAME = re.compile(r"[\w-]+")
 
 
 class PromptPart(NamedTuple):
-    """A part of a prompt: literal text, and the name of the field after it (None without one)."""
+    """A part of a prompt: literal text, and the name of the field after it (None if no field follows)."""
 
     text: str
     field: str | None
 
 
 def prompt_parts(prompt: str, question: str) -> list[PromptPart]:
-    r"""Split a prompt into parts: a named template around the field ``question``, or a text with ``{fields}``.
+    r"""Split a prompt into parts. The prompt is a template's name (with the field ``question``) or a text with
+    ``{fields}``.
 
-    A field may have any name without braces. ``{{`` and ``}}`` are literal braces.
+    A field may have any name that contains no braces. ``{{`` and ``}}`` are literal braces.
 
     Raises:
         ValueError: the prompt is an unknown template name, has no field, or has braces without a field name.
@@ -85,5 +86,5 @@ def prompt_parts(prompt: str, question: str) -> list[PromptPart]:
 
 
 def _field(name: str | None, spec: str | None, conversion: str | None) -> str | None:
-    """The whole text between the braces: unlike in a format string, ``:`` and ``!`` belong to the name."""
+    """Return the whole text between the braces. Unlike in a format string, ``:`` and ``!`` are parts of the name."""
     return None if name is None else name + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "")

@@ -1,4 +1,4 @@
-r"""Problems of a table with a Python interpreter as a tool: tool-integrated reasoning."""
+r"""Tool-integrated reasoning: problems of a table, with a Python interpreter as the tool."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from outrider.verify.thinking import TurnThinking
 from outrider.verify.verifier import Verifier
 
 _CLOSED = "\n```\n"
-_ENDED = "\0ended"  # written at the end: exit status 0 may also come from os._exit
-# runs in its own namespace, so that the blocks have __main__'s names to themselves
+_ENDED = "\0ended"  # written when the program ends, since exit status 0 may also come from os._exit
+# runs in a separate namespace, so that only the blocks define names in __main__
 _PROGRAM = """\
 import atexit, os, random, sys, threading
 
@@ -59,14 +59,15 @@ os.write(shown[1], ended)
 
 
 class PythonTool(TurnTable):
-    """Problems of a table with an interpreter: a turn that ends with a fenced Python block is answered by its output.
+    """Problems of a table with a Python interpreter, which replies to a code block at the end of a turn with its
+    output.
 
-    After the closing fence, only white space may follow; the fence ends the turn, and any further text in its last
-    token is kept but ignored. A turn that ends with another fence is answered by an error. Any other turn, even one
-    that continues after its block, ends the rollout, and the table's verifier verifies this turn alone.
+    The closing fence of a block ends the turn. After the fence, the last token may contain white space; other text in
+    it is kept but ignored. A turn that ends with a fence that closes no Python block gets an error as reply. Any other
+    turn, even one that continues after its block, ends the rollout, and the table's verifier verifies only this turn.
 
-    Variables persist between blocks: earlier blocks that ended without an error, or exited with status 0, are run again
-    with their output hidden. So a block's output depends only on the blocks, as far as programs are deterministic.
+    Variables persist between blocks, because earlier blocks that ended without an error, or exited with status 0, are
+    run again with hidden output. So the output depends only on the blocks, as far as programs are deterministic.
     ``random`` and hashes are seeded. The clock, ``os.urandom`` (and its users ``secrets``, ``uuid4`` and an unseeded
     ``random.Random()``), object addresses and thread races are not deterministic. Blocks run in the sandbox of program
     verifiers (``docs/sandbox.md``), with only the standard library.
@@ -75,7 +76,7 @@ class PythonTool(TurnTable):
     output blocks.
 
     Raises:
-        UserError: this machine allows no sandbox, and ``sandbox`` is ``required``.
+        UserError: no sandbox works on this machine, and ``sandbox`` is ``required``.
     """
 
     calls: int = Field(4, ge=1, description="maximum executed code blocks per rollout")
@@ -96,8 +97,8 @@ class PythonTool(TurnTable):
 
     @model_validator(mode="after")
     def _time_to_say_so(self) -> PythonTool:
-        # an endless loop must use up its CPU time before the turn's time limit, even on a half-busy machine: otherwise
-        # a policy could make its rollouts unscorable
+        # an endless loop must reach its limit of CPU time before the time limit of the turn, even on a half-busy
+        # machine. Otherwise a policy could avoid verdicts on its rollouts
         if self.cpu_seconds > self.limits.seconds / 4:
             raise ValueError(f"limits.seconds: at least {4 * self.cpu_seconds}, four times cpu_seconds")
         if self.limits.bytes < MARKS:
@@ -120,15 +121,15 @@ class PythonTool(TurnTable):
         return MakeInterpreter(self)
 
     def example_turns(self, problem: Problem) -> list[str]:
-        """Two blocks, the second of which needs the first, and an answer."""
+        """Return two blocks, of which the second needs the first, and an answer."""
         return [*(f"```python\n{code}{_CLOSED}" for code in ("x = 6 * 7\nprint(x)", "print(x + 1)")), "43"]
 
 
 class MakeInterpreter:
-    """Factory of interpreters. A missing sandbox is reported when the factory is created, not by every environment."""
+    """Picklable function that creates interpreters. It reports a missing sandbox at once, not in each environment."""
 
     def __init__(self, task: PythonTool) -> None:
-        from outrider.verify.sandbox_choice import find_way  # imported late: not needed to read a recipe
+        from outrider.verify.sandbox_choice import find_way  # imported here, since a recipe does not need it
 
         self._task = task
         find_way(task.sandbox)
@@ -145,7 +146,7 @@ class MakeInterpreter:
 
 
 class Interpreter(Environment):
-    """Executes code blocks, and verifies the last turn."""
+    """The environment, which executes code blocks and verifies the last turn."""
 
     def __init__(self, task: PythonTool, verifier: Verifier) -> None:
         self._task, self._verifier = task, verifier
@@ -160,7 +161,7 @@ class Interpreter(Environment):
         return ""
 
     def step(self, text: str) -> Reply:
-        # the output's fence must start a line
+        # the fence before the output must start a new line
         self._break = "" if text.endswith("\n") else "\n"
         problem = self._thinking.problem
         split = self._thinking.split(text)
@@ -169,7 +170,7 @@ class Interpreter(Environment):
         said, stopped, _ = (split.answer or "").partition(_CLOSED)
         found = ending_block(said + stopped)
         block = None if found is None else found.program
-        if block is None and stopped:  # ended by the fence, not by the policy
+        if block is None and stopped:  # a fence ended the turn, not the policy
             return self._shown("Nothing was executed: a block begins with ```python and ends with ```.", error=True)
         if block is None:
             return Reply(done=True, verdict=self._verifier.verify(problem, text, True))
@@ -184,7 +185,7 @@ class Interpreter(Environment):
 
         given = f"'before': {self._before!r}, 'now': {block!r}, 'ended': {_ENDED.encode()!r}, 'names': globals()"
         source = f"exec({_PROGRAM!r}, {{{given}}})"
-        # half of the turn's time limit, so that a sleeping block is reported before the environment itself times out
+        # half of the turn's time limit, so that a block that sleeps is reported before the environment times out
         limits = Limits(seconds=self._task.limits.seconds / 2, cpu_seconds=self._task.cpu_seconds)
         try:
             ended = run(source, b"", limits, self._task.sandbox)

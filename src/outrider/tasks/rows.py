@@ -1,4 +1,4 @@
-"""Reads tables of problems: rows with their place in the file, and one-sentence errors."""
+"""Reads the rows of tables of problems, with the place of each row in its file for error messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HUB = re.compile(r"hf:(?P<name>[^@:]+)(?:@(?P<config>[^:]+))?(?::(?P<split>.+))
 
 
 class TableRow(NamedTuple):
-    """One row and its place, such as ``data/test.jsonl, line 7``."""
+    """A row and its place, such as ``data/test.jsonl, line 7``."""
 
     place: str
     fields: Fields
@@ -30,9 +30,9 @@ def read_rows(source: str, split: str) -> Iterator[TableRow]:
     """Yield the rows of a table in order.
 
     Args:
-        source: a file with one of ``SUFFIXES``, a folder written by ``save_to_disk`` of ``datasets``, or
-            ``hf:name[@config][:split]``.
-        split: split to read from a folder or hub dataset with several splits, if ``source`` does not name one.
+        source: a file whose name ends with one of ``SUFFIXES``, a folder written by ``save_to_disk`` of ``datasets``,
+            or ``hf:name[@config][:split]``.
+        split: split to read from a folder or hub dataset with several splits, if ``source`` does not name a split.
 
     Raises:
         UserError: the table does not exist, its format is unknown, or a row cannot be read.
@@ -57,12 +57,12 @@ def _read(source: str, split: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _refuse_pointer(source: str, path: Path) -> None:
-    """Reject a Git LFS pointer: a clone without LFS has a small text file in place of each data file."""
+    """Raise an error for a Git LFS pointer, the small text file that a clone without LFS has instead of a data file."""
     try:
         with path.open("rb") as file:
             pointer = file.read(len(_LFS)) == _LFS
     except OSError:
-        return  # the reader reports the reason later
+        return  # the reader of the file will report the reason
     if pointer:
         raise UserError(f"{source}: a Git LFS pointer, not the data; `git lfs pull` in its repository fetches the data")
 
@@ -70,7 +70,7 @@ def _refuse_pointer(source: str, path: Path) -> None:
 def _text_rows(
     path: Path, read: Callable[[Path, IO[bytes]], Iterator[tuple[str, Any]]]
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the rows of a possibly compressed file, each an object with fields."""
+    """Yield the rows of a file, which may be compressed. Each row is an object with fields."""
     place = ""
     try:
         with open_bytes(path) as file:
@@ -83,7 +83,7 @@ def _text_rows(
 
 
 def _json_lines(path: Path, file: IO[bytes]) -> Iterator[tuple[str, Any]]:
-    """Yield one value per line, in UTF-8; blank lines are skipped."""
+    """Yield the JSON value of each line in UTF-8; blank lines are skipped."""
     for number, line in enumerate(file, 1):
         if line.strip():
             place = f"{path}, line {number}"
@@ -91,7 +91,7 @@ def _json_lines(path: Path, file: IO[bytes]) -> Iterator[tuple[str, Any]]:
 
 
 def _json(path: Path, file: IO[bytes]) -> Iterator[tuple[str, Any]]:
-    """Yield the values of an array, or of one object per line, as in many files named .json."""
+    """Yield the values of an array, or one object per line, as many files named .json have."""
     start = file.read(1024)
     if not start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
         file.seek(0)
@@ -106,9 +106,9 @@ def _json(path: Path, file: IO[bytes]) -> Iterator[tuple[str, Any]]:
 
 def _json_value(text: bytes, place: str) -> Any:
     try:
-        # by default, the last of two equal keys silently wins
+        # by default, json would silently use the last of two equal keys
         return json.loads(text.decode("utf-8-sig"), object_pairs_hook=_without_twins)
-    except (ValueError, RecursionError) as error:  # invalid UTF-8 is a ValueError, too
+    except (ValueError, RecursionError) as error:  # ValueError includes invalid UTF-8
         raise UserError(f"{place}: broken JSON: {error}") from error
 
 
@@ -138,7 +138,7 @@ def _hub_rows(source: str, split: str) -> Iterator[tuple[str, Mapping[str, Any]]
         raise UserError(f"{source}: needs the package datasets: pip install 'outrider[datasets]'") from error
     try:
         rows = datasets.load_dataset(match["name"], match["config"], split=match["split"] or split)
-    except Exception as error:  # offline, unknown, gated, no such config or split: each has its own exception class
+    except Exception as error:  # offline, unknown, gated, no such config or split: all have different exception classes
         raise UserError(f"{source}: cannot be loaded: {' '.join(str(error).split())}") from error
     for number, fields in enumerate(rows, 1):
         yield f"{source}, row {number}", fields

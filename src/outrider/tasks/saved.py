@@ -1,7 +1,7 @@
-"""Reads folders written by ``save_to_disk`` of Hugging Face's ``datasets``, without that package.
+"""Reads folders that ``save_to_disk`` of Hugging Face's package ``datasets`` has written, without this package.
 
-A dataset is a folder with ``state.json``, which lists its Arrow files (in streaming format) in order. If there are
-several splits, each is a subfolder, and ``dataset_dict.json`` lists them.
+A dataset is a folder with ``state.json``, which lists the dataset's Arrow files (in streaming format) in order. If
+there are several splits, each split is a subfolder, and ``dataset_dict.json`` lists the splits.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from outrider.errors import UserError
 
 
 def saved_rows(folder: Path, split: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield place and fields of each row, in order. If the folder has several splits, ``split`` is read.
+    """Yield the place and the fields of each row, in order. If the folder has several splits, read ``split``.
 
     Raises:
-        UserError: the folder has no dataset or no such split, or a part of it is missing or damaged.
+        UserError: the folder has no dataset or no such split, or a part of the dataset is missing or damaged.
     """
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Questions of a table, answered with a search engine, as by the search agents of the literature."""
+"""A task for search agents: the policy answers questions of a table with the help of a search engine."""
 
 from __future__ import annotations
 
@@ -27,22 +27,21 @@ _INFORMATION = "\n<information>{}</information>\n"
 
 
 class Search(TurnTable):
-    """Questions of a table, with a searchable corpus. A turn ends with ``</search>`` or ``</answer>``.
+    """Questions of a table, and a corpus that the policy can search. A turn ends with ``</search>`` or ``</answer>``.
 
-    ``<search>query</search>`` is answered by the best passages, as ``<information>Doc 1(Title: …)
-    …</information>``, or by a notice if no search is left. ``<answer>…</answer>`` ends the rollout, and the table's
-    verifier (usually ``qa``, exact match with aliases) verifies this turn alone, so an answer in the prompt or a
-    passage does not count. A turn with neither tag ends the rollout without an answer. ``</search>`` without an opening
-    tag is answered by an error. Text after the tag that ends a turn, up to the end of the last token, is kept but
-    ignored. Passages are truncated to ``longest`` characters, and so that the observation with both tags fits
-    ``limits.bytes``.
+    The reply to ``<search>query</search>`` contains the best passages, as ``<information>Doc 1(Title: …)
+    …</information>``, or a notice if no search is left. ``<answer>…</answer>`` ends the rollout. The table's verifier
+    (usually ``qa``, exact match with aliases) verifies only this turn, so an answer in the prompt or a passage does not
+    count. A turn with neither tag ends the rollout without an answer. The reply to ``</search>`` without an opening tag
+    is an error. Text in the last token after the tag that ends a turn is kept but ignored. Passages are truncated to
+    ``longest`` characters, and further if the observation with both tags would exceed ``limits.bytes``.
 
-    Source: tags, format and three passages as in Search-R1 (arXiv 2503.09516), which Tree-GRPO and DEEP-GRPO use as
-    well. Deviation: in Search-R1, a turn with neither tag gets an error and continues; here its end token was sampled,
-    so the rollout has ended.
+    Source: Search-R1 (arXiv 2503.09516), for tags, format and the number of three passages, which Tree-GRPO and
+    DEEP-GRPO use as well. Deviation: in Search-R1, the reply to a turn with neither tag is an error, and the rollout
+    continues. Here such a turn ends with a sampled end token, so the rollout ends.
 
     Raises:
-        UserError: the corpus cannot be read, ``index`` belongs to another corpus, or a package is missing.
+        UserError: the corpus cannot be read, ``index`` belongs to another corpus, or a package is not installed.
     """
 
     corpus: list[str] = Field(
@@ -90,7 +89,7 @@ class Search(TurnTable):
         return MakeSearch(self)
 
     def example_turns(self, problem: Problem) -> list[str]:
-        """Two searches, for the first and the second half of the question's words, and an answer."""
+        """Return two searches, for the first and for the second half of the question's words, and an answer."""
         words = re.findall(r"\w+", str(problem.metadata.get("question", problem.prompt))) or ["1"]
         half = (len(words) + 1) // 2
         queries = (words[:half], words[half:] or words)
@@ -98,10 +97,10 @@ class Search(TurnTable):
 
 
 class MakeSearch:
-    """Factory of environments that share one index.
+    """Picklable function that creates environments, which share one index.
 
-    The index is built when the factory is created, where errors can be shown, and pickled with it. With an index
-    folder, the other process reads the folder instead.
+    The index is built when this object is created, so that errors can be shown, and is pickled with the object. If
+    there is an index folder, the process that unpickles the object reads the folder instead.
     """
 
     def __init__(self, task: Search, index: Index | None = None) -> None:
@@ -109,7 +108,7 @@ class MakeSearch:
         self._index = index or task.retriever.index(task._passages, task.index)
 
     def __getstate__(self) -> tuple[str, Index | None]:
-        # as JSON, so that the loaded table and corpus are not pickled
+        # the task as JSON, so that its loaded table and corpus are not pickled
         return self._task.model_dump_json(), None if self._task.index else self._index
 
     def __setstate__(self, state: tuple[str, Index | None]) -> None:
@@ -122,7 +121,7 @@ class MakeSearch:
 
 
 class SearchEnvironment(Environment):
-    """Answers searches, and verifies the answer."""
+    """The environment, which replies to searches and verifies the answer."""
 
     def __init__(self, task: Search, index: Index, verifier: Verifier) -> None:
         self._task, self._index, self._verifier = task, index, verifier
@@ -143,7 +142,7 @@ class SearchEnvironment(Environment):
             return Reply(done=True, verdict=unparseable("neither a search nor an answer"))
         if query := _QUERY.fullmatch(before):
             return self._searched(query[1].strip())
-        # the closing tag ended the turn, not the policy, so the rollout continues
+        # a closing tag ended the turn, not the policy, so the rollout continues
         return Reply(_INFORMATION.format("A search is written <search>query</search>."), error=True)
 
     def _searched(self, query: str) -> Reply:

@@ -1,6 +1,6 @@
-"""Generated word problems: amounts that depend on each other, told in plain English, with worked solutions.
+"""Generates word problems about amounts that depend on each other, in plain English, with worked solutions.
 
-A story is drawn in two parts. Its *shape* is the sequence of steps; its *telling* has the numbers, names and words. So
+A story is drawn in two parts. The *shape* is the sequence of steps, and the *telling* adds numbers, names and words. So
 one shape has many tellings, which are solved in the same way.
 """
 
@@ -16,14 +16,14 @@ import yaml
 from outrider.tasks.dice import Dice
 
 Shape = tuple[str, ...]
-"""The steps of a story: a beginning, relations to the last amount, events that change it, and a question."""
+"""The steps of a story: a beginning, relations to the last amount, events that change this amount, and a question."""
 
-BEGINNINGS = {"given": 0, "packs": 1}  # kind: number of calculations
+BEGINNINGS = {"given": 0, "packs": 1}  # number of calculations by kind
 RELATIONS = ("more", "fewer", "times", "part", "together", "gap")
 EVENTS = ("finds", "loses")
 QUESTIONS = {"count": 0, "total": 1, "less": 1, "price": 1}
 _Calculation = tuple[int, str, int, int]  # a, sign, b, result
-ATTEMPTS = 100  # attempts to tell a shape, before another shape is drawn
+ATTEMPTS = 100  # attempts to tell a shape before another shape is drawn
 _SIGNS = {"more": "+", "finds": "+", "together": "+", "total": "+", "fewer": "-", "loses": "-", "gap": "-", "less": "-",
           "times": "*", "packs": "*", "price": "*", "part": "/"}  # fmt: skip
 _WORDS = {"+": "{a} plus {b} is {v}", "-": "{a} minus {b} is {v}", "*": "{a} times {b} is {v}",
@@ -31,11 +31,11 @@ _WORDS = {"+": "{a} plus {b} is {v}", "-": "{a} minus {b} is {v}", "*": "{a} tim
 
 
 class Manner(NamedTuple):
-    """The style of a solution.
+    """The style in which a solution is written.
 
     Attributes:
         words: whether calculations are written in words instead of signs.
-        in_parts: whether calculations with numbers above 10 are split into smaller ones.
+        in_parts: whether calculations with numbers above 10 are split into simpler calculations.
         quotes: whether each calculation follows a quotation of the sentence that it uses.
     """
 
@@ -45,12 +45,12 @@ class Manner(NamedTuple):
 
 
 class Story(NamedTuple):
-    """A generated problem: a shape with its telling.
+    """A generated problem, which is a shape with a telling.
 
     Attributes:
         steps: number of calculations in the solution.
-        key: shape and numbers; stories with equal keys are the same problem in different words.
-        solution: a correct solution, in one of many wordings.
+        key: the shape with the numbers. Stories with equal keys are the same problem in different words.
+        solution: a correct solution in one of many possible wordings.
     """
 
     shape: Shape
@@ -63,17 +63,17 @@ class Story(NamedTuple):
 
 
 class Ranges(NamedTuple):
-    """The largest given amount, and the largest amount including results."""
+    """The largest amount that a story may give, and the largest amount including results of calculations."""
 
     highest: int
     cap: int
 
 
 def draw_manner(draw: Dice) -> Manner:
-    """Draw a style.
+    """Draw the style of a solution.
 
-    One in three solutions uses words and one in two quotes. One in five calculates in parts, which takes longer but is
-    less error-prone.
+    One in three solutions writes calculations in words, and one in two quotes the story. One in five calculates in
+    parts, which needs more tokens but is less error-prone.
     """
     return Manner(draw.below(3) == 0, draw.below(5) == 0, draw.below(2) == 0)
 
@@ -98,7 +98,7 @@ def draw_shape(draw: Dice, steps: int) -> Shape:
 
 
 def tell(draw: Dice, shape: Shape, aside: int, ranges: Ranges, manner: Manner) -> Story | None:
-    """Tell a shape with numbers, names and words; None if no valid numbers were found."""
+    """Tell a shape with random numbers, names and words; return None if no valid numbers were found."""
     for _ in range(ATTEMPTS):
         teller = _Teller(draw, ranges, manner)
         if teller.tell(shape, aside):
@@ -113,10 +113,10 @@ class _Teller:
         self._draw, self._ranges, self._manner = draw, ranges, manner
         self._names: list[str] = [*wording()["names"]]
         self._item: str = draw.one_of(wording()["items"])
-        self._amounts: dict[str, int] = {}  # by name, in the order in which they become known
+        self._amounts: dict[str, int] = {}  # by person, in the order in which the story introduces them
         self._numbers: list[int] = []
         self._said: list[str] = []  # sentences that may be shuffled
-        self._events: list[str] = []  # sentences after them, in order
+        self._events: list[str] = []  # sentences after those, in fixed order
         self._thought: list[str] = []
         self.value = 0
 
@@ -158,7 +158,8 @@ class _Teller:
         return who
 
     def _relate(self, kind: str) -> bool:
-        """Introduce a person's amount, relative to the last person's amount and a number or a third person's amount."""
+        """Introduce a person's amount, computed from the last person's amount and a number or a third person's
+        amount."""
         other = self._last
         if kind in ("together", "gap"):
             third = self._another()
@@ -192,7 +193,7 @@ class _Teller:
         return self._step(kind, kind, "", self.value, self._amounts[other])
 
     def _digress(self) -> bool:
-        """Add an irrelevant sentence: an amount that the question does not need, or a person's age."""
+        """Add an irrelevant sentence, about an amount that the question does not need, or about a person's age."""
         n, who = 2 + self._draw.below(self._ranges.highest - 1), self._name()
         kind = self._draw.one_of(("given", "age", "more"))
         other = self._draw.one_of([*self._amounts])
@@ -200,19 +201,19 @@ class _Teller:
         return True
 
     def _another(self) -> str:
-        """A person other than the last one: an earlier person, or a new one."""
+        """Return a person other than the last one, either an earlier or a new person."""
         before = [*self._amounts][:-1]
         if before and self._draw.below(2):
             return self._draw.one_of(before)
         last, amount = self._amounts.popitem()
         new = self._given()
-        self._amounts[last] = amount  # put back as the last entry
+        self._amounts[last] = amount  # make it the last entry again
         return new
 
     def _step(self, thought: str, kind: str, who: str, a: int, b: int, said: str = "") -> bool:
-        """Calculate the next amount and add it to the solution; return whether it is allowed.
+        """Calculate the next amount and add it to the solution; return whether the amount is allowed.
 
-        ``said`` is the sentence that the calculation uses.
+        ``said`` is the sentence of the story that the calculation uses.
         """
         sign = _SIGNS[kind]
         if (sign == "-" and a <= b) or (sign == "/" and (a % b or a == b)):
@@ -236,12 +237,13 @@ class _Teller:
         return self._names.pop(self._draw.below(len(self._names)))
 
     def _say(self, behind: list[str], kind: str, **words: Any) -> str:
-        """Append a sentence of the question to ``behind``, and return it."""
+        """Append a sentence of the question to the list ``behind``, and return the sentence."""
         behind.append(said := self._phrase("says", kind, **words))
         return said
 
     def _phrase(self, part: str, kind: str, **words: Any) -> str:
-        """A random text of a kind, filled in. Some relations have words for small numbers, such as "twice"."""
+        """Return a random phrase of a kind, with its words filled in. Some small numbers have own words, such as
+        "twice"."""
         if kind in ("times", "part"):
             words |= {"times": wording()["times"][words["n"]], "part": wording()["parts"][words["n"]]}
         form: str = self._draw.one_of(wording()[part][kind])
@@ -250,7 +252,7 @@ class _Teller:
 
 
 def calculation(a: int, sign: str, b: int, v: int, manner: Manner) -> str:
-    """Write ``a sign b = v``, in one calculation or in parts.
+    """Write the calculation ``a sign b = v``, as a whole or in parts.
 
     >>> calculation(27, "+", 48, 75, Manner(words=False, in_parts=True, quotes=False))
     '27 + 40 = 67, 67 + 8 = 75'
@@ -283,7 +285,7 @@ def _one_by_one(at: int, sign: str, numbers: Sequence[int]) -> list[_Calculation
 
 
 def _places(number: int) -> list[int]:
-    """Hundreds, tens and ones, without zeros.
+    """Split a number into hundreds, tens and ones, without zeros.
 
     >>> _places(204)
     [200, 4]
@@ -294,6 +296,6 @@ def _places(number: int) -> list[int]:
 
 @cache
 def wording() -> dict[str, Any]:
-    """The names and phrases of ``stories.yaml``."""
+    """Return the names and phrases from ``stories.yaml``."""
     data: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("stories.yaml").read_text(encoding="utf-8"))
     return data

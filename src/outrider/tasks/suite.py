@@ -1,4 +1,4 @@
-"""Several test sets evaluated as one task, with results per set and pooled."""
+"""A task that evaluates several test sets together, with results for each set and for all sets."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from outrider.tasks.task import Task
 if TYPE_CHECKING:
     from outrider.verify.pool import Item
 
-_OLD_KEYS = {f"table.{key}": now for key, now in Table.old_keys.items()}  # for the dicts of table options
+_OLD_KEYS = {f"table.{key}": now for key, now in Table.old_keys.items()}  # for table options that are in dicts
 _SHIPPED = resources.files("outrider") / "tasks" / "suites"
 
 
 class TestSet(Options):
-    """One test set of a suite: where its rows are, and the options that differ from the suite's ``table``.
+    """A test set of a suite: the place of its rows, and the options that differ from the suite's ``table``.
 
-    ``hub_fields`` maps the suite's field names to the field names on the hub.
+    ``hub_fields`` maps the field names in the suite to the field names in the dataset on the hub.
     """
 
     old_keys: ClassVar[Mapping[str, str]] = _OLD_KEYS
@@ -58,13 +58,14 @@ class SuiteFile(Options):
 
 
 class Suite(Task):
-    """The held-out problems of several test sets, for evaluation only.
+    """The problems of several test sets, which are all held out: a suite is only for evaluation.
 
-    Problems have the name of their test set. So an evaluation has one row per set, and one for all problems, with equal
-    weights; a set's own levels are kept. With ``data``, every set is read from that folder, otherwise from the hub.
+    Each problem contains the name of its test set. So the table of an evaluation has one row per set, and one row for
+    all problems, with equal weights. The difficulty levels of a set are kept. If ``data`` names a folder, every set is
+    read from this folder, otherwise from the hub.
 
     Raises:
-        UserError: the suite or a set does not exist, a set's file is missing or broken, or a set has duplicate
+        UserError: the suite or a set does not exist, the file of a set is missing or broken, or a set has duplicate
             problems.
     """
 
@@ -88,7 +89,7 @@ class Suite(Task):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identity of the data: changes with the problems, their answers and their test sets."""
+        """Identity of the data, which changes with the problems, their answers and their test sets."""
         digest = hashlib.blake2b(digest_size=12)
         for problem in self._problems:
             messages = () if problem.messages_before is None else (problem.messages_before,)
@@ -98,7 +99,7 @@ class Suite(Task):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of problems per test set, and number of rows skipped as empty, if not 0."""
+        """Number of problems in each test set, and number of rows that were skipped as empty, if not 0."""
         counts = dict.fromkeys(self._file.sets, 0)
         for problem in self._problems:
             counts[problem.test_set] += 1
@@ -113,7 +114,7 @@ class Suite(Task):
         raise UserError(f"{self.name} is for evaluation, so there is nothing to train on")
 
     def heldout(self, n: int) -> list[Problem]:
-        """The first ``n`` problems, alternating between test sets."""
+        """Return the first ``n`` problems, alternating between test sets."""
         return self._problems[:n]
 
     def right(self, problem: Problem) -> str | None:
@@ -123,11 +124,11 @@ class Suite(Task):
         return self._tables[problem.test_set].verify(problem, text, finished)
 
     def verify_all(self, items: Sequence[Item]) -> list[Verdict]:
-        """Verify items, in order; test sets with equal verifiers share one pool."""
+        """Verify items, and return verdicts in order. Test sets with equal verifiers share a pool of processes."""
         verdicts: dict[int, Verdict] = {}
         shares: dict[int, tuple[Table, list[int]]] = {}
         for i, (problem, _, _) in enumerate(items):
-            # by object identity: sets with equal verifiers share one table, whose pool verifies their responses
+            # by identity of the table: sets with equal verifiers share one table, whose pool verifies their responses
             # together
             table = self._tables[problem.test_set]
             shares.setdefault(id(table), (table, []))[1].append(i)
@@ -150,12 +151,12 @@ class Suite(Task):
 
     @cached_property
     def _own(self) -> dict[str, Table]:
-        """The table that reads each test set, by name."""
+        """The table that reads the rows of each test set, by the set's name."""
         return {name: self._table(name) for name in self._file.sets}
 
     @cached_property
     def _tables(self) -> dict[str, Table]:
-        """The table that verifies each test set, by name; sets with equal verifiers share a table and its pool."""
+        """The table that verifies each test set, by set name. Sets with equal verifiers share a table and its pool."""
         first: list[Table] = []
         for table in self._own.values():
             if all(known.verifier != table.verifier for known in first):
@@ -218,7 +219,7 @@ def _read(name: str) -> SuiteFile:
         text = (_SHIPPED / f"{name}.yaml").read_text("utf-8")
     try:
         return SuiteFile.model_validate(yaml.safe_load(text))
-    except UserError as error:  # an old key
+    except UserError as error:  # an option name of an older version
         raise UserError(f"suite {name}: {error}") from None
     except yaml.YAMLError as error:
         raise UserError(f"suite {name}: not YAML ({' '.join(str(error).split())})") from error
@@ -227,7 +228,7 @@ def _read(name: str) -> SuiteFile:
 
 
 def _mistake(error: ValidationError, *known: type[Options]) -> str:
-    """The first validation error with its place; for an unknown key, with the nearest known key."""
+    """Return the first validation error with its place and, for an unknown key, the most similar known key."""
     first = error.errors()[0]
     place = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":

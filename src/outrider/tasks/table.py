@@ -1,4 +1,4 @@
-"""Any table of problems as a task: JSON, CSV, Parquet or a Hugging Face dataset."""
+"""A task for any table of problems, in JSON, CSV or Parquet files or from a Hugging Face dataset."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from outrider.verify.short_answer import Number
 from outrider.verify.verifier import PooledVerifier, Prepared, Verifier, text_of
 from outrider.verify.verifiers import VERIFIERS
 
-if TYPE_CHECKING:  # slow to import, and a recipe may only name the task
+if TYPE_CHECKING:  # not imported at run time, since a recipe may only name the task
     from outrider.verify.pool import Item, VerifierPool
 
 PROMPT = "{problem}\n"
@@ -38,7 +38,7 @@ Skipped = Literal["empty", "long"]
 
 
 class TableSide(NamedTuple):
-    """The problems of one file with their places (``metadata["place"]``), and the rows that ``skip`` excluded."""
+    """The problems of one file, with their places in ``metadata["place"]``, and data on rows that ``skip`` excluded."""
 
     problems: list[Problem]
     skipped: int
@@ -56,30 +56,30 @@ class _Sides(NamedTuple):
 
 
 class Table(Task):
-    r"""Problems from two tables: one for training, one held out. See :mod:`outrider.tasks.rows` for the formats.
+    r"""Problems from a table for training and a held-out table. See :mod:`outrider.tasks.rows` for the formats.
 
-    Training iterates over seeded permutations of its table, epoch after epoch. Training problems whose prompt is also
-    held out (compared without case, spacing and Unicode variants) are skipped and counted in ``counts``, as are
+    Each epoch of training uses a new seeded permutation of the training table. Training problems whose prompt is also
+    held out (compared without case, spacing and Unicode variants) are skipped and counted in ``counts``, and so are
     problems of a level that is not in ``levels``. Held-out problems alternate between levels, in an order that does not
-    depend on the file's order.
+    depend on the order of the file.
 
-    The ``prompt`` is a text with fields of the table, or the name of a template in :mod:`outrider.tasks.prompts`.
-    Alternatively, the field ``messages`` has the prompt as a chat (:mod:`outrider.tasks.messages`). A dotted name
-    selects a value nested in objects or lists: ``reward_model.ground_truth``, ``messages.0.content``.
+    The ``prompt`` is a text with field names in braces, or the name of a template in :mod:`outrider.tasks.prompts`.
+    Alternatively, the field that ``messages`` names has the prompt as a chat (:mod:`outrider.tasks.messages`). A dotted
+    field name selects a nested value in objects or lists: ``reward_model.ground_truth``, ``messages.0.content``.
 
     With ``skip: empty``, rows without an answer or a question (missing, null, NaN, blank or an empty list) are skipped
     and counted; otherwise such a row is an error if the verifier needs the answer. With ``skip: long``, rows whose
     prompt leaves fewer than ``sample.max_tokens`` tokens of the model's context are skipped and counted; otherwise a
-    run does not start if a prompt leaves no room at all. ``skip: [empty, long]`` does both.
+    run does not start if a prompt leaves no room for a response. ``skip: [empty, long]`` skips both kinds of rows.
 
-    Stages that show or continue solutions read them from the field ``solution`` of training rows. A row may have no
-    solution (missing, null or empty), but at least one row must have one.
+    Stages that show or continue solutions read them from the field ``solution`` of training rows. The solution of a row
+    may be missing, null or empty, but at least one row must have a solution.
 
     The ``verifier`` reads gold answers and verifies responses (:mod:`outrider.verify.verifiers`). No file is read
     before the first problem is needed.
 
     Raises:
-        UserError: something is missing, broken, empty or duplicated; the message names file, line and field.
+        UserError: a file, row or field is missing, broken, empty or duplicated; the message names file, line and field.
     """
 
     old_keys: ClassVar[Mapping[str, str]] = {"judge": "verifier"}
@@ -144,16 +144,16 @@ class Table(Task):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identity of the data: changes with the training and held-out problems, their order, and the seed."""
+        """Identity of the data, which changes with training and held-out problems, their order, and the seed."""
         digest = hashlib.blake2b(digest_size=12)
         for side in (self._sides.train, self._sides.heldout):
-            # problems in file order, since positions in the stream are indices
+            # in the order of the file, since positions in the training stream are indices into it
             digest.update(json.dumps([self.seed, *map(_identity, side)]).encode())
         return f"table/{digest.hexdigest()}"
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of training and held-out problems, excluded training problems, and rows skipped by ``skip``."""
+        """Numbers of training, held-out and excluded training problems, and of rows that ``skip`` excluded."""
         sides = self._sides
         counts = {"train": len(sides.train), "heldout": len(sides.heldout), "excluded": sides.excluded}
         counts |= {"of_other_levels": sides.other_levels} if self.levels else {}
@@ -163,11 +163,11 @@ class Table(Task):
 
     @property
     def skips_long(self) -> bool:
-        """Whether prompts that are too long for the model are skipped."""
+        """Whether rows are skipped if their prompts are too long for the model."""
         return self._skips("long")
 
     def leave_out(self, places: Collection[tuple[str, str]]) -> None:
-        """Exclude rows by (side, place), because their prompts are too long for the model."""
+        """Exclude rows whose prompts are too long for the model. Each row is given by its side and its place."""
         for made in ("_sides", "fingerprint"):
             self.__dict__.pop(made, None)
         self.__dict__["_long"] = frozenset(places)
@@ -191,14 +191,14 @@ class Table(Task):
         return problems[int(permutation(self.seed, epoch, len(problems))[position])]
 
     def heldout(self, n: int) -> list[Problem]:
-        """The first ``n`` held-out problems, alternating between levels; all problems if there are fewer."""
+        """Return the first ``n`` held-out problems, alternating between levels; all problems if there are fewer."""
         return self._sides.heldout[:n]
 
     def right(self, problem: Problem) -> str | None:
         return self.verifier.right(problem)
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        """Verify a response, in a process that can be killed if the verifier needs one."""
+        """Verify a response; if the verifier needs this, in a separate process, which can be killed."""
         if self.verifier.pooled:
             return self.verify_all([(problem, text, finished)])[0]
         start = time.perf_counter()
@@ -209,7 +209,7 @@ class Table(Task):
         return self._pool.verify(items) if self.verifier.pooled else verify_in_turn(self, items)
 
     def close(self) -> None:
-        """End the verifier processes; the next verdict starts new ones."""
+        """End the verifier's processes. The next verification starts new processes."""
         if pool := self.__dict__.pop("_pool", None):
             pool.close()
 
@@ -245,20 +245,20 @@ class Table(Task):
         return _Sides(train, levels_in_turn(heldout), len(chosen) - len(train), len(table) - len(chosen), skipped, long)
 
     def _without_long(self, side: str, source: str, problems: list[Problem]) -> tuple[list[Problem], int]:
-        """The problems whose prompts are not too long, and the number of excluded ones."""
+        """Return the problems whose prompts are not too long, and the number of excluded problems."""
         kept = [problem for problem in problems if (side, problem.metadata["place"]) not in self._long]
         if not kept:
             raise UserError(f"{source}: every prompt is too long for the model, and excluded (skip: long)")
         return kept, len(problems) - len(kept)
 
     def side(self, source: str, *, heldout: bool, refuse: Callable[[UserError], None] | None = None) -> TableSide:
-        """Read all problems of one file, in file order.
+        """Read all problems of one file, in the order of the file.
 
         Args:
-            refuse: called with the error of each unusable row; None: raise the first error.
+            refuse: function that is called with the error of each unusable row; None: raise the first error.
 
         Raises:
-            UserError: the file cannot be read; no row is usable; or, without ``refuse``, any row is unusable.
+            UserError: the file cannot be read, no row is usable or, without ``refuse``, some row is unusable.
         """
         problems: list[Problem] = []
         places: dict[str, str] = {}
@@ -290,7 +290,7 @@ class Table(Task):
         return TableSide(problems, skipped, first_skipped)
 
     def skipped(self, row: TableRow) -> str:
-        """The reason why ``skip: empty`` skips a row; empty if the row is not skipped."""
+        """Return the reason why ``skip: empty`` skips a row; empty text if the row is not skipped."""
         if not self._skips("empty"):
             return ""
         parts = prompt_parts(self.prompt, self.question)
@@ -306,10 +306,10 @@ class Table(Task):
         return ""
 
     def problem(self, row: TableRow, heldout: bool) -> Problem:
-        """Convert one row to a problem, with its place as ``metadata["place"]``.
+        """Convert a row to a problem, which has the row's place in ``metadata["place"]``.
 
         Raises:
-            UserError: the row is unusable; the message names its place.
+            UserError: the row is unusable; the message names the place of the row.
         """
         try:
             found = self._problem(row.fields, heldout)
@@ -330,18 +330,18 @@ class Table(Task):
         return replace(prompted, id=key, answer=answer, level=self._level(row, heldout), metadata=metadata)
 
     def _of_text(self, row: Fields) -> Problem:
-        """Create a problem whose prompt is text."""
+        """Create a problem from a row whose prompt is text."""
         parts = prompt_parts(self.prompt, self.question)
         fields = {part.field: _text(row, part.field) for part in parts if part.field is not None}
         first, *others = fields.values()
         if not any(text.strip() for text in fields.values()):
             raise ValueError(f"the field {next(iter(fields))!r} is empty, so the prompt holds no question")
         prompt = "".join(text + (fields[name] if name is not None else "") for text, name in parts)
-        metadata = {} if others else {"question": first}  # without the template: for examples and duplicates
+        metadata = {} if others else {"question": first}  # no template: for examples and duplicates
         return Problem(_hash(prompt), prompt, metadata=metadata)
 
     def _of_chat(self, row: Fields, messages: str) -> Problem:
-        """Create a problem whose prompt is chat messages."""
+        """Create a problem from a row whose prompt is a list of chat messages."""
         before, prompt = read_chat(row, messages)
         if not prompt.strip():
             raise ValueError(f"the last message of {messages!r} is empty, so the prompt holds no question")
@@ -353,7 +353,7 @@ class Table(Task):
         return {"solution": _text(row, self.solution)}
 
     def _level(self, row: Fields, heldout: bool) -> str:
-        """The level of a row; "" if null. The field is required in held-out rows, but optional in training rows."""
+        """Return the level of a row; "" if null. Held-out rows must have the field, training rows may omit it."""
         level = self.level
         if level is None or (level not in row and not heldout):
             return ""
@@ -364,7 +364,8 @@ def _text(row: Fields, name: str) -> str:
     """Return a field as text.
 
     Raises:
-        ValueError: the field does not exist or is not text; the message suggests the nearest name or another option.
+        ValueError: the field does not exist or is not text; the message suggests the most similar name or another
+            option.
     """
     if name not in row:
         raise ValueError(f"no field {name!r} ({row.hint(name)})")
@@ -374,7 +375,7 @@ def _text(row: Fields, name: str) -> str:
 
 
 def _identity(problem: Problem) -> list[Any]:
-    """The parts of a problem that affect a run."""
+    """Return the parts of a problem that affect a run."""
     messages = [] if problem.messages_before is None else [problem.messages_before]
     solution = [problem.metadata["solution"]] if "solution" in problem.metadata else []
     return [problem.id, problem.prompt, problem.answer, problem.level, *messages, *solution]
@@ -385,12 +386,12 @@ def _hash(prompt: str) -> str:
 
 
 def levels_in_turn(problems: Iterable[Problem]) -> list[Problem]:
-    """Order problems by alternating between levels; within a level, by a hash of the id."""
+    """Order problems so that levels alternate; problems of one level are ordered by a hash of the id."""
     return in_turn(problems, lambda problem: problem.level)
 
 
 def in_turn(problems: Iterable[Problem], label: Callable[[Problem], str]) -> list[Problem]:
-    """Order problems by alternating between labels; within a label, by a hash of the id."""
+    """Order problems so that labels alternate; problems with one label are ordered by a hash of the id."""
     labelled: dict[str, list[Problem]] = {}
     for problem in sorted(problems, key=lambda p: (identity_seed("heldout", p.id), p.id)):
         labelled.setdefault(label(problem), []).append(problem)

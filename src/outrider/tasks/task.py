@@ -1,4 +1,4 @@
-"""The interface of a task: where problems come from, and how responses are verified."""
+"""The interface of a task, which provides problems and verifies responses."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ if TYPE_CHECKING:
 
 
 class Task(Options):
-    """A source of problems, with verification. Fields are the recipe's options; state is kept in ``PrivateAttr``.
+    """A source of problems that also verifies responses. Each field is an option; state is in ``PrivateAttr``
+    attributes.
 
-    ``train(index)`` is random access into an endless, reproducible stream: the same index gives the same problem on
-    every machine, so a data position is one integer. A finite set is repeated in seeded permutations, epoch after
-    epoch. ``heldout(n)`` returns the evaluation problems, which are fixed and disjoint from every ``train(index)``.
+    ``train(index)`` returns a problem of an endless, reproducible stream. The same index gives the same problem on
+    every machine, so one integer is enough to store the position in the data. A finite set of problems is repeated in
+    epochs, each in a new seeded order. ``heldout(n)`` returns the problems for evaluations, which are fixed and never
+    in the training stream.
 
-    A task may implement more interfaces: :class:`BatchTask`, :class:`SolvedTask`, :class:`CountedTask`,
+    A task may also implement these interfaces: :class:`BatchTask`, :class:`SolvedTask`, :class:`CountedTask`,
     :class:`MessageTask`, :class:`CharacterTask`, :class:`SubwordTask`.
     """
 
@@ -30,18 +32,18 @@ class Task(Options):
 
     @property
     def fingerprint(self) -> str:
-        """Identity of the data: a run cannot be resumed with another fingerprint."""
+        """Identity of the data. A run cannot be resumed if the fingerprint has changed."""
         raise NotImplementedError
 
     def train(self, index: int) -> Problem:
         raise NotImplementedError
 
     def heldout(self, n: int) -> list[Problem]:
-        """The first ``n`` held-out problems, spread over the levels; fewer if the set is smaller."""
+        """Return the first ``n`` held-out problems, spread over the levels; fewer if the set is smaller."""
         raise NotImplementedError
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        """Verify a response; ``finished`` is False if a limit truncated it."""
+        """Verify a response. ``finished`` is False if a limit truncated the response."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -53,13 +55,13 @@ class BatchTask(Protocol):
     """A task that verifies many responses in parallel."""
 
     def verify_all(self, items: Sequence[Item]) -> list[Verdict]:
-        """Verify items; return one verdict per item, in order."""
+        """Verify items, and return one verdict per item, in order."""
         ...
 
 
 @runtime_checkable
 class SolvedTask(Protocol):
-    """A task that can write correct responses, beyond its problems' ``metadata["solution"]``."""
+    """A task that can provide correct responses for problems without ``metadata["solution"]``."""
 
     def right(self, problem: Problem) -> str | None:
         """A response that must be accepted as correct; None if the task cannot provide one."""
@@ -72,7 +74,7 @@ class CountedTask(Protocol):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Counts by name, such as sizes and numbers of excluded or redrawn problems."""
+        """Counts by name, such as sizes of the sets and numbers of excluded or redrawn problems."""
         ...
 
 
@@ -98,14 +100,14 @@ class CharacterTask(Protocol):
 
 @runtime_checkable
 class SubwordTask(Protocol):
-    """A task whose base model gets subword tokens, learnt from the task's texts, instead of characters."""
+    """A task whose base model has subword tokens, learnt from the task's texts, instead of characters as tokens."""
 
     @property
     def subwords(self) -> bool: ...
 
 
 def verify_all(task: Task, items: Sequence[Item]) -> list[Verdict]:
-    """Verify many items, in order; in parallel if the task supports it."""
+    """Verify many items, in parallel if the task supports this; return verdicts in order."""
     return task.verify_all(items) if isinstance(task, BatchTask) else verify_in_turn(task, items)
 
 
@@ -120,17 +122,17 @@ def right_response(task: Task, problem: Problem) -> str | None:
 
 
 def counts_of(task: Task) -> Mapping[str, int]:
-    """Counts about the data of a task; empty if the task reports none."""
+    """Return counts about the data of a task; empty if the task reports no counts."""
     return task.counts if isinstance(task, CountedTask) else {}
 
 
 def writes_messages(task: Task) -> bool:
-    """Whether the prompts of a task are chat messages."""
+    """Return whether the prompts of a task are chat messages."""
     return isinstance(task, MessageTask) and task.conversational
 
 
 def counted(task: Task) -> str:
-    """The counts of a task as one line of text; empty without counts.
+    """Return the counts of a task as one line of text; empty without counts.
 
     >>> from outrider.tasks import Countdown
     >>> counted(Countdown())

@@ -1,4 +1,4 @@
-"""An environment written for TRL as a task: a class whose methods are tools, and rows in TRL's format."""
+"""A task from an environment written for TRL: a class whose methods are tools, and rows in TRL's format."""
 
 from __future__ import annotations
 
@@ -31,22 +31,21 @@ class _Rows(NamedTuple):
 
 
 class Trl(TurnTask):
-    """A task from an unchanged class for TRL's ``environment_factory``: ``reset(**row)`` starts it, public methods are
-    tools.
+    """A task from an unchanged class for TRL's ``environment_factory``, whose public methods are tools.
 
-    The chat template shows the tools to the model, which calls them as ``<tool_call>{…}</tool_call>``. A turn without a
-    call ends the rollout, which ``get_reward`` and the ``reward_funcs`` score. The text returned by ``reset`` is
-    appended to the prompt's last message. So it may depend only on the row and on the generators of Python and NumPy,
-    which are seeded per problem.
+    ``reset(**row)`` starts an episode. The chat template shows the tools to the model, which calls them as
+    ``<tool_call>{…}</tool_call>``. A turn without a call ends the rollout, which ``get_reward`` and the
+    ``reward_funcs`` score. The text that ``reset`` returns is appended to the last message of the prompt. So this text
+    may depend only on the row and on the random generators of Python and NumPy, which are seeded per problem.
 
-    A problem is a row whose ``prompt`` is a chat or a text; equal rows are separate problems. A training row that is
-    also held out is skipped and counted.
+    Each row is a problem, even if it equals another row. The ``prompt`` of a row is a chat or a text. A training row
+    that is also held out is skipped and counted.
 
-    Deviations from TRL: a malformed call is answered by an error, while TRL ends the rollout; a truncated rollout is
-    incorrect and not rewarded; all rollouts of a problem have identically seeded environments.
+    Deviations from TRL: the reply to a malformed call is an error, whereas TRL ends the rollout. A truncated rollout is
+    incorrect and gets no reward. All rollouts of a problem have environments with the same seed.
 
     Raises:
-        UserError: the class or a function does not exist or is unsuitable; a row has no prompt, or ``reset`` fails.
+        UserError: the class or a function does not exist or is unsuitable, a row has no prompt, or ``reset`` fails.
     """
 
     environment_factory: Where = Field(description="environment class: module:Class, or path/to/file.py:Class")
@@ -68,8 +67,8 @@ class Trl(TurnTask):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identity of the data: changes with the rows and their order, the source files, and ``success_at``."""
-        _ = self._maker  # reports errors in the class first
+        """Identity of the data, which changes with the rows and their order, the source files, and ``success_at``."""
+        _ = self._maker  # so that errors in the class are reported first
         sources = [[where, source_of(where)] for where in (self.environment_factory, *self.reward_funcs)]
         digest = hashlib.blake2b(json.dumps([self.success_at, sources]).encode(), digest_size=12)
         for side in self._rows[:2]:
@@ -112,12 +111,12 @@ class Trl(TurnTask):
         return self.environments()
 
     def close(self) -> None:
-        """End the process that creates openings; the next opening starts a new one."""
+        """End the process that runs ``reset`` for prompts. The next prompt starts a new process."""
         if openings := self.__dict__.pop("_openings", None):
             openings.end()
 
     def _with_opening(self, problem: Problem) -> Problem:
-        """The problem, with the environment's opening text appended to its prompt."""
+        """Return the problem, with the text that ``reset`` returns appended to its prompt."""
         if problem.id not in self._prompted:
             key = (0, 0)
             self._openings.begin(key, problem, 0)
@@ -139,7 +138,7 @@ class Trl(TurnTask):
 
     @cached_property
     def _rows(self) -> _Rows:
-        _ = self._maker  # reports errors in the class before any row is read
+        _ = self._maker  # so that errors in the class are reported before any row is read
         heldout = self._problems(self.heldout_data, "test")
         known = {problem.id for problem in heldout}
         every = self._problems(self.train_data, "train")
@@ -165,7 +164,7 @@ class Trl(TurnTask):
 
 
 def _problem(row: TableRow, digest: str) -> Problem:
-    """The problem of a row, without its environment's opening."""
+    """Return the problem of a row, without the text that ``reset`` returns."""
     if isinstance(prompt := row.fields.get("prompt"), str):
         return Problem(digest, prompt, dict(row.fields))
     try:

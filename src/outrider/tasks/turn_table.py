@@ -1,4 +1,4 @@
-"""Base class of tasks with a table's problems and an environment."""
+"""The base class of tasks that combine the problems of a table with an environment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from outrider.tasks.turn_task import TurnTask
 
 
 class TurnTable(TurnTask):
-    """A task with the problems and the verifier of a table; ``makes`` returns the factory of its environments."""
+    """A task with the problems and the verifier of a table. A subclass's ``makes`` returns how to create
+    environments."""
 
     problems: Table = Field(description="table of problems, with the options of the task `table`")
 

@@ -1,4 +1,4 @@
-"""The interface of a multi-turn task: a task with an environment."""
+"""The interface of a multi-turn task, which is a task with an environment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from outrider.record import Problem, Verdict, incorrect
 from outrider.tasks.task import Task
 
 MARKS = 100
-"""Minimum for ``limits.bytes`` in tasks that add markers around an observation."""
+"""Minimum value of ``limits.bytes`` in tasks that add markers around an observation."""
 
 
 class TurnLimits(Options):
@@ -43,7 +43,7 @@ class TurnLimits(Options):
 
 
 class TurnTask(Task):
-    """A task in which an environment replies to every turn, and verifies the rollout.
+    """A task in which an environment replies to every turn of the policy, and verifies the rollout.
 
     A turn ends at an end token, or at one of the stop strings ``ends``, which are kept in the turn.
     """
@@ -51,7 +51,7 @@ class TurnTask(Task):
     old_methods: ClassVar[Mapping[str, str]] = {"environment": "make_environment", "worlds": "environments"}
 
     trusted: ClassVar[bool] = False
-    """Whether environments run in the run's own processes: they hold no resources and always reply at once."""
+    """Whether environments run in the run's own processes, because they hold no resources and always reply at once."""
 
     limits: TurnLimits = Field(
         default_factory=TurnLimits, description="limits on turns, concurrency, time, observation size and memory"
@@ -67,7 +67,7 @@ class TurnTask(Task):
         raise NotImplementedError
 
     def makes(self) -> Make:
-        """The factory of environments. It is unpickled once, in the process that environments are forked from."""
+        """Return the function that creates environments. It is unpickled once, in the process that forks them."""
         return self.make_environment
 
     def environments(self) -> Environments:
@@ -75,31 +75,31 @@ class TurnTask(Task):
         limits = EnvironmentLimits(self.limits.seconds, self.limits.bytes)
         if self.trusted:
             return LocalEnvironments(self.makes(), limits)
-        from outrider.environments.apart import ProcessEnvironments  # not at the top: slow to import
+        from outrider.environments.apart import ProcessEnvironments  # imported here, since the import is slow
 
         return ProcessEnvironments(self.makes(), limits, self.limits.memory_gb)
 
     @property
     def table(self) -> Task:
-        """The task that provides the problems: this task itself, unless overridden."""
+        """Return the task that provides the problems, which is this task unless a subclass overrides the method."""
         return self
 
     def demonstration(self, problem: Problem) -> list[str] | None:
-        """The turns of a rollout that must be accepted as correct; None if the task cannot provide one."""
+        """Return the turns of a rollout that must be verified as correct; None if the task cannot provide them."""
         return None
 
     def example_turns(self, problem: Problem) -> list[str]:
-        """Turns that the environment can reply to, correct or not, for tasks without demonstrations.
+        """Return turns to which the environment can reply, correct or not, for tasks without demonstrations.
 
-        By default: a call of each tool, and short words.
+        By default, the turns are a call of each tool, and short words.
         """
         end = self.ends[0] if self.ends else ""
         return [*example_calls(problem.tools), *(f"{word}{end}" for word in ("1", "2", "1"))]
 
     def right(self, problem: Problem) -> str | None:
-        """None, since a correct rollout includes the environment's replies."""
+        """Return None, since a correct rollout includes the environment's replies."""
         return None
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        """Return incorrect: a rollout without a verdict from its environment was truncated by a limit."""
+        """Return an incorrect verdict, since a limit truncated a rollout without a verdict from its environment."""
         return incorrect(detail="truncated")

@@ -1,4 +1,4 @@
-"""A task from an environment of the package ``verifiers``."""
+"""A task made from an environment of the package ``verifiers``."""
 
 from __future__ import annotations
 
@@ -19,23 +19,24 @@ from outrider.record import Problem
 from outrider.tasks.epochs import permutation
 from outrider.tasks.turn_task import TurnTask
 
-if TYPE_CHECKING:  # slow to import, and a recipe may only name the task
+if TYPE_CHECKING:  # not imported at run time, since a recipe may only name the task
     from outrider.environments.verifiers_environments import VerifiersEnvironments
 
 
 class Verifiers(TurnTask):
-    """An environment for ``verifiers`` 0.4: its tasks are the problems, its harness requests turns, its reward is the
-    score.
+    """An environment for ``verifiers`` 0.4, whose tasks are the problems and whose reward is the score.
 
-    Outrider's sampler is the model of every seat that names no other model. The environment's first messages, with its
-    tools, are the prompt; later messages, from tools or the user, are observations. A rollout is one conversation. An
-    episode is unscorable if its harness rewrites the conversation, or if a second agent is also the policy.
+    The environment's harness requests turns from the model. Outrider's sampler is the model of every agent that names
+    no other model. The first messages of the environment, with the tools, are the prompt. Later messages, from tools or
+    the user, are observations. A rollout is one conversation. An episode has no verdict if the harness rewrites the
+    conversation, or if a second agent also uses the policy.
 
-    In a finite taskset, ``heldout_size`` random tasks are held out; in an endless one, the first tasks.
+    Of a finite taskset, ``heldout_size`` random tasks are held out; of an endless taskset, the first ``heldout_size``
+    tasks.
 
     Raises:
-        UserError: the package or the environment is not installed; the taskset has too few tasks; a task's first
-            request is not a text prompt.
+        UserError: the package or the environment is not installed, the taskset has too few tasks, or the first request
+            of a task is not a text prompt.
     """
 
     taskset: str = Field(min_length=1, description="id of an installed environment, or a module next to the recipe")
@@ -61,7 +62,7 @@ class Verifiers(TurnTask):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identity of the data: changes with package version, configuration, first tasks and ``success_at``."""
+        """Identity of the data, which changes with package version, configuration, first tasks and ``success_at``."""
         about = self._environments.about()
         shown = [
             about["ready"],
@@ -99,7 +100,7 @@ class Verifiers(TurnTask):
         return self._environments
 
     def close(self) -> None:
-        """End the environment's process; the next problem starts a new one."""
+        """End the environment's process. The next problem starts a new process."""
         if environments := self.__dict__.pop("_environments", None):
             environments.end()
 
@@ -122,7 +123,7 @@ class Verifiers(TurnTask):
 
     @property
     def _order(self) -> np.ndarray[Any, Any]:
-        """The order of all tasks; independent of the training seed, so that the held-out tasks are, too."""
+        """The order of all tasks. It does not depend on the training seed, so neither do the held-out tasks."""
         assert self._tasks is not None
         return permutation(0, -1, self._tasks)
 

@@ -1,4 +1,4 @@
-"""Word problems in plain English, with solutions in many wordings: the built-in task with prose.
+"""The built-in task with prose: word problems in plain English, with solutions in many wordings.
 
 ::
 
@@ -7,7 +7,7 @@
                A:
     response    Ada has 12 + 5 = 17 cards. The sum is 17 + 12 = 29. So the answer is 29.
 
-Only the last number of a response is verified, so its reasoning can be worded in any way.
+Only the last number of a response is verified, so the response may word its reasoning in any way.
 """
 
 from __future__ import annotations
@@ -30,16 +30,17 @@ from outrider.tasks.task import Task
 from outrider.verify.thinking import UNCLOSED, answer_of
 
 _HELDOUT_SHARE = 16  # one story in sixteen is held out
-_DRAWS = 16_384  # stories drawn, of which the held-out ones are kept
-# includes a sign unless a word or bracket precedes it, thousands separators, decimals, and a fraction's denominator
+_DRAWS = 16_384  # number of drawn stories, of which the held-out stories are kept
+# a number with thousands separators, decimals, a fraction's denominator, and a sign if no word or bracket precedes it
 _NUMBER = re.compile(r"(?<![\w)])-?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:/\d+)?|\d+(?:\.\d+)?")
 
 
 class WordProblems(Task):
-    """Stories of every number of calculations in ``steps``, with equal probability; each number is a level.
+    """Generated word problems. Every number of calculations in ``steps`` has equal probability and is a difficulty
+    level.
 
-    Training and held-out problems are disjoint by construction: a hash of shape and numbers decides. So a held-out
-    story told in other words is held out, too.
+    Training and held-out problems are disjoint by construction, since a hash of shape and numbers decides which
+    problems are held out. So a held-out story is also held out if it is told in other words.
 
     >>> task = WordProblems()
     >>> problem = task.train(0)
@@ -83,12 +84,12 @@ class WordProblems(Task):
     @property
     def fingerprint(self) -> str:
         numbers = f"{','.join(map(str, self.steps))}/{self.aside}/{self.highest}/{self.cap}/{self.examples:g}"
-        # version 2: solutions may quote, and prompts have Q and A
+        # version 2, in which solutions may quote the story, and prompts have Q and A
         order = "/shuffled" if self.heldout_order == "shuffled" else ""
         return f"word_problems/2/{numbers}/{self.seed}/{self.pool}{order}"
 
     def train(self, index: int) -> Problem:
-        """The ``index``-th training problem. With a ``pool``, the first problems repeat, reshuffled in every epoch."""
+        """Return training problem ``index``. With a ``pool``, the first problems repeat, in a new order each epoch."""
         index = in_pool(self.seed, index, self.pool)
         for attempt in itertools.count():
             draw = Dice(identity_seed(self.seed, "word problem", index, attempt))
@@ -98,9 +99,10 @@ class WordProblems(Task):
         raise AssertionError("unreachable")
 
     def heldout(self, n: int) -> list[Problem]:
-        """The first ``n`` held-out problems, alternating between levels, without duplicates; independent of ``seed``.
+        """Return the first ``n`` held-out problems, alternating between levels, without duplicates; ``seed`` has no
+        effect.
 
-        The shuffled population has about 1,000 problems, fewer if ranges are tiny.
+        The shuffled population, from which this method selects, has about 1,000 problems, or fewer for tiny ranges.
         """
         if self.heldout_order == "shuffled":
             stories = _population(self.steps, self.aside, Ranges(self.highest, self.cap))[:n]
@@ -109,7 +111,7 @@ class WordProblems(Task):
         return [self._problem(story) for story in stories]
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        """Verify the last number of the text by its value. A truncated response is incorrect.
+        """Verify the value of the last number in the text. A truncated response is incorrect.
 
         >>> nine = Problem("p", "?", answer=9)
         >>> texts = ("So it is 9.", "= 09.0", "It is -9.", "It is 3.9", "1,009", "1/9", "5-9")
@@ -124,7 +126,7 @@ class WordProblems(Task):
             return unparseable("no number")
         if not finished:
             return incorrect(numbers[-1], "truncated")
-        # compared as text, since int rejects numbers with thousands of digits
+        # compared as text, since int raises an error for thousands of digits
         whole, _, decimals = numbers[-1].replace(",", "").partition(".")
         answer = (whole.lstrip("0") or "0") + (f".{decimals}" if decimals.strip("0") else "")
         return correct(answer) if answer == str(problem.answer) else incorrect(answer)
@@ -139,21 +141,21 @@ class WordProblems(Task):
             prompt=f"{examples}{asked(story)}",
             answer=story.answer,
             level=str(story.steps),
-            # includes Q and A, since examples are put before the Q
+            # the question includes Q and A, since examples are inserted before the Q
             metadata={"solution": answered(story), "question": asked(story)},
         )
 
     def _shown(self, draw: Dice, story: Story) -> list[Story]:
-        """One or two examples in the style of the story's own solution, or none."""
+        """Return no, one or two solved examples, in the style of the story's solution."""
         if draw.below(1000) >= 1000 * self.examples:
             return []
         alike = draw.below(2) == 0
         return [self._example(draw, story, alike) for _ in range(1 + draw.below(2))]
 
     def _example(self, draw: Dice, story: Story, alike: bool) -> Story:
-        """An example that is not held out.
+        """Return a solved example that is not held out.
 
-        If ``alike``, it has the story's shape, unless no such telling is found.
+        If ``alike`` is True, the example has the shape of the story, unless no telling of this shape is found.
         """
         for attempt in itertools.count():
             same = alike and attempt < ATTEMPTS
@@ -165,22 +167,22 @@ class WordProblems(Task):
 
 
 def asked(story: Story) -> str:
-    """The question as written in a prompt."""
+    """Return the question as it is written in a prompt."""
     return f"Q: {story.question}\nA:"
 
 
 def answered(story: Story) -> str:
-    """The solution after the question. It starts with a space, so that a name is the same token everywhere."""
+    """Return the solution, which follows the question. It starts with a space, so that names have the same tokens."""
     return f" {story.solution}"
 
 
 def solved(story: Story) -> str:
-    """The story as a solved example, to be put before other questions."""
+    """Return the story as a solved example, which prompts show before their question."""
     return f"{asked(story)}{answered(story)}\n\n"
 
 
 def is_heldout(story: Story) -> bool:
-    """Whether a problem is held out, which depends only on its shape and numbers."""
+    """Return whether a story is held out, which depends only on its shape and numbers."""
     return hashlib.blake2b(story.key.encode(), digest_size=4).digest()[0] % _HELDOUT_SHARE == 0
 
 
@@ -188,9 +190,9 @@ def _heldout_key(story: Story) -> str | None:
     return story.key if is_heldout(story) else None
 
 
-@lru_cache(maxsize=8)  # takes seconds; a bench would repeat it in every run
+@lru_cache(maxsize=8)  # takes seconds, which every run of a bench would need
 def _population(steps: tuple[int, ...], aside: int, ranges: Ranges) -> list[Story]:
-    # fewer draws: a story takes ten times as long to draw as other tasks' problems
+    # fewer draws than by default, since drawing a story takes ten times as long as a problem of other tasks
     return shuffled(
         steps,
         lambda dice, number: draw_story(dice, number, aside, ranges),

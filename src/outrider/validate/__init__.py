@@ -1,4 +1,4 @@
-"""Checks of a task before a run.
+"""Checks the data of a task before a run.
 
 ``outrider.validate(…)`` is :func:`outrider.api.validation.validate`.
 """

@@ -1,4 +1,4 @@
-"""All checks of a task: gold answers, repetitions within a side and between the sides, levels, prompt lengths."""
+"""All checks of a task: gold answers, repeated problems, levels and prompt lengths, of training and held-out data."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from outrider.validate.lengths import PromptLengths, measure
 from outrider.validate.near import Grams, NearPair, grams, near, same
 from outrider.validate.sides import TRAIN, Side, SideEntry, read_sides
 
-MOST_PAIRS = 100_000  # maximum pairs of near texts; a set with more is generated from a template
+MOST_PAIRS = 100_000  # maximum number of near pairs; a set with more pairs was generated from a template
 
 
 class SideTexts(NamedTuple):
-    """The entries of a side, and the n-grams of their texts; None if the texts follow a pattern."""
+    """The entries of a side (training or held-out data), and the n-grams of their texts; None for generated texts."""
 
     entries: Sequence[SideEntry]
     grams: list[Grams] | None
 
 
 class Repeats(NamedTuple):
-    """Pairs of equal entries, pairs of nearly equal entries, and whether the list of near pairs was cut."""
+    """Pairs of equal entries, pairs of nearly equal (near) entries, and whether the near pairs were truncated."""
 
     same: list[NearPair]
     near: list[NearPair]
@@ -40,12 +40,12 @@ class Repeats(NamedTuple):
     second: Sequence[SideEntry]
 
     def one_answer(self, pair: NearPair) -> bool:
-        """Whether both entries of a pair have the same gold answer."""
+        """Return whether both entries of a pair have the same gold answer."""
         return bool(self.first[pair.first].problem.answer == self.second[pair.second].problem.answer)
 
 
 class Checked(NamedTuple):
-    """The check results of one side of a task."""
+    """The results of the checks for one side of a task (training or held-out data)."""
 
     side: Side
     graded: Graded
@@ -55,14 +55,14 @@ class Checked(NamedTuple):
 
 
 class TaskReport(NamedTuple):
-    """The results of a task: results per side, and repetitions between training and held-out problems."""
+    """The results for a task: those of each side, and problems that are repeated between the two sides."""
 
     options: Validate
     sides: list[Checked]
     across: Repeats | None
     environments: EnvironmentsCompared | None = None
     refused: Sequence[str] = ()
-    """Errors that would stop training or evaluation, besides refused rows."""
+    """Errors that would stop training or evaluation, in addition to unusable rows."""
 
     def __repr__(self) -> str:
         sides = "; ".join(
@@ -74,7 +74,7 @@ class TaskReport(NamedTuple):
 
     @property
     def passes(self) -> bool:
-        """Whether every row can be used, few enough gold answers are rejected per side, and no environment fails."""
+        """Whether all rows are usable, few enough gold answers of each side are rejected, and no environment fails."""
         share = self.options.rejected
         alive = self.environments is None or not self.environments.failed
         return (
@@ -85,10 +85,10 @@ class TaskReport(NamedTuple):
 
 
 def check(options: Validate) -> TaskReport:
-    """Check a task, and end its processes.
+    """Check a task, then end the task's processes.
 
     Raises:
-        UserError: a file or the model cannot be read, or no row of a side can be used.
+        UserError: a file or the model cannot be read, or no row of a side is usable.
     """
     prompts = None if options.model is None else Prompts(options.model, options.policy)
     asked = options.task
@@ -96,7 +96,7 @@ def check(options: Validate) -> TaskReport:
     environments = None
     try:
         sides = read_sides(task, options.problems)
-        n = options.ngram if isinstance(task, Table | Suite) else None  # other tasks generate texts from a pattern
+        n = options.ngram if isinstance(task, Table | Suite) else None  # other tasks generate texts
         texts = [texts_of(side.entries, n) for side in sides]
         checked = [
             check_side(task, side, of, options.near, prompts, options.max_tokens)
@@ -112,7 +112,7 @@ def check(options: Validate) -> TaskReport:
 
 
 def _refused(options: Validate, sides: Sequence[Side]) -> list[str]:
-    """Errors that would stop a run, except the rows that are already known."""
+    """Return errors that would stop a run, except those of unusable rows, which are already known."""
     asked = options.evaluate or EvaluateOptions(problems=max(len(side.entries) for side in sides))
     trains = any(side.name == TRAIN for side in sides)
     wanted = Wanted((options.step_problems or 1) if trains else None, asked, options.max_tokens)
@@ -124,19 +124,19 @@ def _refused(options: Validate, sides: Sequence[Side]) -> list[str]:
 def check_side(
     task: Task, side: Side, texts: SideTexts, least: float, prompts: Prompts | None, max_tokens: int
 ) -> Checked:
-    """Run all checks that need only one side."""
+    """Run all checks that need only one side (training or held-out data)."""
     levels = Counter(entry.problem.level for entry in side.entries)
     lengths = None if prompts is None else measure(prompts, side.entries, max_tokens)
     return Checked(side, grade(task, side.entries), repeats(texts, None, least), levels, lengths)
 
 
 def texts_of(entries: Sequence[SideEntry], ngram: int | None) -> SideTexts:
-    """Prepare the texts of a side for comparison. Without ``ngram``, only equal texts are found."""
+    """Prepare the texts of a side for comparison. If ``ngram`` is None, the comparison finds only equal texts."""
     return SideTexts(entries, None if ngram is None else [grams(entry.text, ngram) for entry in entries])
 
 
 def repeats(texts: SideTexts, others: SideTexts | None, least: float) -> Repeats:
-    """Find repeated texts within one side, or between two sides; equal pairs are not listed as near."""
+    """Find repeated texts within one side, or between two sides. Equal pairs are not listed again as near pairs."""
     second = texts if others is None else others
     first_texts = [entry.text for entry in texts.entries]
     equal = same(first_texts, None if others is None else [entry.text for entry in others.entries])

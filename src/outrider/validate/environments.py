@@ -1,4 +1,4 @@
-"""Check that environments are deterministic: equal turns must get equal observations, as branching requires."""
+"""Checks that environments are deterministic: branching requires equal observations for equal turns."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from outrider.environments.play import play, timeless
 from outrider.record import Problem
 from outrider.tasks.turn_task import TurnTask
 
-PROBLEMS = 8  # problems that are played, each of them twice
+PROBLEMS = 8  # number of problems, each of which is played twice
 
 
 class EnvironmentsCompared(NamedTuple):
-    """The results of playing problems twice.
+    """The results of playing each problem twice with the same turns.
 
     Attributes:
         played: number of problems that were played.
-        otherwise: ids of the problems whose two plays differed.
-        failed: id and reason of each problem that failed.
-        answered: turns that were answered in the first plays; a turn that ends its rollout does not count.
+        otherwise: ids of the problems whose two plays had different replies.
+        failed: id of each problem whose environment failed, and the reason.
+        answered: number of turns with a reply in the first plays, without turns that ended a rollout.
     """
 
     played: int
@@ -48,7 +48,7 @@ class EnvironmentsCompared(NamedTuple):
 
 
 def compare_environments(task: TurnTask, problems: Sequence[Problem]) -> EnvironmentsCompared:
-    """Play the same turns in two environments of each problem: the turns of a demonstration, or example turns."""
+    """Play the same turns (of a demonstration, or example turns) in two environments of each problem."""
     environments = task.environments()
     try:
         return _compared(task, environments, problems[:PROBLEMS])
@@ -64,7 +64,7 @@ def _compared(task: TurnTask, environments: Environments, problems: Sequence[Pro
         answered += sum(isinstance(said, Reply) and not said.done for said in one[1:])
         if bad := [said for said in (*one, *other) if isinstance(said, Failed)]:
             failed.append(f"{problem.id} ({bad[0].why})")
-        # compared as text, since a score may be NaN
+        # compared as text, since a score may be NaN, which is not equal to itself
         elif [repr(timeless(said)) for said in one] != [repr(timeless(said)) for said in other]:
             otherwise.append(problem.id)
     return EnvironmentsCompared(len(problems), otherwise, failed, answered)

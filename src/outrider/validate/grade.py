@@ -1,4 +1,4 @@
-"""Verify gold answers with their own verifier: each must be correct for its problem, and not for the next problem."""
+"""Verifies gold answers with the task's verifier: each must be correct for its problem, and not for the next one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from outrider.validate.sides import SideEntry
 
 
 class VerifiedResponse(NamedTuple):
-    """A response to a problem, its verdict, and a correct response to the problem."""
+    """A response to a problem, the verdict on the response, and a correct response to the problem."""
 
     entry: SideEntry
     response: str
@@ -26,10 +26,11 @@ class Graded(NamedTuple):
     Attributes:
         verified: number of problems with a gold answer to verify.
         without: number of problems without a gold answer.
-        rejected: gold answers that are not accepted as correct, unchanged or in another notation (LaTeX and code). If
-            only the other notation is rejected, the verifier compares the gold answer as text. At most one per problem.
-        foreign: gold answers of the next problem, with a different text, that are accepted as correct for this one.
-            Some have the same value in other words; a verifier that accepts anything accepts all of them.
+        rejected: gold answers that are not accepted as correct, either unchanged or in another notation (LaTeX and
+            code); at most one entry per problem. If only the other notation is rejected, the verifier compares this
+            gold answer as text.
+        foreign: gold answers of the next problem that have another text but are accepted for this problem. Some of them
+            have the same value in another notation. A verifier that accepts everything accepts all of them.
     """
 
     verified: int
@@ -39,12 +40,12 @@ class Graded(NamedTuple):
 
     @property
     def accepted(self) -> float:
-        """Share of the verified gold answers that are accepted; NaN if none was verified."""
+        """Share of the verified gold answers that are accepted; NaN if no gold answer was verified."""
         return 1 - len(self.rejected) / self.verified if self.verified else float("nan")
 
 
 def grade(task: Task, entries: Sequence[SideEntry]) -> Graded:
-    """Verify three finished responses per problem: gold answer, its other notation, and the next problem's answer."""
+    """Verify three responses per problem: its gold answer, that in another notation, and the next problem's answer."""
     responses = [(entry, right_response(task, entry.problem)) for entry in entries]
     own = [(entry, response) for entry, response in responses if response is not None]
     pairs = zip(own, [*own[1:], *own[:1]], strict=True)
@@ -61,7 +62,7 @@ def grade(task: Task, entries: Sequence[SideEntry]) -> Graded:
 
 
 def _otherwise(task: Task, entry: SideEntry) -> str | None:
-    """A correct response in another notation, if the task's verifier has one; otherwise None."""
+    """Return a correct response in another notation, if the task's verifier provides one; otherwise None."""
     return task.verifier.right_otherwise(entry.problem) if isinstance(task, Table) else None
 
 

@@ -1,4 +1,4 @@
-"""Prompt lengths under a model's tokenizer, and the prompts that leave too little room for a response."""
+"""Measures prompts with a model's tokenizer, and finds prompts that leave too little room for a response."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from outrider.validate.sides import SideEntry
 
 
 class PromptLengths(NamedTuple):
-    """The prompt lengths of a side.
+    """The prompt lengths of a side (training or held-out data), in tokens.
 
     Attributes:
-        tokens: length of each prompt that can be written, in order.
+        tokens: length of each prompt that can be created, in the order of the entries.
         context: the model's context length.
-        too_long: entries whose prompts leave less than the maximum response length, with their prompt lengths.
+        too_long: entries whose prompts leave fewer tokens than the maximum response length, with the prompt lengths.
     """
 
     tokens: list[int]
@@ -25,7 +25,7 @@ class PromptLengths(NamedTuple):
 
 
 def measure(prompts: Prompts, entries: Sequence[SideEntry], max_tokens: int) -> PromptLengths:
-    """Measure the prompts as a policy gets them; prompts that cannot be written are reported by another check."""
+    """Measure the prompts that the policy would receive. Another check reports prompts that cannot be created."""
     lengths = []
     for entry in entries:
         try:

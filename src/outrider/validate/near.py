@@ -1,4 +1,4 @@
-"""Find repeated texts: equal after normalising, or with most of their n-grams in common."""
+"""Finds repeated texts: texts that are equal after normalising, or that have most of their n-grams in common."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from outrider.record.normalised import normalised
 
 Grams = frozenset[int]
 
-ROUNDING = 1e-9  # 0.55 * 20 exceeds 11 in floating point
+ROUNDING = 1e-9  # tolerance, since for example 0.55 * 20 exceeds 11 in floating point
 
 _TOKEN = re.compile(r"[a-z]+|\d+|[^\s${}\\]")
 
 
 class NearPair(NamedTuple):
-    """Member ``first`` of one list, member ``second`` of the other (or the same) list, and their similarity."""
+    """A pair of similar texts: index ``first`` in one list, ``second`` in the other (or same) list, and similarity."""
 
     first: int
     second: int
@@ -26,7 +26,7 @@ class NearPair(NamedTuple):
 
 
 def same(texts: Sequence[str], others: Sequence[str] | None = None) -> list[NearPair]:
-    """Find texts that are equal except for case, spacing and Unicode variants; each is paired with the first one.
+    """Find texts that are equal except for case, spacing and Unicode variants; pair each with the first equal text.
 
     Pairs are within ``texts`` if ``others`` is None, otherwise between ``texts`` and ``others``.
 
@@ -41,11 +41,11 @@ def same(texts: Sequence[str], others: Sequence[str] | None = None) -> list[Near
 
 
 def grams(text: str, n: int) -> Grams:
-    r"""The distinct runs of ``n`` tokens of a text, as hashes; a shorter text is one run of all its tokens.
+    r"""Return hashes of the distinct n-grams (runs of ``n`` tokens) of a text. A shorter text is a single run.
 
     A token is a run of letters a to z in any case, a run of digits, or any other single character. ``$``, braces and
     the backslash are not tokens, so ``$\frac{1}{2}$`` and ``\(\frac12\)`` differ little. Among two million different
-    runs, the chance that any two have the same hash is 1e-7.
+    runs, the probability that any two have the same hash is 1e-7.
 
     >>> len(grams("Find x + 1, for $x$!", 2)), grams(r"$x$ IS {1}", 3) == grams("x is 1", 3)
     (7, True)
@@ -62,15 +62,17 @@ def near(texts: Sequence[Grams], others: Sequence[Grams] | None, least: float) -
     Pairs are within ``texts`` if ``others`` is None, otherwise between ``texts`` and ``others``. No set may be empty.
     The search is exact.
 
-    Source: Chaudhuri et al. 2006 and Bayardo et al. 2007, "Scaling up all pairs similarity search", for the filter.
+    Source: Chaudhuri et al. 2006 and Bayardo et al. 2007, "Scaling up all pairs similarity search", for the filter that
+    avoids most comparisons.
     """
     counts = Counter(gram for members in (texts if others is None else others) for gram in members)
 
     # If J >= t, two sets share a member among the first |A| - ceil(t |A|) + 1 of each, in any fixed order: the other
-    # members are too few. With the rarest members first, few pairs share one, and only those pairs are compared.
+    # members are too few. If the rarest members come first, few pairs share a member, and only those pairs are
+    # compared.
     def first(members: Grams) -> list[int]:
         kept = len(members) - math.ceil(least * len(members) - ROUNDING) + 1
-        # hashes differ from run to run; they only order equally rare members, so the pairs are the same
+        # hashes differ from run to run, but only order members that are equally rare, so the pairs do not change
         return sorted(members, key=lambda gram: (counts[gram], gram))[:kept]
 
     firsts = [first(members) for members in texts]
@@ -86,6 +88,6 @@ def near(texts: Sequence[Grams], others: Sequence[Grams] | None, least: float) -
 
 
 def jaccard(one: Grams, other: Grams) -> float:
-    """The number of common members, divided by the number of members of the union."""
+    """Return the number of common members, divided by the number of members of the union."""
     common = len(one & other)
     return common / (len(one) + len(other) - common)

@@ -1,4 +1,4 @@
-"""The results of a validation: a table for the screen, a page in Markdown, and plain data."""
+"""Formats the results of a validation as a table for the screen, as a page in Markdown, and as plain data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from outrider.validate.check import MOST_PAIRS, Checked, Repeats, TaskReport
 from outrider.validate.grade import VerifiedResponse
 from outrider.validate.near import NearPair
 
-SHOWN = 50  # maximum pairs of near texts on the page; the data has all of them
+SHOWN = 50  # maximum number of near pairs on the page; the data contain all pairs
 LONGEST_CELL = 100
 HEADINGS = (
     "side",
@@ -32,7 +32,7 @@ HEADINGS = (
 
 
 def as_table(report: TaskReport) -> Table:
-    """The counts, with one column per side: eleven columns would not fit a terminal of 80 characters."""
+    """Return a table of counts with one column per side, since a column per count would not fit into 80 characters."""
     table = Table(box=box.SIMPLE_HEAD, title=f"{report.options.task.name}: {verdict(report)}", title_justify="left")
     first, *others = zip(HEADINGS, *map(counts, report.sides), strict=True)
     for k, heading in enumerate(first):
@@ -43,7 +43,7 @@ def as_table(report: TaskReport) -> Table:
 
 
 def as_markdown(report: TaskReport) -> str:
-    """The Markdown page: counts, rejected answers, refused rows, repetitions, levels, prompts that are too long."""
+    """Return the Markdown page: counts, rejected answers, unusable rows, repeated texts, levels, too long prompts."""
     options = report.options
     parts = [
         f"# Validation of the task {options.task.name}",
@@ -71,7 +71,7 @@ def as_markdown(report: TaskReport) -> str:
 
 
 def side_sections(checked: Checked) -> list[str]:
-    """The sections of one side, after its counts."""
+    """Return the sections of the page about one side, which follow the counts."""
     side, lengths = checked.side, checked.lengths
     parts = [f"## {side.name.capitalize()}: `{side.source}`"]
     if checked.graded.rejected:
@@ -105,7 +105,7 @@ def side_sections(checked: Checked) -> list[str]:
 
 
 def repeat_sections(repeats: Repeats) -> list[str]:
-    """The sections on repeated texts: equal pairs, with different answers first; then near pairs, the nearest first."""
+    """Return the sections on repeated texts: equal pairs (different answers first), then near pairs (nearest first)."""
     parts = []
     same = sorted(repeats.same, key=repeats.one_answer)
     near = sorted(repeats.near, key=lambda pair: -pair.similarity)
@@ -117,14 +117,14 @@ def repeat_sections(repeats: Repeats) -> list[str]:
 
 
 def verdict(report: TaskReport) -> str:
-    """Whether the task passes, in words."""
+    """Return a sentence that says whether the task passes."""
     if report.passes:
         return "passes" if any(c.graded.verified for c in report.sides) else "no gold answers to verify"
     return "does not pass"
 
 
 def counts(checked: Checked) -> tuple[str, ...]:
-    """The counts of one side, as the cells of a row."""
+    """Return the counts of one side as table cells."""
     side, graded, within, lengths = checked.side, checked.graded, checked.within, checked.lengths
     near = f"over {MOST_PAIRS:,}" if within.cut else f"{len(within.near):,}"
     numbers = [len(side.entries), len(side.refused), graded.verified]
@@ -138,7 +138,7 @@ def counts(checked: Checked) -> tuple[str, ...]:
 
 
 def percent(share: float) -> str:
-    """A share as a percentage, rounded down, so that only a share of 1 gives 100 %.
+    """Format a share as a percentage that is rounded down, so that only a share of 1 gives 100 %.
 
     >>> percent(0.99999), percent(1.0)
     ('99.99 %', '100.00 %')
@@ -147,7 +147,7 @@ def percent(share: float) -> str:
 
 
 def overlap(across: Repeats) -> str:
-    """The overlap of the two sides, as a sentence."""
+    """Return a sentence about problems that are in both the training and the held-out data."""
     heldout = len(across.second)
     equal, close = ({pair.second for pair in pairs} for pairs in (across.same, across.near))
     cut = f" (stopped at {MOST_PAIRS:,} pairs)" if across.cut else ""
@@ -162,21 +162,21 @@ PAIRS = ("first", "second", "similarity", "gold answers", "text of the second")
 
 
 def verified_row(verified_response: VerifiedResponse) -> tuple[str, ...]:
-    """One response and its verdict, as the cells of a row."""
+    """Return a response and its verdict as the cells of a row."""
     entry, response, verified, right = verified_response
     answers = (code(right), "the same" if response == right else code(response))
     return (entry.place, entry.problem.id, *answers, verified.outcome.value, code(verified.detail))
 
 
 def pair_row(repeats: Repeats, pair: NearPair) -> tuple[str, ...]:
-    """One pair of entries, as the cells of a row."""
+    """Return a pair of entries as the cells of a row."""
     first, second = repeats.first[pair.first], repeats.second[pair.second]
     answers = "equal" if repeats.one_answer(pair) else "different"
     return (first.place, second.place, f"{pair.similarity:.2f}", answers, code(second.text))
 
 
 def code(text: str, longest: int = LONGEST_CELL) -> str:
-    """A text as inline code on one line, truncated with an ellipsis.
+    """Format a text as inline code on one line; a long text is truncated with an ellipsis.
 
     >>> code("a`b|c\\nd"), code("")
     ("`a'b\\\\|c d`", '')
@@ -186,13 +186,13 @@ def code(text: str, longest: int = LONGEST_CELL) -> str:
 
 
 def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown."""
+    """Return a table in Markdown."""
     lines = [headings, ["---"] * len(headings), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def as_data(report: TaskReport) -> dict[str, Any]:
-    """All results, as plain JSON data. The file keeps the keys of its first version (``judged``, ``worlds``)."""
+    """Return all results as plain JSON data, with the keys of the file's first version (``judged``, ``worlds``)."""
     return {
         "asked": report.options.model_dump(mode="json"),
         "passes": report.passes,
@@ -204,7 +204,7 @@ def as_data(report: TaskReport) -> dict[str, Any]:
 
 
 def side_data(checked: Checked) -> dict[str, Any]:
-    """One side as plain data."""
+    """Return the results of one side as plain data."""
     side, graded, lengths = checked.side, checked.graded, checked.lengths
     return {
         "name": side.name,
@@ -224,14 +224,14 @@ def side_data(checked: Checked) -> dict[str, Any]:
 
 
 def verified_data(verified_response: VerifiedResponse) -> dict[str, Any]:
-    """A response and its verdict as plain data."""
+    """Return a response and its verdict as plain data."""
     entry, response, verdict, right = verified_response
     named = {"place": entry.place, "id": entry.problem.id, "right": right, "response": response}
     return {**named, "verdict": verdict.outcome.value, "detail": verdict.detail}
 
 
 def repeat_data(repeats: Repeats) -> dict[str, Any]:
-    """Pairs as plain data."""
+    """Return pairs of repeated texts as plain data."""
 
     def row(pair: NearPair) -> dict[str, Any]:
         places = {"first": repeats.first[pair.first].place, "second": repeats.second[pair.second].place}

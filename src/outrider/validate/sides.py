@@ -1,4 +1,4 @@
-"""Read the problems of a task with their places; errors of rows are collected, not raised."""
+"""Reads the problems of a task with their places, and collects errors of rows instead of raising them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TRAIN, HELDOUT = "train", "held out"
 
 
 class SideEntry(NamedTuple):
-    """A problem, its place, and its question without the prompt's template (if the question is known)."""
+    """A problem, its place in the file, and its text: the question without the prompt template, if it is known."""
 
     place: str
     problem: Problem
@@ -22,7 +22,7 @@ class SideEntry(NamedTuple):
 
 
 class Side(NamedTuple):
-    """The training or held-out problems, a sentence per row that the task refuses, and the number of skipped rows."""
+    """The training or the held-out problems, an error message per unusable row, and the number of skipped rows."""
 
     name: str
     source: str
@@ -32,10 +32,10 @@ class Side(NamedTuple):
 
 
 def read_sides(task: Task, problems: int) -> list[Side]:
-    """Read the training side, if there is one, and the held-out side: all rows of a table, or ``problems`` problems.
+    """Read training data (if any) and held-out data: all rows of a table, or ``problems`` problems of another task.
 
     Raises:
-        UserError: a file cannot be read, or no row can be used; the message is then the first row's error.
+        UserError: a file cannot be read, or no row is usable; in this case the message is that of the first row.
     """
     if isinstance(task, Table):
         sides = [] if task.train_data is None else [read_side(task, task.train_data, heldout=False)]
@@ -47,7 +47,7 @@ def read_sides(task: Task, problems: int) -> list[Side]:
 
 
 def read_side(task: Table, source: str, heldout: bool) -> Side:
-    """Read all rows of one table; training rows may also be held out. Raises like :func:`read_sides`."""
+    """Read all rows of one table, including training rows that are also held out. Raises as :func:`read_sides` does."""
     refused: list[str] = []
     found = task.side(source, heldout=heldout, refuse=lambda error: refused.append(str(error)))
     entries = [_entry(problem.metadata["place"], problem) for problem in found.problems]
@@ -58,7 +58,7 @@ def _drawn(name: str, task: Task, problems: list[Problem]) -> Side:
     if not problems:
         raise UserError(f"task {task.name!r} has no problems ({name}), so there is nothing to check")
     entries = [_entry(problem.id, problem) for problem in problems]
-    if isinstance(task, TurnTask):  # problems with the same question may differ in their facts, which the id identifies
+    if isinstance(task, TurnTask):  # problems with equal questions may have different facts, which only the id shows
         entries = [entry._replace(text=entry.place) for entry in entries]
     return Side(name, task.name, entries, [])
 

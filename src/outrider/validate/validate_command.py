@@ -1,4 +1,4 @@
-"""``outrider validate``: check a task, show the results, save them."""
+"""``outrider validate``: checks a task, prints the results and saves them."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from outrider.record.disk import write_atomically
 from outrider.validate.check import TaskReport, check
 from outrider.validate.page import as_data, as_markdown, as_table, overlap
 
-SHOWN = 10  # maximum rejected answers and refused rows on the screen
+SHOWN = 10  # maximum number of rejected answers, and of unusable rows, on the screen
 FAILED = 3  # exit status if the task does not pass
 
 
 def validate_command(options: Validate, out: Path | None) -> int:
-    """Check a task with :func:`check_task`, and print the results. Return 0 if the task passes, else 3."""
+    """Check a task with :func:`check_task`, and print the results. Return exit status 0 if the task passes, else 3."""
     report = check_task(options, out)
     _print(report, out)
     return 0 if report.passes else FAILED
 
 
 def check_task(options: Validate, out: Path | None) -> TaskReport:
-    """Check a task; with ``out``, write ``validate.md`` and ``validate.json`` to that folder.
+    """Check a task. If ``out`` is given, write ``validate.md`` and ``validate.json`` to this folder.
 
     Raises:
-        UserError: as raised by :func:`outrider.validate.check.check`; or ``out`` is a file or cannot be written.
+        UserError: an error of :func:`outrider.validate.check.check`; or ``out`` is a file or cannot be written.
     """
     if out is not None and out.exists() and not out.is_dir():
         raise UserError(f"{out} is a file; choose a folder for the report")

@@ -1,1 +1,1 @@
-"""Verification: from a problem and a response to a verdict, within bounds of time and memory."""
+"""Verifiers, which return a verdict on a response to a problem, within limits of time and memory."""

@@ -1,11 +1,11 @@
-r"""Compare two answers as mathematical objects. Only for worker processes: sympy may be slow or never return.
+r"""Compares two answers as mathematical objects. Use only in worker processes, since sympy may be slow or never return.
 
 Lists, sets, tuples and intervals are compared member by member. Expressions and equations are compared by their values
-(:mod:`outrider.verify.points`). Only inequalities and sets go to ``math_verify.verify``.
+(:mod:`outrider.verify.points`). Only inequalities and sets are compared by ``math_verify.verify``.
 """
 
-# Why not ``verify`` for everything: it treats numbers that differ by less than 1e-15 as equal (1e-20 and 2e-20, say),
-# {1, 2} as the point (1, 2), and the equation 9 = 1 as the answer 1. Its simplification may also hang.
+# ``verify`` is not used for everything: it treats numbers that differ by less than 1e-15 as equal (for example 1e-20
+# and 2e-20), {1, 2} as the point (1, 2), and the equation 9 = 1 as the answer 1. Its simplification may also hang.
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from outrider.verify.latex import UnreadableError, clean, expression
 from outrider.verify.nodes import Node, node_of, read, related, sides
 from outrider.verify.points import same_value, within_use
 
-MOST_MEMBERS = 20  # maximum number of members of a set that goes to math_verify
+MOST_MEMBERS = 20  # maximum number of members of a set that math_verify compares
 
 _SETS = re.compile(r"\\(?:mathbb|emptyset|varnothing|setminus|cap)(?![A-Za-z])")
 _OF_X = re.compile(r"[a-z]\(x\)")
@@ -30,7 +30,7 @@ _BASED = re.compile(r"([-+]?[0-9A-Za-z.]+)_\{?(?:\\text\{)?([0-9]{1,2}|[A-Za-z]+
 
 
 def equal(gold: str, answer: str, tolerance: float = 0.0) -> bool:
-    r"""Whether an answer equals the gold answer, in any notation.
+    r"""Return whether an answer equals the gold answer, in any notation.
 
     Args:
         gold: the gold answer.
@@ -44,17 +44,17 @@ def equal(gold: str, answer: str, tolerance: float = 0.0) -> bool:
     right, other = read(gold), read(answer)
     if _same(right, other, tolerance):
         return True
-    if _BARE_LOG.search(right.text + other.text):  # \log is base 10 above and natural here, for both answers alike
+    if _BARE_LOG.search(right.text + other.text):  # above, \log was base 10; here it is natural, in both answers
         right_natural, other_natural = (node_of(_BARE_LOG.sub(r"\\ln ", clean(text))) for text in (gold, answer))
         if _same(right_natural, other_natural, tolerance):
             return True
-    spaced = answer.replace(",", ", ")  # 132,999 is one number, but a list if the gold answer is a list
+    spaced = answer.replace(",", ", ")  # 132,999 is one number, unless the gold answer is a list
     return bool(right.parts and not other.parts and read(spaced).parts) and _same(right, read(spaced), tolerance)
 
 
 @lru_cache(4096)
 def readable(text: str) -> bool:
-    """Whether the parser reads every part of a gold answer. If not, the gold answer is compared only as text."""
+    """Return whether the parser reads every part of a gold answer; if not, the gold answer is compared only as text."""
     try:
         _read_all(read(text))
     except UnreadableError:
@@ -70,14 +70,14 @@ def _read_all(node: Node) -> None:
 
 
 def _same(gold: Node, answer: Node, tolerance: float, inside: bool = False) -> bool:
-    """Whether two answers are the same; ``inside``: they are members of a list."""
+    """Return whether two answers are the same. ``inside`` is True for members of a list."""
     if gold.name and answer.name and gold.name != answer.name and not _is_graph(gold.name, answer.name):
         return _same_solved(gold, answer)
     if not (answer.name or answer.parts or related(gold.text)) and sides(answer.text):
         return _same_chain(gold, answer, tolerance) or _same_solved(gold, answer)
     if gold.rounded or answer.rounded:
         return _same_rounded(gold, answer, tolerance)
-    if gold.percent != answer.percent:  # 50% may mean 50 or 0.5: answer keys use both
+    if gold.percent != answer.percent:  # 50% may mean 50 or 0.5, since answer keys use both
         bare, other = gold._replace(percent=False), answer._replace(percent=False)
         return _same(bare, other, tolerance) or _same(*_hundredth(gold, answer), tolerance)
     golds, answers = _parts(gold), _parts(answer)
@@ -93,7 +93,7 @@ def _same(gold: Node, answer: Node, tolerance: float, inside: bool = False) -> b
         if one.brackets == "{}" and len(members) == 1 and (members[0].brackets, other.brackets) == ("()", "()"):
             return _same(
                 *((members[0], other) if one is gold else (other, members[0])), tolerance
-            )  # a set of one point
+            )  # a set with one point
     if len(golds) != len(answers) or not _same_kind(gold.brackets, answer.brackets):
         return False
     if _ordered(gold, golds, answer, answers):
@@ -104,15 +104,15 @@ def _same(gold: Node, answer: Node, tolerance: float, inside: bool = False) -> b
 
 
 def _is_graph(name: str, other: str) -> bool:
-    """Whether one name is y and the other a function of x, such as f(x)."""
+    """Return whether one name is y and the other name is a function of x, such as f(x)."""
     return "y" in (name, other) and any(map(_OF_X.fullmatch, (name, other)))
 
 
 def _same_rounded(gold: Node, answer: Node, tolerance: float) -> bool:
-    r"""Compare two answers, of which at least one contains \approx.
+    r"""Compare two answers if at least one of them contains \approx.
 
-    The exact parts are compared first, then the gold answer's own rounding. The answer's rounding counts only if the
-    gold answer is a decimal.
+    The exact parts are compared first, then the rounded value in the gold answer. A rounded value in the answer counts
+    only if the gold answer is a decimal number.
     """
     right, other = gold._replace(rounded=""), answer._replace(rounded="")
     if _same(right, other, tolerance) or (gold.rounded and _same(Node(gold.rounded), other, tolerance)):
@@ -125,10 +125,10 @@ def _same_rounded(gold: Node, answer: Node, tolerance: float) -> bool:
 
 
 def _same_alone(gold: Node, answer: Node, parts: Sequence[Node], tolerance: float, inside: bool) -> bool:
-    r"""Compare an expression with a collection: a one-member set, or one set in two notations (1 < x < 2, (1, 2))."""
+    r"""Compare an expression with a collection: a one-member set, or another notation of a set (1 < x < 2, (1, 2))."""
     one, other = (gold, answer) if gold.parts or gold.brackets else (answer, gold)
     if len(parts) == 1 and one.brackets in ("", "{}"):
-        # {\emptyset} is not the empty set, nor {{1}, {2}} the set {1, 2}
+        # {\emptyset} is not the empty set, and {{1}, {2}} is not the set {1, 2}
         if "\\emptyset" in other.text or (inside and not one.name):
             return False
         return _same(*((parts[0], other) if one is gold else (other, parts[0])), tolerance, inside=True)
@@ -136,7 +136,7 @@ def _same_alone(gold: Node, answer: Node, parts: Sequence[Node], tolerance: floa
 
 
 def _parts(node: Node) -> Sequence[Node] | None:
-    r"""The members of a list, set, tuple or interval, with 1 \pm 2 as two members; None for a single expression."""
+    r"""Return the members of a list, set, tuple or interval (1 \pm 2 is two members); None for a single expression."""
     if node.parts or node.brackets:
         if node.brackets == "":
             return [inner for part in node.parts for inner in (_plus_minus(part) or [part])]
@@ -145,7 +145,7 @@ def _parts(node: Node) -> Sequence[Node] | None:
 
 
 def _plus_minus(node: Node) -> list[Node] | None:
-    r"""Both readings of an expression with \pm: all upper signs, then all lower signs; None without \pm."""
+    r"""Return an expression with \pm as two: with all upper signs, then with all lower signs; None without \pm."""
     if node.parts or node.brackets or not re.search(r"\\(?:pm|mp)(?![A-Za-z])", node.text):
         return None
     both = [(r"\pm", "+"), (r"\mp", "-")], [(r"\pm", "-"), (r"\mp", "+")]
@@ -159,7 +159,7 @@ def _plus_minus(node: Node) -> list[Node] | None:
 
 
 def _hundredth(gold: Node, answer: Node) -> tuple[Node, Node]:
-    """Both answers, with the percentage divided by 100."""
+    """Return both answers, with the one that is a percentage divided by 100."""
 
     def plain(node: Node) -> Node:
         return node._replace(text=f"({node.text})/100", percent=False)
@@ -168,12 +168,12 @@ def _hundredth(gold: Node, answer: Node) -> tuple[Node, Node]:
 
 
 def _same_kind(gold: str, answer: str) -> bool:
-    """Whether the brackets agree; a list without brackets may be a set or a tuple."""
+    """Return whether the brackets of two collections agree. A list without brackets may be a set or a tuple."""
     return gold == answer or (gold == "" and answer in ("{}", "()")) or (answer == "" and gold in ("{}", "()"))
 
 
 def _ordered(gold: Node, golds: Sequence[Node], answer: Node, answers: Sequence[Node]) -> bool:
-    """Whether order matters: in tuples and intervals, and for values without names if the gold list has names."""
+    """Return whether order matters: in tuples and intervals, and if only the gold list gives names to its values."""
     if (gold.brackets or answer.brackets) not in ("", "{}", "cup"):
         return True
     names = {g.name for g in golds}
@@ -181,14 +181,14 @@ def _ordered(gold: Node, golds: Sequence[Node], answer: Node, answers: Sequence[
 
 
 def _without_repetitions(golds: Sequence[Node], answers: Sequence[Node]) -> Sequence[Node]:
-    """The answer's members without repetitions; unchanged if the gold answer repeats a member."""
+    """Return the answer's members without repetitions, or all members if the gold answer repeats a member."""
     once = list({re.sub(r"\s", "", answer.whole or answer.text): answer for answer in answers}.values())
     return answers if len({gold.text for gold in golds}) < len(golds) else once
 
 
 def _match(golds: Sequence[Node], answers: Sequence[Node], tolerance: float) -> bool:
-    """Whether the members of both lists can be paired one to one."""
-    left = list(answers)  # equality is transitive, so the first partner is as good as any
+    """Return whether each member of one list can be paired with an equal member of the other list."""
+    left = list(answers)  # equality is transitive, so any equal partner will do
     for gold in golds:
         partner = next((i for i, a in enumerate(left) if _same(gold, a, tolerance, inside=True)), None)
         if partner is None:
@@ -198,7 +198,7 @@ def _match(golds: Sequence[Node], answers: Sequence[Node], tolerance: float) -> 
 
 
 def _same_ratio(golds: Sequence[Node], answers: Sequence[Node]) -> bool:
-    """Whether the terms of two ratios are proportional."""
+    """Return whether the terms of two ratios are proportional."""
     both = [(gold.text, answer.text) for gold, answer in zip(golds, answers, strict=True)]
     return all(
         bool(same_value(expression(f"({gold})({other})"), expression(f"({answer})({right})")))
@@ -217,13 +217,13 @@ def _same_expression(gold: Node, answer: Node, tolerance: float) -> bool:
 
 
 def _same_chain(gold: Node, answer: Node, tolerance: float) -> bool:
-    """Whether every side that claims to be the value equals the gold answer: in x = 2 + 3 = 5, both 2 + 3 and 5."""
+    """Return whether all sides that claim to be the value (in x = 2 + 3 = 5, the last two) equal the gold answer."""
     values = claimed(answer.text, gold.text, gold.name)
     return bool(values) and all(_same(gold, node_of(value), tolerance) for value in values)
 
 
 def _same_solved(gold: Node, answer: Node) -> bool:
-    """Whether an equation is the gold equation, possibly solved for another letter: y = 3x - 2 and 3x - y = 2."""
+    """Return whether an equation is the gold equation, maybe solved for another letter: y = 3x - 2 and 3x - y = 2."""
     right, other = sides(gold.whole), sides(answer.whole or answer.text)
     if len(right) != 2 or len(other) != 2:
         return False
@@ -234,7 +234,7 @@ def _same_solved(gold: Node, answer: Node) -> bool:
 
 
 def _same_relation(gold: Node, answer: Node, tolerance: float) -> bool:
-    """Compare with a gold relation, or with the last side of a gold chain such as 1 + 2 = x = 3."""
+    """Compare an answer with a gold relation, or with the last side of a gold chain such as 1 + 2 = x = 3."""
     right, other = sides(gold.text), sides(answer.whole or answer.text)
     if not related(answer.whole or answer.text):
         last = last_of_chain(gold.text)
@@ -245,7 +245,7 @@ def _same_relation(gold: Node, answer: Node, tolerance: float) -> bool:
 
 
 def _same_base(gold: str, answer: str) -> bool | None:
-    """Whether two numbers in base notation (101_2) are the same; None without one. The parser would drop the base."""
+    """Return whether two numbers with a base (101_2) are the same; None without a base. The parser drops the base."""
     right, other = _BASED.fullmatch(gold.replace(" ", "")), _BASED.fullmatch(answer.replace(" ", ""))
     numbers = [m for m in (right, other) if m and m[1].lstrip("+-")[0].isdigit()]
     if not numbers:
@@ -257,7 +257,7 @@ def _same_base(gold: str, answer: str) -> bool | None:
 
 
 def _as_a_whole(gold: Node, answer: Node) -> bool:
-    """Whether ``math_verify`` accepts the answer."""
+    """Return whether ``math_verify`` accepts the answer."""
     import math_verify
 
     if answer.text.count(",") > MOST_MEMBERS:
@@ -266,12 +266,12 @@ def _as_a_whole(gold: Node, answer: Node) -> bool:
     for one in (right, other):
         within_use(one)
     bounds = _is_bounds(answer.text)
-    # math_verify's own time limit is an alarm signal, which does not stop C code; the pool ends the process instead
+    # without math_verify's time limit, an alarm signal that does not stop C code: the pool ends the process instead
     return bool(math_verify.verify(right, other, timeout_seconds=None, allow_set_relation_comp=bounds))
 
 
 def _is_bounds(text: str) -> bool:
-    r"""Whether a text is a solved inequality, with one bare letter between numbers; 2x > 6 is not solved yet."""
+    r"""Return whether a text is a solved inequality, with a single letter between numbers. 2x > 6 is not solved."""
     every = [side.strip() for side in _INEQUALITY.split(text)]
     lettered = [side for side in every if letters(side)]
     return len(every) > 1 and len(lettered) == 1 and {lettered[0]} == letters(lettered[0])

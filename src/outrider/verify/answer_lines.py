@@ -1,9 +1,9 @@
 # ruff: noqa: RUF001, RUF002 - look-alike characters
-r"""The line of a response that states its answer: ``Answer: 4``, ``### **Final answer:** 4``, ``#### 4``, 答案：4.
+r"""Finds the line of a response that states its answer: ``Answer: 4``, ``### **Final answer:** 4``, ``#### 4``, 答案：4
 
-Heading marks, quotation marks, bullets and emoji before the mark are ignored. If nothing follows the mark on its line,
-the next paragraph states the answer. ``#### Step 2`` and ``#### Conclusion`` are Markdown headings, not answers. Pure
-Python, linear time, never raises.
+Heading marks, quotation marks, bullets and emoji before a mark such as ``Answer:`` are ignored. If nothing follows the
+mark on its line, the next paragraph states the answer. ``#### Step 2`` and ``#### Conclusion`` are Markdown headings,
+not answers. The code is pure Python, takes linear time, and never raises.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 
 from outrider.texts import late_pattern
 
-LONGEST_LINE = 200  # maximum characters before the mark, and of a heading
+LONGEST_LINE = 200  # maximum characters before the mark, and maximum characters of a heading
 _FRONT = r"(?:[^\w\n$\\{}()\[\]|]|[0-9]{1,2}[.)]\s)*"
 _ADJECTIVES = r"(?:(?:the|my|our|final|correct|right|best)\s+){0,3}"
 _MARK = late_pattern(
@@ -36,7 +36,7 @@ _DISPLAYS = {"$$": "$$", "\\[": "\\]", "\\(": "\\)"}
 
 
 def answer_line(text: str) -> str | None:
-    r"""The answer on the last line with ``Answer:`` or a similar mark, or below that line; None without one.
+    r"""Return the answer after the last ``Answer:`` or similar mark, or below the mark's line; None without a mark.
 
     >>> answer_line("Answer: 3, or rather\n**Answer:** $4$\nas shown"), answer_line("### Final Answer\n\n\\[\n4\n\\]")
     ('$4$', '4')
@@ -46,10 +46,11 @@ def answer_line(text: str) -> str | None:
 
 
 def last_answer_line(text: str, below: bool = False) -> tuple[int, str] | None:
-    r"""Start offset and text of the last stated answer; None if no line states one, or if the last one is empty.
+    r"""Return start offset and text of the last stated answer; None if no line states an answer or the last one is
+    empty.
 
     Args:
-        below: whether to read the paragraph below if the line itself states nothing.
+        below: whether to read the paragraph below a mark if its line states nothing.
 
     >>> last_answer_line("So:\nAnswer: 3"), last_answer_line("Answer:\n3"), last_answer_line("> **正确答案：C**")
     ((4, '3'), None, (0, 'C'))
@@ -69,7 +70,7 @@ def last_answer_line(text: str, below: bool = False) -> tuple[int, str] | None:
 
 
 def is_heading(line: str) -> bool:
-    """Whether the text after ``####`` is the title of a section, not an answer.
+    """Return whether the text after ``####`` is the title of a section, not an answer.
 
     >>> [is_heading(line) for line in ("Final Answer", " **Step 2:** add 5", "12 apples", "Answer: 12")]
     [True, True, False, False]
@@ -78,7 +79,7 @@ def is_heading(line: str) -> bool:
 
 
 def _stated(line: str) -> str | None:
-    """The answer that a line states; None if the line states no answer."""
+    """Return the answer that a line states; None if the line states no answer."""
     mark = _MARK.match(line[:LONGEST_LINE])
     if mark is None:
         return None
@@ -89,7 +90,7 @@ def _stated(line: str) -> str | None:
 
 
 def _plain(said: str) -> str:
-    """A stated answer without the delimiters of display mathematics around it."""
+    """Return a stated answer without the delimiters of display mathematics around it."""
     for begin, end in _DISPLAYS.items():
         inner = said.rstrip(".")
         if inner.startswith(begin) and inner.endswith(end) and len(inner) >= len(begin) + len(end):
@@ -99,7 +100,7 @@ def _plain(said: str) -> str:
 
 
 def _paragraph(lines: list[str], at: int) -> str:
-    """The first line of the next paragraph; if a display formula begins there, the whole formula."""
+    """Return the first line of the next paragraph or, if a display formula begins there, the whole formula."""
     while at < len(lines) and not lines[at].strip():
         at += 1
     if at == len(lines):

@@ -1,4 +1,4 @@
-r"""Compare final answers as text or as exact numbers. Pure Python, linear time, never raises.
+r"""Compares final answers as text or as exact numbers. The code is pure Python, takes linear time, and never raises.
 
 There is no algebra in this module: ``\frac{1}{2}`` equals ``0.5`` as a number, but ``x+1`` never equals ``1+x``.
 """
@@ -19,10 +19,10 @@ from outrider.verify.typography import FONT, TEXT, plain
 
 Match = Literal["exact", "number"]
 
-LONGEST = 1000  # characters; the longest gold answer of the usual maths data sets has about 200
-LONGEST_NUMBER = 100  # characters; a longer string of digits is not a final answer
-LARGEST_EXPONENT = 300  # 1e300 is exact with 300 digits; 1e10000000000 would never finish
-LONGEST_SHOWN = 200  # characters of an answer that are kept in the verdict
+LONGEST = 1000  # maximum characters of an answer; the longest gold answer of common maths data sets has about 200
+LONGEST_NUMBER = 100  # maximum characters of a number; a longer string of digits is not a final answer
+LARGEST_EXPONENT = 300  # 1e300 is computed exactly with 300 digits; 1e10000000000 would never finish
+LONGEST_SHOWN = 200  # maximum characters of an answer that are kept in the verdict
 
 _DIGITS = r"(?:(?!0)[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|(?!0)[0-9]{1,3}(?: [0-9]{3})+(?![0-9 ])|[0-9]+)"
 _DECIMAL = rf"(?:{_DIGITS}(?:\.[0-9]+)?|\.[0-9]+)(?:[eE](?:-?[0-9]+|\+[0-9]{{2,}}))?"
@@ -30,15 +30,15 @@ _RATIO = late_pattern(rf"(?:[A-Za-z]=)?([-+]?)(?:([0-9]+) (?=[0-9]+/))?({_DECIMA
 _LATEX_RATIO = late_pattern(rf"(?:[A-Za-z]=)?([-+]?)([0-9]+)?\\frac\{{([-+]?{_DECIMAL})\}}\{{({_DIGITS})\}}%?")
 _AND = late_pattern(rf"[,;]|\b(?:and|or)\b|{TEXT}\{{[^{{}}]*\b(?:and|or)\b[^{{}}]*\}}")
 _GLUE = late_pattern(r"\s+|[$&]|\\[()\[\]:;, ]|\\q?quad(?![A-Za-z])|[A-Za-z]\w*\s*=\s*(?=\\+(?:boxed|fbox)\s*\{$)")
-LONGEST_GLUE = 80  # maximum characters between two boxes of one answer
+LONGEST_GLUE = 80  # maximum characters between two boxes that form one answer
 _FONTED = late_pattern(rf"{FONT}\s*\{{([^{{}}]*)\}}")
 _LIST = late_pattern(r"[0-9] ?, [0-9]|[0-9] ,[0-9]")  # 81, 256 is not 81256
 _REPEATING = late_pattern(r"([0-9]*)\.([0-9]*)\\(?:overline|bar|dot)\{([0-9]+)\}")
-_NEEDLESS_SPACE = late_pattern(r"(?<![0-9]) | (?![0-9])")  # between two digits a space matters: 1 1/2 is not 11/2
+_NEEDLESS_SPACE = late_pattern(r"(?<![0-9]) | (?![0-9])")  # a space between two digits has a meaning: 1 1/2 is not 11/2
 
 
 def last_box(text: str) -> str | None:
-    r"""The content of the last closed ``\boxed{…}``, or None. Escaped braces do not count.
+    r"""Return the content of the last closed ``\boxed{…}``, or None. Escaped braces do not count as braces.
 
     Boxes are ordered by their closing brace, so the outer one of two nested boxes is returned.
 
@@ -50,7 +50,7 @@ def last_box(text: str) -> str | None:
 
 
 def boxes(text: str) -> list[str]:
-    r"""The contents of all closed ``\boxed{…}`` in order, without boxes nested in another box.
+    r"""Return the contents of all closed ``\boxed{…}`` in order, except boxes inside another box.
 
     >>> boxes(r"\boxed{1} or \boxed{x + \boxed{2}}, not \boxed{3")
     ['1', 'x + \\boxed{2}']
@@ -68,7 +68,7 @@ def _outer(text: str) -> list[tuple[int, int]]:
 
 
 def last_number(text: str) -> str | None:
-    r"""The last number of a text, with the whole expression around it, or None.
+    r"""Return the last number of a text, with the whole expression around the number; None without a number.
 
     >>> last_number("It needs 2 2/3 cups."), last_number(r"so $\frac{3}{4}$"), last_number("none")
     ('2 2/3', '\\frac{3}{4}', None)
@@ -78,7 +78,7 @@ def last_number(text: str) -> str | None:
 
 
 def last_boxes(text: str) -> list[str]:
-    r"""The contents of the last closed box and of the boxes before it that only "and" or a comma separates.
+    r"""Return the contents of the last closed box, and of earlier boxes that only "and" or a comma separates from it.
 
     >>> last_boxes(r"\boxed{1}. So $\boxed{2}$, $\boxed{3}$ and $y = \boxed{4}$.")
     ['2', '3', '4']
@@ -91,21 +91,22 @@ def last_boxes(text: str) -> list[str]:
 
 
 def _glued(between: str) -> bool:
-    """Whether the text between two boxes joins them into one answer: a comma, "and" (also with a noun), or nothing."""
+    """Return whether the text between two boxes joins them to one answer: a comma, "and" (maybe with a noun), or
+    none."""
     if len(between) > LONGEST_GLUE:
         return False
     rest = _AND.sub(" ", between)
-    words = _GLUE.sub(" ", rest).removesuffix("{").split()[:-1]  # the last word is the next box's command
+    words = _GLUE.sub(" ", rest).removesuffix("{").split()[:-1]  # the last word is the command of the next box
     a_noun = len(words) == 1 and words[0].isalpha() and re.search(r"\band\b", between)
     return bool(not words or a_noun) and (rest != between or "\n" not in between)
 
 
 def extract(text: str, finished: bool = True) -> str | None:
-    r"""The final answer of a response as text, or None.
+    r"""Return the final answer of a response as text, or None.
 
-    The answer is the first of these that the response has: the last closed ``\boxed{…}``; the rest of the line after
-    the last ``####``; the last number, with the whole expression around it. In a truncated response, only a closed box
-    counts: the last number may be incomplete, and an earlier number is a step, not an answer.
+    The answer is the first of the following that the response contains: the last closed ``\boxed{…}``; the rest of the
+    line after the last ``####``; the last number, with the whole expression around it. In a truncated response, only a
+    closed box counts, since the last number may be incomplete, and an earlier number is an intermediate result.
 
     >>> extract("so 3 + 4 = 7"), extract("3 + 4 = 7\n#### 7 eggs"), extract("3 + 4 =", finished=False)
     ('7', '7 eggs', None)
@@ -116,7 +117,7 @@ def extract(text: str, finished: bool = True) -> str | None:
 
 
 def _stated(text: str, finished: bool) -> str | None:
-    """The answer that a response marks as one: in a box or after ``####``."""
+    """Return the answer that a response marks as an answer, in a box or after ``####``."""
     if (box := last_box(text)) is not None and box.strip():
         return box.strip()
     if not finished:
@@ -127,7 +128,8 @@ def _stated(text: str, finished: bool) -> str | None:
 
 
 def normalise(answer: str) -> str:
-    r"""An answer without meaningless notation: spacing, ``$``, ``\left``, ``\dfrac``, ``\text``, a last full stop.
+    r"""Return an answer without notation that has no meaning: spacing, ``$``, ``\left``, ``\dfrac``, ``\text``, full
+    stop.
 
     >>> normalise(r" $\left( 3, \dfrac{\pi}{2} \right)$. "), normalise(r"\frac12 \text{ or more}")
     ('(3,\\frac{\\pi}{2})', '\\frac{1}{2}ormore')
@@ -136,13 +138,13 @@ def normalise(answer: str) -> str:
 
 
 def number(answer: str) -> Fraction | None:
-    r"""The exact value of an answer that is one number, or None.
+    r"""Return the exact value of an answer that is one number, otherwise None.
 
-    Accepted: sign, thousands commas, decimals, exponent, ``a/b``, ``\frac{a}{b}``, mixed numbers such as 1 1/2, and a
-    leading ``x=``. A currency sign, a percent sign and a unit (:mod:`outrider.verify.units`) are ignored: 50\% is read
-    as 50, as in the answer keys of maths data sets. 81, 256 is a list, not a number. The value is also None beyond
-    ``LONGEST_NUMBER`` characters, for an exponent beyond ``LARGEST_EXPONENT`` and for a zero denominator, so that an
-    answer costs only microseconds.
+    A number may have a sign, thousands commas, decimals, an exponent and a leading ``x=``, and may be a fraction
+    ``a/b`` or ``\frac{a}{b}`` or a mixed number such as 1 1/2. A currency sign, a percent sign and a unit
+    (:mod:`outrider.verify.units`) are ignored: 50\% is read as 50, as in the answer keys of maths data sets. 81, 256 is
+    a list, not a number. The result is also None beyond ``LONGEST_NUMBER`` characters, for an exponent beyond
+    ``LARGEST_EXPONENT`` and for a zero denominator, so that reading an answer takes only microseconds.
 
     >>> number("$1,000.50"), number(r"\dfrac{-1}{2}"), number("7 eggs"), number("1e10000000000")
     (Fraction(2001, 2), Fraction(-1, 2), Fraction(7, 1), None)
@@ -170,7 +172,7 @@ def number(answer: str) -> Fraction | None:
 
 
 def repeating(text: str) -> str:
-    r"""Replace the repeating decimals of a text with fractions.
+    r"""Replace the repeating decimals in a text by fractions.
 
     >>> repeating(r"0.\overline{3}"), repeating(r"-1.2\overline{45}x")
     ('\\frac{3}{9}', '-\\frac{1233}{990}x')
@@ -187,9 +189,10 @@ def _fraction_of(match: re.Match[str]) -> str:
 def verify_text(gold: str, text: str, finished: bool = True, match: Match = "exact") -> Verdict:
     r"""Compare the final answer of a response with the gold answer.
 
-    ``exact``: equal strings after :func:`normalise`. ``number``: equal values in exact arithmetic, so 0.33 is not
-    1/3; an answer that is not a number is incorrect. A response is unparseable if :func:`extract` finds nothing. A
-    number in the text is read with the whole expression around it (:mod:`outrider.verify.number_text`).
+    With ``match="exact"``, the answers must be equal strings after :func:`normalise`. With ``match="number"``, the
+    values must be equal in exact arithmetic, so 0.33 is not 1/3, and an answer that is not a number is incorrect. A
+    response is unparseable if :func:`extract` finds no answer. A number in the text is read with the whole expression
+    around it (:mod:`outrider.verify.number_text`).
 
     Raises:
         ValueError: ``match`` is ``number`` and the gold answer is not a number.
@@ -216,10 +219,10 @@ def verify_text(gold: str, text: str, finished: bool = True, match: Match = "exa
 
 
 def whole_number(answer: str) -> Fraction | None:
-    r"""The exact value of an answer that is one number and nothing else, or None.
+    r"""Return the exact value of an answer that is one number and nothing else, otherwise None.
 
-    Besides the forms of :func:`number`, it reads powers, exact roots and factorials, and products with powers of ten.
-    Leading words ("The answer is") and any unit after the number are allowed.
+    In addition to the forms that :func:`number` reads, the answer may have powers, exact roots and factorials, products
+    with powers of ten, leading words ("The answer is"), and any unit after the number.
 
     >>> whole_number("$7 per hour"), whole_number("The answer is 8."), whole_number(r"1.5 \times 10^{3}")
     (Fraction(7, 1), Fraction(8, 1), Fraction(1500, 1))
@@ -233,5 +236,5 @@ def whole_number(answer: str) -> Fraction | None:
 
 
 def shown(answer: str) -> str:
-    """Shorten an answer for a record, and make it valid UTF-8 (text may have lone surrogates)."""
+    """Shorten an answer for the verdict, and make the text valid UTF-8, since it may contain lone surrogates."""
     return answer[:LONGEST_SHOWN].encode("utf-8", "replace").decode("utf-8")

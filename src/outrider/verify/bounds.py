@@ -1,6 +1,7 @@
-r"""Join two bounds into one inequality: ``x \ge 2 \text{ and } x \le 5`` becomes ``2 \le x \le 5``. Pure Python.
+r"""Joins two bounds to one inequality: ``x \ge 2 \text{ and } x \le 5`` becomes ``2 \le x \le 5``.
 
-A comma between the bounds means "and" if the lower bound is the smaller number; x < 2, x > 5 is a union of two parts.
+A comma between the bounds means "and" if the lower bound is the smaller number; otherwise, as in ``x < 2, x > 5``, the
+two are parts of a union. The code is pure Python.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _TWO = late_pattern(rf"\s*{_BOUND}{_AND}{_BOUND}[\s.]*")
 
 
 def as_one(text: str) -> str:
-    r"""Rewrite a text that is two bounds as one inequality; return any other text unchanged.
+    r"""Rewrite a text that consists of two bounds as one inequality; return any other text unchanged.
 
     >>> as_one(r"x < 5 \text{ and } x \ge 2"), as_one("2 < x, x < 5"), as_one("x < 2, x > 5")
     ('2 \\le  x < 5', '2 < x < 5', 'x < 2, x > 5')
@@ -36,7 +37,7 @@ def as_one(text: str) -> str:
 
 
 def _bound(*parts: str | None) -> tuple[str, bool, str, str]:
-    """The letter, whether the bound is a lower bound, the sign ("less" or "less or equal"), and the number."""
+    """Return the letter, whether the bound is a lower bound, its sign ("less" or "less or equal"), and its number."""
     letter, sign, value = parts[:3] if parts[0] else (parts[5], parts[4], parts[3])
     less = (sign or "").lstrip("\\")[:1] in ("l", "<")
     equal = "e" in (sign or "") or "=" in (sign or "")

@@ -1,8 +1,8 @@
-"""Words that change the value of a number beside them, by kind: ``7 dozen``, ``7 short`` and ``7 or more`` are not 7.
+"""Lists words that change the value of a number beside them: ``7 dozen``, ``7 short`` and ``7 or more`` are not 7.
 
-Any other word after a number counts as the thing counted (:mod:`outrider.verify.units`), so a word missing from these
-lists causes false accepts. Words that can also name things are treated as nouns: quarters (coins), pairs (but not
-"pairs of"), seconds, degrees.
+Any other word after a number is read as the name of the counted things (:mod:`outrider.verify.units`), so a word that
+is missing from these lists causes false accepts. Words that can also name things are read as nouns: quarters (coins),
+pairs (but not "pairs of"), seconds, degrees.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SHORTFALLS = """
 _STATES = """
     missing absent lost owed debt loss late early undefined nonzero
     reduced increased decreased removed subtracted deducted
-"""  # only as the last word: "7 minutes late" is not 7, but "7 missing tiles" is
+"""  # only as the last word: "7 minutes late" is not 7, but "7 missing tiles" is 7
 _ESTIMATES = """
     more less fewer than many much few too least most about almost nearly approximately approx roughly around circa
     maybe perhaps possibly probably exceeding
@@ -68,7 +68,7 @@ _BEHIND = _LEADING | frozenset(
 
 
 def changes_value(words: str) -> bool:
-    """Whether the words before a value deny or change it: "the answer is not", "half of it is".
+    """Return whether the words before a value deny or change the value: "the answer is not", "half of it is".
 
     >>> [changes_value(words) for words in ("the answer is not", "at most", "the remainder of 9 and 2 is")]
     [True, True, False]
@@ -77,7 +77,7 @@ def changes_value(words: str) -> bool:
 
 
 def is_no_noun(words: str) -> bool:
-    """Whether the words after a number change its value, instead of naming the thing counted.
+    """Return whether the words after a number change the number's value, instead of naming the counted things.
 
     >>> [is_no_noun(words) for words in ("too many", "Dozen eggs", "pairs of socks", "apples", "ordered pairs")]
     [True, True, True, False, False]

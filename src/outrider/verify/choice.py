@@ -1,8 +1,9 @@
-r"""The multiple-choice verifier: it reads an option's letter in any formatting, or an option's text.
+r"""The multiple-choice verifier, which reads the letter of an option in any formatting, or the text of an option.
 
-The verifier reads the last of these in a response: a closed box; the line that states the answer ("Answer:", ``####``)
-or the paragraph below it; a sentence that says which option is right. Without any of them it reads the last line, if
-that line is only an option. In a truncated response it reads only a closed box. Pure Python, linear time, never raises.
+The verifier reads the part of a response that comes last among these: a closed box; a line that states the answer
+("Answer:", ``####``) or the paragraph below this line; a sentence that says which option is right. If there is no such
+part, the verifier reads the last line, if this line is only an option. In a truncated response it reads only a closed
+box. The code is pure Python, takes linear time, and never raises.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class MultipleChoice(Verifier):
-    r"""Correct if a response states the right option.
+    r"""Accepts a response as correct if it states the right option.
 
-    A row holds its options as a list, an object from label to text, an object with the lists ``label`` and ``text``,
-    or in several fields. Without ``options``, only letters are read. A response is unparseable if it states two
-    different options, or the letter of one and the text of another.
+    A row contains its options as a list, as an object from label to text, as an object with the lists ``label`` and
+    ``text``, or in several fields. If ``options`` is not set, only letters are read. A response is unparseable if it
+    states two different options, or the letter of one option and the text of another.
     """
 
     options: str | list[str] | None = Field(
@@ -92,7 +93,7 @@ def options_of(fields: Mapping[str, Any], names: str | list[str]) -> dict[str, s
     """Return the options of a row, by label.
 
     Raises:
-        ValueError: there are fewer than two options, or the field has an unknown form.
+        ValueError: there are fewer than two options, or the field with the options has an unknown form.
 
     >>> options_of({"choices": {"label": ["A", "B"], "text": ["cat", "dog"]}}, "choices")
     {'A': 'cat', 'B': 'dog'}
@@ -119,7 +120,7 @@ def options_of(fields: Mapping[str, Any], names: str | list[str]) -> dict[str, s
 
 
 def _labelled(texts: list[str], name: str) -> dict[str, str]:
-    """Label options by letter; a label at the start of a text is removed: ``A. cat`` becomes ``cat``."""
+    """Label options by letters. A label at the start of a text is removed: ``A. cat`` becomes ``cat``."""
     if len(texts) > len(LETTERS):
         raise ValueError(f"{name!r} has {len(texts)} options, at most {len(LETTERS)} have letters")
     own = [read_choice(text) for text in texts]
@@ -135,7 +136,7 @@ def _enough(options: dict[str, str], name: str) -> dict[str, str]:
 
 
 def label_of(gold: str, options: Mapping[str, str] | None) -> str | None:
-    """The label that a gold answer means, given as a label, an option's text, or both; None for anything else.
+    """Return the label of the option that a gold answer names by its label, its text, or both; None for anything else.
 
     >>> label_of("(b)", None), label_of("C. 12", None), label_of("dog", {"A": "cat", "B": "dog"}), label_of("dog", None)
     ('B', 'C', 'B', None)
@@ -149,7 +150,7 @@ def label_of(gold: str, options: Mapping[str, str] | None) -> str | None:
 
 
 def stated_choice(text: str, finished: bool, options: Mapping[str, str] | None = None) -> str | None:
-    r"""The part of a response that states an option, as text, or None.
+    r"""Return the part of a response that states an option, as text; None without such a part.
 
     >>> stated_choice("Since \\boxed{D} seems right, look again.\n\nAnswer: B", True)
     'B'
@@ -172,14 +173,14 @@ def stated_choice(text: str, finished: bool, options: Mapping[str, str] | None =
 
 
 def _last_line(text: str, options: Mapping[str, str] | None) -> str | None:
-    """The last line that is not blank, if it is an option; otherwise None."""
+    """Return the last line that is not blank, if this line is an option; otherwise None."""
     lines = text.rstrip()[-LONGEST_LINE:].splitlines()
-    last = lines[-1].strip().removeprefix(">").strip() if lines else ""  # a Markdown quotation
+    last = lines[-1].strip().removeprefix(">").strip() if lines else ""  # the line may be a Markdown quotation
     return last if last and _read(last, options)[0] is not None else None
 
 
 def _read(stated: str, options: Mapping[str, str] | None) -> tuple[str | None, str]:
-    """The stated label (None without one), and a second label stated beside it (empty without one)."""
+    """Return the stated label (None without a label), and a second label beside the first (empty without a second)."""
     known = options or {}
     if by_text := _by_text(stated, known):
         return by_text, ""
@@ -191,7 +192,7 @@ def _read(stated: str, options: Mapping[str, str] | None) -> tuple[str | None, s
 
 
 def _by_text(text: str, options: Mapping[str, str]) -> str:
-    """The label of the option with this text; empty if no option or several options have it."""
+    """Return the label of the option with this text; empty if no option or several options have this text."""
     found = [label for label, option in options.items() if _same_text(text, option)]
     return found[0] if len(found) == 1 else ""
 

@@ -1,8 +1,8 @@
 # ruff: noqa: RUF001 - look-alike characters
-r"""Read the letter of a choice from an answer, in any formatting: B, (B), ``\textbf{(B)}\ 12``, Option B, B: 12.
+r"""Reads the letter of a choice from an answer, in any formatting: B, (B), ``\textbf{(B)}\ 12``, Option B, B: 12.
 
-A letter counts if it stands alone, in brackets, or before a sign that ends a label. The "A" of "A train leaves" and the
-"I" of "I think" do not count. Pure Python, linear time, never raises.
+A letter is a choice if it is alone, in brackets, or before a sign that ends a label. The "A" of "A train leaves" and
+the "I" of "I think" are not choices. The code is pure Python, takes linear time, and never raises.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from outrider.texts import late_pattern
 
-LONGEST = 1000  # characters; a longer answer is not read
+LONGEST = 1000  # maximum characters of an answer that is read
 
 _FONTS = (
     "text(?:bf|rm|it|sf|tt|normal|up)?|[mhf]box|boxed|emph|math(?:bf|rm|it|sf|normal)|boldsymbol|bm|underline|rm|bf"
@@ -31,7 +31,7 @@ _LEAD = late_pattern(
     rf"{_NAMED}s?\b *(?:choice|option)? *{_IS}? *){{0,3}}",
     re.IGNORECASE,
 )
-_DASH = r"\s*[-–—]\s+(?=[^\W\d_]{2})"  # a dash before a word; before a number it is a minus sign
+_DASH = r"\s*[-–—]\s+(?=[^\W\d_]{2})"  # a dash before a word (before a number, a dash is a minus sign)
 _ASIDE = r"\s+(?=\((?!\s*(?:or|and|not|maybe|perhaps|[A-Z]\))\b)[^()]*\)\.?$)"  # B (12), but not B (or C)
 _BEHIND_BRACKETS = late_pattern(
     rf"\s*[-.:,;]*\s*$|\s*[.:,;]\s*(?![+*/^=<>_-])|\s+(?![-+*/^=<>_!'])|\s+(?=-[0-9.\\])|(?=[0-9\\])|{_DASH}"
@@ -47,12 +47,12 @@ _PAIRS = {"*": "*", "_": "_", "'": "'", '"': '"', "“": "”", "‘": "’"}
 
 
 class StatedChoice(NamedTuple):
-    """A choice stated in a text.
+    """A choice that a text states.
 
     Attributes:
-        label: the option's label: a capital letter, or one of the given labels.
-        text: the text after the label; usually the option's text, or empty.
-        other: another label named beside the first one; empty without one.
+        label: the option's label, which is a capital letter or one of the given labels.
+        text: the text after the label, which is usually the option's text, or empty.
+        other: a second label beside the first label; empty without a second label.
     """
 
     label: str
@@ -61,7 +61,7 @@ class StatedChoice(NamedTuple):
 
 
 def read_choice(text: str, labels: Sequence[str] = ()) -> StatedChoice | None:
-    r"""The choice that a text states, or None.
+    r"""Return the choice that a text states; None if the text states no choice.
 
     Args:
         labels: the labels of the options, if they are not capital letters.
@@ -104,7 +104,7 @@ def read_choice(text: str, labels: Sequence[str] = ()) -> StatedChoice | None:
 
 
 def bare(text: str) -> str:
-    """A text without typesetting and without enclosing quotation marks."""
+    """Return a text without typesetting and enclosing quotation marks."""
     text = unicodedata.normalize("NFKC", text)
     for pattern, sign in ((_COMMAND, ""), (_SPACE, " "), (_SIGNS, "")):
         text = pattern.sub(sign, text)
@@ -115,9 +115,10 @@ def bare(text: str) -> str:
 
 
 def same_choice(gold: str, answer: str) -> bool | None:
-    r"""Whether the answer names the gold answer's option; None if either of them is not a choice.
+    r"""Return whether the answer names the option of the gold answer; None if either of the two answers is not a
+    choice.
 
-    A gold answer is a choice if it is one capital letter: alone, in brackets or before its option's text.
+    A gold answer is a choice if it is one capital letter, either alone, in brackets or before the option's text.
 
     >>> same_choice("B", r"\boxed{B) 12}"), same_choice("C. 12", "C"), same_choice("B", "(C)")
     (True, True, False)
@@ -132,7 +133,7 @@ def same_choice(gold: str, answer: str) -> bool | None:
 
 
 def gold_choice(gold: str) -> StatedChoice | None:
-    """Read a gold answer as a choice; None if it is not one.
+    """Read a gold answer as a choice; return None if the gold answer is not a choice.
 
     >>> gold_choice("(B)"), gold_choice("C. 12"), gold_choice("A train"), gold_choice("b"), gold_choice("2")
     (StatedChoice(label='B', text='', other=''), StatedChoice(label='C', text='12', other=''), None, None, None)
@@ -149,7 +150,7 @@ _GOLD = late_pattern(r"[(\[][A-Z][)\]](?:\s*$|[.:]?\s+[^\s=+*/^])|[A-Z](?:$|[.)]
 
 
 def option_text(gold: str) -> str:
-    """The option's text if a gold answer begins with the option's label, otherwise the whole gold answer.
+    """Return the option's text if the gold answer begins with the option's label, otherwise the whole gold answer.
 
     >>> option_text("C. 12"), option_text("C"), option_text("x + 1")
     ('12', 'C', 'x + 1')

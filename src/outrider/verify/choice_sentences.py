@@ -1,8 +1,8 @@
 # ruff: noqa: RUF001 - look-alike characters
-r"""The sentence of a response that says which option is right: "The answer is (C).", "B is correct.", 故选B。
+r"""Finds the sentence of a response that says which option is right: "The answer is (C).", "B is correct.", 故选B。
 
-Hypothetical sentences ("if the answer is C") and sentences about a wrong answer are ignored. Pure Python, linear time,
-never raises.
+Hypothetical sentences ("if the answer is C") and sentences about a wrong answer are ignored. The code is pure Python,
+takes linear time, and never raises.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from outrider.texts import late_pattern
 
-MOST_SENTENCES = 20  # sentences that are examined, from the end
-LONGEST_LINE = 400  # characters of a sentence or line that are examined
+MOST_SENTENCES = 20  # maximum number of sentences that are examined, from the end of the response
+LONGEST_LINE = 400  # maximum characters of a sentence or line that are examined
 _NAMED = r"(?:answer|option|choice|letter|alternative|(?<=correct )one|(?<=right )one)"
 _SO = r"(?:so|thus|hence|therefore|that|then|is|only|conclude|choose)"
 _LETTER = r"[(（\[*【「“\"$\\]*(?:\\?(?:text|mathrm|boxed|\w{2,8})\{)?[(（]?[A-Za-z](?![A-Za-z])"
@@ -42,10 +42,10 @@ _BEHIND = late_pattern(r"(?:这个|这一|这)?(?:选项|项)?(?:是)?(?:正确|
 
 
 def stating_sentences(text: str, reads: Callable[[str], bool]) -> list[tuple[int, str]]:
-    """Start offset and text of the last sentence that states or denies an answer, as a list; empty without one.
+    """Return start offset and text of the last sentence that states or denies an answer, in a list; empty without one.
 
     Args:
-        reads: returns whether a text can be read as an option.
+        reads: function that returns whether a text can be read as an option.
 
     >>> stating_sentences("So B is correct. If the answer were A, ...", lambda said: len(said) == 1)
     [(0, 'B')]
@@ -65,6 +65,6 @@ def stating_sentences(text: str, reads: Callable[[str], bool]) -> list[tuple[int
 
 
 def _own_letter(sentence: str) -> str:
-    """The letter of "(B) is correct" or "option B is the right one"."""
+    """Return the letter in a sentence such as "(B) is correct" or "option B is the right one"."""
     letter = re.search(r"(?:^|[\s(\[*])([A-Z])[)\]*]*\s+is\b.*(?:correct|right|best|answer)$", sentence)
     return letter[1] if letter else ""

@@ -1,4 +1,4 @@
-"""Verifiers of programs, by unit tests or by program output. Both run the programs in a sandbox."""
+"""Two verifiers of programs, by unit tests and by program output. Both run programs in a sandbox."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from outrider.verify.verifier import PooledVerifier, text_of
 if TYPE_CHECKING:  # a recipe needs a verifier's options, but no sandbox
     from outrider.verify.program_check import ProgramCheck
 
-SHARE = 0.9  # share of the verdict's time limit that the sandbox gets; the rest is for reporting the result
-SHOWN = 300  # characters of an answer that are kept in the verdict
-LONGEST_CODE = 1 << 20  # characters of a program; longer ones are unparseable
+SHARE = 0.9  # share of the verdict's time limit that the sandbox may use; the rest is for reporting the result
+SHOWN = 300  # maximum characters of an answer that are kept in the verdict
+LONGEST_CODE = 1 << 20  # maximum characters of a program; a longer program is unparseable
 
 
 class CodeVerifier(PooledVerifier):
-    """Base class of the code verifiers: it finds the program in a response and limits its resources."""
+    """Base class of the code verifiers, which finds the program in a response and limits the program's resources."""
 
     seconds: float = Field(
         60.0,
@@ -69,7 +69,7 @@ class CodeVerifier(PooledVerifier):
 
 
 class Compare(Options):
-    """How an output is compared with the expected one."""
+    """Options for the comparison of a program's output with the expected output."""
 
     tolerance: float | None = Field(
         1e-6, ge=0, description="absolute or relative tolerance for comparing decimals; null: compare numbers as text"
@@ -78,12 +78,12 @@ class Compare(Options):
 
 
 class Stdio(CodeVerifier):
-    """Correct if the program prints the expected tokens for every input and exits with status 0.
+    """Accepts a program if it prints the expected tokens for every input and exits with status 0.
 
-    Tokens are separated by white space; numbers are compared by value (:func:`same_token`). The field ``tests`` holds
-    ``[{"input": …, "output": …}, …]`` or another form that :mod:`outrider.verify.program_tests` reads. If its tests
-    are function calls, the function must return the expected values. Expected values never enter the program's
-    process.
+    White space separates tokens, and numbers are compared by value (:func:`same_token`). The field that ``tests`` names
+    contains ``[{"input": …, "output": …}, …]`` or tests in another form that :mod:`outrider.verify.program_tests`
+    reads. If the tests are function calls, the function must return the expected values. Expected values never enter
+    the program's process.
     """
 
     tests: str = Field("tests", min_length=1, description="table field that holds the inputs and expected outputs")
@@ -115,10 +115,10 @@ class Stdio(CodeVerifier):
 
 
 class UnitTests(CodeVerifier):
-    """Correct if the program's functions pass the tests, which are Python statements.
+    """Accepts a program if its functions pass the tests, which are Python statements.
 
-    The tests run in a separate process and get only plain data from the program: see ``docs/sandbox.md``. Functions
-    get copies of their arguments, so tests do not see in-place changes.
+    The tests run in a separate process and receive only plain data from the program; see ``docs/sandbox.md``. Functions
+    receive copies of their arguments, so tests cannot observe in-place changes.
     """
 
     tests: str = Field(
@@ -177,5 +177,5 @@ class UnitTests(CodeVerifier):
 
 
 def solution_of(fields: Mapping[str, Any], answer: str) -> str | None:
-    """The row's reference solution, or None."""
+    """Return the reference solution of the row; None if the row has none."""
     return text_of(fields, answer) if fields.get(answer) is not None else None

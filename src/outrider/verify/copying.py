@@ -1,8 +1,8 @@
-r"""Detect answers that only copy a formula of the question: 99^2+99+1 is 9901, but not worked out.
+r"""Detects answers that only copy a formula of the question, such as 99^2+99+1, which equals 9901 but is not computed.
 
 Expression trees are compared (:mod:`outrider.verify.trees`). An answer is a copy if it contains a formula of the
-question (or some of its summands or factors) that has the gold answer's value and is not worked out. So
-\frac{2(99^2+99+1)}{2} is a copy, and so is (100-1)^2+99+1, which only rewrites a number
+question (or some of the formula's summands or factors) that has the value of the gold answer and still contains
+operations. So \frac{2(99^2+99+1)}{2} is a copy, and so is (100-1)^2+99+1, which only rewrites a number
 (:mod:`outrider.verify.rewritten`). Parts of the gold answer itself, numbers, lists and words are not copies.
 """
 
@@ -23,7 +23,7 @@ from outrider.verify.rewritten import is_rewritten
 from outrider.verify.trees import Tree, joined, parts_of, tree_of
 from outrider.verify.typography import TEXT, plain
 
-MOST_FORMULAS = 80  # formulas read per question; the shortest ones are dropped first
+MOST_FORMULAS = 80  # maximum number of formulas that are read from a question; the shortest are dropped first
 
 _OPERATION = re.compile(r"[-+*/^!|\\]")
 _FORMULA = re.compile(r"\$\$?([^$]+)\$\$?|\\\[(.*?)\\\]|\\\((.*?)\\\)", re.DOTALL)
@@ -34,7 +34,7 @@ _BETWEEN = (*"=<>,;:?&", "\\\\", *(f"\\{name}" for name in _RELATIONS))
 
 
 def copied(prompt: str, answer: str, golds: Sequence[str]) -> bool:
-    r"""Whether a correct answer is only a formula of the prompt that is not worked out.
+    r"""Return whether a correct answer is only a formula of the prompt that has not been computed.
 
     >>> copied("What is $99^2 + 99 + 1$?", r"\frac{99+99^2+1}{1}", ["9901"])
     True
@@ -45,7 +45,7 @@ def copied(prompt: str, answer: str, golds: Sequence[str]) -> bool:
         return False
     try:
         node = read(answer)
-        while len({part.text for part in node.parts}) == 1:  # a one-member set, or one answer in several boxes
+        while len({part.text for part in node.parts}) == 1:  # a one-member set, or the same answer in several boxes
             node = node.parts[0]
         every, answer = sides(node.text), node.text if node.text in answer else answer
     except UnreadableError:
@@ -57,7 +57,7 @@ def copied(prompt: str, answer: str, golds: Sequence[str]) -> bool:
 
 
 def _is_given(prompt: str, asked: Sequence[str], golds: Sequence[str]) -> bool:
-    """Whether the question itself gives one of the quantities its gold value: then 3x+4y = 10 is not an answer."""
+    """Return whether the question itself states a quantity with its gold value, as 3x+4y = 10, which is no answer."""
     rights = [tree for gold in golds if (tree := tree_of(gold)) is not None]
     for equation in _equations(prompt) if asked else ():
         others = [side for side in equation if not any(_is_same_side(one, side) for one in asked)]
@@ -68,7 +68,7 @@ def _is_given(prompt: str, asked: Sequence[str], golds: Sequence[str]) -> bool:
 
 
 def _is_same_side(side: str, known: str) -> bool:
-    """Whether two sides have the same tree, or the same text if either has no tree."""
+    """Return whether two sides have the same expression tree, or the same text if either side has no tree."""
     tree, other = tree_of(side), tree_of(known)
     if tree is None or other is None:
         return normalise(side) == normalise(known)
@@ -77,19 +77,19 @@ def _is_same_side(side: str, known: str) -> bool:
 
 @lru_cache(256)
 def _equations(prompt: str) -> tuple[tuple[str, ...], ...]:
-    """The sides of each equation of a prompt."""
+    """Return the sides of each equation in a prompt."""
     formulas = (formula for whole in _formulas(prompt) for formula in split(whole, (*",;?&", "\\\\")))
     return tuple(tuple(found) for formula in formulas if len(formula) <= LONGEST and (found := sides(clean(formula))))
 
 
 def _formulas(prompt: str) -> Iterator[str]:
-    """Yield the formulas of a prompt, without words."""
+    """Yield the formulas in a prompt, without words."""
     for one in _FORMULA.finditer(prompt):
         yield plain(_PROSE.sub(", ", next(filter(None, one.groups()), "")))
 
 
 def _is_copy(prompt: str, answer: str, golds: Sequence[str]) -> bool:
-    """Whether an answer, or one side of an equation, is a copy."""
+    """Return whether an answer, or one side of an equation, is a copy."""
     text = _bare(answer)
     if not _OPERATION.search(text) or number(text) is not None or any(text == _bare(gold) for gold in golds):
         return False
@@ -109,7 +109,7 @@ def _is_copy(prompt: str, answer: str, golds: Sequence[str]) -> bool:
 
 
 def _is_rewriting(known: Tree, tree: Tree, own: set[str], rights: Sequence[Tree]) -> bool:
-    """Whether an answer contains a formula of the question with rewritten numbers that equals a gold answer."""
+    """Return whether an answer contains a formula of the question with rewritten numbers that equals a gold answer."""
     if known.key in own or not _is_work(known) or not any(is_rewritten(part, known) for part in parts_of(tree)):
         return False
     return any(_equal(right.whole, known.whole) for right in rights)
@@ -127,7 +127,7 @@ def _equal(right: Any, other: Any) -> bool:
 
 
 def _shared(tree: Tree, prompt: str) -> Iterator[Tree]:
-    """Yield each part of the answer that a formula of the prompt contains: a whole part, or its summands or factors."""
+    """Yield parts of the answer that formulas of the prompt contain, as a whole or with some summands or factors."""
     seen: set[str] = set()
     known = list(_question(prompt))
     for part in parts_of(tree):
@@ -139,7 +139,7 @@ def _shared(tree: Tree, prompt: str) -> Iterator[Tree]:
 
 
 def _in_common(one: Tree, other: Tree) -> Tree | None:
-    """The summands (or factors) that two sums (or products) share, as one tree; None if fewer than two are shared."""
+    """Return the summands (or factors) shared by two sums (or products), as one tree; None for fewer than two."""
     if one.kind != other.kind or one.kind not in ("Add", "Mul"):
         return None
     left = Counter(part.key for part in one.parts) & Counter(part.key for part in other.parts)
@@ -154,14 +154,14 @@ def _in_common(one: Tree, other: Tree) -> Tree | None:
 
 
 def _is_work(tree: Tree) -> bool:
-    """Whether an expression still has an operation to work out: it is more than a number or letter with a sign."""
+    """Return whether an expression has an operation that is not computed: more than a number or letter with a sign."""
     parts = [part for part in tree.parts if tree.kind != "Mul" or part.key != "-1"]
     return len(parts) > 1 or (tree.kind != "Mul" and bool(parts))
 
 
 @lru_cache(256)
 def _question(prompt: str) -> tuple[Tree, ...]:
-    """All distinct subexpressions of a prompt's formulas."""
+    """Return all distinct subexpressions of the formulas in a prompt."""
     formulas = {formula.strip(" .") for whole in _formulas(prompt) for formula in split(whole, _BETWEEN)}
     formulas |= {one[0] for one in _IN_PROSE.finditer(prompt)}
     usable = sorted((p for p in formulas if _OPERATION.search(p) and len(p) <= LONGEST), key=len, reverse=True)

@@ -1,19 +1,21 @@
-r"""Check that an answer is defined wherever the gold answer is: otherwise it could be compared only at easy points.
+r"""Checks that an answer is defined wherever the gold answer is; otherwise the two could be compared only at easy
+points.
 
-An answer is undefined at a point if it divides by zero, takes a factorial of -1, has a sum that ends before it begins,
-or (over the reals) takes a root or logarithm of a negative number. Two kinds of smaller domains are allowed:
+An answer is undefined at a point where it contains a division by zero, a factorial of -1, a sum that ends before it
+begins, or (over the reals) a root or logarithm of a negative number. The domain of an answer may be smaller in two
+cases:
 
-- **Real letters.** The answer has a value at random points, as (x^2-1)/(x-1) has for x+1: only single points are
-  missing. Roots and logarithms may also remove a half-line, as \ln(x-1)-\ln(x-2) does for the logarithm of the
-  quotient: problems seldom say which sign a letter has. This does not apply if the gold answer has branches:
-  \sqrt{x}^2 is only one branch of |x|. The remaining points have at least ``DECIDING`` values of each letter.
+- **Real letters.** The answer has a value at random points and only lacks single points, as (x^2-1)/(x-1) for the gold
+  answer x+1. Roots and logarithms may also remove a half-line, as \ln(x-1)-\ln(x-2) for the logarithm of the quotient,
+  since problems seldom state the sign of a letter. This does not apply if the gold answer has branches, since
+  \sqrt{x}^2 is only one branch of |x|. At least ``DECIDING`` values of each letter are compared.
 - **Letters that mean integers**, by their name (n, k, …) or because the gold answer takes an integer function of them.
-  With one letter, the answer has a value at every natural number from some first one on, as n!/(n-1)! has for n. With
-  several letters, it has a value at all multiples of each point where it has one, as n!/(k!(n-k)!) has. At least
-  ``DECIDING`` values of each letter are compared.
+  With one letter, the answer has a value at every natural number from some first number on, as n!/(n-1)! for the gold
+  answer n. With several letters, the answer has a value at all multiples of each point where it has a value, as
+  n!/(k!(n-k)!). At least ``DECIDING`` values of each letter are compared.
 
-So n!(1-n)!n^7 is not n: it has no value from n = 2 on. And \sum_{k=1}^{n^9} 1 cannot be compared: it can be computed
-only for n = 1.
+So n!(1-n)!n^7 does not equal n, since it has no value from n = 2 on. And \sum_{k=1}^{n^9} 1 cannot be compared, since
+it can be computed only for n = 1.
 """
 
 from __future__ import annotations
@@ -24,14 +26,14 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any
 
-DECIDING = 5  # minimum number of different values of each letter
-INTEGER_NAMES = frozenset("abcdijklmnpqrsKMN")  # may mean integers even if the gold answer is defined on the reals
+DECIDING = 5  # minimum number of different values of each letter that are compared
+INTEGER_NAMES = frozenset("abcdijklmnpqrsKMN")  # may mean integers even if the gold answer is real
 _INTEGER_FUNCTIONS = {"gcd", "lcm", "factorial", "binomial"}
 _WRITTEN_OUT = {"Sum", "Product"}
 _BRANCHING = {"Abs", "Max", "Min", "sign", "floor", "ceiling", "Mod"}
-_IN_TURN = 16  # natural numbers that are tried, from 0 on
-_BASES, _HIGHEST, _MULTIPLES = 36, 9, (1, 2, 3)  # with several letters: points, largest coordinate, multiples
-_FEWEST = 12  # at least one in 12 of these points must be in the domain
+_IN_TURN = 16  # number of natural numbers that are tried, from 0 on
+_BASES, _HIGHEST, _MULTIPLES = 36, 9, (1, 2, 3)  # several letters: points, largest coordinate, multiples
+_FEWEST = 12  # at least one in 12 of these points must be in the domain of the answer
 _SPREAD = 60
 _ODD = 10007
 
@@ -39,7 +41,7 @@ LetterValues = dict[str, Fraction]
 
 
 class Found(Enum):
-    """The result at a point where the gold answer has a value."""
+    """The result of comparing an answer at a point where the gold answer has a value."""
 
     AGREES = "agrees"
     NOT_REAL = "not real"
@@ -71,9 +73,9 @@ class Domain:
         self._found.append((point, found))
 
     def is_open(self) -> bool:
-        """Whether the answer has a value almost everywhere, or in a region, and enough points were compared."""
+        """Return whether the answer has a value almost everywhere or in a region, and was compared at enough points."""
         at_random = [(p, f) for p, f in self._found if not _all_whole(p)]
-        at_random = at_random or self._found  # letters inside a floor function are integers at every point
+        at_random = at_random or self._found  # a letter inside a floor function is an integer at every point
         if any(f in self._missing for _, f in at_random):
             return False
         agreed = [p for p, f in self._found if f is Found.AGREES]
@@ -81,7 +83,7 @@ class Domain:
         return 2 * missing <= len(agreed) and self._enough([p for p, f in at_random if f is Found.AGREES])
 
     def spread(self, near: Sequence[Fraction]) -> Iterator[LetterValues]:
-        """Yield more points for a small domain: at many scales, and between and around constants."""
+        """Yield more points for an answer with a small domain, at many scales, and between and around constants."""
         draw = random.Random("spread")
         ends = [Fraction(0), *near]
         for number in range(_SPREAD):
@@ -94,7 +96,7 @@ class Domain:
             yield point
 
     def naturals(self) -> Iterator[LetterValues]:
-        """Yield points with natural numbers for the letters that may mean integers; none if integers are not meant."""
+        """Yield points with natural numbers for the letters that may mean integers; no points if no letter does."""
         if not self._may_be_whole:
             return
         draw = random.Random("naturals")
@@ -114,10 +116,11 @@ class Domain:
                 yield real | {name: Fraction(times * value) for name, value in base.items()}
 
     def is_of_integers(self, found: Sequence[tuple[LetterValues, Found]]) -> bool:
-        """Whether the answer agrees at all natural numbers from some first one on, and enough points were compared.
+        """Return whether the answer agrees at all natural numbers from some number on, and was compared at enough
+        points.
 
         Args:
-            found: the results at the points of :meth:`naturals`, in the same order.
+            found: the results at the points that :meth:`naturals` yields, in the same order.
         """
         agreed = [point for point, what in found if what is Found.AGREES]
         if not self._may_be_whole or not self._enough(agreed):
@@ -144,7 +147,7 @@ def _all_whole(point: LetterValues) -> bool:
 
 
 def _integers(expr: Any) -> set[str]:
-    """The letters inside an expression's integer functions and in the limits of its sums and products."""
+    """Return the letters in integer functions of an expression, and in the limits of its sums and products."""
     from sympy import preorder_traversal
 
     found: set[str] = set()

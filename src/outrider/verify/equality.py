@@ -1,4 +1,4 @@
-"""Compare two mathematical answers: first as texts and numbers, then by algebra."""
+"""Compares two mathematical answers, first as texts and numbers, then by algebra."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from outrider.verify.typography import FONT, TEXT, plain
 _IN_TEXT = re.compile(rf"{TEXT}\s*\{{[^{{}}]*[A-Za-z][^{{}}]*\}}")
 _ALL_WORDS = re.compile(r"[(]?[A-Za-z]{3,}(?:[\s-][A-Za-z]+)*[)]?")
 _TYPESETTING = re.compile(rf"[\s{{}}().,$*]|(?:{FONT}|\\boxed)(?![A-Za-z])")
-_COMMA = re.compile(r"[-+]?(?:[0-9]+,(?![0-9]{3}$)[0-9]+|0,[0-9]+)")  # a decimal comma, but 1,000 is a thousand
+_COMMA = re.compile(r"[-+]?(?:[0-9]+,(?![0-9]{3}$)[0-9]+|0,[0-9]+)")  # a decimal comma; but 1,000 is a thousand
 _CURRENCIES = {"\\$": "dollars", "€": "euros", "£": "pounds sterling", "¥": "yen"}
 
 
-# the rollouts of a group often repeat the same answers
+# cached, since the rollouts of a group often have the same answers
 @lru_cache(8192)
 def compare(gold: str, answer: str, tolerance: float = 0.0) -> tuple[Outcome, str]:
-    r"""The outcome of comparing an answer with the gold answer, and the reason if it is not obvious.
+    r"""Compare an answer with the gold answer; return the outcome, and a reason if the outcome needs an explanation.
 
     >>> compare("0.5", r"\frac{1}{2}"), compare("42", "10^{10000000}")
     ((<Outcome.CORRECT: 'correct'>, ''), (<Outcome.UNPARSEABLE: 'unparseable'>, 'an exponent beyond 5 digits'))
@@ -63,18 +63,18 @@ def _outcome(same: bool) -> tuple[Outcome, str]:
 
 
 def _plain(text: str) -> Fraction | None:
-    """The value of a text that is only a number, else None: a percentage has two values, and x = 3 is not y = 3."""
+    """Return the value of a text that is only a number, else None, as for a percentage (two values) and for x = 3."""
     return None if "%" in plain(text) or "=" in text else number(text)
 
 
 def _unit(text: str) -> str:
-    r"""The unit of a quantity, its currency or "percentage"; a dollar sign counts only if escaped as in LaTeX."""
+    r"""Return a quantity's unit, its currency or "percentage". A dollar sign counts only if escaped, as in LaTeX."""
     sign = next((name for sign, name in _CURRENCIES.items() if sign in text), "")
     return units.split(plain(text))[1] or sign or ("percentage" if plain(text).endswith("%") else "")
 
 
 def _decimal_comma(gold: str, answer: str) -> bool | None:
-    """Whether two decimals are equal, if one of them has a decimal comma; None for anything else."""
+    """Return whether two decimal numbers are equal if one of them has a decimal comma; None for anything else."""
     one, other = plain(gold), plain(answer)
     for with_comma, without in ((one, other), (other, one)):
         if _COMMA.fullmatch(with_comma) and "." in without and (value := number(without)) is not None:
@@ -88,5 +88,5 @@ def _in_words(text: str) -> bool:
 
 
 def _letters(text: str) -> str:
-    """A text without its typesetting and case."""
+    """Return a text in lower case and without typesetting."""
     return _TYPESETTING.sub("", text).casefold()

@@ -1,10 +1,12 @@
-r"""Equations: which sides claim to be the requested value, and which equations are equivalent.
+r"""Finds the sides of an equation that claim to be the requested value, and detects equivalent equations.
 
-For the gold answer 7, the first side of m+n = 3+4 = 7 is the requested quantity. The other sides claim to be its value,
-and each of them must be right. For the gold answer 4, x^2 = 4 claims no value: it is still to be solved for x.
+For the gold answer 7, the first side of m+n = 3+4 = 7 is the requested quantity. The other sides claim to be the value
+of this quantity, and each of them must be right. For the gold answer 4, x^2 = 4 claims no value, since the equation
+must still be solved for x.
 
-Two equations are equivalent if their differences of sides are proportional: y = 3x-2 and 6x-2y = 4. Multiplying by
-anything but a number may add roots, so (x-1)^2 = 0 is not x-1 = 0. 0 = 0 is equivalent to no equation.
+Two equations are equivalent if the left side minus the right side of one is proportional to that of the other, as for y
+= 3x-2 and 6x-2y = 4. A factor that is not a number may add roots, so (x-1)^2 = 0 is not equivalent to x-1 = 0. No
+equation is equivalent to 0 = 0.
 """
 
 from __future__ import annotations
@@ -24,16 +26,16 @@ _LETTERS = re.compile(
 )
 _CALL = re.compile(r"[A-Za-z]\([^()]*\)")
 _BARE_NUMBER = re.compile(r"[\s(]*[-+]?[0-9][0-9.,]*[\s)]*")
-_LENGTHS = frozenset("zw")  # |z| = 5 states the length of z, but |x| = 5 is still to be solved
+_LENGTHS = frozenset("zw")  # |z| = 5 states the length of z, but |x| = 5 must still be solved
 
 
 def claimed(text: str, gold: str, name: str = "") -> list[str]:
-    r"""The sides of an equation that claim to be the gold value; empty for an identity or an unsolved equation.
+    r"""Return the sides of an equation that claim to be the requested value; none for an identity or unsolved equation.
 
     Args:
         text: an equation, or a chain of equations.
         gold: the gold answer.
-        name: the quantity that the gold answer names; the value of another quantity is not an answer.
+        name: the quantity that the gold answer names. The value of another quantity is not an answer.
 
     >>> claimed("m+n = 3+4 = 7", "7"), claimed("x^{2} = 4", "4"), claimed("y = 7", "7", "x"), claimed("7 = 7", "7")
     (['3+4', '7'], [], [], [])
@@ -44,12 +46,12 @@ def claimed(text: str, gold: str, name: str = "") -> list[str]:
     if name and any(re.sub(r"[\s{}]", "", side) != name for side in asked):
         return []
     if not asked and all(map(_BARE_NUMBER.fullmatch, every)):
-        return []  # 7 = 7 says nothing about the requested quantity
+        return []  # 7 = 7 states nothing about the requested quantity
     return [] if any(map(_is_unsolved, values)) else values
 
 
 def _is_asked_for(side: str, gold: str) -> bool:
-    """Whether a side is the requested quantity, whose value the other sides state."""
+    """Return whether a side is the requested quantity, whose value the other sides state."""
     if is_name(side):
         return not is_name(gold)
     if _CALL.fullmatch(side):
@@ -71,7 +73,8 @@ def _is_unsolved(side: str) -> bool:
 
 
 def _is_one_letter_of_algebra(whole: Any) -> bool:
-    r"""Whether an expression is to be solved for its only letter, as x^2 and n! are; not \sin x, f(2) or a variance."""
+    r"""Return whether a side such as x^2 or n! must be solved for its only letter, unlike \sin x, f(2) or a
+    variance."""
     from sympy import Abs
     from sympy.core.function import AppliedUndef
     from sympy.functions.elementary.trigonometric import TrigonometricFunction
@@ -83,7 +86,7 @@ def _is_one_letter_of_algebra(whole: Any) -> bool:
 
 
 def _is_number(whole: Any) -> bool:
-    """Whether a side is a number, which must then equal the gold answer."""
+    """Return whether a side is a number. Such a side must equal the gold answer."""
     from sympy import Expr, Integral, Limit
     from sympy.core.function import AppliedUndef
 
@@ -91,7 +94,7 @@ def _is_number(whole: Any) -> bool:
 
 
 def letters(text: str) -> set[str]:
-    r"""The names in a text; the letters of a product count separately.
+    r"""Return the names in a text. Each letter of a product is a separate name.
 
     >>> sorted(letters(r"2x+\sin ab")), letters(r"\frac{1}{2}")
     (['a', 'b', 'x'], set())
@@ -101,7 +104,7 @@ def letters(text: str) -> set[str]:
 
 
 def last_of_chain(text: str) -> str:
-    """The last side of an equation of names and numbers, as in 1 + 2 = x = 3; else empty.
+    """Return the last side of an equation between names and numbers, such as 1 + 2 = x = 3; otherwise an empty text.
 
     >>> last_of_chain("1 + 2 = x = 3"), last_of_chain("x + y = 3")
     ('3', '')
@@ -113,7 +116,7 @@ def last_of_chain(text: str) -> str:
 
 
 def relates_letters(equation: Sequence[str]) -> bool:
-    """Whether an equation relates several letters, so that it can be solved for any of them.
+    """Return whether an equation relates several letters, so that it can be solved for any of these letters.
 
     Raises:
         UnreadableError: a side cannot be read.
@@ -126,7 +129,7 @@ def relates_letters(equation: Sequence[str]) -> bool:
 
 
 def same_equation(gold: Sequence[str], answer: Sequence[str]) -> bool:
-    """Whether two equations are equivalent: their differences of sides are proportional.
+    """Return whether two equations are equivalent, because the differences of their sides are proportional.
 
     Raises:
         UnreadableError: a side cannot be read.

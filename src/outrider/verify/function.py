@@ -1,4 +1,4 @@
-"""Your own verifier: a Python function, or a reward function written for TRL or ``verifiers``, run in the pool."""
+"""A verifier that calls a user's Python function or a reward function for TRL or ``verifiers``, in a process pool."""
 
 from __future__ import annotations
 
@@ -27,30 +27,32 @@ OTHER_STYLES = {
     "answer": "verifiers",
     "state": "verifiers",
 }
-"""Parameter names that show that a function has another style than ``plain``."""
+"""Styles other than ``plain``, by parameter names that show the style of a function."""
 
 
 class NoRewardError(TypeError):
-    """A reward function returned None: as in TRL, it does not apply to the problem."""
+    """Raised if a reward function returned None, which means (as in TRL) that it does not apply to the problem."""
 
 
 class Function(PooledVerifier):
-    """Correct if a function's score reaches ``success_at``. Exceptions, None and NaN give ``ERROR``, never 0.
+    """Accepts a response if a function's score is at least ``success_at``. Exceptions, None and NaN give ``ERROR``, not
+    0.
 
     A problem's ``answer`` is ``{"answer": the gold answer or None, "fields": the row}``. The call depends on ``style``:
 
     - ``plain``: ``f(problem, completion)`` returns a number or a :class:`outrider.record.Verdict`.
     - ``trl``: ``f(prompts=[…], completions=[…], **columns)`` returns a list of numbers, as for TRL's GRPOTrainer.
-      Every list has one member, so a reward that compares the members of a group does not work. Columns are the
-      fields of the row. Token ids and the trainer's state are not available.
-    - ``verifiers``: the function takes by name any of ``prompt``, ``completion``, ``answer``, ``info``, ``task``,
-      ``state`` and the fields of the row. A rubric gives the weighted sum of its functions.
+      Every list has one entry, so a reward function that compares the rollouts of a group does not work. The columns
+      are the fields of the row. Token ids and the trainer's state are not available.
+    - ``verifiers``: the function receives, by parameter name, any of ``prompt``, ``completion``, ``answer``, ``info``,
+      ``task``, ``state`` and the fields of the row. The score of a rubric is the weighted sum of its functions.
 
-    ``completion`` selects the text after the reasoning (an unclosed reasoning block is then unparseable) or the whole
-    response. Rewards of TRL and ``verifiers`` expect the whole response, and often look for the reasoning tags
-    themselves.
+    The option ``completion`` selects either the text after the reasoning, in which case an unclosed reasoning block is
+    unparseable, or the whole response. Reward functions for TRL and ``verifiers`` expect the whole response, and often
+    search it for reasoning tags.
 
-    Functions may be ``async``. They are also loaded in the run's own process, before sampling starts.
+    Functions may be ``async``. They are also loaded in the run's own process before sampling starts, so that errors
+    appear early.
 
     Raises:
         UserError: the file, module or function does not exist, cannot be imported, or does not fit the style.
@@ -95,7 +97,7 @@ class Function(PooledVerifier):
         return self
 
     def __reduce__(self) -> tuple[Callable[[Any], Function], tuple[dict[str, Any]]]:
-        return type(self).model_validate, (self.model_dump(),)  # loaded functions may not pickle: prepare loads again
+        return type(self).model_validate, (self.model_dump(),)  # loaded functions may not pickle; prepare reloads them
 
     def prepare(self) -> None:
         _ = self._parts
@@ -106,7 +108,7 @@ class Function(PooledVerifier):
     def reference(self, fields: Mapping[str, Any], answer: str) -> dict[str, Any]:
         kept = {"answer": fields.get(answer), "fields": dict(fields)}
         offered = self._offered(Problem("", "", kept), "")
-        for part in self._parts:  # loads the functions, so that a missing file is reported before a missing field
+        for part in self._parts:  # this loads the functions, so that a missing file is reported before a missing field
             if self.style != "plain" and (missing := [n for n in part.needed if n not in {**offered, **part.given}]):
                 hint = nearest(missing[0], offered)
                 raise ValueError(f"no field {missing[0]!r} ({hint}), which {self.function} asks for")
@@ -134,7 +136,7 @@ class Function(PooledVerifier):
         return None if self.gold is None else self.gold.format_map(problem.answer["fields"])
 
     def _offered(self, problem: Problem, text: str) -> dict[str, Any]:
-        """The arguments that a function can take by name."""
+        """Return the arguments that a function can receive by name."""
         answer, fields = problem.answer["answer"], problem.answer["fields"]
         prompt: Any = problem.prompt
         completion: Any = text
@@ -150,7 +152,7 @@ class Function(PooledVerifier):
 
     @cached_property
     def _parts(self) -> list[RewardFunction]:
-        """The function itself, or the functions of a rubric."""
+        """The user's function, or the functions of a rubric."""
         loaded = load_object(self.function)
         if self.style == "verifiers" and hasattr(loaded, "funcs"):
             given = getattr(loaded, "class_objects", {})
@@ -185,7 +187,7 @@ class Function(PooledVerifier):
 
 
 class RewardFunction:
-    """One function of a verifier: its parameters, the arguments that a rubric adds, and its weight in the sum."""
+    """A function of a verifier, with its parameters, the arguments that a rubric adds, and its weight in the sum."""
 
     def __init__(
         self, function: Any, where: str, weight: float = 1.0, given: Mapping[str, Any] = MappingProxyType({})
@@ -204,7 +206,7 @@ class RewardFunction:
         ]
 
     def check_plain(self) -> None:
-        """Refuse a function that does not take a problem and a completion, or has the parameters of another style."""
+        """Raise an error if the function does not accept problem and completion, or has parameters of another style."""
         names = self.signature.parameters
         other = next((OTHER_STYLES[name] for name in names if name in OTHER_STYLES), None)
         try:
@@ -217,27 +219,27 @@ class RewardFunction:
             raise UserError(f"function {self.where!r}: takes {self.signature}, not (problem, completion){hint}")
 
     def call(self, offered: Mapping[str, Any]) -> Any:
-        """Call the function with the offered arguments that it takes by name."""
+        """Call the function with those of the offered arguments that it accepts by name."""
         arguments = {**offered, **self.given}
         return self.function(**{k: v for k, v in arguments.items() if self.takes_all or k in self.signature.parameters})
 
 
 def _awaited(result: Any) -> Any:
-    """The result, awaited if it is a coroutine."""
+    """Return the result; await it if it is a coroutine."""
 
     async def wait() -> Any:
         return await result
 
     if not inspect.isawaitable(result):
         return result
-    import asyncio  # not at the top: importing it takes a tenth of the import time allowed for all light layers
+    import asyncio  # imported here, since the import is slow
     from concurrent.futures import ThreadPoolExecutor
 
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(wait())
-    with ThreadPoolExecutor(1) as thread:  # this thread already runs an event loop, such as a notebook's
+    with ThreadPoolExecutor(1) as thread:  # this thread already runs an event loop, as in a notebook
         return thread.submit(asyncio.run, wait()).result()
 
 

@@ -1,4 +1,4 @@
-"""The isolation that a user requires for untrusted programs."""
+"""The levels of isolation that a user can require for untrusted programs."""
 
 from typing import Literal
 

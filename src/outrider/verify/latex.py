@@ -1,13 +1,15 @@
-r"""Convert the LaTeX of an answer to sympy expressions.
+r"""Converts the LaTeX of an answer to sympy expressions.
 
-Only worker processes run math-verify's parser. sympy is imported inside functions, since its import takes a second.
+Only worker processes run the parser of math-verify. sympy is imported inside functions, since its import takes a
+second.
 
 Input that the parser would misread is corrected or refused beforehand:
 
-- letters keep their case (the parser's default lowers it: \frac{M}{m} would be 1);
-- decimals are exact (0.1 is 1/10), so no rounding decides;
-- ``10 000`` and ``1 1/2`` would be products (0 and 1); x' would be x; 1.5e3 would be a multiple of Euler's number;
-- a trailing letter is not a unit (``\frac{1}{2} m`` is not 1/2): only words in ``\text{…}`` and a few others are.
+- letters keep their case (by default, the parser converts to lower case, so \frac{M}{m} would be 1);
+- decimals are exact (0.1 is 1/10), so rounding never decides a comparison;
+- ``10 000`` and ``1 1/2`` are numbers, which the parser would read as products with the values 0 and 1; x' is not x;
+  1.5e3 is not a multiple of Euler's number;
+- a trailing letter is not a unit (``\frac{1}{2} m`` is not 1/2); only words in ``\text{…}`` and a few others are units.
 """
 
 from __future__ import annotations
@@ -22,15 +24,15 @@ from outrider.verify.answers import LONGEST, repeating
 from outrider.verify.symbols import as_letters
 from outrider.verify.typography import FONT, TEXT, THOUSANDS, plain
 
-DEEPEST = 40  # nesting depth of brackets
-HIGHEST_TOWER = 3  # stacked exponents: a^{b^{c^d}} has three
-LONGEST_EXPONENT = 5  # digits
+DEEPEST = 40  # maximum nesting depth of brackets
+HIGHEST_TOWER = 3  # maximum number of stacked exponents; a^{b^{c^d}} has three
+LONGEST_EXPONENT = 5  # maximum digits of an exponent
 MOST_FACTORIALS = 6
-LARGEST_DETERMINANT = 4  # rows
+LARGEST_DETERMINANT = 4  # maximum rows
 
 
 class UnreadableError(Exception):
-    """The text is not an answer that can be compared; the message gives the reason."""
+    """The text is not an answer that can be compared. The message states the reason."""
 
 
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
@@ -62,9 +64,9 @@ _FUNCTIONS = _COMMANDS | {"lcm", "floor", "ceil"}
 _MATRIX = re.compile(r"\\(begin|end)\{(?:small|b|B)?matrix\}")
 _ARRAY = re.compile(r"\\begin\{array\}\s*\{[lcr ]+\}(.*?)\\end\{array\}", re.DOTALL)
 _AROUND_MATRIX = re.compile(r"[(\[]\s*(\\begin\{(?:small)?matrix\}.*?\\end\{(?:small)?matrix\})\s*[)\]]", re.DOTALL)
-_E_NOTATION = re.compile(r"(?<=[0-9])e(?=-?[0-9]|\+[0-9]{2})")  # but 2e+3 is 2e + 3, with Euler's number
+_E_NOTATION = re.compile(r"(?<=[0-9])e(?=-?[0-9]|\+[0-9]{2})")  # but 2e+3 is 2e + 3 with Euler's number e
 _PRIMES = re.compile(r"([A-Za-z])(?:\^\{?\\prime\}?|(''?)(?!'))")
-_MISREAD = re.compile(r"\\gamma(?![A-Za-z])|\bE(?=\s*_)")  # read as Euler's constant or function; as half an exponent
+_MISREAD = re.compile(r"\\gamma(?![A-Za-z])|\bE(?=\s*_)")  # read as Euler's constant; E_ as half an exponent
 _MIXED = re.compile(r"[0-9]+\\frac\{[0-9]+\}\{[0-9]+\}$")
 _INTEGER = re.compile(r"[-+({]*[0-9]+[)}]*")
 _WRAPPED = re.compile(r"(?:\\boxed)?\{")
@@ -73,11 +75,11 @@ _BRACED = re.compile(r"\\(max|min|gcd)\s*\\\{([^{}]*)\\\}")
 _CHOOSE = re.compile(r"\{([^{}]*)\\choose(?![A-Za-z])([^{}]*)\}")
 _ANGLED = re.compile(r"\\langle(?![A-Za-z])([^<>]*?)\\rangle(?![A-Za-z])|^\s*<([^<>=]*,[^<>=]*)>\s*$")
 _DECADIC = re.compile(r"\\lg(?![A-Za-z])")
-_ANGLE = re.compile(  # degrees as the argument of a function; elsewhere, degrees are a unit
+_ANGLE = re.compile(  # degrees in the argument of a function (elsewhere, degrees are a unit)
     r"(\\(?:sin|cos|tan|cot|sec|csc)\s*(?:\^\s*\{?[0-9]\}?\s*)?[({]?\s*)([0-9.]+)\s*\^\s*(?:\\circ(?![A-Za-z])|\{\s*\\circ\s*\})"
 )
 _BARE_ANGLE = re.compile(r"(?<![A-Za-z\\])((?:sin|cos|tan|cot|sec|csc)[\s(]*[0-9.]+\s*\^\s*\{?\s*\\circ)")
-_TO_T = re.compile(r"(?<=[0-9a-z])\^(?:T(?![A-Za-z])|\{T\})")  # a power: the parser would transpose a number
+_TO_T = re.compile(r"(?<=[0-9a-z])\^(?:T(?![A-Za-z])|\{T\})")  # a power, where the parser would transpose a number
 _SET_BUILDER = re.compile(  # {x : x > 2} is x > 2
     r"^\\?\{\s*([a-z])\s*(?:\\in\s*\\mathbb\{R\}\s*)?(?:\\mid(?![A-Za-z])|:|\|)\s*([^:{}|,]*\1[^:{}|,]*?)\\?\}$"
 )
@@ -87,10 +89,11 @@ _MATH_E = re.compile(r"\\(?:mathrm|operatorname|text)\{e\}")
 
 
 def refuse(text: str) -> None:
-    """Refuse texts on which the parser would run forever or use up its memory. The checks are cheap.
+    """Raise an error for texts on which the parser would run forever or use up its memory. The checks are fast.
 
     Raises:
-        UnreadableError: the text is too long, too deeply nested, or has a huge number or characters of no answer.
+        UnreadableError: the text is too long or too deeply nested, or has a huge number or characters that no answer
+            has.
     """
     if len(text) > LONGEST:
         raise UnreadableError(f"{len(text)} characters, at most {LONGEST} are read")
@@ -100,7 +103,7 @@ def refuse(text: str) -> None:
         raise UnreadableError(f"{name}() is no function that can be read")
     if _POWER_OF_POWER.search(text):
         raise UnreadableError("a tower of powers")
-    depth = deepest = tower = raised = 0  # raised: number of open braces in an exponent
+    depth = deepest = tower = raised = 0  # raised is the number of open braces in exponents
     before = ""
     for character in text:
         depth += (character in "({[") - (character in ")}]")
@@ -127,7 +130,7 @@ def refuse(text: str) -> None:
 
 
 def clean(text: str) -> str:
-    r"""Remove typesetting from a text, and bring each construct into a form that the parser reads correctly.
+    r"""Remove typesetting from a text, and rewrite each construct in a form that the parser reads correctly.
 
     >>> clean(r"$\left( 1{,}000,\, x' \right)$."), clean(r"3 \text{ and } 4.5e3 \text{ cm}^2")
     ('( 1000, \\dot{x} )', '3, 4.5E3')
@@ -142,7 +145,7 @@ def clean(text: str) -> str:
     )
     text = _DECADIC.sub(r"\\log_{10}", _BRACED.sub(r"\\\1(\2)", text))
     text = _MODULO.sub(r"\\mod", _E_NOTATION.sub("E", _MATH_E.sub("e", text)))
-    text = _ANGLE.sub(r"\1(\2\\pi/180)", _BARE_ANGLE.sub(r"\\\1", text))  # before degrees are split off as a unit
+    text = _ANGLE.sub(r"\1(\2\\pi/180)", _BARE_ANGLE.sub(r"\\\1", text))  # before degrees are removed as a unit
     text = _TO_T.sub("^{(T)}", text)
     text = repeating(_MISREAD.sub(lambda m: r"\hat{E}" if m[0] == "E" else r"\hat{g}", text))
     text = _ARRAY.sub(r"\\begin{matrix}\1\\end{matrix}", text)
@@ -158,7 +161,7 @@ def clean(text: str) -> str:
 
 
 def _closing(text: str) -> int:
-    """The position of the brace that closes the first brace of a text, or -1."""
+    """Return the position of the brace that closes the first brace of a text, or -1."""
     depth = 0
     for brace in re.finditer(r"\\.|[{}]", text):
         depth += (brace[0] == "{") - (brace[0] == "}")
@@ -168,7 +171,7 @@ def _closing(text: str) -> int:
 
 
 def _unstyled(match: re.Match[str]) -> str:
-    """Remove the font from a number or a function's name; return anything else unchanged."""
+    """Remove the font command around a number or a function's name; return anything else unchanged."""
     inside = match[1].strip()
     if inside.rstrip(".*") in _FUNCTIONS:
         return f"\\{inside}" if inside in _COMMANDS else f"\\operatorname{{{inside}}}"
@@ -193,18 +196,18 @@ def expression(text: str) -> Any:
         basic_latex=True, units=False, malformed_operators=True, nits=False, boxed="none", equations=False
     )
     latex = normalize_latex(text, config)
-    # two passes, as ANTLR advises: the fast prediction, and the full one only after an error
+    # two passes, as ANTLR recommends: first the fast prediction mode, and the full mode only after an error
     for mode in (PredictionMode.SLL, PredictionMode.LL):
         try:
             return _reader()(mode).parse(latex)
-        except Exception as error:  # noqa: BLE001 - the parser raises plain Exception, and sympy almost anything
+        except Exception as error:  # noqa: BLE001 - the parser raises Exception, and sympy almost any type
             failure = f"{type(error).__name__}: {error}".partition("\n")[0]
     raise UnreadableError(f"not understood ({failure[:80]})")
 
 
 @cache
 def _reader() -> Any:
-    """The parser class, with exact numbers and case-sensitive letters."""
+    """Return the parser class, changed to exact numbers and case-sensitive letters."""
     import sympy
     from latex2sympy2_extended.latex2sympy2 import ConversionConfig, _Latex2Sympy
 
@@ -243,7 +246,7 @@ def _reader() -> Any:
             return sympy.binomial(top, bottom, evaluate=False)
 
         def convert_postfix_list(self, arr: Any, i: int = 0) -> Any:
-            """Convert a product without a sign; 2 1/2 is a mixed number, but 2(1/2) is not."""
+            """Convert a product that is written without a sign. 2 1/2 is a mixed number, but 2(1/2) is a product."""
             if i + 1 == len(arr) or not _INTEGER.fullmatch(arr[i].getText()):
                 return super().convert_postfix_list(arr, i)
             number = self.convert_postfix(arr[i])

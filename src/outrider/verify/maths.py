@@ -1,15 +1,16 @@
-r"""The verifier of mathematical answers: exact text and exact numbers first, then algebra with math-verify's parser.
+r"""The verifier of mathematical answers, which compares text and numbers first, then uses math-verify's parser.
 
-The steps, cheap and certain ones first:
+The steps are ordered so that fast and certain ones come first:
 
-1. The answer is taken from the completion alone, so boxes and examples in the prompt do not count.
-2. An answer with the gold answer's text, apart from typesetting, is correct. Plain numbers are compared exactly. Both
-   take microseconds.
-3. An answer that :func:`outrider.verify.latex.refuse` rejects is unparseable. Microseconds as well.
+1. The answer is extracted only from the completion, so boxes and examples in the prompt do not count.
+2. An answer whose text equals the gold answer, apart from typesetting, is correct. Plain numbers are compared exactly.
+   Both comparisons take microseconds.
+3. An answer that :func:`outrider.verify.latex.refuse` rejects is unparseable. This check takes microseconds as well.
 4. Answers in words are compared as text, ignoring case.
 5. Other answers are read as LaTeX and compared as mathematical objects (:mod:`outrider.verify.algebra`). This takes
-   milliseconds; after some seconds the pool kills the process, and the verdict is ``timeout``.
-6. An answer that only copies a formula of the question is incorrect: 99^2+99+1 is 9901, but not worked out.
+   milliseconds. If it takes longer than the time limit of some seconds, the pool kills the process, and the verdict is
+   ``timeout``.
+6. An answer that only copies a formula of the question is incorrect, such as 99^2+99+1 instead of 9901.
 
 Accepted as equal: a value with and without its unit (5 cm is 5), degrees and plain numbers (90° is 90, not pi/2), both
 readings of a percentage (50% is 50 and 0.5).
@@ -51,13 +52,13 @@ _WARM = r"""
 
 
 class Maths(PooledVerifier):
-    r"""Correct if the final answer equals the gold answer as a mathematical object, in any form.
+    r"""Accepts a response if its final answer equals the gold answer as a mathematical object, in any form.
 
-    Decimals are exact by default: 0.33 is not 1/3. A list of gold answers holds alternatives, and one of them is
-    enough. If several answers are required, the gold answer is one text that separates them by commas.
+    By default, decimals are exact: 0.33 is not 1/3. A list of gold answers contains alternatives, and a response needs
+    only one of them. If several answers are required, the gold answer is one text with commas between the answers.
 
     Raises:
-        UserError: the package math-verify is missing.
+        UserError: the package math-verify is not installed.
     """
 
     boxes: Literal["last", "first", "all"] = Field(
@@ -91,15 +92,15 @@ class Maths(PooledVerifier):
         answer = self._answer(text, finished)
         if answer is None:
             return unparseable("no final answer" if finished else "truncated before a final answer")
-        if len(answer) > LONGEST:  # first: every later step takes at least linear time
+        if len(answer) > LONGEST:  # checked first, since every later step takes at least linear time
             return replace(unparseable(f"{len(answer)} characters, at most {LONGEST} are read"), answer=shown(answer))
         from outrider.verify.copying import (
-            copied,  # imported here: a recipe needs a verifier's options, but no algebra
+            copied,  # imported here, since a recipe needs only the options of the verifier
         )
 
         try:
             results = [self._compared(gold, answer) for gold in _all(problem.answer)]
-        except (RecursionError, MemoryError) as error:  # caused by the text of the answer, not by the verifier
+        except (RecursionError, MemoryError) as error:  # the answer's text is the cause, not the verifier
             return replace(unparseable(f"too much to read ({type(error).__name__})"), answer=shown(answer))
         outcome, detail = min(results, key=lambda pair: _BEST_FIRST.index(pair[0]))
         if outcome is Outcome.CORRECT and detail != _LETTER and copied(problem.prompt, answer, _all(problem.answer)):
@@ -107,7 +108,8 @@ class Maths(PooledVerifier):
         return Verdict(outcome, float(outcome is Outcome.CORRECT), answer=shown(answer), detail=detail)
 
     def _compared(self, gold: str, answer: str) -> tuple[Outcome, str]:
-        """Compare with one gold answer. If it is an option, a stated letter decides, or else the option's text."""
+        """Compare with one gold answer. If it is an option, a stated letter decides, otherwise the text of the
+        option."""
         same = same_choice(gold, answer)
         if same is None:
             from outrider.verify.equality import compare
@@ -123,7 +125,7 @@ class Maths(PooledVerifier):
         return None if other is None else f"\\boxed{{{other}}}"
 
     def prepare(self) -> None:
-        """Import the parser and the comparison code, and parse some answers to warm up."""
+        """Import the parser and the comparison code, and parse some answers so that later verdicts are fast."""
         _require()
         import logging
 
@@ -132,16 +134,17 @@ class Maths(PooledVerifier):
         from outrider.verify import copying, equality  # noqa: F401
         from outrider.verify.latex import expression
 
-        logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns at each call that its time limit is off
-        # ANTLR builds its tables while it parses, which takes seconds for the first answers
+        logging.getLogger("math_verify").setLevel(logging.ERROR)  # no warning that its time limit is off
+        # ANTLR builds its tables when it parses, which takes seconds for the first answers
         for example in _WARM.replace("\n", ",").split(","):
             if example.strip():
                 expression(example.strip())
 
     def _answer(self, text: str, finished: bool) -> str | None:
-        r"""The answer of a response; if it was truncated, only a closed box, since its last line may not be complete.
+        r"""Return the answer of a response. In a truncated response only a closed box counts, since the last line may
+        be cut.
 
-        If both are read, an answer line after the last box takes precedence over the box.
+        If both boxes and answer lines are read, an answer line after the last box has precedence over the box.
         """
         if (boxed := self._boxed(text, repeated=True)) is not None:
             reads_both = self.no_box == "answer_line" and finished and self.boxes != "first"
@@ -152,12 +155,13 @@ class Maths(PooledVerifier):
         return answer_line(text) if self.no_box == "answer_line" else last_number(text)
 
     def _boxed(self, text: str, repeated: bool = False) -> str | None:
-        """Join the boxes that hold the answer into one list; ``repeated``: keep boxes with equal contents."""
+        """Join the boxes that contain the answer to one list; if ``repeated``, keep several boxes with equal
+        contents."""
         from outrider.verify.repetitions import joined_boxes  # here, as above
 
         found = last_boxes(text) if self.boxes == "last" else boxes(text)
         contents = [b.strip() for b in (found[:1] if self.boxes == "first" else found) if b.strip()]
-        # a box that is too long to read is compared unchanged: normalising a megabyte takes half a second
+        # a box that is too long to read is not normalised, since normalising a megabyte takes half a second
         keys = [normalise(b) if len(b) <= LONGEST else b for b in contents]
         return joined_boxes(contents, keys, repeated) if contents else None
 
@@ -177,6 +181,6 @@ def _all(answer: str | list[str]) -> list[str]:
 
 
 def _require() -> None:
-    """Raise UserError if math-verify is missing, before the run starts instead of in the first verdict."""
+    """Raise UserError if math-verify is not installed, so that the error comes before the run, not in a verdict."""
     if find_spec("math_verify") is None:
         raise UserError("verifier: math needs the package math-verify: pip install 'outrider[math]'")

@@ -1,4 +1,4 @@
-"""The kernel's count of out-of-memory kills, which otherwise look like a signal from another process."""
+"""Reads the kernel's count of out-of-memory kills, which otherwise look like signals from another process."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ CONTROL_GROUPS = Path("/sys/fs/cgroup")
 
 
 def memory_failures() -> int | None:
-    """The number of out-of-memory kills so far; None if the kernel does not report it.
+    """Return the number of out-of-memory kills so far; None if the kernel does not report the number.
 
-    It counts our own control group if there is one, otherwise the whole machine (``/proc/vmstat``).
+    The number is that of this process's control group (cgroup) if there is one, otherwise that of the whole machine
+    (``/proc/vmstat``).
     """
-    # Sandboxed programs run in our control group, so other groups do not matter. If the whole machine is out of memory,
-    # the kill counts in the killed process's group.
+    # Sandboxed programs run in this control group, so other groups do not matter. If the whole machine has no memory,
+    # the kernel counts the kill in the killed process's group.
     for file in (*_own_counts(), Path("/proc/vmstat")):
         with contextlib.suppress(OSError):
             counts = dict(line.split()[:2] for line in file.read_text().splitlines())
@@ -26,7 +27,7 @@ def memory_failures() -> int | None:
 
 
 def _own_counts() -> Iterator[Path]:
-    """The files with the counts of our control group, for version 2 or 1."""
+    """Yield the files with the counts of this process's control group, for cgroup version 2 or 1."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)

@@ -1,15 +1,18 @@
-r"""Convert names without a backslash, and operators of programming languages, to LaTeX.
+r"""Converts names without a backslash, and operators of programming languages, to LaTeX.
 
-``2*pi*r``, ``sqrt(140)*t``, ``exp(x)``, ``(-oo, 3]`` and ``x**2 >= 4`` are mathematics, never products of letters. A
-run of letters outside ``\text{…}``, commands and indices is read as the first form that fits:
+The names in ``2*pi*r``, ``sqrt(140)*t``, ``exp(x)``, ``(-oo, 3]`` and ``x**2 >= 4`` are not products of letters. A run
+of letters outside ``\text{…}``, commands and indices is read as the first of these forms that fits:
 
 1. a known name (``pi``, ``theta``, ``oo``, ``arctan``), with its arguments if it has any (``binomial(n,k)``);
-2. functions with their arguments in one run, and letters before them: ``sinpi``, ``xlnx``, ``mgsin(theta)``;
+2. functions with their arguments in the same run, possibly with letters before them: ``sinpi``, ``xlnx``,
+   ``mgsin(theta)``;
 3. a constant between single letters: ``kpi``, ``2pir``;
-4. a product of letters: two or three letters, capitals, neighbours in the alphabet, or no vowel: ``mgh``, ``ABC``;
+4. a product of letters, if the run has two or three letters, capitals, neighbours in the alphabet, or no vowel:
+   ``mgh``, ``ABC``;
 5. one symbol, for any other word (``base*height/2``); before a bracket, the word is a function that cannot be read.
 
-A text that consists only of words, such as ``even`` or ``no solution``, is left unchanged. Pure Python, never raises.
+A text that consists only of words, such as ``even`` or ``no solution``, does not change. The code is pure Python and
+never raises.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import re
 from outrider.texts import late_pattern
 from outrider.verify.symbols import letter
 
-LONGEST = 1000  # characters; a longer text is not an answer, and is left unchanged
+LONGEST = 1000  # maximum characters; a longer text is not an answer, and does not change
 
 _COMMANDS = "sin cos tan cot sec csc sinh cosh tanh coth arcsin arccos arctan arccot ln log exp"
 _FUNCTIONS = {name: rf"\{name}" for name in _COMMANDS.split(" ")} | {
@@ -37,7 +40,7 @@ _FUNCTIONS = {name: rf"\{name}" for name in _COMMANDS.split(" ")} | {
 }
 _GREEK = """alpha beta gamma delta epsilon varepsilon zeta theta vartheta iota kappa lambda sigma upsilon omega varphi
     Gamma Delta Theta Lambda Sigma Upsilon Omega"""
-_SHORT_GREEK = "eta mu nu rho tau phi chi psi Phi Psi"  # without xi, which may also be x times i
+_SHORT_GREEK = "eta mu nu rho tau phi chi psi Phi Psi"  # but not xi, which may be x times i
 _INFINITE = ("oo", "inf", "infty", "infinity", "Infinity", "Inf")
 _CONSTANTS = {name: rf"\{name}" for name in _GREEK.split()} | dict.fromkeys(("pi", "Pi", "PI"), r"\pi")
 _ALONE = {
@@ -49,7 +52,7 @@ _ALONE = {
     "hbar": r"\hbar",
     "varepsilon": r"\epsilon",
     "varphi": r"\phi",
-    "gamma": r"\hat{g}",  # a letter: the parser's \gamma is Euler's constant
+    "gamma": r"\hat{g}",  # another letter, since the parser reads \gamma as Euler's constant
 }
 _OF_LISTS = {"max": r"\max", "min": r"\min", "gcd": r"\gcd", "lcm": r"\operatorname{lcm}"}
 _WITH_ARGUMENTS: dict[tuple[str, int], str] = {
@@ -76,7 +79,7 @@ _TAKING = frozenset(name for name, _ in _WITH_ARGUMENTS)
 _LATEX = "frac dfrac tfrac cfrac sqrt binom dbinom overline text mathrm mathbf boxed sum prod"
 _LOST_BACKSLASH = frozenset(_LATEX.split(" "))
 
-_TOKEN = late_pattern(  # text to leave unchanged, or a run of letters
+_TOKEN = late_pattern(  # text that does not change, or a run of letters
     r"\\(?:text\w*|mbox|hbox|emph|operatorname\*?|begin|end|math[a-z]+)\s*\{[^{}]*\}|\\{1,2}[A-Za-z]+|\\.|_\s*\{[^{}]*\}|_\w"
     r"|([A-Za-z]+)",
     re.DOTALL,
@@ -101,7 +104,7 @@ _IN_A_ROW = late_pattern(rf"([A-Za-z]?)((?:(?:{_ANY_FUNCTION})(?:{_ANY_CONSTANT}
 _ONE = late_pattern(rf"({_ANY_FUNCTION})({_ANY_CONSTANT}|[A-Za-z])")
 _LAST = late_pattern(rf"([A-Za-z]{{1,3}}?)({_ANY_FUNCTION}|sqrt|abs)")
 _BESIDE = late_pattern(rf"([A-Za-z]?)({_ANY_CONSTANT})([A-Za-z]?)")
-_INDEXED = late_pattern(r"[0-9]{1,2}(?=$|[-+*/=,;)\]}\s<>])")  # x1, as programs write x_1; but n2^n is a product
+_INDEXED = late_pattern(r"[0-9]{1,2}(?=$|[-+*/=,;)\]}\s<>])")  # x1, which is x_1 in code; but n2^n is a product
 _REMARK = late_pattern(r"\(([A-Za-z][a-z]{2,}|e?s)\b")  # solution(s), Paris(France)
 _MULTIPLE = late_pattern(r"[kmnrtx]pi")
 _BETWEEN_DIGITS = late_pattern(r"pi([A-Za-z]{2})")
@@ -131,7 +134,7 @@ def latex(text: str) -> str:
 
 
 def unreadable(text: str) -> str:
-    r"""The first function name of a text that cannot be read; empty if all of them can.
+    r"""Return the first function name in a text that cannot be read; empty if all function names can be read.
 
     >>> unreadable("erf(x)+1"), unreadable("abc(a+b+c)"), unreadable("sin(x)"), unreadable("Area(ABC) = 5")
     ('erf', '', '', '')
@@ -149,7 +152,7 @@ def unreadable(text: str) -> str:
 
 
 def _all_names(text: str) -> bool:
-    """Whether all words are known names or single letters: ``pi``, ``sin x``, ``xlnx``, but not ``cost``."""
+    """Return whether all words are known names or single letters: ``pi``, ``sin x``, ``xlnx``, but not ``cost``."""
     words = re.findall("[A-Za-z]+", text)
     names = [word for word in words if _known(word) or _MULTIPLE.fullmatch(word) or _is_row(word)]
     others = [word for word in words if word not in names]
@@ -159,7 +162,8 @@ def _all_names(text: str) -> bool:
 
 
 def _is_row(word: str) -> bool:
-    """Whether a word is a row of functions of x, constants or the letter before the row: ``sinxcosx``, ``nlogn``."""
+    """Return whether a word is a row of functions of x, of constants, or of the letter before it: ``sinxcosx``,
+    ``nlogn``."""
     row = _IN_A_ROW.fullmatch(word)
     return row is not None and all(one[2] in ("x", row[1]) or one[2] in _CONSTANTS for one in _ONE.finditer(row[2]))
 
@@ -173,7 +177,7 @@ def _translated(text: str) -> str:
     place = 0
     for token in _TOKEN.finditer(text):
         if token.start() < place:
-            continue  # inside arguments that were already read
+            continue  # this is inside arguments that were read before
         parts.append(text[place : token.start()])
         place = token.end()
         if token[1] is None:
@@ -209,7 +213,7 @@ def _name(text: str, run: str, start: int, end: int) -> tuple[str, int]:
 
 
 def _run(run: str, following: str) -> str:
-    """The LaTeX of a run of letters without its own arguments."""
+    """Return the LaTeX of a run of letters that has no arguments in brackets."""
     lowered = run[0].lower() + run[1:]
     if run in _ALONE:
         return _ALONE[run] + ("" if following == "(" else " ")
@@ -227,7 +231,7 @@ def _run(run: str, following: str) -> str:
 
 
 def _is_product(run: str, before_bracket: bool) -> bool:
-    """Whether letters in a row are factors of a product."""
+    """Return whether the letters of a run are factors of a product."""
     neighbours = list(run) == sorted(set(run)) and ord(run[-1]) - ord(run[0]) <= len(run)
     if len(run) < 3 or run.isupper() or neighbours:
         return True
@@ -237,7 +241,7 @@ def _is_product(run: str, before_bracket: bool) -> bool:
 
 
 def _arguments(text: str, opening: int) -> tuple[list[str], int] | None:
-    """The arguments in the brackets that open at ``opening``, and the end offset; None if the brackets do not close."""
+    """Return the arguments in the brackets that open at ``opening``, and the end offset; None for unclosed brackets."""
     depth, start, found = 0, opening + 1, []
     for place in range(opening, len(text)):
         depth += (text[place] in "([{") - (text[place] in ")]}")

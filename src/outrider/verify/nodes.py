@@ -1,6 +1,6 @@
-"""The structure of an answer: lists, sets, tuples and intervals, names, and the expressions between them.
+"""Parses the structure of an answer: lists, sets, tuples, intervals, names, and the expressions in them.
 
-This module reads brackets and commas, so that a set is never taken for a point, nor a list for a number.
+This module reads brackets and commas, so that a set is never read as a point, and a list never as a number.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from outrider.verify.latex import UnreadableError, clean, refuse
 
 
 class Node(NamedTuple):
-    r"""An answer: ``parts`` between ``brackets``, or one expression without parts.
+    r"""An answer, which is either a collection of ``parts`` in ``brackets``, or one expression without parts.
 
     ``brackets`` is "" for a list without brackets, otherwise two characters such as ``()``, ``[)`` or ``{}``, ``cup``
     for a union, ``:`` for a ratio of three or more terms, or ``clock`` for a time such as 12:05. ``name`` is the text
-    before ``=`` or ``\in``, ``whole`` the text including the name, and ``rounded`` the text after ``\approx``.
+    before ``=`` or ``\in``, ``whole`` is the text including the name, and ``rounded`` is the text after ``\approx``.
     """
 
     text: str
@@ -54,7 +54,7 @@ def read(text: str) -> Node:
     """Parse the structure of an answer.
 
     Raises:
-        UnreadableError: :func:`outrider.verify.latex.refuse` rejects the text, or an ellipsis makes it ambiguous.
+        UnreadableError: :func:`outrider.verify.latex.refuse` rejects the text, or an ellipsis makes the text ambiguous.
     """
     refuse(text)
     if _DOTS.search(text):
@@ -81,7 +81,7 @@ def split(text: str, separators: tuple[str, ...] = (",", ";")) -> list[str]:
 
 
 def related(text: str) -> bool:
-    r"""Whether a text has a relation outside the braces of an index (as in \sum_{k=1}^n k).
+    r"""Return whether a text has a relation such as = or < outside the braces of an index, as in \sum_{k=1}^n k.
 
     >>> related("x < 3"), related(r"\sum_{k=1}^{n} k")
     (True, False)
@@ -90,7 +90,7 @@ def related(text: str) -> bool:
 
 
 def sides(text: str) -> list[str]:
-    """The sides of an equation, or of a chain of equations; empty for any other relation.
+    """Return the sides of an equation, or of a chain of equations; empty for any other relation.
 
     >>> sides("x = 2 + 3 = 5"), sides("x + 1"), sides("x < y = 1")
     (['x', '2 + 3', '5'], [], [])
@@ -100,7 +100,7 @@ def sides(text: str) -> list[str]:
 
 
 def is_name(text: str) -> bool:
-    r"""Whether a side of an equation only names the other side: letters, their indices, quotients and products.
+    r"""Return whether a side only names the other side, by letters with indices, or by their quotients and products.
 
     >>> [is_name(text) for text in ("x_{1}", r"\angle APC", r"\frac{AB}{CD}", "f(x)", "2x", "x+y", "")]
     [True, True, True, True, False, False, False]
@@ -109,7 +109,7 @@ def is_name(text: str) -> bool:
 
 
 def node_of(text: str) -> Node:
-    """The structure of a text that is already clean, such as a side of an equation."""
+    """Parse the structure of a text that is already clean, such as a side of an equation."""
     if _THOUSANDS.fullmatch(text):
         text = re.sub("[, ](?=[0-9]{3})", "", text)
     parts = split(text)
@@ -127,7 +127,7 @@ def node_of(text: str) -> Node:
         return _named(exact, rounded[0]) if is_name(exact) else node_of(exact)._replace(rounded=rounded[-1])
     if member := _MEMBER.match(text):
         return _named(member[1], text[member.end() :], text)
-    if without := _EXCEPT.fullmatch(text):  # x \ne 0 is all but 0
+    if without := _EXCEPT.fullmatch(text):  # x \ne 0 means all numbers except 0
         letter, point = without.groups()
         return node_of(rf"(-\infty,{point})\cup({point},\infty)")._replace(name=letter)
     if len(both := sides(text)) == 2 and _COORDINATES.fullmatch(both[0]) and len((point := node_of(both[1])).parts) > 1:
@@ -155,7 +155,7 @@ def node_of(text: str) -> Node:
 
 
 def _grouped(parts: list[Node]) -> tuple[Node, ...]:
-    """Group the members of a list if their names repeat: p=5, q=2, p=7, q=3 is two pairs."""
+    """Group the members of a list if their names repeat: p=5, q=2, p=7, q=3 are two pairs."""
     names = [part.name for part in parts]
     for size in range(2, len(parts) // 2 + 1):
         if names[:size] * (len(parts) // size) == names and len({*names}) == size and all(names):
@@ -169,7 +169,7 @@ def _named(name: str, value: str, text: str = "") -> Node:
 
 
 def _around(text: str) -> str | None:
-    """The first and the last bracket, if they match and enclose everything else; otherwise None."""
+    """Return the first and the last bracket if they match and enclose the rest of the text; otherwise None."""
     opening = 2 if text.startswith("\\{") else 1
     if text[:1] not in ("(", "[") and opening == 1:
         return None

@@ -1,7 +1,7 @@
-r"""Rewrite a formula in the other notation: LaTeX as code, or code as LaTeX.
+r"""Rewrites a formula in the other notation: LaTeX as code, or code as LaTeX.
 
-Gold answers use both notations. A gold answer that the verifier cannot read still matches its own text, so a data set
-check also verifies each gold answer in the other notation.
+Gold answers use both notations. Even a gold answer that the verifier cannot read matches its own text. So the check of
+a data set also verifies each gold answer in the other notation.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ _WORD = re.compile(r"[a-zA-Z]{2,}")
 _OTHERWISE = re.compile(
     r"\d\s*\\frac|\\frac\s*\{\s*(?:d|\\partial)(?![a-zA-Z])|\\frac\s*\{\s*d\s*[a-zA-Z]|_|\^\s*\\circ"
 )
-"""Mixed numbers, derivatives, indices and degrees: beside them, a fraction or a sign may have another meaning."""
+"""Mixed numbers, derivatives, indices and degrees. Beside these, a fraction or a sign may have another meaning."""
 _KNOWN = frozenset({*_FUNCTIONS, *_LETTERS, "sqrt", "exp", "oo"})
 
 
 def in_other_notation(formula: str) -> str | None:
     r"""Rewrite LaTeX as code, or code as LaTeX; None if the formula is the same in both notations.
 
-    A formula with anything but fractions, roots, powers, the usual functions and Greek letters also gives None, so
-    that the result is sure to mean the same. Linear time.
+    The result is also None for a formula that contains more than fractions, roots, powers, common functions and Greek
+    letters, so that the rewritten formula certainly has the same meaning. The function takes linear time.
 
     >>> in_other_notation(r"\frac{\pi}{6}+2\cdot\sqrt{3}"), in_other_notation("3*cos(2*t)")
     ('(( pi )/(6))+2*sqrt(3)', '3\\cdot \\cos(2\\cdot t)')
@@ -47,7 +47,7 @@ def _as_code(text: str) -> str | None:
 
 
 def _written(text: str) -> str | None:
-    """Rewrite commands as names and braces as brackets; None if that is not possible."""
+    """Rewrite commands as names and braces as brackets; return None if this is not possible."""
     parts: list[str] = []
     at = 0
     while at < len(text):
@@ -88,7 +88,7 @@ def _both(first: str, second: str) -> tuple[str, str] | None:
 
 
 def _group(text: str, at: int) -> tuple[str, int] | None:
-    """The content of the braces that open at ``at``, and their end offset; None without complete braces."""
+    """Return the content of the braces that open at ``at``, and the end offset; None without complete braces."""
     if at >= len(text) or text[at] != "{":
         return None
     depth = 0
@@ -117,7 +117,7 @@ def _named(word: re.Match[str]) -> str:
 
 
 def _roots(text: str) -> str | None:
-    """Replace the brackets of roots with braces; None if the brackets do not close."""
+    """Replace the brackets of roots by braces; return None if the brackets do not close."""
     while (at := text.find("sqrt(")) >= 0:
         depth = 0
         for end in range(at + 4, len(text)):

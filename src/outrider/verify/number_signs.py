@@ -1,9 +1,10 @@
 # ruff: noqa: RUF001 - look-alike characters are the subject of this file
-r"""A canonical form for LaTeX, Markdown and Unicode around numbers, with the position of each sign. Linear time.
+r"""Converts LaTeX, Markdown and Unicode around numbers to a canonical form that keeps the position of each sign.
 
-Fractions and roots become single signs (:mod:`outrider.verify.number_value`), products ``*``, relations ``≤``, and
-unknown commands ``ξ``. Fonts, sizes, currencies and the exponents of units are removed: the 2 of 5 cm^2 is not a number
-of its own. A display, an arrow or a dash that ends a statement becomes a line break.
+Fractions and roots become single signs (:mod:`outrider.verify.number_value`), signs of products become ``*``, relations
+``≤``, and unknown commands ``ξ``. Fonts, sizes, currencies and the exponents of units are removed, since for example
+the 2 of 5 cm^2 is not a separate number. A display, an arrow or a dash that ends a statement becomes a line break. The
+conversion takes linear time.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _PARTS = {
 }
 DIGITS = (*"0123456789", *_PARTS, *"０１２３４５６７８９")
 
-# Each sign of LaTeX, Markdown or Unicode, and its canonical form; the first match counts.
+# Signs of LaTeX, Markdown and Unicode with their canonical forms. The first match counts.
 _FONTS = (
     "text(?:bf|rm|it|sf|tt|normal|up)?|mbox|hbox|emph|math(?:bf|rm|it|sf|normal)|boldsymbol|bm|boxed|fbox|underline"
 )
@@ -67,14 +68,14 @@ _TOKENS: tuple[tuple[str, str], ...] = (
     (r"[，、；]", ", "),
     (r"[\t ]+", " "),
 )
-_NO_TOKEN = r"A-WYZa-rt-wyz0-9,;?\"'/()\[\]|@+"  # no sign begins with these: most characters are skipped at once
+_NO_TOKEN = r"A-WYZa-rt-wyz0-9,;?\"'/()\[\]|@+"  # no sign begins with these characters, so most text is skipped at once
 _TOKEN = late_pattern(
     f"(?=[^{_NO_TOKEN}])(?:"
     + "|".join(f"(?P<t{i}>{pattern})" for i, (pattern, _) in enumerate(_TOKENS))
     + f"|(?P<script>[{_RAISED}]+|[{_LOWERED}]+)|(?P<part>[{''.join(_PARTS)}])|(?P<wide>[０-９]))"
 )
 _LONG = "|".join(unit for unit in UNITS if len(unit) > 1)
-_UNIT = (  # a one-letter unit only after a space, a font or a slash: 3s^2 is a product
+_UNIT = (  # a one-letter unit counts only after a space, a font or a slash, since 3s^2 is a product
     rf"(?:(?<![A-Za-z_\\])(?:{_LONG})|(?<=g\*)[ms]|(?<=[mg] )[ms](?=\}}?\^\{{?-)|"
     rf"(?<=[/{{])[ms]|(?<=[0-9}}] )m|(?<=\{{ )m|[a-z]{{3,}}(?=\}}))\}}?"
 )
@@ -90,7 +91,7 @@ class Canonical(NamedTuple):
 
 
 def canonical(text: str) -> Canonical:
-    """The canonical form of a text.
+    """Return the canonical form of a text.
 
     >>> canonical("is **7,000** or $3 · 4$").text, canonical("5 cm^2 or 2").text
     ('is 7,000 or 3*4', '5 cm or 2')
@@ -116,7 +117,7 @@ def canonical(text: str) -> Canonical:
         at = match.end()
     keep(at, len(text))
     whole = "".join(signs)
-    for power in reversed(list(_UNIT_POWER.finditer(whole))):  # the 2 of 5 cm^2 is not a number
+    for power in reversed(list(_UNIT_POWER.finditer(whole))):  # the 2 in 5 cm^2 is not a separate number
         low, high = whole.index("^", power.start()), power.end()
         whole = whole[:low] + whole[high:]
         del starts[low:high], ends[low:high]
@@ -124,7 +125,7 @@ def canonical(text: str) -> Canonical:
 
 
 def _plain(match: re.Match[str]) -> str:
-    """The canonical form of a sign."""
+    """Return the canonical form of a matched sign."""
     kind, found = match.lastgroup or "", match[0]
     if kind == "script":
         return f"{'^' if found[0] in _RAISED else '_'}{{{found.translate(_SCRIPTS)}}}"

@@ -1,11 +1,12 @@
 # ruff: noqa: RUF001 - look-alike characters
-r"""Find the last numeric expression of a text: all of 2 2/3, not only its 3.
+r"""Finds the last numeric expression of a text, such as the whole 2 2/3, not only the 3.
 
-The text is brought into a canonical form with plain signs for LaTeX, Markdown and Unicode, which keeps the position of
-each sign. Words cut this form into segments. In the last segment with a digit, only the last part counts: after a line
-break, the end of a sentence, a colon, or the last ``=``. The whole part is read, including words beside it that change
-the value: ``5 million``, ``2 and 2/3``, ``negative 7``. An expression that is not a number (a date, a pair, 3 or 4,
-``x_2``) has no value. Only the surroundings of the last digit are read, so the time does not grow with the text.
+The text is converted to a canonical form with plain signs for LaTeX, Markdown and Unicode, which keeps the position of
+each sign. Words divide this form into segments. In the last segment with a digit, only the last part counts, which
+follows a line break, the end of a sentence, a colon, or the last ``=``. The whole part is read, and so are words beside
+it that change the value: ``5 million``, ``2 and 2/3``, ``negative 7``. An expression that is not a number (a date, a
+pair, 3 or 4, ``x_2``) has no value. Only the text around the last digit is read, so the time does not grow with the
+length of the text.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from outrider.verify.number_words import (
     one_quantity,
 )
 
-BEFORE, BEHIND = 240, 80  # characters that are read around the last digit
+BEFORE, BEHIND = 240, 80  # maximum characters that are read before and after the last digit
 _WORD = late_pattern(r"[^\W\d_]+(?:['’][a-z]+)?|ξ")
 _BREAK = late_pattern(r"\n|;(?![^()\[\]]{0,60}[)\]])|[.?]+(?=\s|$|[A-Z])|(?<=[^0-9\s]):|(?<=[0-9]):(?=\s)")
 _HAS_DIGIT = re.compile(r"[0-9]")
@@ -47,12 +48,13 @@ _NAME = late_pattern(r"\s*[a-z](?:_(?:[0-9A-Za-z]|\{[^{}]*\}))?'?\s*|\s*[a-z]\([
 
 
 class Expression(NamedTuple):
-    """The numeric expression of a text.
+    """A numeric expression found in a text.
 
     Attributes:
         text: the expression as it is written.
         value: the exact value; None if the expression is not a number.
-        alone: whether the text has nothing else, except a name or "the answer is" before it and a unit after it.
+        alone: whether the text consists only of the expression, apart from a name or "the answer is" before it and a
+            unit after it.
     """
 
     text: str
@@ -69,7 +71,7 @@ class _Word(NamedTuple):
 
 
 def last_expression(text: str) -> Expression | None:
-    r"""The numeric expression that contains the last digit of a text; None if the text has no digit.
+    r"""Return the numeric expression that contains the last digit of a text; None if the text has no digit.
 
     >>> [last_expression(t).text for t in ("needs 2 2/3 cups", r"is $\frac{3}{4}$.", "10 - 3 = 7.", "at 10:30")]
     ['2 2/3', '\\frac{3}{4}', '7', '10:30']
@@ -85,7 +87,7 @@ def last_expression(text: str) -> Expression | None:
     if found is None:
         return None
     low, high = begin + found_in.starts[found.low], begin + found_in.ends[found.high - 1]
-    seen = not begin or found.low > 0  # False if the expression may begin before the part that is read
+    seen = not begin or found.low > 0  # False if the expression may begin before the text that is read
     whole = not begin and last + BEHIND >= len(text)
     return Expression(text[low:high], _value(found) if seen else None, whole and _alone(found))
 
@@ -97,8 +99,9 @@ class _Found(NamedTuple):
         words: the words of the text.
         after: number of words before the expression.
         low, high: start and end of the expression.
-        begins, ends: whether words stand directly before and after the expression, in the same sentence.
-        unsolved: whether the expression is a side of an equation in one unknown that is still to be solved.
+        begins, ends: whether the same sentence has a word directly before the expression (begins) or directly after it
+            (ends).
+        unsolved: whether the expression is a side of an equation that must still be solved for its unknown.
     """
 
     text: str
@@ -116,7 +119,7 @@ class _Found(NamedTuple):
 
     @property
     def behind(self) -> list[str]:
-        """The words after the expression, up to the first sign between them."""
+        """Return the words after the expression, up to the first sign between words."""
         found: list[str] = []
         at = self.high
         for word in self.words[self.after :] if self.ends else ():
@@ -128,12 +131,12 @@ class _Found(NamedTuple):
 
     @property
     def before(self) -> str:
-        """The word directly before the expression; empty without one."""
+        """Return the word directly before the expression; empty if there is none."""
         return self.words[self.after - 1].text if self.begins and self.after else ""
 
 
 def _words(text: str) -> list[_Word]:
-    """The words that are not part of an expression."""
+    """Return the words that are not part of an expression."""
     return [
         _Word(match.start(), match.end(), match[0])
         for match in _WORD.finditer(text)
@@ -142,7 +145,7 @@ def _words(text: str) -> list[_Word]:
 
 
 def _is_part(text: str, start: int, end: int) -> bool:
-    """Whether letters belong to the expression beside them, as in x_2, f(3), 2x, A4, n/2 and 1e5."""
+    """Return whether letters belong to the expression beside them, as in x_2, f(3), 2x, A4, n/2 and 1e5."""
     word = text[start:end]
     if not word.isascii() and not re.fullmatch("[Α-ωξ]+", word):
         return False  # Chinese is written next to digits without a space
@@ -170,7 +173,7 @@ def _is_part(text: str, start: int, end: int) -> bool:
 
 
 def _found(text: str) -> _Found | None:
-    """The last expression of a canonical text."""
+    """Return the last expression of a canonical text."""
     words = _words(text)
     edges = [(0, 0), *((word.start, word.end) for word in words), (len(text), len(text))]
     for after in range(len(edges) - 2, -1, -1):
@@ -181,7 +184,7 @@ def _found(text: str) -> _Found | None:
 
 
 def _last_part(text: str, words: list[_Word], after: int, low: int, high: int) -> _Found:
-    """The last part of the text between two words: after the last break or equals sign."""
+    """Return the last part of the text between two words, which follows the last line break or equals sign."""
     first, last = low, high
     for brk in _BREAK.finditer(text, low, high):
         if _HAS_DIGIT.search(text, brk.end(), high):
@@ -221,13 +224,13 @@ def _last_part(text: str, words: list[_Word], after: int, low: int, high: int) -
 
 
 def _lists(text: str, words: list[_Word], after: int, begins: bool) -> bool:
-    """Whether two numbers with a comma between them are several answers; in "On day 7, 15 people" they are not."""
+    """Return whether two numbers with a comma are several answers, unlike the numbers in "On day 7, 15 people"."""
     word = words[after - 1].text.lower() if after else ""
     return not begins or not word or word in LEADING or word in ("are", "were", "values", "numbers", "answers")
 
 
 def _trimmed(text: str, low: int, high: int, line: bool) -> tuple[int, int]:
-    """Trim punctuation and unmatched brackets from the edges of an expression; return its start and end."""
+    """Remove punctuation and unmatched brackets at the ends of an expression; return the new start and end."""
     while low < high:
         first, last = text[low], text[high - 1]
         if first in _LEFT_EDGE or _is_ornament(first) or (first == "." and not _is_decimal(text, low)):
@@ -246,17 +249,17 @@ def _trimmed(text: str, low: int, high: int, line: bool) -> tuple[int, int]:
 
 
 def _is_ornament(sign: str) -> bool:
-    """Whether a sign is an emoji or a similar ornament."""
+    """Return whether a sign is an emoji or a similar ornament."""
     return not (sign.isascii() or sign.isalnum() or sign in f"{FRACTION}{ROOT}°≤")
 
 
 def _is_decimal(text: str, point: int) -> bool:
-    """Whether a point begins a decimal, as in .5 but not in Rs.5."""
+    """Return whether a point begins a decimal number, as in .5 but not in Rs.5."""
     return text[point + 1 : point + 2].isdigit() and not text[max(point - 1, 0) : point].isalpha()
 
 
 def _closing(text: str, low: int, high: int) -> int | None:
-    """The position where the bracket at ``low`` is closed; None if it is not."""
+    """Return the position where the bracket at ``low`` is closed; None if it is not closed."""
     depth = 0
     for at in range(low, high):
         depth += (text[at] in "({[") - (text[at] in ")}]")
@@ -266,13 +269,13 @@ def _closing(text: str, low: int, high: int) -> int | None:
 
 
 def _unopened(text: str, low: int, high: int) -> bool:
-    """Whether the closing bracket at the end has no opening bracket; the two may differ in shape, as in (1, 2]."""
+    """Return whether the closing bracket at the end has no opening bracket. Their shapes may differ, as in (1, 2]."""
     depth = sum((sign in "({[") - (sign in ")}]") for sign in text[low:high])
     return depth < 0
 
 
 def _value(found: _Found) -> Fraction | None:
-    """The value of an expression, with the effect of the words beside it; None if it is not a number."""
+    """Return the value of an expression, changed by the words beside it; None if it is not a number."""
     text = found.expression
     value = value_of(re.sub(r" ?[%°]+(?=[)}\]]*$)|(?<=[0-9])['\"]$", "", text))
     behind, before = found.behind, found.before
@@ -304,9 +307,10 @@ def _value(found: _Found) -> Fraction | None:
 
 
 def _joined(found: _Found, value: Fraction) -> tuple[Fraction | None] | None:
-    """Join the value with the number before it, if only joining words or a larger unit stand between them.
+    """Join the value with the number before it, if only joining words or a larger unit are between the two numbers.
 
-    None: there is no number to join. ``(value,)``: a mixed number. ``(None,)``: any other pair, which is not a number.
+    The result is None if there is no number to join, ``(value,)`` for a mixed number, and ``(None,)`` for any other
+    pair, which is not a number.
     """
     between: list[str] = []
     for i in range(found.after - 1, max(found.after - 5, -1), -1):
@@ -329,7 +333,7 @@ def _joined(found: _Found, value: Fraction) -> tuple[Fraction | None] | None:
 
 
 def _alone(found: _Found) -> bool:
-    """Whether the text says nothing besides the expression."""
+    """Return whether the text states nothing besides the expression."""
     lead = found.text[: found.low]
     if "=" in lead[-3:]:
         *sides, _ = lead.rpartition(":")[2].split("=")
@@ -359,7 +363,7 @@ def _alone(found: _Found) -> bool:
 
 
 def _states(side: str, found: _Found) -> bool:
-    """Whether a left side names the expression's value or works it out; the left side of x + y - z = 0 does not."""
+    """Return whether a left side names the value or computes it; the left side of x + y - z = 0 does neither."""
     if not re.search("[A-Za-zξ]", side):
         value = value_of(side.strip(" ,{}$"))
         return value is None or value == value_of(found.expression)

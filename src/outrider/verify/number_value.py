@@ -1,10 +1,10 @@
-r"""The exact value of one numeric expression: numbers, fractions, powers, roots and factorials. Linear time.
+r"""Computes the exact value of one numeric expression with fractions, powers, roots and factorials, in linear time.
 
-The text is in the canonical form of :mod:`outrider.verify.number_text`. Accepted: a sign, digits with thousands
-separated by commas, spaces or underscores, decimals, an exponent (``1.5e3``), ``a/b``, a fraction of two expressions, a
-mixed number (``2 2/3``), ``a*10^b``, powers, roots and factorials, and brackets around one of these. Sums, differences
-and products are not worked out, so they are not numbers. Irrational roots, dates, times, lists and values of more than
-``MOST_BITS`` bits are not numbers either.
+The text is in the canonical form of :mod:`outrider.verify.number_text`. An expression may have a sign, digits with
+thousands separated by commas, spaces or underscores, decimals, and an exponent (``1.5e3``). It may be ``a/b``, a
+fraction of two expressions, a mixed number (``2 2/3``), ``a*10^b``, a power, root or factorial, or one of these in
+brackets. Sums, differences and products are not final results, so they are not numbers. Irrational roots, dates, times,
+lists and values of more than ``MOST_BITS`` bits are not numbers either.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from fractions import Fraction
 from outrider.texts import late_pattern
 
 FRACTION, ROOT = "\ue000", "\ue001"  # signs of the canonical form
-MOST_BITS = 4096  # maximum bits of a numerator or denominator
+MOST_BITS = 4096  # maximum bits of a numerator, and of a denominator
 LARGEST_FACTORIAL = 170
-LARGEST_EXPONENT = 300  # maximum power of ten
-DEEPEST = 12  # nesting depth of brackets
+LARGEST_EXPONENT = 300  # maximum exponent of ten
+DEEPEST = 12  # maximum nesting depth of brackets
 
 _GROUPED = r"(?!0)[0-9]{1,3}(?:(?:,[0-9]{3})+(?!,?[0-9])|(?: [0-9]{3})+(?! ?[0-9])|(?:_[0-9]{3})+(?!_?[0-9]))"
 _EXPONENT = r"(?:[eE](?:-?[0-9]+|\+[0-9]{2,}))?"
@@ -35,7 +35,7 @@ class _NoNumberError(Exception):
 
 
 def value_of(text: str) -> Fraction | None:
-    r"""The exact value of an expression, or None.
+    r"""Return the exact value of an expression; None if it is not a number.
 
     >>> value_of("2 2/3"), value_of("1.5*10^{3}"), value_of("2^10"), value_of("3!"), value_of("1 000 000")
     (Fraction(8, 3), Fraction(1500, 1), Fraction(1024, 1), Fraction(6, 1), Fraction(1000000, 1))
@@ -51,7 +51,7 @@ def value_of(text: str) -> Fraction | None:
 
 
 class _Reader:
-    """Reads an expression from left to right; ``at`` is the position of the next character."""
+    """Reads an expression from left to right. ``at`` is the position of the next character."""
 
     def __init__(self, text: str) -> None:
         self.text, self.at, self.depth = text, 0, 0
@@ -94,12 +94,12 @@ class _Reader:
 
     def power(self) -> Fraction:
         value = self.atom()
-        if self.taken("!"):  # a double factorial leaves its second sign, so the expression is not read to its end
+        if self.taken("!"):  # for a double factorial, the second sign remains, so the text is not read to its end
             value = _factorial(value)
         return self.raised(value) if self.next() == "^" else value
 
     def raised(self, base: Fraction) -> Fraction:
-        """Read the exponent after the sign ``^``, which comes next, and return the power."""
+        """Read the next sign, which is ``^``, and the exponent, and return the power."""
         self.at += 1
         if self.next() in _BRACKETS:
             exponent = self.group()
@@ -138,7 +138,7 @@ class _Reader:
         return value
 
     def argument(self) -> Fraction:
-        """Read one part of a fraction: in brackets, or a single digit as in LaTeX."""
+        """Read the numerator or denominator of a fraction, in brackets or as a single digit, as in LaTeX."""
         self.taken(" ")
         if self.next() in _BRACKETS:
             return self.group()
@@ -162,7 +162,7 @@ class _Reader:
         return self.text[self.at : self.at + 1]
 
     def taken(self, sign: str) -> bool:
-        """Whether ``sign`` comes next; if so, move past it."""
+        """Return whether ``sign`` comes next; if so, move past it."""
         found = self.next() == sign
         self.at += found
         return found
@@ -187,7 +187,7 @@ def _factorial(value: Fraction) -> Fraction:
 
 
 def _power(base: Fraction, exponent: Fraction) -> Fraction:
-    """An exact power; a fractional exponent is a root."""
+    """Return an exact power; a fractional exponent means a root."""
     if exponent.denominator != 1:
         base, exponent = _root(base, Fraction(exponent.denominator)), Fraction(exponent.numerator)
     bits = max(base.numerator.bit_length(), base.denominator.bit_length(), 1)
@@ -197,7 +197,7 @@ def _power(base: Fraction, exponent: Fraction) -> Fraction:
 
 
 def _root(under: Fraction, degree: Fraction) -> Fraction:
-    """An exact root of a non-negative number; it must be rational."""
+    """Return an exact root of a non-negative number, which must be rational."""
     if under < 0 or degree.denominator != 1 or not 1 < degree <= 64:
         raise _NoNumberError
     n = int(degree)

@@ -1,4 +1,4 @@
-"""Words around a number that change its meaning: function names, months, multiples, units of two parts."""
+"""Lists words around a number that change its meaning: function names, months, multiples, units of two parts."""
 
 from __future__ import annotations
 
@@ -36,37 +36,37 @@ _COMPOUND = """
 """
 
 FUNCTIONS = frozenset(_FUNCTIONS.split())
-"""Before a number: the number is the function's argument."""
+"""Names of functions. A number after such a word is the function's argument."""
 
 MONTHS = frozenset(_MONTHS.split())
-"""Beside a number: the number is a day or a year."""
+"""Names of months. A number beside such a word is a day or a year."""
 
 SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
-"""After a number: the power of ten that multiplies it."""
+"""Words after a number, with the power of ten by which each word multiplies the number."""
 
 NO_LONGER = frozenset(["factorial", "squared", "cubed"])
 PARTS = frozenset(_PARTS.split())
-"""After a number (``PARTS`` only without a noun): the number is only a part of the stated value."""
+"""Words after a number that make it only a part of the stated value; those in ``PARTS`` only without a noun."""
 
 JOINING = frozenset(words.strip() for words in _JOINING.split("|"))
-"""Between two numbers: they are a list, a range, a ratio or an expression to work out."""
+"""Words between two numbers that make the numbers a list, a range, a ratio or an expression to compute."""
 
 ORDINALS = frozenset(["st", "nd", "rd", "th", "rds", "ths"])
 UNITS = tuple(_UNITS.split())
-"""Short words that may directly follow digits without being a factor; longer words always may."""
+"""Short words that may follow digits without a space and are then units, not factors. Longer words always may."""
 
 CURRENCIES = frozenset(_CURRENCIES.split())
-"""Words that may stand directly before digits."""
+"""Words for currencies, which may be directly before digits."""
 
 NEGATING = frozenset(_NEGATING.split())
-"""Before a number: the number is not the stated value."""
+"""Words before a number that mean that the number is not the stated value."""
 
 LEADING = frozenset((_LEADING + _CURRENCIES.lower()).split())
-"""Directly before a number that is all that a text states."""
+"""Words that may come directly before a number if the text states only this number."""
 
 
 def one_quantity(first: str, second: str) -> bool:
-    """Whether two units make one quantity, as in 2 hours 30 minutes, with the larger unit first.
+    """Return whether two units form one quantity with the larger unit first, as in 2 hours 30 minutes.
 
     >>> one_quantity("hours", "minutes"), one_quantity("minutes", "hours"), one_quantity("hours", "inches")
     (True, False, False)
@@ -79,7 +79,8 @@ def one_quantity(first: str, second: str) -> bool:
 
 
 def east_asian_scale(behind: str, before: str) -> int | None:
-    """The factor that Chinese directly after a number stands for; None if the number is only a part of the value.
+    """Return the factor that Chinese text directly after a number means; None if the number is only a part of the
+    value.
 
     Parts of a value are, for example, the 30 of 8点30分, the 1 of 3分之1 and the 10 of 2的10次方.
 

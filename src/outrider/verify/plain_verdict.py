@@ -1,4 +1,4 @@
-"""Make the fields of a third-party verdict plain data, since it goes to another process and to disk."""
+"""Converts third-party verdicts to plain data, since verdicts are sent to another process and written to disk."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from outrider.record import Outcome, Verdict
 def plain_verdict(said: object) -> Verdict:
     """Convert the fields of a third-party verdict to plain data, and check its score against its outcome.
 
-    ``TIMEOUT`` and ``ERROR`` are unscorable, so their score is NaN. Every other outcome needs a finite score; without
-    one, the verdict contradicts itself and becomes an ``ERROR`` that says so.
+    A verdict ``TIMEOUT`` or ``ERROR`` has no score, so its score is NaN. Every other outcome requires a finite score. A
+    verdict without a finite score is inconsistent and becomes an ``ERROR`` with an explanation.
 
     Raises:
         TypeError, ValueError: ``said`` is not a verdict, or a field has the wrong type.
@@ -34,5 +34,5 @@ def plain_verdict(said: object) -> Verdict:
 
 
 def writable(text: str) -> str:
-    """Convert to a plain string without lone surrogates, which UTF-8 cannot hold."""
+    """Convert a text to a plain string without lone surrogates, which UTF-8 cannot encode."""
     return str(text).encode("utf-8", "replace").decode("utf-8")

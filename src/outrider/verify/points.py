@@ -1,12 +1,12 @@
-r"""Compare the values of two expressions, exactly or to sixty digits, at many kinds of points.
+r"""Compares the values of two expressions, exactly or to sixty digits, at many kinds of points.
 
-Expressions with letters are compared at points of several scales and both signs; at small and large integers (for
-floor, gcd, n!, and (-1)^n, which is real only at integers); and around every constant of either expression, where
-|x - 10| and max(n, 3) change. One point where both expressions are defined and differ proves them different. If only
-the gold answer has a value at a point, :mod:`outrider.verify.domain` decides whether that is allowed. An undecided
-answer is not correct.
+Expressions with letters are compared at points of several scales and both signs, at small and large integers (for
+floor, gcd, n!, and (-1)^n, which is real only at integers), and around every constant of either expression, where
+functions such as |x - 10| and max(n, 3) change. Two expressions are different if both are defined and differ at one
+point. If only the gold answer has a value at a point, :mod:`outrider.verify.domain` decides whether this is allowed. An
+answer that cannot be decided is not correct.
 
-Different expressions hardly ever agree at so many random points: for polynomials, this is the Schwartz-Zippel test.
+Different expressions hardly ever agree at so many random points. For polynomials, this is the Schwartz-Zippel test.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from outrider.verify.domain import Domain, Found, LetterValues
 from outrider.verify.latex import UnreadableError
 from outrider.verify.values import NotRealError, UndefinedError, UnknownError, Values
 
-DIGITS = 60  # decimal digits that must agree, in addition to those that cancellation may cost
+DIGITS = 60  # number of decimal digits that must agree, in addition to digits that may be lost by cancellation
 CONVENTIONAL = frozenset("ijklmnpqMNK")  # letters that mean integers inside \lfloor or \bmod
 
 _STEPS = {"floor", "ceiling", "Mod"}
@@ -38,7 +38,7 @@ _HUGE = Fraction(10**300)
 
 
 def same_value(gold: Any, answer: Any, tolerance: float = 0.0) -> bool | None:
-    """Whether two expressions, or matrices of expressions, have the same values; None if undecided.
+    """Return whether two expressions, or matrices of expressions, have the same values; None if undecided.
 
     Args:
         gold: the gold answer, as a sympy object.
@@ -46,7 +46,7 @@ def same_value(gold: Any, answer: Any, tolerance: float = 0.0) -> bool | None:
         tolerance: allowed relative error.
 
     Raises:
-        UnreadableError: an expression has no value, or one that is too large.
+        UnreadableError: an expression has no value, or its value is too large.
     """
     from sympy import Expr, MatrixBase, nan, zoo
 
@@ -66,7 +66,7 @@ def same_value(gold: Any, answer: Any, tolerance: float = 0.0) -> bool | None:
 
 
 def _explicit(value: Any) -> Any:
-    """Evaluate a sum or product of matrices; one with matrix powers is left alone, since it may take forever."""
+    """Evaluate a sum or product of matrices, unless it has matrix powers, whose evaluation may take forever."""
     from sympy import MatAdd, MatMul, MatPow
 
     if not isinstance(value, MatAdd | MatMul) or value.has(MatPow):
@@ -76,7 +76,7 @@ def _explicit(value: Any) -> Any:
 
 
 def within_use(value: Any) -> None:
-    """Check that the parts without letters have usable values, before sympy evaluates the whole.
+    """Check that the parts without letters have usable values, before sympy evaluates the whole expression.
 
     Raises:
         UnreadableError: the value of a part is too large.
@@ -93,7 +93,7 @@ def within_use(value: Any) -> None:
 
 
 def proportional(gold: Any, answer: Any) -> bool | None:
-    """Whether one expression is the other times a nonzero number, as for equivalent equations; None if undecided."""
+    """Return whether one expression is a nonzero number times the other (equivalent equations); None if undecided."""
     from sympy import Expr, Integer
 
     if not isinstance(gold, Expr) or not isinstance(answer, Expr):
@@ -105,12 +105,12 @@ def proportional(gold: Any, answer: Any) -> bool | None:
         return _close(pair[0] * first[1], pair[1] * first[0], pair.span + first.span)
 
     if _agree(gold, Integer(0), lambda _, pair: _close(*pair)):
-        return False  # 0 = 0 says nothing, so no equation is equivalent to it
+        return False  # no equation is equivalent to 0 = 0, which states nothing
     return _agree(gold, answer, same_ratio)
 
 
 class ValuePair(NamedTuple):
-    """The values of two expressions at a point, and how many digits cancellation may have cost."""
+    """The values of two expressions at a point, and the number of digits that may have been lost by cancellation."""
 
     gold: Any
     answer: Any
@@ -118,7 +118,7 @@ class ValuePair(NamedTuple):
 
 
 def _agree(gold: Any, answer: Any, holds: Callable[[ValuePair, ValuePair], bool]) -> bool | None:
-    """Whether ``holds`` is true at all points, given the first nonzero pair and the point's pair; None if undecided."""
+    """Return whether ``holds`` is true for the first nonzero pair and every point's pair; None if undecided."""
     from sympy import I
 
     letters = sorted({s.name for s in gold.free_symbols | answer.free_symbols} - {"i"})
@@ -134,7 +134,7 @@ def _agree(gold: Any, answer: Any, holds: Callable[[ValuePair, ValuePair], bool]
 
 
 class _Comparison:
-    """The comparison of two expressions with letters, over the real or the complex numbers."""
+    """Compares two expressions with letters, over the real or the complex numbers."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class _Comparison:
         self._first: ValuePair | None = None
 
     def decide(self) -> bool | None:
-        """Whether the expressions agree. One difference disproves it; agreement needs enough points of the domain."""
+        """Return whether the expressions agree: False after one difference, True after enough points of the domain."""
         if self._try(points(*self._both, self._letters)) is None:
             return False
         if self._domain.is_open():
@@ -165,7 +165,7 @@ class _Comparison:
         return True if self._domain.is_of_integers(found) else None
 
     def _try(self, tried: Iterable[LetterValues]) -> list[tuple[LetterValues, Found]] | None:
-        """The results at all points where the gold answer has a value; None if the answer differs at one of them."""
+        """Return results at the points where the gold answer has a value; None if the answer differs at one of them."""
         every = []
         for point in tried:
             found = self._at(point)
@@ -180,7 +180,8 @@ class _Comparison:
         return every
 
     def _at(self, point: LetterValues) -> ValuePair | Found | None:
-        """Both values, or why only the answer has none; None if the gold answer has none or one cannot be computed."""
+        """Return both values, or why only the answer has none; None if the gold answer has none or it cannot be
+        computed."""
         try:
             return _values(*self._both, point, self._over_complex)
         except UnreadableError:
@@ -195,7 +196,7 @@ class _Comparison:
 
 
 def _constants(gold: Any, answer: Any, holds: Callable[[ValuePair, ValuePair], bool], imaginary: bool) -> bool:
-    """Compare two expressions without letters: over the reals, or over the complex numbers if a value is not real."""
+    """Compare two expressions without letters over the reals or, if a value is not real, over the complex numbers."""
     reason = ""
     for over_complex in (True,) if imaginary else (False, True):
         try:
@@ -207,7 +208,7 @@ def _constants(gold: Any, answer: Any, holds: Callable[[ValuePair, ValuePair], b
 
 
 def _values(gold: Any, answer: Any, point: LetterValues, over_complex: bool) -> ValuePair:
-    """Both values at a point; they are recomputed with more digits if many may have cancelled."""
+    """Return both values at a point. If many digits may have cancelled, the values are recomputed with more digits."""
     digits = 2 * DIGITS
     while True:
         values = Values(point, digits, over_complex)
@@ -221,21 +222,21 @@ def _values(gold: Any, answer: Any, point: LetterValues, over_complex: bool) -> 
 
 
 def _close(a: Any, b: Any, span: int, tolerance: float = 0.0) -> bool:
-    """Whether two numbers agree, within a relative tolerance or in all reliable digits."""
+    """Return whether two numbers agree, either within a relative tolerance or in all reliable digits."""
     if isinstance(a, Fraction) and isinstance(b, Fraction):
         return abs(a - b) <= Fraction(tolerance) * max(abs(a), abs(b))
     return _zero(a - b, span) or bool(abs(a - b) <= tolerance * max(abs(a), abs(b)))
 
 
 def _zero(value: Any, span: int) -> bool:
-    """Whether a number is zero, in all reliable digits."""
+    """Return whether all reliable digits of a number are zero."""
     if isinstance(value, Fraction):
         return value == 0
     return value == 0 or bool(value.context.mag(value) * math.log10(2) < -DIGITS // 2 - span)
 
 
 def points(gold: Any, answer: Any, letters: Sequence[str]) -> Iterator[LetterValues]:
-    """Yield points (values for the letters), the most useful first; the same expressions give the same points."""
+    """Yield points (values for the letters), the most useful first. Equal expressions give equal points."""
     kinds = {type(node).__name__ for e in (gold, answer) for node in _nodes(e)}
     whole = {
         s.name
@@ -251,7 +252,7 @@ def points(gold: Any, answer: Any, letters: Sequence[str]) -> Iterator[LetterVal
     turning = _TURNING if kinds & _TURNS else 0
 
     def draw(kind: str, number: int, name: str) -> Fraction:
-        # seeded by its arguments, so that verdicts are reproducible
+        # seeded by the arguments, so that verdicts are reproducible
         source = random.Random(f"{kind}/{number}/{name}")
         sign = (1, -1)[number] if number < 2 else source.choice((1, -1))
         if kind == "generic":
@@ -296,7 +297,7 @@ def _nodes(expr: Any) -> Iterator[Any]:
 
 
 def _constants_in(expr: Any) -> set[Fraction]:
-    """The values of the largest parts without letters, inexact ones rounded to integers; without zero and huge ones."""
+    """Return values of the largest parts without letters, except 0 and huge values; inexact values are rounded."""
     if not getattr(expr, "is_number", False) and expr.args:
         return set().union(*map(_constants_in, expr.args))
     if expr.free_symbols:

@@ -1,10 +1,10 @@
-"""Verification in processes that can be killed, with a hard time and memory limit for every verdict.
+"""Verifies in processes that can be killed, with hard limits of time and memory for every verdict.
 
-The limits protect against hangs and memory growth. They are not a sandbox for hostile code.
+The limits protect against hangs and memory growth, but not against hostile code, which needs a sandbox.
 """
 
-# Why nothing simpler: an alarm signal works only in the main thread and does not interrupt C code; a hanging thread or
-# future cannot be killed; multiprocessing imports the caller's main module, torch included, into every worker.
+# Simpler ways do not work: an alarm signal works only in the main thread and does not interrupt C code; a hanging
+# thread or future cannot be killed; and multiprocessing imports the caller's main module, with torch, in every worker.
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from outrider.verify.processes import Item as Item
 from outrider.verify.processes import TemplateDiedError, TemplateProcess, Worker
 from outrider.verify.worker import Verify, run_worker
 
-LARGEST_BATCH = 64  # maximum number of items that a worker gets at once
-MOST_DEATHS = 3  # deaths of the template with the same item in work, or with none: then the item, or none, is the cause
+LARGEST_BATCH = 64  # maximum number of items that are sent to a worker at once
+MOST_DEATHS = 3  # deaths of the template with the same item in work, which then fails; with no item, the call fails
 
 
 class VerifierPool:
-    """Worker processes that verify responses; each verdict is limited to ``seconds`` and ``memory_gb``.
+    """Verifies responses in worker processes. Each verdict is limited to ``seconds`` and ``memory_gb``.
 
-    A worker that hangs, exceeds its memory or dies is killed and replaced. Only the verdict in work is lost: it
-    becomes ``TIMEOUT`` or ``ERROR`` with score NaN. An exception in ``verify`` gives ``ERROR`` with its type and
-    message. Workers stay alive between calls. Any thread may call; calls take turns. The workers are forked from a
-    template process. If it dies, for example when memory runs out, all processes are restarted and verify the
-    remaining items.
+    A worker that hangs, exceeds its memory or dies is killed and replaced. Only the current verdict is lost: it becomes
+    ``TIMEOUT`` or ``ERROR`` with score NaN. If ``verify`` raises an exception, the verdict is ``ERROR`` with the type
+    and message of the exception. Workers stay alive between calls. Any thread may call the pool, but only one call runs
+    at a time. The workers are forked from a template process. If the template dies, for example because memory runs
+    out, all processes are restarted and verify the remaining items.
 
     Args:
         verify: a picklable callable, not defined in ``__main__``. It is unpickled once, in the template process,
-            without the limit of ``seconds``: slow imports belong there. Unpickling must not start threads.
+            without the time limit, so slow imports should be done by unpickling. Unpickling must not start threads.
         workers: number of worker processes.
         seconds: wall-clock limit per verdict.
-        memory_gb: GiB by which a worker's address space may grow. Enforced on Linux.
+        memory_gb: maximum growth of a worker's address space in GiB; only Linux enforces it.
 
     Raises:
-        UserError: ``verify`` is defined in ``__main__``, or raises a UserError while it is unpickled.
+        UserError: ``verify`` is defined in ``__main__``, or raises UserError when it is unpickled.
         RuntimeError: ``verify`` cannot be unpickled, or repeatedly ends the process, or the pool is closed.
     """
 
@@ -59,7 +59,7 @@ class VerifierPool:
         self._workers: list[Worker] = []
         self._template: TemplateProcess | None = TemplateProcess(
             self._payload, memory_gb
-        )  # imports while the caller continues
+        )  # imports run while the caller continues
 
     def __enter__(self) -> VerifierPool:
         return self
@@ -90,7 +90,7 @@ class VerifierPool:
                         workers = self._workers[:]
                         batch.drain(workers)
                         batch.requeue(workers, self._end())
-            except BaseException:  # workers still send verdicts of the interrupted call; the next must not get them
+            except BaseException:  # the next call must not receive verdicts of this interrupted call
                 self._end()
                 raise
 
@@ -104,7 +104,7 @@ class VerifierPool:
         return self._template
 
     def _advance(self, batch: _Batch, template: TemplateProcess) -> None:
-        """Hand out items, wait for a message or a deadline, and act on it."""
+        """Send items to idle workers, wait for a message or a deadline, and process it."""
         for worker in self._workers:
             in_flight = [i for other in self._workers for i in other.in_flight]
             if not worker.in_flight and (taken := batch.take(2 * len(self._workers), in_flight)):
@@ -121,7 +121,7 @@ class VerifierPool:
                 batch.waiting.extendleft(reversed(worker.in_flight))
                 worker.in_flight.clear()
                 self._workers[slot] = Worker(template, self._seconds)
-        if template.control in ready:  # the template sends nothing without a request, so its pipe has closed
+        if template.control in ready:  # the template sends no message without a request, so its pipe has closed
             raise TemplateDiedError
 
     def _end(self) -> int:
@@ -136,21 +136,21 @@ class VerifierPool:
 
 
 class _Batch:
-    """The items of one call, their verdicts, and the items that still wait."""
+    """The items of one call, their verdicts, and the items that are not yet sent to a worker."""
 
     def __init__(self, items: Sequence[Item]) -> None:
         self.items = items
         self.verdicts: dict[int, Verdict] = {}
         self.waiting = deque(range(len(items)))
-        self._deaths = Counter[int]()  # deaths of the template, by the item in work at that time
-        self._idle_deaths = 0  # consecutive deaths with no item in work
+        self._deaths = Counter[int]()  # number of deaths of the template, by the item in work at that time
+        self._idle_deaths = 0  # number of consecutive deaths while no item was in work
 
     def take(self, shares: int, in_flight: Sequence[int]) -> dict[int, Item]:
-        """Return the next items for a worker, by number; empty if the worker has to wait."""
-        # an item that was in work when the template died is verified alone, so that another death has one cause
+        """Return the next items for a worker, by item number; empty if the worker must wait."""
+        # an item that was in work when the template died is verified alone, so that the cause of another death is clear
         if any(self._deaths[i] for i in in_flight):
             return {}
-        # batches shrink towards the end, so that no worker has a long one left while the others are idle
+        # batches become smaller towards the end, so that all workers finish at about the same time
         size = min(LARGEST_BATCH, math.ceil(len(self.waiting) / shares))
         taken: list[int] = []
         while len(taken) < size and not self._deaths[self.waiting[0]]:
@@ -160,14 +160,14 @@ class _Batch:
         return {i: self.items[i] for i in taken}
 
     def drain(self, workers: Sequence[Worker]) -> None:
-        """Read the messages that workers sent before their template died."""
+        """Read the messages that workers sent before the template died."""
         for worker in workers:
             with suppress(TemplateDiedError):
                 while worker.usable and worker.channel.poll():
                     self.verdicts.update(worker.receive())
 
     def requeue(self, workers: Sequence[Worker], status: int) -> None:
-        """Requeue the unverified items after the death of the template and its workers.
+        """Put the unverified items back into the queue after the template and its workers have died.
 
         Raises:
             RuntimeError: the template died repeatedly although no item was in work.

@@ -1,7 +1,7 @@
-"""One probe per promise of the sandbox (``docs/sandbox.md``): each attempts what its promise rules out.
+"""Tests the promises of the sandbox (``docs/sandbox.md``). Each probe attempts an action that one promise excludes.
 
-This file runs inside the sandbox, as the first program. Its input holds facts about the machine outside and the limits.
-It prints the first broken promise, or ``kept``.
+This file runs inside the sandbox as its first program. The input contains facts about the machine outside, and the
+limits. The program prints the first broken promise, or ``kept``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 ProbeFacts = dict[str, Any]
 
 UNPRIVILEGED = 65534
-SOCKET_KINDS = (1, 2, 3, 5)  # streams, datagrams, raw, sequenced packets
+SOCKET_KINDS = (1, 2, 3, 5)  # stream, datagram, raw, and sequenced-packet sockets
 FAMILIES = 64  # more than exist
 CAPABILITIES, NO_NEW_PRIVILEGES = 0x20080522, 39
 TRACE_ME, SEIZE, VFORK = 0, 0x4206, 0x4000
@@ -56,7 +56,7 @@ def disk(facts: ProbeFacts) -> str:
 
 
 def network(facts: ProbeFacts) -> str:
-    """Check that only sockets between a program's own processes can be made, and that they reach no other process."""
+    """Check that a program can only create sockets between its own processes, which reach no other process."""
     for family in range(FAMILIES):
         if family != socket.AF_UNIX and any(_succeeds(socket.socket, family, kind) for kind in SOCKET_KINDS):
             return f"sockets of the address family {family} can be made"
@@ -95,7 +95,7 @@ def tester(facts: ProbeFacts) -> str:
         return "the testing process can be slowed down"
     if _libc.ptrace(SEIZE, verifier, 0, 0) == 0 or _libc.ptrace(TRACE_ME, 0, 0, 0) == 0:
         return "the testing process can be traced, or made to trace"
-    # a process that waits in vfork looks as if it waited for a disk, and the machine would be blamed
+    # a process that waits in vfork looks like one that waits for a disk, and the timeout would not count as its fault
     if (child := _libc.syscall(56 if os.uname().machine == "x86_64" else 220, VFORK | signal.SIGCHLD, 0, 0, 0, 0)) == 0:
         os._exit(0)
     if child > 0:
@@ -105,7 +105,7 @@ def tester(facts: ProbeFacts) -> str:
 
 
 def surroundings(facts: ProbeFacts) -> str:
-    """Check that a program inherits only three variables and three descriptors, and not the machine's name."""
+    """Check that a program inherits only three environment variables and three descriptors, and not the host name."""
     if extra := set(os.environ) - MAIN_VARIABLES - {"PWD"}:
         return f"it has the variable {min(extra)}"
     if os.uname().nodename != "sandbox":
@@ -130,10 +130,10 @@ def process_count(facts: ProbeFacts) -> str:
     """Check that the number of processes is limited."""
     (read, write), children = os.pipe(), 0
     try:
-        while children < facts["processes"]:  # the program itself counts as well
+        while children < facts["processes"]:  # the program itself is one of the processes
             if os.fork() == 0:
                 os.close(write)
-                os.read(read, 1)  # until the first process has closed its end
+                os.read(read, 1)  # wait until the first process has closed its end
                 os._exit(0)
             children += 1
     except OSError:

@@ -1,4 +1,4 @@
-"""The processes of a pool, seen from the run: the template that imports the verifier, and the workers it forks."""
+"""Controls the processes of a pool from the run: the template that imports the verifier, and the workers it forks."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from outrider.record import Outcome, Problem, Verdict
 
 Item = tuple[Problem, str, bool]  # a problem, the text of a response, whether the response finished
 
-START_SECONDS = 120.0  # limit for imports, and until a worker takes its items; generous, for a busy machine
+START_SECONDS = 120.0  # time limit for imports, and until a worker receives its items; long, for busy machines
 
 
 _NO_MORE = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 
 
 class NoMoreProcessesError(UserError):
-    """The system refuses another process, or a channel to one; the code that would have run is not at fault."""
+    """The system refuses to start a process, or a channel to it. The code that would have run is not the cause."""
 
     def __init__(self, why: str | None) -> None:
         files, processes = (resource.getrlimit(which)[0] for which in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC))
@@ -56,14 +56,14 @@ def starting() -> Iterator[None]:
 
 
 class TemplateDiedError(Exception):
-    """The template has ended or does not answer; its workers then end as well."""
+    """The template has ended or does not answer. Its workers end as well."""
 
 
 class TemplateProcess:
-    """The process that imports the verifier and forks the workers.
+    """The process that imports the verifier once, and forks the workers.
 
     Raises:
-        TemplateDiedError: the template does not answer a method's request.
+        TemplateDiedError: the template does not answer a request.
     """
 
     def __init__(self, payload: bytes, memory_gb: float) -> None:
@@ -74,13 +74,13 @@ class TemplateProcess:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "outrider.verify.worker", str(theirs.fileno()), str(memory_gb)],
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,  # third-party verifiers print; standard output belongs to the run
+                stdout=subprocess.DEVNULL,  # third-party verifiers may print, but standard output is for the run
                 env={**os.environ, "PYTHONPATH": search_path, "OMP_NUM_THREADS": "1"},
                 pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C goes only to the run
+                start_new_session=True,  # so that Ctrl-C reaches only the run
             )
         self.ready = False
-        with contextlib.suppress(ConnectionError):  # the template has already died: the first fork reports it
+        with contextlib.suppress(ConnectionError):  # the template has already died, which the first fork reports
             self.control.send_bytes(payload)
 
     @property
@@ -88,11 +88,11 @@ class TemplateProcess:
         return self.process.poll() is not None
 
     def fork(self, channel: Connection) -> int:
-        """Fork a worker at the other end of the channel, and return its pid.
+        """Fork a worker that uses the other end of the channel, and return the worker's pid.
 
         Raises:
             UserError, RuntimeError: the verifier cannot be loaded.
-            NoMoreProcessesError: the system refuses another process; the template continues.
+            NoMoreProcessesError: the system refuses to start another process; the template continues.
         """
         with starting():
             control = socket.fromfd(self.control.fileno(), socket.AF_UNIX, socket.SOCK_STREAM)
@@ -140,7 +140,7 @@ def _request() -> Iterator[None]:
 
 
 class Worker:
-    """One worker process: its items, the deadline of the item in work, and whether the worker is still usable."""
+    """A worker process, with its items, the deadline of the item in work, and whether the worker is still usable."""
 
     def __init__(self, template: TemplateProcess, seconds: float) -> None:
         self.template = template
@@ -148,7 +148,7 @@ class Worker:
         self.usable = True
         self.proven = False  # whether the worker has ever received a batch
         self.started = False  # whether the worker has received the current batch
-        self.in_flight: deque[int] = deque()  # numbers of items; the first item is in work
+        self.in_flight: deque[int] = deque()  # numbers of the worker's items; the first item is in work
         self.deadline = math.inf
         with starting():
             self.channel, theirs = Pipe()
@@ -156,23 +156,23 @@ class Worker:
             self.pid = template.fork(theirs)
 
     def submit(self, batch: dict[int, Item]) -> None:
-        """Send items, by number, to be verified. The clock starts when the worker confirms them."""
+        """Send numbered items to be verified. The time limit starts when the worker confirms that it received them."""
         self.in_flight.extend(batch)
         self.started = False
         self.deadline = time.monotonic() + START_SECONDS
-        with contextlib.suppress(ConnectionError):  # the worker died while idle: receive() will notice
+        with contextlib.suppress(ConnectionError):  # the worker died while idle, which receive() will notice
             self.channel.send(list(batch.items()))
 
     def receive(self) -> dict[int, Verdict]:
-        """Read one message (batch received, a verdict, or the worker's end), and return finished verdicts."""
-        # A message counts only if it comes from the worker itself and concerns the item in work: if the verifier forks
+        """Read one message (a batch's confirmation, a verdict, or the worker's end), and return finished verdicts."""
+        # A message counts only if it comes from the worker itself and is about the item in work: if the verifier forks
         # a process that returns from it, that process would verify the next items as well.
         try:
             pid, number, verdict, fit = self.channel.recv()
         except Exception:  # noqa: BLE001 - end of file, or another process's bytes, which may unpickle to anything
             status = self._retire()
             if self.proven and not self.started:
-                return {}  # the worker died while idle; one that never confirmed a batch may have died of an item
+                return {}  # the worker died while idle; without a confirmed batch, an item may be the cause
             return self._failed(f"the worker died, with status {status}")
         if pid != self.pid:
             return {}
@@ -188,17 +188,17 @@ class Worker:
         return self._done(verdict)
 
     def time_out(self) -> dict[int, Verdict]:
-        """Retire the worker after its deadline; the item in work gets a timeout."""
+        """Retire the worker after its deadline; the verdict on the item in work is a timeout."""
         self._retire()
         return self._done(Verdict(Outcome.TIMEOUT, math.nan, self.seconds, detail=f"no verdict in {self.seconds:g} s"))
 
     def kill(self) -> None:
-        for end in (os.killpg, os.kill):  # the second call, if the worker is too young to have a group
+        for end in (os.killpg, os.kill):  # os.kill is needed if the worker is too young to have a group
             with contextlib.suppress(ProcessLookupError):
                 end(self.pid, SIGKILL)
 
     def kill_orphan(self) -> None:
-        """Kill the worker although its template is dead."""
+        """Kill the worker of a template that has died."""
         # Without the template, a dead worker is not a zombie, and its pid may belong to another process. So only a
         # worker whose channel is still open may be killed.
         try:
@@ -210,7 +210,7 @@ class Worker:
 
     def _retire(self) -> int:
         if self.template.dead:
-            raise TemplateDiedError  # without its parent, the worker's pid may already belong to another process
+            raise TemplateDiedError  # without the parent, another process may already have the worker's pid
         self.usable = False
         self.kill()
         return self.template.reap(self.pid)
@@ -219,7 +219,7 @@ class Worker:
         return self._done(Verdict(Outcome.ERROR, math.nan, detail=why))
 
     def _done(self, verdict: Verdict) -> dict[int, Verdict]:
-        """Return the verdict of the item in work, if any, and start the clock of the next item."""
+        """Return the verdict on the item in work, if any, and start the time limit of the next item."""
         done = {self.in_flight.popleft(): verdict} if self.in_flight else {}
         self.deadline = time.monotonic() + self.seconds if self.in_flight else math.inf
         return done

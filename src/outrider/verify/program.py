@@ -1,4 +1,4 @@
-r"""Extract the program from a response."""
+r"""Extracts the program from a response."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from outrider.texts import late_pattern
 
 Code = Literal["block", "completion"]
 
-# A completion of a function ends before the next of these: the stop strings of Chen et al. 2021, section 2.1.
+# A completion of a function ends before the first of these stop strings, from Chen et al. 2021, section 2.1.
 STOPS = late_pattern(r"\n(?=class|def|#|if|print)")
-LONGEST_STRING = 5_000  # characters of a string that may contain fences; a longer string counts as unclosed
+LONGEST_STRING = 5_000  # maximum characters of a string that may contain fences; a longer string counts as unclosed
 
 _PYTHON = late_pattern(r"(?:i?python|py)(?:3[\d.]*)?")
 _ITEM = r"(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*"  # a fence may begin on the line of its list item
@@ -25,7 +25,7 @@ _END_OF_STRING = {
 
 
 class FencedBlock(NamedTuple):
-    """A fenced block: its language in lower case, its content, and its end offset in the text."""
+    """A fenced block of code: its language in lower case, its content, and its end offset in the text."""
 
     language: str
     content: str
@@ -33,31 +33,32 @@ class FencedBlock(NamedTuple):
 
     @property
     def program(self) -> str | None:
-        """The content, if the block is marked as Python or not marked at all; None for another language."""
+        """The content if the block is marked as Python or has no language; None for another language."""
         # some programs begin with a byte order mark, which Python allows in a file
         is_python = not self.language or _PYTHON.fullmatch(self.language)
         return self.content.removeprefix("\ufeff") if is_python else None
 
 
 class _Fence(NamedTuple):
-    """A line that opens or closes a block."""
+    """A line that opens or closes a fenced block."""
 
     start: int
     end: int
-    column: int  # of the fence marks
+    column: int  # column of the fence marks
     marks: str
     language: str
-    bare: bool  # whether nothing else is on the line, so that the fence can close a block
+    bare: bool  # whether the line has no other text, so that the fence can close a block
 
 
 def program_of(text: str, finished: bool, code: Code) -> str | None:
-    r"""The program in a response, or None.
+    r"""Return the program in a response; None without a program.
 
-    ``block``: the content of the last fenced block marked as Python, or of the last unmarked block if none is marked.
-    Blocks of other languages never count. A block that was never closed ends with the response if the response is
-    finished, and does not count otherwise. As in Markdown, the indentation of a fence is removed from its content. A
-    fence inside a string of a program is part of the program. ``completion``: the response up to the first line that
-    begins with ``class``, ``def``, ``#``, ``if`` or ``print``, the stop strings of HumanEval's authors.
+    With ``code="block"``, the program is the content of the last fenced block marked as Python or, if no block is
+    marked as Python, of the last block without a language. Blocks of other languages never count. An unclosed block
+    ends with the response if the response is finished; otherwise the block does not count. As in Markdown, the
+    indentation of a fence is removed from the content of the block. A fence inside a string of a program is part of the
+    program. With ``code="completion"``, the program is the response up to the first line that begins with ``class``,
+    ``def``, ``#``, ``if`` or ``print``, which are the stop strings of HumanEval's authors.
 
     >>> program_of("First\n```python\nx = 1\n```\nwhich prints\n```text\n1\n```", True, "block")
     'x = 1\n'
@@ -78,7 +79,7 @@ def program_of(text: str, finished: bool, code: Code) -> str | None:
 
 
 def ending_block(text: str) -> FencedBlock | None:
-    r"""The closed block at the end of a text, before any white space; None if the text ends otherwise.
+    r"""Return the closed block at the end of a text, ignoring white space; None if the text does not end with a block.
 
     >>> ending_block("So:\n```python\nprint(1)\n```").program
     'print(1)\n'
@@ -90,7 +91,7 @@ def ending_block(text: str) -> FencedBlock | None:
 
 
 def _blocks(text: str, finished: bool) -> list[FencedBlock]:
-    """All fenced blocks of a text."""
+    """Return all fenced blocks of a text."""
     fences = [_fence(match) for match in _FENCE.finditer(text)]
     blocks: list[FencedBlock] = []
     at = 0
@@ -113,10 +114,10 @@ def _fence(match: re.Match[str]) -> _Fence:
 
 
 def _closing(text: str, fences: list[_Fence], opening: int) -> int:
-    """The index of the fence that closes a block; the number of fences if none does.
+    """Return the index of the fence that closes a block; the number of fences if no fence closes it.
 
-    A fence inside a triple-quoted string does not close a Python block if the string's fences come in pairs, as in a
-    docstring with an example.
+    A fence inside a triple-quoted string does not close a Python block if the number of fences in the string is even,
+    as in a docstring with an example.
     """
     # an odd number of fences in a string means that the string was never closed, and one of them ends the block
     first = fences[opening]
@@ -137,7 +138,7 @@ def _closing(text: str, fences: list[_Fence], opening: int) -> int:
 
 
 def _read(text: str, start: int, until: int) -> int:
-    """Read Python from ``start``, and return ``until`` or the end of a triple-quoted string around it."""
+    """Read Python from ``start``; return ``until`` or, if a triple-quoted string contains it, the end of the string."""
     while start < until and (lexeme := _LEXEME.search(text, start, until)):
         start = lexeme.end()
         if quotes := lexeme["quotes"]:

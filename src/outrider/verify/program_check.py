@@ -1,4 +1,4 @@
-"""Verify one program in a sandbox, by its output or by tests of its functions."""
+"""Verifies a program in a sandbox, by its output or by tests of its functions."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from outrider.verify.sandbox import (
 )
 from outrider.verify.sandbox_choice import find_way
 
-Same = Callable[[str, str], bool]  # a printed token, and the expected one
+Same = Callable[[str, str], bool]  # compares a printed token with the expected token
 
-# LeetCode imports these before a solution, so solutions seldom import them.
+# LeetCode imports these names before a solution, so solutions seldom import them.
 PRELUDE = """import bisect, collections, functools, heapq, itertools, math, operator, random, re, string, sys, typing
 from bisect import *
 from collections import *
@@ -34,19 +34,19 @@ from math import *
 from typing import *
 from builtins import *
 """  # the last line restores the builtin pow, which math replaces
-SHOWN = 300  # characters of output that a verdict shows
+SHOWN = 300  # maximum characters of output that a verdict shows
 UNSCORABLE = float("nan")
 KILLED = -9
 
 
 class ProgramCheck:
-    """Runs programs within limits. The wall-clock limit is the sandbox's share of a verdict's limit.
+    """Runs programs in a sandbox with limits. The wall-clock limit is a share of the verdict's time limit.
 
-    A failure of the program itself is incorrect. A busy machine gives a timeout, and a failing sandbox an error, both
-    without a score.
+    If the program fails, the verdict is incorrect. If the machine is too busy, the verdict is a timeout; if the sandbox
+    fails, an error. Both have no score.
 
     Raises:
-        UserError: this machine allows no sandbox, but ``isolation`` is ``required``.
+        UserError: no sandbox works on this machine, but ``isolation`` is ``required``.
     """
 
     def __init__(self, limits: Limits, isolation: Isolation) -> None:
@@ -54,23 +54,23 @@ class ProgramCheck:
         self._isolation = isolation
 
     def prepare(self) -> None:
-        """Find out which sandbox this machine supports, before any verdict's clock starts."""
+        """Find out which sandbox this machine supports, before the time limit of a verdict starts."""
         find_way(self._isolation)
 
     def by_output(self, source: str, pairs: Sequence[tuple[str, str]], tolerance: float | None, case: bool) -> Verdict:
-        """Verify a program by its output; ``pairs`` holds each input with its expected output.
+        """Verify a program by its output. ``pairs`` contains the inputs with their expected outputs.
 
         Tokens are compared by :func:`outrider.verify.inside.compare.same_token`.
         """
         return self._caught(lambda: self._by_output(source, pairs, partial(same_token, tolerance=tolerance, case=case)))
 
     def by_calls(self, source: str, calls: Mapping[str, Any]) -> Verdict:
-        """Verify a program by a function's results, see :func:`outrider.verify.inside.functional.verify_calls`."""
+        """Verify a program by the results of a function, see :func:`outrider.verify.inside.functional.verify_calls`."""
         planned = {"tests": [""] * len(calls["cases"]), "setup": 0, "calls": calls}
         return self._caught(lambda: self._by_tests(source, PRELUDE, planned))
 
     def by_tests(self, source: str, prefix: str, planned: Mapping[str, Any]) -> Verdict:
-        """Verify a program by the tests that :func:`outrider.verify.unit_names.plan` planned."""
+        """Verify a program by tests that :func:`outrider.verify.unit_names.plan` has prepared."""
         return self._caught(lambda: self._by_tests(source, prefix, planned))
 
     def _caught(self, tried: Callable[[], Verdict]) -> Verdict:
@@ -103,7 +103,7 @@ class ProgramCheck:
 
 
 def what_is_wrong(finished: ProgramResult, expected: str, same: Same) -> str:
-    """Why a run fails its test; empty if it passes."""
+    """Return why a run of the program fails its test; empty if the run passes."""
     if finished.used_up:
         return "used up its CPU time"
     if finished.full:

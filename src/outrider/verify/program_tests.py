@@ -1,6 +1,7 @@
-"""Read a program's tests in the forms that data sets use, and convert them to one form.
+"""Reads the tests of a program in the forms that data sets use, and converts them to one form.
 
-Tests by output are pairs of texts. Tests by calls hold the arguments and the accepted return values.
+Tests by output are pairs of texts (input and expected output). Tests by calls contain arguments and accepted return
+values.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ WANTED = (
     "is called, or the JSON text of either"
 )
 STATEMENTS = "tests that are Python statements are those of the verifier unit_tests"
-SHOWN = 60  # characters of a value in an error message
+SHOWN = 60  # maximum characters of a value in an error message
 BY_OUTPUT = ("stdin_stdout", "stdin", "stdio", "standard_input")  # values of ``type`` or ``testtype``
 BY_CALLS = ("functional", "function_call", "call_based")
 _NAMES = ("fn_name", "func_name")
@@ -26,13 +27,13 @@ _LITERALS = {"True": True, "False": False, "None": None}
 
 
 class ProgramTests(NamedTuple):
-    """The tests of one problem, all of one kind.
+    """The tests of one problem, which are all of one kind.
 
     Attributes:
         pairs: inputs and expected outputs; empty if the tests are calls.
-        calls: per call, the arguments, the members of a single list argument that may hold all arguments (or None),
-            and the accepted values.
-        function: the name of the called function; empty: the program's only or main function.
+        calls: for each call, the arguments, the members of a single list argument that may contain all arguments (or
+            None), and the accepted values.
+        function: name of the called function; empty for the program's only or main function.
     """
 
     pairs: list[list[str]]
@@ -43,7 +44,8 @@ class ProgramTests(NamedTuple):
 def read_tests(fields: Mapping[str, Any], name: str) -> ProgramTests:
     """Read the tests in a field of a row.
 
-    The row may name the function in ``fn_name``, ``func_name``, ``metadata`` with one of these, or ``starter_code``.
+    A row may name the function in the field ``fn_name`` or ``func_name``, in ``metadata`` with one of these, or in
+    ``starter_code``.
 
     Raises:
         ValueError: the tests have another form, or a program that does nothing would pass them.
@@ -54,7 +56,7 @@ def read_tests(fields: Mapping[str, Any], name: str) -> ProgramTests:
     [[[1, 2], None, [3, [3]]]]
     """
     held = fields.get(name)
-    for _ in range(2):  # some data sets encode the JSON twice
+    for _ in range(2):  # twice, since some data sets encode the JSON twice
         held = _from_text(held, name) if isinstance(held, str) else held
     held = _unwrapped(held)
     listed = _listed(held, name) if isinstance(held, Mapping) else held
@@ -90,7 +92,7 @@ def _from_text(text: str, name: str) -> Any:
 
 
 def _unwrapped(held: Any) -> Any:
-    """The tests under the key ``test_cases``, if there is one; otherwise the value itself."""
+    """Return the tests under the key ``test_cases`` if the key exists; otherwise the value unchanged."""
     if isinstance(held, Mapping) and isinstance(held.get("test_cases"), list | Mapping):
         return held["test_cases"]
     return held
@@ -110,7 +112,7 @@ def _listed(held: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def _names(listed: Sequence[Mapping[str, Any]], held: Any, fields: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the possible names of the function, those nearest to the tests first."""
+    """Yield the possible names of the function; names written nearest to the tests come first."""
     for holder in (listed[0], held, fields):
         if isinstance(holder, Mapping):
             metadata = holder.get("metadata")
@@ -127,10 +129,10 @@ def _names(listed: Sequence[Mapping[str, Any]], held: Any, fields: Mapping[str, 
 
 
 def _is_called(test: Mapping[str, Any], name: str, number: int) -> bool:
-    """Whether a test calls a function.
+    """Return whether a test is a call of a function.
 
     Raises:
-        ValueError: the kind of the test is not known.
+        ValueError: the test is of an unknown kind.
     """
     kind = next((test[key] for key in ("type", "testtype") if test.get(key) is not None), None)
     if kind is None:
@@ -142,7 +144,7 @@ def _is_called(test: Mapping[str, Any], name: str, number: int) -> bool:
 
 
 def _lines(test: Mapping[str, Any], key: str, name: str, number: int) -> str:
-    """An input or output as text; a list holds its lines."""
+    """Return an input or output as text. A list contains the lines of the text."""
     value = test.get(key)
     if isinstance(value, list) and any(isinstance(line, list) for line in value):
         wanted = "a text, a number, or a list of lines"
@@ -154,11 +156,11 @@ def _lines(test: Mapping[str, Any], key: str, name: str, number: int) -> str:
 
 
 def _calls(listed: Sequence[Mapping[str, Any]], name: str) -> list[list[Any]]:
-    """Each call: its arguments, the members of a single list argument (or None), and the accepted values."""
+    """Return for each call the arguments, the members of a single list argument (or None), and the accepted values."""
     for number, test in enumerate(listed, 1):
         if missing := [key for key in ("input", "output") if key not in test]:
             raise ValueError(f"test {number} of the field {name!r}: no field {missing[0]!r}")
-    # APPS and its derivatives wrap each value in a one-member list, so if all values are wrapped, both forms count
+    # APPS and data sets made from it wrap each value in a one-member list. If all values are wrapped, both forms count
     wrapped = all(isinstance(test["output"], list) and len(test["output"]) == 1 for test in listed)
     right = [_expected(test["output"], wrapped, isinstance(test["input"], str)) for test in listed]
     if all(values[0] is None for values in right):
@@ -168,9 +170,9 @@ def _calls(listed: Sequence[Mapping[str, Any]], name: str) -> list[list[Any]]:
 
 
 def _arguments(given: Any, name: str, number: int) -> tuple[list[Any], list[Any] | None]:
-    """The arguments of a call, and the members of a single list argument, which may be the arguments as well.
+    """Return the arguments of a call, and the members of a single list argument, which may be all arguments instead.
 
-    A list holds the arguments. A text holds one argument per line, as JSON.
+    A list contains the arguments. A text contains one argument per line, in JSON.
     """
     if not isinstance(given, str):
         return (given, None) if isinstance(given, list) else ([given], None)
@@ -188,7 +190,7 @@ def _arguments(given: Any, name: str, number: int) -> tuple[list[Any], list[Any]
 
 
 def _expected(output: Any, wrapped: bool, as_text: bool) -> list[Any]:
-    """The accepted return values of a call."""
+    """Return the accepted return values of a call."""
     values = [output[0], output] if wrapped else [output]
     if not isinstance(values[0], str):
         return values

@@ -1,7 +1,8 @@
-r"""Remove words that lead to an answer: ``\text{The answer is }7``, ``\text{Area} = 7``.
+r"""Removes words that introduce an answer: ``\text{The answer is }7``, ``\text{Area} = 7``.
 
-The words stay if one of them changes the value ("the answer is not 7", "at most 7"). They also stay if the rest is in
-words: in "f is injective", the name f belongs to the answer. Pure Python, linear time.
+The words are kept if one of them changes the value ("the answer is not 7", "at most 7"). They are also kept if the rest
+of the text is in words: in "f is injective", the name f is a part of the answer. The code is pure Python and takes
+linear time.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ _TO_READ = late_pattern(rf"[A-Za-z]{{2}}\s*:|{TEXT}\s*\{{|\b{_VERB}\b")
 _ANSWER = late_pattern(r"\b(?:answer|result|solution|conclusion)\b", re.IGNORECASE)
 _IN_TEXT = late_pattern(rf"{TEXT}\s*\{{[^{{}}]*[A-Za-z][^{{}}]*\}}")
 _WHOLE = late_pattern(rf"{TEXT}\s*\{{([^{{}}]*)\}}")
-_COUNTED = late_pattern(r"^([^A-Za-z ]*[0-9]) ([A-Za-z]{3,}(?: [A-Za-z]+)*)$")  # 7 ways, in a sentence
+_COUNTED = late_pattern(r"^([^A-Za-z ]*[0-9]) ([A-Za-z]{3,}(?: [A-Za-z]+)*)$")  # the "7 ways" of a sentence
 _A_WORD = late_pattern(r"(?<![A-Za-z\\{])[A-Za-z]{4,}(?![A-Za-z(])")
 
 
 def value_of(text: str) -> str:
-    r"""Remove the words that lead to the value of a text.
+    r"""Remove the words that introduce the value in a text.
 
     >>> value_of(r"\text{The answer is }7"), value_of("The answer is yes"), value_of(r"\text{Area} = 7\text{ cm}")
     ('7', 'yes', '7\\text{ cm}')
@@ -57,6 +58,6 @@ def _spoken(words: str) -> str:
 
 
 def _in_words(text: str) -> bool:
-    """Whether a text has words other than a unit at its end."""
+    """Return whether a text has words other than a unit at the end."""
     quantity, _ = units.split(_COUNTED.sub(r"\1\\text{ \2}", text))
     return bool(_IN_TEXT.search(quantity) or _A_WORD.search(quantity))

@@ -1,7 +1,7 @@
-"""Short free-text answers to questions: exact match and F1 after SQuAD's normalisation, with aliases.
+"""Verifies short free-text answers by exact match or F1 after the normalisation of SQuAD, with aliases.
 
-Source: Rajpurkar et al. 2016 (arXiv 1606.05250) for both measures, Yang et al. 2018 (arXiv 1809.09600, HotpotQA) for
-yes and no.
+Source: Rajpurkar et al. 2016 (arXiv 1606.05250) for exact match and F1. Yang et al. 2018 (arXiv 1809.09600, HotpotQA)
+for the answers yes and no.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from outrider.record import Outcome, Problem, Verdict, correct, incorrect, unpar
 from outrider.verify.answers import shown
 from outrider.verify.verifier import Verifier, text_of
 
-WHOLE = {"yes", "no", "noanswer"}  # compared as a whole: "yes" is not half right against "yes, no"
+WHOLE = {"yes", "no", "noanswer"}  # compared as a whole, so that "yes" is not half right for "yes, no"
 
 _TAG = re.compile("</?answer>")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -27,11 +27,11 @@ _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 
 
 class QuestionAnswering(Verifier):
-    """Correct if the answer equals the gold answer or an alias after :func:`normalise`; the score is 0 or 1.
+    """Accepts an answer if it equals the gold answer or an alias after :func:`normalise`; the score is 0 or 1.
 
     With a threshold ``f1``, the score is the largest :func:`f1` over the gold answer and its aliases, and the answer
-    is correct if the score reaches the threshold. The field of the gold answer may hold a list of accepted answers.
-    The time is linear in the length of the response.
+    is correct if the score is at least the threshold. The field of the gold answer may contain a list of accepted
+    answers. The time is linear in the length of the response.
 
     ``take`` says where the answer is. ``tag``: in the last pair of ``<answer>`` and ``</answer>`` without a tag
     between them, even if the response was truncated after the pair. ``last_line``: the last line that is not blank.
@@ -53,11 +53,11 @@ class QuestionAnswering(Verifier):
     )
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> list[str]:
-        """Return all accepted answers without line breaks, the row's gold answer first."""
+        """Return all accepted answers, without line breaks. The gold answer of the row comes first."""
         texts = texts_of(fields, answer)
         if (
             self.aliases is not None and fields.get(self.aliases, ()) is not None
-        ):  # null means no aliases; a missing field is a mistake
+        ):  # null means that there are no aliases; a missing field is a mistake
             texts += texts_of(fields, self.aliases)
         answers = [text for text in dict.fromkeys(" ".join(text.split()) for text in texts) if text]
         if not answers:
@@ -81,9 +81,9 @@ class QuestionAnswering(Verifier):
 
 
 def normalise(answer: str) -> str:
-    """Remove case, ASCII punctuation, articles and superfluous white space, and compose Unicode (NFC).
+    """Convert to lower case, remove ASCII punctuation, articles and extra white space, and compose Unicode (NFC).
 
-    A step that would leave nothing is skipped, so that the blood group "A" and the band "The The" are answers too.
+    A step that would leave an empty text is skipped, so that the blood group "A" and the band "The The" can be answers.
 
     >>> normalise(" The  Beatles' "), normalise("A"), normalise("!!!")
     ('beatles', 'a', '!!!')
@@ -95,12 +95,13 @@ def normalise(answer: str) -> str:
 
 
 def f1(answer: str, right: str) -> float:
-    r"""Harmonic mean of precision and recall over the words of an answer; a repeated word counts each time.
+    r"""Return the harmonic mean of precision and recall over the words of an answer. A repeated word counts each time.
 
     .. math:: F_1 = 2 |A \cap R| / (|A| + |R|)
 
-    over the multisets of words after :func:`normalise`. If either text is "yes", "no" or "noanswer", F1 is 1 if both
-    are equal, and 0 otherwise. An empty answer scores 0.
+    Here :math:`A` is the multiset of words in the answer, and :math:`R` that of the gold answer, after
+    :func:`normalise`. If either text is "yes", "no" or "noanswer", F1 is 1 if both texts are equal, and 0 otherwise.
+    The F1 of an empty answer is 0.
 
     >>> f1("the Eiffel Tower in Paris", "Eiffel Tower"), f1("yes", "yes, no"), f1("", "x")
     (0.6666666666666666, 0.0, 0.0)
@@ -113,7 +114,7 @@ def f1(answer: str, right: str) -> float:
 
 
 def extract(text: str, take: str, finished: bool) -> str:
-    """The answer in a response, without white space around it; empty without an answer.
+    """Return the answer in a response, without white space around it; empty if there is no answer.
 
     >>> extract("<answer>x</answer> or <answer> y </answer>", "tag", finished=False)
     'y'
@@ -139,10 +140,10 @@ def _last_tagged(text: str) -> str:
 
 
 def texts_of(fields: Mapping[str, Any], name: str) -> list[str]:
-    """The texts of a field that holds a text, a number, or a list of them.
+    """Return the texts of a field that contains a text, a number, or a list of texts and numbers.
 
     Raises:
-        ValueError: as raised by :func:`outrider.verify.verifier.text_of`.
+        ValueError: an error of :func:`outrider.verify.verifier.text_of`.
     """
     value = fields.get(name)
     return [text_of({name: one}, name) for one in value] if isinstance(value, list) else [text_of(fields, name)]

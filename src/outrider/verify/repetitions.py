@@ -1,4 +1,4 @@
-r"""Answers that are given several times: ``\boxed{1}`` twice is 1, but -2, -2 if the gold answer repeats -2."""
+r"""Handles repeated answers: ``\boxed{1}`` twice means 1, but -2 twice means -2, -2 if the gold answer repeats -2."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from outrider.verify.answers import LONGEST, normalise, number
 from outrider.verify.latex import UnreadableError
 from outrider.verify.nodes import read, split
 
-MOST_COPIES = 4  # maximum copies of one answer that are kept: no gold answer has more equal members
+MOST_COPIES = 4  # maximum copies of one answer that are kept, since no gold answer has more equal members
 
 
 def joined_boxes(boxes: Sequence[str], keys: Sequence[str], repeated: bool) -> str:
-    r"""Join the contents of several boxes into one list: each once, or up to ``MOST_COPIES`` times if ``repeated``.
+    r"""Join the contents of several boxes to one list, each content once or, if ``repeated``, up to ``MOST_COPIES``
+    times.
 
     Args:
         boxes: the contents of the boxes.
-        keys: one key per box, equal for equal contents.
+        keys: one key per box; boxes with equal contents have equal keys.
         repeated: whether to keep repeated contents.
 
     >>> boxes = ["-2", "-2", "3"]

@@ -1,9 +1,9 @@
-r"""Whether a formula is another one with rewritten numbers: \sqrt{243-1} is \sqrt{242}, rewritten.
+r"""Detects a formula that is another formula with rewritten numbers, as \sqrt{243-1} is \sqrt{242}.
 
-Each number of the known formula may be replaced by any expression without letters of the same value: 5 by (6-1),
-\frac{5 \cdot 7}{7} or \sqrt{25}. Sums and products are flat in both formulas, so several summands may replace one
-number. Extra operands are allowed, since a copy with additions is still a copy. Nothing else is worked out: 20+5 is not
-a rewriting of 9+16.
+Each number of the known formula may be replaced by an expression without letters that has the same value, for example 5
+by (6-1), \frac{5 \cdot 7}{7} or \sqrt{25}. Sums and products are flat in both formulas, so several summands may replace
+one number. Extra operands are allowed, since a copy with additions is still a copy. No other part is computed, so 20+5
+is not a rewriting of 9+16.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from outrider.verify.points import same_value
 from outrider.verify.trees import OF_ANY_ORDER, Tree, joined
 
 MOST_TOGETHER = 4  # maximum number of summands or factors that replace one number
-MOST_NUMBERS = 8  # summands or factors without letters that are tried in all combinations
+MOST_NUMBERS = 8  # maximum number of summands or factors without letters that are tried in all combinations
 
 
 def is_rewritten(tree: Tree, known: Tree) -> bool:
-    """Whether a tree is the known tree, possibly with rewritten numbers."""
+    """Return whether an expression tree is the known tree, possibly with rewritten numbers."""
     if tree.key == known.key:
         return True
     if known.kind == "number":
@@ -40,7 +40,7 @@ def is_rewritten(tree: Tree, known: Tree) -> bool:
 
 
 def _beside_neutral(tree: Tree, known: Tree) -> bool:
-    """Whether a sum or product is the known tree and a rest that equals 0 or 1, such as a numerator (2-1)."""
+    """Return whether a sum or product is the known tree plus a rest of 0, or times a rest of 1, such as (2-1)."""
     if tree.kind not in ("Add", "Mul"):
         return False
     for i, part in enumerate(tree.parts):
@@ -52,9 +52,9 @@ def _beside_neutral(tree: Tree, known: Tree) -> bool:
 
 
 def _holds_all(parts: Sequence[Tree], known: Sequence[Tree], kind: str) -> bool:
-    """Whether the operands contain a rewriting of each known operand, using no operand twice."""
+    """Return whether the operands contain a rewriting of each known operand, without using an operand twice."""
     left = list(parts)
-    for other in sorted(known, key=lambda part: part.kind == "number"):  # numbers last: they match most operands
+    for other in sorted(known, key=lambda part: part.kind == "number"):  # numbers last, since they match most operands
         if (used := _writing(left, other, kind)) is None:
             return False
         left = [part for i, part in enumerate(left) if i not in used]
@@ -62,7 +62,7 @@ def _holds_all(parts: Sequence[Tree], known: Sequence[Tree], kind: str) -> bool:
 
 
 def _writing(parts: Sequence[Tree], known: Tree, kind: str) -> tuple[int, ...] | None:
-    """The indices of the operands that replace a known one: an identical operand first, then as few as possible."""
+    """Return the indices of operands that replace a known operand: an identical one if any, else as few as possible."""
     exact = next((i for i, part in enumerate(parts) if part.key == known.key), None)
     if exact is not None:
         return (exact,)
@@ -81,7 +81,7 @@ def _writing(parts: Sequence[Tree], known: Tree, kind: str) -> tuple[int, ...] |
 
 
 def _is_closed(tree: Tree) -> bool:
-    """Whether a tree has no letters."""
+    """Return whether a tree has no letters."""
     return tree.kind != "letter" and not getattr(tree.whole, "free_symbols", True)
 
 

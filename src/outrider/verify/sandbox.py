@@ -1,8 +1,9 @@
-"""A sandbox for untrusted programs, built with the operating system's own means.
+"""A sandbox for untrusted programs, which uses only features of the operating system.
 
-Each sandbox has its own process namespace, no network, only Python and the C libraries from the disk (read-only), an
-empty ``/tmp`` in memory, and limits on everything. `bwrap` creates it if installed, otherwise system calls do
-(:mod:`outrider.verify.inside.namespaces`). ``docs/sandbox.md`` lists what it does not protect against.
+Each sandbox has a separate process namespace and no network. From the disk, only Python and the C libraries are
+visible, read-only. ``/tmp`` is empty and in memory, and all resources are limited. `bwrap` creates the sandbox if it is
+installed, otherwise system calls do (:mod:`outrider.verify.inside.namespaces`). ``docs/sandbox.md`` lists attacks
+against which the sandbox does not protect.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from outrider.verify.slow_sandbox import Watch
 
 Way = Literal["bwrap", "namespaces", "none"]
 
-SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")  # what a dynamically linked program needs
+SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")  # needed by dynamically linked programs
 PYTHON = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
-# each module comes after the modules that it imports
+# in an order in which each module comes after the modules that it imports
 PARTS = ["plain", "namespaces", "seccomp", "child", "programs", "compare", "calls", "functional", "unit", "guest"]
 START = """
 import marshal, sys
@@ -52,11 +53,11 @@ ENVIRONMENT = {
     "PYTHONHASHSEED": "0",
     "HOME": "/tmp",
     "LANG": "C.UTF-8",
-}  # with a fixed hash seed, sets have one order, so verdicts are reproducible
-LARGEST_REPLY = 1 << 30  # bytes; the output limit bounds what the guest sends
-LOOK_SECONDS = 0.25  # mean time between looks at a sandbox that has not answered
+}  # a fixed hash seed gives sets a fixed order, so verdicts are reproducible
+LARGEST_REPLY = 1 << 30  # bytes; the limit on output already limits the messages of the guest
+LOOK_SECONDS = 0.25  # mean time between checks of a sandbox that has not answered
 MEMORY_RAN_OUT = "the program was killed while memory ran out on the machine"
-PARENTS = 3  # processes of the sandbox itself, which the kernel counts with the program's
+PARENTS = 3  # number of the sandbox's own processes, which the kernel counts together with those of the program
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +65,14 @@ class Limits:
     """Resource limits of one untrusted program.
 
     Attributes:
-        seconds: wall-clock limit of the whole sandbox. It is generous: the clock also runs on a busy machine.
-        cpu_seconds: CPU time limit per process. It is tight: it does not depend on the machine's other load.
-        memory_gb: GiB of address space per process.
+        seconds: wall-clock limit of the whole sandbox. It should be large, since the clock also runs while the machine
+            is busy.
+        cpu_seconds: CPU time limit per process. It can be small, since it does not depend on the other load of the
+            machine.
+        memory_gb: maximum address space per process, in GiB.
         processes: maximum number of processes and threads at any time.
-        output_mb: maximum MiB per file that the program writes, standard output included.
-        scratch_mb: maximum MiB of all files in ``/tmp``.
+        output_mb: maximum size in MiB of each file that the program writes, including standard output.
+        scratch_mb: maximum total size in MiB of the files in ``/tmp``.
         files: maximum number of open files per process.
     """
 
@@ -82,11 +85,11 @@ class Limits:
     files: int = 64
 
     def as_job(self, way: Way) -> dict[str, int]:
-        """Return the limits in the form that the guest reads."""
+        """Return the limits in the form that the guest (the first process inside) reads."""
         return {
             "cpu": self.cpu_seconds,
             "memory": int(self.memory_gb * 2**30),
-            # without a user namespace, the kernel would count all processes of this user, so there is no limit
+            # no limit without a user namespace, since the kernel would count all processes of this user
             "processes": self.processes + PARENTS if way != "none" else 0,
             "file": self.output_mb << 20,
             "files": self.files,
@@ -95,14 +98,14 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class ProgramResult:
-    """How a program ended.
+    """The result of running a program.
 
     Attributes:
         status: exit status, or minus the number of the signal that ended the program.
         stdout: the whole standard output.
-        stderr: the end of standard error.
+        stderr: the last part of standard error.
         cpu_seconds: CPU time of the program and of the children that it waited for.
-        used_up: whether the program was ended because it used up its CPU time.
+        used_up: whether the program was ended because it reached its limit of CPU time.
         full: whether the output reached its limit.
     """
 
@@ -115,23 +118,23 @@ class ProgramResult:
 
 
 class SandboxError(RuntimeError):
-    """The sandbox or the machine failed; the program is not at fault."""
+    """The sandbox or the machine failed, which is not the fault of the program."""
 
 
 class ProgramFaultError(RuntimeError):
-    """The program has failed: it ended the process that verifies it, or used up its time."""
+    """The program failed, because it ended the process that verifies it or reached its time limit."""
 
 
 class Sandbox:
-    """One sandbox; all its processes and files end with the ``with`` block.
+    """One sandbox, used in a ``with`` block. At the end of the block, its processes are killed and its files deleted.
 
     Args:
-        job: the guest's task, see :mod:`outrider.verify.inside.guest`; the limits are added.
+        job: the job of the guest, see :mod:`outrider.verify.inside.guest`; the limits are added to it.
         limits: the limits of the program.
-        way: how to create the sandbox, see :func:`find_way`.
+        way: the method that creates the sandbox, see :func:`find_way`.
 
     Raises:
-        SandboxError: in each method, if the sandbox cannot be created or dies.
+        SandboxError: in every method, if the sandbox cannot be created or dies.
         TimeoutError: in ``receive``, if time runs out because the machine is busy.
         ProgramFaultError: in ``receive``, if time runs out or the sandbox dies because of the program.
     """
@@ -168,11 +171,11 @@ class Sandbox:
     def send(self, value: Any) -> None:
         """Send plain data to the guest."""
         self._watch.asked()
-        with contextlib.suppress(EOFError):  # the sandbox has ended; receive() gives the reason
+        with contextlib.suppress(EOFError):  # the sandbox has ended; receive() raises the reason
             self._frames.send(dumps(value))
 
     def receive(self) -> Any:
-        """Return the guest's next message."""
+        """Return the next message of the guest."""
         try:
             return loads(self._frames.receive(LARGEST_REPLY))
         except TimeoutError:
@@ -184,32 +187,32 @@ class Sandbox:
 
     @property
     def memory_ran_out(self) -> bool:
-        """Whether the kernel has, or may have, killed a process for lack of memory since the sandbox began."""
+        """Whether the kernel has, or may have, killed a process for lack of memory since the sandbox was created."""
         failures = memory_failures()
         return failures is None or failures != self._memory_failures
 
     def close(self) -> None:
-        """End everything in the sandbox."""
+        """End all processes in the sandbox."""
         process = self._process
         for end in (process.stdin, process.stdout, process.stderr):
             assert end is not None
             with contextlib.suppress(BrokenPipeError):
                 end.close()
         if process.poll() is None:
-            # the outer process then kills process 1, and with it everything inside
+            # the outer process then kills process 1, which ends all processes inside
             process.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(1.0)
         with contextlib.suppress(
             ProcessLookupError
-        ):  # without namespaces the program is in this group, and may outlive its leader
+        ):  # without namespaces, the program is in this process group, and may live longer than the group's leader
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         if self._folder:
             self._folder.cleanup()
 
     def _end(self) -> RuntimeError:
-        """The error for a sandbox that ended without an answer."""
+        """Return the error for a sandbox that ended without an answer."""
         process = self._process
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(1.0)
@@ -217,7 +220,8 @@ class Sandbox:
         status = process.wait()
         if status == signal.SIGXCPU:
             return ProgramFaultError(f"what it returned used up {self._limits.cpu_seconds} s of CPU time of the tests")
-        # a death by signal that lack of memory does not explain is the program's fault: no other process sends signals
+        # if lack of memory does not explain a death by signal, the program is the cause, since no other process sends
+        # signals
         if (status < 0 or status > 128) and not self.memory_ran_out:
             return ProgramFaultError(f"it ended its tester, with status {status}")
         assert process.stderr is not None
@@ -226,7 +230,7 @@ class Sandbox:
 
 
 class _Timed(Frames):
-    """Frames whose reader waits no longer than the deadline, and watches the sandbox meanwhile."""
+    """Frames that wait for data only until a deadline, and watch the sandbox while waiting."""
 
     def __init__(self, read: int, write: int, deadline: float, watch: Watch) -> None:
         super().__init__(read, write)
@@ -245,13 +249,13 @@ class _Timed(Frames):
 
 
 class Programs(Sandbox):
-    """A sandbox that runs one program on one input after another."""
+    """A sandbox that runs one program on several inputs, one after another."""
 
     def __init__(self, source: str, limits: Limits, way: Way) -> None:
         super().__init__({"kind": "programs", "source": source}, limits, way)
 
     def run(self, stdin: bytes) -> ProgramResult:
-        """Run the program on an input; when it ends, everything that it started is ended too."""
+        """Run the program on an input. When the program ends, all processes that it started are killed."""
         self.send(stdin)
         reply = self.receive()
         finished = ProgramResult(cpu_seconds=reply.pop("cpu"), **reply)
@@ -262,7 +266,7 @@ class Programs(Sandbox):
 
 def _command(way: Way, limits: Limits) -> list[str]:
     shown, hidden = shown_and_hidden()
-    python = [PYTHON, "-P", "-s", "-S", "-B", "-X", "utf8"]  # no packages, no user folder, no bytecode files
+    python = [PYTHON, "-P", "-s", "-S", "-B", "-X", "utf8"]  # without packages, user folder and bytecode files
     scratch = str(limits.scratch_mb << 20)
     guest = [*python, "-c", START, way, str(os.getpid()), scratch, os.pathsep.join(shown), os.pathsep.join(hidden)]
     return [*_bwrap(shown, hidden, scratch), *guest] if way == "bwrap" else guest
@@ -284,8 +288,8 @@ def _bwrap(shown: list[str], hidden: list[str], scratch: str) -> list[str]:
 
 @functools.cache
 def _guest() -> bytes:
-    """The compiled code that runs inside."""
-    # sent through the pipe, so that no file of Outrider has to be visible inside
+    """Return the compiled code that runs inside the sandbox."""
+    # the code is sent through the pipe, so that no file of Outrider must be visible inside
     modules: list[tuple[str, CodeType]] = []
     for name in ["outrider.verify.inside", *(f"outrider.verify.inside.{part}" for part in PARTS)]:
         spec = importlib.util.find_spec(name)
@@ -299,7 +303,7 @@ def _guest() -> bytes:
 
 @functools.cache
 def shown_and_hidden() -> tuple[list[str], list[str]]:
-    """The paths that are visible inside (C libraries, Python, its standard library), and hidden paths below them."""
+    """Return the paths visible inside (C libraries, Python, its standard library), and hidden paths below them."""
     libraries = [os.path.join(sys.base_prefix, name) for name in ("lib", "lib64")]
     shown: list[str] = []
     for path in sorted({*SYSTEM, PYTHON, *libraries, os.path.dirname(os.__file__)}, key=len):

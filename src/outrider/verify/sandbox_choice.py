@@ -1,4 +1,4 @@
-"""Choose how this machine creates sandboxes: by the first method that keeps every promise when probed."""
+"""Chooses the method by which this machine creates sandboxes: the first method that keeps every probed promise."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from outrider.verify import probes
 from outrider.verify.isolation import Isolation
 from outrider.verify.sandbox import Limits, ProgramResult, Programs, Way, shown_and_hidden
 
-WAYS: tuple[Way, ...] = ("bwrap", "namespaces")  # in the order in which they are tried
-MOST_HIDDEN = 100  # maximum number of the user's files that a probe looks for
+WAYS: tuple[Way, ...] = ("bwrap", "namespaces")  # methods in the order in which they are tried
+MOST_HIDDEN = 100  # maximum number of the user's files that a probe searches for
 PROBE = Limits(seconds=20, processes=8, memory_gb=0.5, output_mb=1, scratch_mb=2, files=32)
 
 
@@ -31,13 +31,13 @@ def run(
 ) -> ProgramResult:
     """Run one untrusted Python program on one input.
 
-    Only the standard library is available, and the hash seed is fixed. The program runs as ``__main__``.
+    The program runs as ``__main__``, with only the standard library and with a fixed hash seed.
 
     Raises:
-        TimeoutError: time ran out because the machine was busy; everything is ended.
+        TimeoutError: time ran out because the machine was busy; the program and its processes are ended.
         ProgramFaultError: time ran out because of the program.
         SandboxError: the sandbox failed.
-        UserError: this machine allows no sandbox, and ``isolation`` is ``required``.
+        UserError: no sandbox works on this machine, and ``isolation`` is ``required``.
 
     >>> run("print(sum(map(int, input().split())))", b"1 2 3").stdout  # doctest: +SKIP
     b'6\\n'
@@ -47,7 +47,7 @@ def run(
 
 
 def find_way(isolation: Isolation = "required") -> Way:
-    """Return how this machine creates sandboxes. A sandbox is created and probed once per process to find out.
+    """Return the method by which this machine creates sandboxes, found by probing a sandbox once per process.
 
     Raises:
         UserError: no method works, and ``isolation`` is ``required``.
@@ -69,7 +69,7 @@ def find_way(isolation: Isolation = "required") -> Way:
 
 @functools.cache
 def why_not(way: Way) -> str:
-    """Why a method does not work on this machine, or which promise it breaks; empty if it works."""
+    """Return why a method does not work on this machine, or which promise it breaks; empty if the method works."""
     if sys.platform != "linux":
         return "needs Linux"
     if way == "bwrap" and not shutil.which("bwrap"):
@@ -88,8 +88,8 @@ def why_not(way: Way) -> str:
 
 @contextmanager
 def outside(limits: Limits, only: Sequence[str] = tuple(probes.PROBES)) -> Iterator[dict[str, Any]]:
-    """Context manager that yields the facts for the probes: what they could find on the machine, and the limits."""
-    name = f"\0outrider-{secrets.token_hex(8)}"  # an abstract address: visible in the whole network namespace
+    """Context manager that yields facts for the probes: things outside that they try to find, and the limits."""
+    name = f"\0outrider-{secrets.token_hex(8)}"  # an abstract address, which is visible in the whole network namespace
     with tempfile.NamedTemporaryFile() as file, socket.socket(socket.AF_UNIX) as listener:
         listener.bind(name)
         listener.listen()
@@ -104,9 +104,9 @@ def outside(limits: Limits, only: Sequence[str] = tuple(probes.PROBES)) -> Itera
 
 
 def _at_home() -> list[str]:
-    """Files and folders in the user's home, without those that lead to Python or to other visible paths."""
+    """Return files and folders in the user's home, except those on the way to Python or to other visible paths."""
     shown = [Path(path) for path in (*shown_and_hidden()[0], "/tmp", "/dev")]
-    with suppress(OSError, RuntimeError):  # there is no home, or it cannot be read
+    with suppress(OSError, RuntimeError):  # the home folder does not exist or cannot be read
         entries = sorted(Path.home().iterdir())
         return [str(p) for p in entries if not any(s.is_relative_to(p) or p.is_relative_to(s) for s in shown)][
             :MOST_HIDDEN

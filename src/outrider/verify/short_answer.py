@@ -1,6 +1,6 @@
 r"""Verifiers of short final answers, by equal text or by equal number.
 
-A gold answer that contains ``\boxed{…}`` or ``####`` is read like a response, so it may be a worked solution.
+The gold answer may be a worked solution: if it contains ``\boxed{…}`` or ``####``, it is read like a response.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _EQUATION = late_pattern(r"[-+*/^0-9].*=")  # x + y = 3 is an equation, not the 
 
 
 def gold_of(fields: Mapping[str, Any], name: str, boxed: Callable[[str], str | None] = extract) -> str:
-    """The gold answer of a row; from a worked solution, the ``boxed`` answer or the text after ``####``.
+    """Return the gold answer of a row. Of a worked solution, return the answer in a box or after ``####``.
 
     Raises:
-        ValueError: the field holds no answer, or its box is not closed.
+        ValueError: the field contains no answer, or the box is not closed.
     """
     gold = text_of(fields, name).strip()
     if "\\boxed" in gold and last_box(gold) is None:
@@ -35,7 +35,7 @@ def gold_of(fields: Mapping[str, Any], name: str, boxed: Callable[[str], str | N
 
 
 class Exact(Verifier):
-    """Correct if the final answers are equal as texts, see :func:`outrider.verify.answers.normalise`."""
+    """Accepts a final answer that equals the gold answer as text, after :func:`outrider.verify.answers.normalise`."""
 
     match: ClassVar[Match] = "exact"
 
@@ -50,7 +50,7 @@ class Exact(Verifier):
 
 
 class Number(Exact):
-    """Correct if the final answers are the same number, exactly: 0.33 is not 1/3."""
+    """Accepts a final answer that is exactly the same number as the gold answer: 0.33 is not 1/3."""
 
     match: ClassVar[Match] = "number"
 

@@ -1,4 +1,4 @@
-"""SI units with their prefixes: mW and milliwatts are the same unit, MW is another."""
+"""Recognises SI units with prefixes: mW and milliwatts are the same unit, MW is another unit."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _BASES = {
 
 
 def symbol(word: str) -> str | None:
-    """The symbol of a unit, given its name in any case or its symbol in the right case; None for another word.
+    """Return the symbol of a unit, given its name in any case or its symbol in the correct case; None for other words.
 
     >>> symbol("mW"), symbol("MW"), symbol("Milliwatts"), symbol("kilohertz"), symbol("apples")
     ('mW', 'MW', 'mW', 'kHz', None)
@@ -65,7 +65,8 @@ def symbol(word: str) -> str | None:
 
 @cache
 def _symbols() -> dict[str, str]:
-    """Map every name and symbol, with each prefix, to its symbol. Symbols keep their case: mw is not a unit."""
+    """Map all names and symbols of units, with each prefix, to the symbol. Symbols keep their case: mw is not a
+    unit."""
     found: dict[str, str] = {}
     for name, base in _BASES.items():
         found |= {name: base, base: base}

@@ -1,4 +1,4 @@
-"""Decide from outside why a sandbox is late: because of its program, or because the machine is busy."""
+"""Decides from outside whether a sandbox is late because of its program, or because the machine is busy."""
 
 from __future__ import annotations
 
@@ -12,38 +12,39 @@ from typing import NamedTuple
 
 PROC = Path("/proc")
 TICK = os.sysconf("SC_CLK_TCK")
-OWN_SHARE = 0.8  # share of the time from which lateness is the program's own fault
-SPARE_THREADS = 1  # runnable threads allowed beyond the number of processors, such as one that is waking another
+OWN_SHARE = 0.8  # if the program's own time is at least this share, lateness is its fault
+SPARE_THREADS = 1  # allowed runnable threads beyond the number of processors, such as one that is waking another
 TESTER_SECONDS = 2  # CPU time that tests may use in addition to the program
 
 
 class _Thread(NamedTuple):
-    """One thread of a sandbox."""
+    """A thread of a sandbox."""
 
-    started: float  # seconds since the machine's start
+    started: float  # seconds from the machine's start
     state: str
     priority: tuple[str, str]  # niceness and scheduling policy
-    vforked: bool  # whether it may wait in vfork for a child; then the child shows whether anything wants to run
+    vforked: bool  # whether the thread may wait in vfork for a child; then the state of the child counts instead
 
 
 class Watch:
-    """Watches a sandbox's processes, at times that the program cannot predict.
+    """Watches the processes of a sandbox, at times that the program cannot predict.
 
-    A late program either had to wait for a core, memory or a disk, which is not its fault; or it was slow, slept, or
-    waited for itself, which is its fault. The rule for the two cases does not rely on what a program can fake:
+    A late program either had to wait for a core, memory or a disk, which is not its fault, or was slow, slept, or
+    waited for itself, which is its fault. The rules that distinguish the two cases use nothing that a program can fake:
 
-    - CPU time of the program's processes is its own time.
-    - Time also counts as its own if no older thread of the program is runnable. A thread that waits in ``vfork``
-      looks as if it waited for a disk, so its child counts instead. A thread that lowered its own priority does not
-      count, nor does one that is younger than the last look.
-    - Time also counts as its own if it has more runnable threads than there are processors: they wait for each other.
-    - Lateness is the program's fault if its own time makes up four fifths of the total. It also is if all its
-      processes together have used more CPU time for this input than one program and its tests may.
+    - CPU time of the program's processes is the program's own time.
+    - Time is also the program's own if no older thread of the program is runnable. A thread that waits in ``vfork``
+      looks like one that waits for a disk, so its child counts instead. A thread that lowered its priority does not
+      count, and neither does a thread that was created after the last look.
+    - Time is also the program's own if it has more runnable threads than there are processors, since these wait for
+      each other.
+    - Lateness is the program's fault if its own time is at least four fifths of the total. Lateness is also its fault
+      if all its processes together have used more CPU time for this input than one program and its tests may use.
 
     Without ``/proc`` (hidden, or not on Linux), lateness is never the program's fault.
 
     Args:
-        pid: the sandbox's outermost process; its descendants belong to the sandbox.
+        pid: id of the sandbox's outermost process, whose descendants belong to the sandbox.
         cpu_seconds: CPU time limit per process of the program.
     """
 
@@ -52,32 +53,33 @@ class Watch:
         self._most = 2 * cpu_seconds + TESTER_SECONDS
         self._own = 0.0
         self._begun = self._looked = time.monotonic()
-        self._used: dict[tuple[int, str], float] = {}  # CPU time of each process seen, by pid and start
+        self._used: dict[tuple[int, str], float] = {}  # CPU time of each observed process, by pid and start time
         self._cpu_before, self._new = 0.0, True
 
     def asked(self) -> None:
-        """Note a new request: earlier CPU time does not count for it, and until the next look young threads count."""
+        """Note a new request: earlier CPU time does not count for it, and young threads count until the next look."""
         self._cpu_before, self._new = self._cpu(), True
 
     def next_look(self, about: float) -> float:
-        """Return the seconds until the next look: random, so that a program cannot be awake just then."""
+        """Return the seconds until the next look, a random number so that a program cannot prepare for the look."""
         return about * random.uniform(0.5, 1.5)
 
     def look(self, most: float) -> None:
-        """Record whether anything in the sandbox waits for the machine.
+        """Record whether a thread of the sandbox waits for the machine.
 
-        A look covers the time since the last one, but at most ``most`` seconds: this process may have waited as well.
+        A look covers the time since the last look, but at most ``most`` seconds, since this process may have waited as
+        well.
         """
         now = time.monotonic()
         threads = list(_threads(self._pid))
         if threads and not self._waits(threads):
             self._own += min(now - self._looked, most)
-        self._cpu()  # a process that ends before its parent waits for it counts as it was last seen
+        self._cpu()  # for a process that ends before its parent waits for it, the last observed CPU time counts
         self._looked, self._new = now, False
 
     @property
     def own(self) -> str:
-        """How the program used its time, if its lateness is its own fault; otherwise empty."""
+        """Return how the program used its time if its lateness is its own fault; otherwise an empty text."""
         cpu = self._cpu()
         passed = time.monotonic() - self._begun
         if cpu + self._own < OWN_SHARE * passed and cpu - self._cpu_before <= self._most:
@@ -85,7 +87,7 @@ class Watch:
         return f"{cpu:.1f} s of CPU time used, and {self._own:.1f} s waited"
 
     def _waits(self, threads: list[_Thread]) -> bool:
-        """Whether the machine keeps a thread waiting."""
+        """Return whether one of the threads has to wait because of the machine."""
         wanting = [one for one in threads if one.state == "R" or (one.state == "D" and not one.vforked)]
         if len(wanting) > len(os.sched_getaffinity(0)) + SPARE_THREADS:
             return False
@@ -94,7 +96,7 @@ class Watch:
         return any(one.priority == usual and (self._new or one.started <= then) for one in wanting)
 
     def _cpu(self) -> float:
-        """CPU seconds of all processes of the sandbox, including those that have ended."""
+        """Return the CPU seconds of all processes of the sandbox, including those that have ended."""
         waited_for = 0.0
         for pid in _family(self._pid):
             with contextlib.suppress(OSError, IndexError):
@@ -102,7 +104,7 @@ class Watch:
                 times = [int(ticks) / TICK for ticks in fields[11:15]]
                 waited_for += sum(times)
                 self._used[pid, fields[19]] = sum(times[:2])
-        # the first sum misses processes without a waiting parent; the second misses the time after the last look
+        # the first sum lacks processes whose parent did not wait, the second lacks the time after the last look
         return max(waited_for, sum(self._used.values()))
 
 
@@ -116,14 +118,14 @@ def _family(pid: int) -> Iterator[int]:
 
 
 def _children(task: Path) -> list[int]:
-    """The children of one thread."""
+    """Return the children of one thread."""
     with contextlib.suppress(OSError):
         return [int(child) for child in (task / "children").read_text().split()]
     return []
 
 
 def _threads(pid: int) -> Iterator[_Thread]:
-    """Yield the threads of a process and of all its descendants, the outermost process first."""
+    """Yield the threads of a process and of its descendants, beginning with the outermost process."""
     for member in _family(pid):
         with contextlib.suppress(OSError):
             for task in (PROC / str(member) / "task").iterdir():
@@ -135,10 +137,10 @@ def _threads(pid: int) -> Iterator[_Thread]:
 
 
 def _uptime() -> float:
-    """Seconds since the machine's start, on the clock of process start times."""
+    """Return the seconds since the machine's start, by the clock that also gives the start times of processes."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def _fields(folder: Path) -> list[str]:
-    """The fields of ``stat`` from the state on; the command name before them may contain spaces and brackets."""
+    """Return the fields of ``stat`` from the state on. The command name before it may contain spaces and brackets."""
     return (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()

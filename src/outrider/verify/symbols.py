@@ -1,7 +1,7 @@
-r"""Replace symbols of several characters by one letter; the parser would refuse them, or read them as products.
+r"""Replaces symbols of several characters by one letter, since the parser would reject them or read them as products.
 
 m_{\max}, M_\odot and x^* are names. \nabla\cdot and \nabla\times are two different operators, not products. The cross
-product of two vectors is not their dot product, and its order matters.
+product of two vectors is not their dot product, and depends on their order.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _STAR = late_pattern(
 _NABLA = late_pattern(r"\\nabla\s*\\(cdot|times)(?![A-Za-z])\s*")
 _VECTOR = r"\\(?:vec|hat|overrightarrow|mathbf|boldsymbol|bm)\s*\{[^{}]*\}"
 _CROSS = late_pattern(rf"({_VECTOR})\s*\\times\s*({_VECTOR})")
-_BASIS = late_pattern(  # \hat{\mathbf{i}}, \mathbf{i} and \hat{\imath} are one vector
+_BASIS = late_pattern(  # \hat{\mathbf{i}}, \mathbf{i} and \hat{\imath} are the same vector
     r"\\(?:hat|mathbf|boldsymbol|bm)\s*\{\s*\\(?:hat|mathbf|boldsymbol|bm)\s*\{\s*\\?([ijk])(?:math)?\s*\}\s*\}"
     r"|\\(?:hat|vec|mathbf|boldsymbol|bm)\s*\{\s*\\?([ijk])(?:math)?\s*\}"
 )
@@ -35,7 +35,7 @@ _PARSED = late_pattern(rf"\\(?:{GREEK})")
 
 
 def letter(word: str) -> str:
-    r"""Write a word as one letter with an index of digits, since other indices are read letter by letter.
+    r"""Write a word as one letter with an index of digits, since the parser splits other indices into letters.
 
     >>> letter("max")
     '\\vartheta_{109097120}'
@@ -71,7 +71,7 @@ def _index(match: re.Match[str]) -> str:
 
 
 def _angle(match: re.Match[str]) -> str:
-    """Write an angle as one letter, not as a product of three; ABC equals only CBA."""
+    """Write an angle as one letter, not as a product of three letters. The angle ABC equals only CBA."""
     first, last = sorted((match[1], match[3]))
     return rf"\vartheta_{{{first}{match[2]}{last}}}"
 

@@ -1,14 +1,15 @@
-r"""Reasoning in a response: text between reasoning marks is not part of the answer, and calls no tool.
+r"""Separates reasoning from the answer of a response. Text between reasoning marks is no answer and calls no tool.
 
-The answer is the text after the last closed block. A block that is never closed leaves no answer, as if the response
-were truncated. Pure Python, linear time, never raises.
+The answer is the text after the last closed reasoning block. If a block is never closed, the response has no answer,
+like a truncated response. The code is pure Python, takes linear time, and never raises.
 
-- A closing mark without an opening mark ends a block that the prompt opened, or whose opening mark was lost.
-- Inside a block, only its own closing mark counts, so a nested block does not end later than its outer block. In any
-  case, the answer follows the last closing mark.
+- A closing mark without an opening mark ends a block that the prompt opened, or whose opening mark is missing.
+- Inside a block, only the closing mark of this block counts, so a nested block does not end later than its outer block.
+  In any case, the answer follows the last closing mark.
 - Marks in a closed fenced block, in ``<tool_call>…</tool_call>`` or directly within quotes or backticks are ignored: a
-  program may print ``"<think>"``. Two exceptions keep reasoning from hiding in these places: a fence that begins with
-  an opening mark, and a closing mark without an opening mark on its own line.
+  program may print ``"<think>"``. There are two exceptions, so that reasoning cannot hide in these places: marks count
+  in a fence that begins with an opening mark, and a closing mark without an opening mark counts if it is alone on its
+  line.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from outrider.record import Problem
 from outrider.texts import MARKS
 
 UNCLOSED = "reasoning block not closed"
-_LONGEST_END = 200  # characters at the end of a prompt that are searched for an opening mark
-_LONGEST_QUOTE = 200  # characters
+_LONGEST_END = 200  # number of characters at the end of a prompt that are searched for an opening mark
+_LONGEST_QUOTE = 200  # maximum characters of a quotation
 _QUOTES = {'"': '"', "'": "'", "`": "`", "\u201c": "\u201d", "\u2018": "\u2019"}
 _TAG = re.compile(r"</?\w+>")
 _CLOSES_QUOTE = re.compile(r"[\w.,;)\]]$")  # text before a quotation mark that ends a quotation
@@ -36,8 +37,8 @@ class SplitThinking(NamedTuple):
 
     Attributes:
         thinking: the text before the answer, without the outer marks; None without reasoning.
-        answer: the text after the last closed block; None if a block is not closed.
-        unclosed: the opening mark of the block that is not closed; ``""`` without one.
+        answer: the text after the last closed reasoning block; None if a block is not closed.
+        unclosed: the opening mark of the block that is not closed; ``""`` if there is no such block.
     """
 
     thinking: str | None
@@ -51,16 +52,16 @@ class _Mark(NamedTuple):
     start: int
     end: int
     kind: str  # "open", "close", "fence" or "call"
-    name: str  # a mark: its closing mark; a fence: its signs
-    closes: bool = False  # whether it can close: a fence without a language, or the end of a call
+    name: str  # for a mark, the closing mark; for a fence, its signs
+    closes: bool = False  # whether it can be a closing one: a fence without a language, or the end of a call
 
 
 def split_thinking(text: str, marks: Mapping[str, str] | None = None, prompt: str = "") -> SplitThinking:
-    r"""Split a response at its last closed block.
+    r"""Split a response at the end of its last closed reasoning block.
 
     Args:
         marks: opening and closing marks; None: the common marks, ``MARKS``.
-        prompt: the text before the response; if it ends with an opening mark, the response begins inside a block.
+        prompt: the text before the response. If it ends with an opening mark, the response begins inside a block.
 
     >>> split_thinking("<think>\n\\boxed{7}? No.\n</think>\n\nIt is 8.")
     SplitThinking(thinking='\\boxed{7}? No.', answer='It is 8.', unclosed='')
@@ -83,7 +84,7 @@ def split_thinking(text: str, marks: Mapping[str, str] | None = None, prompt: st
 
 
 def opened_by(prompt: str, marks: Mapping[str, str] | None = None) -> str | None:
-    r"""The closing mark that a response needs because its prompt ends with the opening mark; None if it does not.
+    r"""Return the closing mark that a response needs because the prompt ends with an opening mark; otherwise None.
 
     >>> opened_by("<|assistant|><think>\n"), opened_by("<think>\n\n</think>\n\n")
     ('</think>', None)
@@ -94,17 +95,17 @@ def opened_by(prompt: str, marks: Mapping[str, str] | None = None) -> str | None
 
 
 def answer_of(text: str, problem: Problem, marks: Mapping[str, str] | None = None) -> str | None:
-    """The part of a response after its reasoning; None if the reasoning is not closed."""
+    """Return the part of a response after its reasoning; None if a reasoning block is not closed."""
     return split_thinking(text, marks, problem.prompt_end).answer
 
 
 class TurnThinking:
-    """The reasoning of a multi-turn rollout: a block that a turn leaves open continues in the next turn.
+    """Splits the turns of a multi-turn rollout. A reasoning block that a turn leaves open continues in the next turn.
 
-    A chat template starts every turn afresh, so with a template a block ends with its turn.
+    A chat template begins a new message for every turn, so with a template a block ends with its turn.
 
     Attributes:
-        problem: the problem, with the end of the text that the next turn continues.
+        problem: the problem, including the end of the text that the next turn continues.
     """
 
     def __init__(self, problem: Problem, marks: Mapping[str, str] | None = None) -> None:
@@ -121,7 +122,7 @@ class TurnThinking:
 
 @lru_cache(16)
 def _pattern(marks: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str] | None, dict[str, tuple[str, str]]]:
-    """A pattern of all marks, and for each mark in lower case its kind (open or close) and its closing mark."""
+    """Return a pattern of all marks and, for each mark in lower case, its kind (open or close) and closing mark."""
     names = {_key(closing): ("close", closing.lower()) for _, closing in marks}
     names |= {_key(opening): ("open", closing.lower()) for opening, closing in marks}
     if not names:
@@ -134,19 +135,19 @@ def _pattern(marks: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str] | None
 
 
 def _with_space(sign: re.Match[str]) -> str:
-    """A pattern for a sign of a tag that allows a space beside it."""
+    """Return a pattern for a sign of a tag, which allows a space beside the sign."""
     return {"<": "< ?", "</": "< ?/ ?", ">": " ?>"}[sign[0]]
 
 
 def _key(mark: str) -> str:
-    """A mark as a dictionary key: in lower case, without spaces."""
+    """Return a mark as a dictionary key, which is in lower case and without spaces."""
     return mark.lower().replace(" ", "")
 
 
 def _marks(text: str, pattern: re.Pattern[str], names: Mapping[str, tuple[str, str]]) -> list[_Mark]:
-    """All marks that count, all fences and all tool call tags, in order."""
+    """Return all marks that count, all fences and all tool call tags, in order."""
     found: list[_Mark] = []
-    quoted = 0  # the end of the last quotation that begins with a mark
+    quoted = 0  # end of the last quotation that begins with a mark
     for match in pattern.finditer(text):
         quoted = max(quoted, _quotation(text, match))
         if match.start() >= quoted and not _ends_a_quotation(text, match):
@@ -161,7 +162,7 @@ def _marks(text: str, pattern: re.Pattern[str], names: Mapping[str, tuple[str, s
 
 
 def _quotation(text: str, mark: re.Match[str]) -> int:
-    """The end of the quotation that begins directly before a mark; 0 without one."""
+    """Return the end of the quotation that begins directly before a mark; 0 if there is none."""
     at = mark.start()
     before, lead = text[max(at - 1, 0) : at], text[max(at - 4, 0) : max(at - 1, 0)]
     if before not in _QUOTES or (_CLOSES_QUOTE.search(lead) and not _STRING_PREFIX.search(lead)):
@@ -172,7 +173,7 @@ def _quotation(text: str, mark: re.Match[str]) -> int:
 
 
 def _ends_a_quotation(text: str, mark: re.Match[str]) -> bool:
-    """Whether a quotation mark directly after a mark closes one that was opened earlier on the line."""
+    """Return whether the quotation mark directly after a reasoning mark ends a quotation on the same line."""
     after = text[mark.end() : mark.end() + 2]
     opening = next((begin for begin, end in _QUOTES.items() if after[:1] == end), None)
     if opening is None or after[1:].isalnum():
@@ -184,7 +185,8 @@ def _ends_a_quotation(text: str, mark: re.Match[str]) -> bool:
 
 
 def _last_closed(text: str, marks: list[_Mark], inside: str | None) -> tuple[int, int, str | None]:
-    """Start of the text after the last closed block, start of its closing mark, and the closing mark still missing."""
+    """Return the start of the text after the last closed block, that of its closing mark, and a missing closing
+    mark."""
     begin = closed = at = 0
     ends = _ends_of_fences(text, marks)
     until, in_fence = -1, False  # index of the mark that ends the current fence; whether a block was opened in it
@@ -207,9 +209,10 @@ def _last_closed(text: str, marks: list[_Mark], inside: str | None) -> tuple[int
 
 
 def _ends_of_fences(text: str, marks: list[_Mark]) -> list[int]:
-    """For each mark, the index of the mark that closes it as a fence; -1 without one, or if a block begins in it."""
+    """Return for each mark the index of the mark that closes it as a fence; -1 without one, or if a block begins in
+    it."""
     ends = [-1] * len(marks)
-    closing: dict[str, int] = {}  # the next mark that can close a fence, by the fence's signs
+    closing: dict[str, int] = {}  # index of the next mark that can close a fence, by the fence's signs
     for at in range(len(marks) - 1, -1, -1):
         mark = marks[at]
         if mark.kind not in ("fence", "call"):
@@ -220,26 +223,26 @@ def _ends_of_fences(text: str, marks: list[_Mark]) -> list[int]:
             ends[at] = closing.get(mark.name, -1)
         if mark.closes:
             closing[mark.name] = at
-        elif mark.kind == "call":  # a call in which another call begins was never closed
+        elif mark.kind == "call":  # if another call begins inside a call, the first call was never closed
             closing.pop("call", None)
     return ends
 
 
 def _alone(text: str, mark: _Mark) -> bool:
-    """Whether a mark is alone on its line."""
+    """Return whether a mark is alone on its line."""
     before = text[max(mark.start - 8, 0) : mark.start].rpartition("\n")[2]
     after = text[mark.end : mark.end + 8].partition("\n")[0]
     return not before.strip() and not after.strip()
 
 
 def _bare(thinking: str, pattern: re.Pattern[str]) -> str:
-    """The reasoning without white space around it and without its opening mark."""
+    """Return the reasoning without its opening mark and surrounding white space."""
     thinking = thinking.strip()
     opening = pattern.match(thinking)
     return thinking[opening.end() :].strip() if opening else thinking
 
 
 def _behind(answer: str) -> str:
-    """The text after a block, without leading blank lines; an indented program keeps its first indent."""
+    """Return the text after a block without leading blank lines. The first line of a program keeps its indentation."""
     blank = len(answer) - len(answer.lstrip())
     return answer[answer.rfind("\n", 0, blank) + 1 :]

@@ -1,6 +1,7 @@
-r"""Expressions in a canonical form that is not evaluated, to compare two notations of a formula.
+r"""Builds expression trees in a canonical form that is not evaluated, so that two notations of a formula are equal.
 
-The form removes brackets, the order of summands and factors, + 0, times 1, / 1, first powers and double minus signs.
+Expressions have the same form if they differ only in brackets, in the order of summands and factors, or in operations
+without effect: + 0, times 1, / 1, first powers and double minus signs.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ OF_ANY_ORDER = frozenset({"gcd", "lcm", "Max", "Min"})
 
 
 class Tree(NamedTuple):
-    """An expression in one canonical form. ``key`` is its structure as text, ``parts`` are its operands."""
+    """An expression in canonical form. ``key`` is its structure as text, and ``parts`` are its operands."""
 
     key: str
     kind: str
@@ -26,7 +27,7 @@ class Tree(NamedTuple):
 
 @lru_cache(4096)
 def tree_of(text: str) -> Tree | None:
-    """The tree of one expression; None for anything else."""
+    """Return the tree of a single expression; None for any other text."""
     from sympy import Expr
 
     try:
@@ -56,7 +57,7 @@ def _tree(expr: Any) -> Tree:
         return _power(*(_tree(arg) for arg in expr.args))
     if not expr.args:
         return Tree(str(expr), "letter" if expr.is_Symbol else "number", (), expr)
-    if name in ("Sum", "Product"):  # the name of the index does not matter
+    if name in ("Sum", "Product"):  # the name of the index has no meaning
         expr = expr.xreplace({limit[0]: Symbol("index", real=True) for limit in expr.limits})
     parts = tuple(
         _tree(arg) if hasattr(arg, "args") and hasattr(arg, "is_Symbol") else _bounds(arg) for arg in expr.args
@@ -71,7 +72,7 @@ def _bounds(arg: Any) -> Tree:
 
 
 def joined(kind: str, parts: Sequence[Tree]) -> Tree:
-    """Join parts into a sum or product: flat, without neutral elements, sorted, with at most one minus sign."""
+    """Join parts to a flat, sorted sum or product without neutral elements and with at most one minus sign."""
     import sympy
 
     neutral = "0" if kind == "Add" else "1"
@@ -85,16 +86,16 @@ def joined(kind: str, parts: Sequence[Tree]) -> Tree:
         return flat[0]
     if not flat:
         return _tree(sympy.Integer(int(neutral)))
-    # only for a rational number: sympy, too, treats minus pi as a product of two factors
+    # only for a rational number, since minus pi is a product of two factors in sympy as well
     if kind == "Mul" and len(flat) == 2 and minus and flat[1].whole.is_Rational:
         return _tree(-flat[1].whole)
-    # not evaluated: sympy would do the work that the answer left undone
+    # without evaluation, since sympy would do computations that the answer has not done
     whole = getattr(sympy, kind)(*(part.whole for part in flat), evaluate=False)
     return Tree(f"{kind}({','.join(part.key for part in flat)})", kind, tuple(flat), whole)
 
 
 def _unsigned(part: Tree) -> list[Tree]:
-    """Split a negative number into two factors, -1 and its absolute value; other parts stay whole."""
+    """Split a negative number into two factors, -1 and the absolute value; return other parts whole."""
     import sympy
 
     if part.kind == "number" and part.key.startswith("-") and part.key != "-1":
@@ -103,7 +104,7 @@ def _unsigned(part: Tree) -> list[Tree]:
 
 
 def _power(base: Tree, exponent: Tree) -> Tree:
-    """Build a power; a first power gives its base, and the inverse of a product is the product of the inverses."""
+    """Build a power. A first power becomes its base, and the inverse of a product becomes a product of inverses."""
     import sympy
 
     if "1" in (base.key, exponent.key):

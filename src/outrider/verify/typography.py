@@ -1,8 +1,9 @@
 # ruff: noqa: RUF001, RUF002 - look-alike characters are the subject of this file
-r"""One plain form for notation that typesetting, Unicode and habit vary. Pure Python, linear time, never raises.
+r"""Converts notation that differs only in typesetting or Unicode characters to one plain form.
 
-No change affects the meaning. The form unifies fonts, spaces, bracket sizes, ``√`` and ``\sqrt``, ``x_1`` and
-``x_{1}``, and backslashes that were escaped twice, as in JSON inside JSON.
+The conversion does not change the meaning of a text. It unifies fonts, spaces, bracket sizes, ``√`` and ``\sqrt``,
+``x_1`` and ``x_{1}``, and backslashes that were escaped twice, as in JSON inside JSON. The code is pure Python, takes
+linear time, and never raises.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from outrider.verify import east_asian
 TEXT = r"\\(?:text(?:bf|rm|it|sf|tt|normal|up)?|mbox|hbox|emph)"
 FONT = rf"(?:{TEXT}|\\(?:math(?:bf|rm|it|sf|normal)|boldsymbol|bm))"
 
-MOST_KEPT = 1000  # characters of a text whose plain form is cached
+MOST_KEPT = 1000  # maximum characters of a text whose plain form is cached
 
 _GREEK = "alpha beta gamma delta epsilon theta lambda mu pi sigma phi omega Delta Omega"
 _FRACTIONS = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"
@@ -73,7 +74,7 @@ _SCRIPTS = late_pattern(f"[{_RAISED}]+|[{_LOWERED}]+")
 _ROOT = late_pattern(
     r"(?:√|(?<![\\A-Za-z])sqrt(?=\s*[({]))\s*(?:\(([^(){}]*)\)|\{([^{}]*)\}|([0-9.]+|[A-Za-z]|\\[A-Za-z]+))?"
 )
-_ESCAPED_ROOT = late_pattern(r"(?<!\\)((?:\\\\)*)\\√")  # \sqrt has its own backslash; a double backslash ends a row
+_ESCAPED_ROOT = late_pattern(r"(?<!\\)((?:\\\\)*)\\√")  # \sqrt has a backslash itself; a double backslash ends a row
 _ROOT_OF_LETTER = late_pattern(rf"\\sqrt\s*(\\(?:{'|'.join(_GREEK.split())})(?![A-Za-z]))")
 _TWICE = late_pattern(
     r"(?<!\\)\\\\(?=(?:[dtc]?frac|left|right|sqrt|pi|text|cdot|times|leq?|geq?|neq|infty|cup|cap|in|pm|quad|circ|boxed|begin"
@@ -83,7 +84,7 @@ _NOTHING = late_pattern(
     r"(?<!\\)\\[,!]|\\?\$|\\(?:left|right|bigl|bigr|Bigl|Bigr|big|Big|displaystyle|textstyle|limits|mathstrut)(?![A-Za-z])"
     r"|\\(?:large|Large|huge|Huge)(?![A-Za-z])|\\(?:text)?color\s*\{[A-Za-z]+\}"
 )
-_THIN = late_pattern(r"(?<=[A-Za-z}])\\,(?=\s*[A-Za-z\\])")  # between factors, as in m\,s
+_THIN = late_pattern(r"(?<=[A-Za-z}])\\,(?=\s*[A-Za-z\\])")  # a thin space between factors, as in m\,s
 _VARIANT = late_pattern(r"\\var(epsilon|phi|rho|sigma|kappa)(?![A-Za-z])")
 _BARE_BINOMIAL = late_pattern(r"\\([dt]?binom)(?![A-Za-z])\s*(\{[^{}]*\}|[0-9A-Za-z])\s*(\{[^{}]*\}|[0-9A-Za-z])")
 THOUSANDS = late_pattern(r"(?<=[0-9])(?:,\s*\\!\s*|\{,\}\s*)(?=[0-9]{3}(?![0-9]))")  # 1,\!000 is not a list
@@ -105,7 +106,7 @@ _DEGREE = late_pattern(r"\\degree(?![A-Za-z])")
 
 
 def plain(text: str) -> str:
-    r"""A text with each sign in its plainest form, and single spaces.
+    r"""Return a text with each sign in its plainest form and single spaces.
 
     >>> plain("3√2 – π², \\left(x₁\\right)"), plain(r"11,\! 111{,}111 \dfrac12")
     ('3\\sqrt{2} - \\pi ^{2}, (x_{1})', '11,111,111 \\frac{1}{2}')
@@ -113,7 +114,7 @@ def plain(text: str) -> str:
     return _kept(text) if len(text) <= MOST_KEPT else _plain(text)
 
 
-@lru_cache(4096)  # each step of a comparison needs the plain form again
+@lru_cache(4096)  # cached, since each step of a comparison needs the plain form
 def _kept(text: str) -> str:
     return _plain(text)
 
@@ -144,7 +145,7 @@ def _script(match: re.Match[str]) -> str:
 
 def _root(match: re.Match[str]) -> str:
     under = next((group for group in match.groups() if group is not None), None)
-    if under is None:  # nested brackets: outrider.verify.names reads them by the function's name
+    if under is None:  # for nested brackets, outrider.verify.names uses the function's name
         return "sqrt" if match.string.startswith("(", match.end()) else r"\sqrt"
     return rf"\sqrt{{{_ROOT.sub(_root, under)}}}"
 

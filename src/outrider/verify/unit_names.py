@@ -1,4 +1,4 @@
-"""Find the names that function-level tests need from the tested program, by reading the tests without running them."""
+"""Finds the names that tests of functions need from the tested program, by reading the tests without running them."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any
 
 
 def plan(prefix: str, setup: list[str], tests: list[str], entry_point: str, solution: str) -> dict[str, Any]:
-    """Plan the tests for the guest, see :func:`outrider.verify.inside.unit.verify_tests`.
+    """Prepare the tests for the sandbox, see :func:`outrider.verify.inside.unit.verify_tests`.
 
-    A name that the tests use comes from the first of these: the tests, if they define it; the program, if the prefix
-    leaves it to be written or the reference solution defines it; the prefix, if it is complete there; the built-ins;
-    the modules of the standard library; otherwise the program. So a program that redefines ``abs``, ``check`` or a
-    helper of its prompt changes no test.
+    A name that the tests use is taken from the first of these sources: the tests, if they define the name; the program,
+    if the prefix has only its head or the reference solution defines it; the prefix, if its definition there is
+    complete; the built-ins; the modules of the standard library; otherwise the program. So a program that redefines
+    ``abs``, ``check`` or a helper of its prompt changes no test.
 
     Args:
         prefix: code that the response continues; its complete definitions are trusted.
         setup: statements to run before the tests.
         tests: the tests, as statements.
-        entry_point: name of the function that is passed to ``check``; the tests must then define ``check``. Or empty.
-        solution: a whole program that passes the tests, or empty.
+        entry_point: name of the function that is passed to ``check``, which the tests must define; or empty.
+        solution: a whole program that passes the tests; or empty.
 
     Raises:
         ValueError: prefix, setup or tests are not Python, or ``check`` is missing.
@@ -66,10 +66,10 @@ def plan(prefix: str, setup: list[str], tests: list[str], entry_point: str, solu
 
 
 def whole_program(prefix: str, solution: str) -> str | None:
-    r"""The reference solution as a standalone program, or None if it is not Python.
+    r"""Return the reference solution as a standalone program; None if it is not Python.
 
-    The solution may continue the prefix, or the head of its last function (some data sets indent the two differently),
-    or be a whole program.
+    The solution may continue the prefix or the head of the prefix's last function, or may be a whole program. In some
+    data sets, prefix and solution have different indentation.
 
     >>> print(whole_program("def f(x):\n    'Doubles.'\n", "  return 2 * x"))
     def f(x):
@@ -105,12 +105,12 @@ def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
 
 
 def _runnable(code: str) -> str:
-    """The code unchanged, or with a body added if it ends with the head of a function."""
+    """Return the code; if it ends with the head of a function, add a body."""
     return next((code + end for end in ("", "\n    pass\n") if _parses(code + end)), code)
 
 
 def _definitions(code: str, label: str) -> tuple[set[str], set[str], set[str]]:
-    """The names that code defines at its top level, the functions that it leaves to be written, and its imports."""
+    """Return the names that code defines at top level, the functions of which it has only the head, and its imports."""
     try:
         body = ast.parse(code).body
     except (SyntaxError, ValueError) as error:
@@ -133,5 +133,5 @@ def _definitions(code: str, label: str) -> tuple[set[str], set[str], set[str]]:
 
 
 def _says_nothing(node: ast.stmt) -> bool:
-    """Whether a statement is a docstring, ``pass`` or ``…``."""
+    """Return whether a statement is a docstring, ``pass`` or ``…``."""
     return isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))

@@ -1,6 +1,7 @@
-r"""Units that are products of units, as LaTeX writes them: ``9.8\,\mathrm{m/s^2}``, ``5\ \text{N}\cdot\text{m}``.
+r"""Reads products of units, as written in LaTeX: ``9.8\,\mathrm{m/s^2}``, ``5\ \text{N}\cdot\text{m}``.
 
-Only known units are read, so ``2\mathrm{e}^{x}`` and ``\text{if}`` are left unchanged. Pure Python, linear time.
+Only known units are read, so ``2\mathrm{e}^{x}`` and ``\text{if}`` do not change. The code is pure Python and takes
+linear time.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from outrider.texts import late_pattern
 from outrider.verify.typography import TEXT
 
-LONGEST = 120  # characters of a unit with its typesetting
+LONGEST = 120  # maximum characters of a unit with its typesetting
 
 _FONT = rf"(?:{TEXT}|\\mathrm|\\operatorname|\\rm(?![A-Za-z]))"
 _BEGIN = late_pattern(
@@ -29,10 +30,10 @@ _PER = re.compile(r"\s*(?:/|\bper\b)\s*")
 
 
 def compound(text: str, known: Callable[[str], object]) -> tuple[str, str] | None:
-    r"""Split a quantity from the product of units after it; None without units, or if a word is not a unit.
+    r"""Split a quantity from the product of units after it; return None without units, or if a word is not a unit.
 
     Args:
-        known: returns whether a word is a unit.
+        known: function that returns whether a word is a unit.
 
     >>> compound(r"9.8\mathrm{m/s^2}", "m s kg".split().count), compound(r"5\text{ kg} \cdot \text{m}", "m kg".count)
     (('9.8', 'm/s^2'), ('5', 'kg m'))
@@ -51,12 +52,12 @@ def compound(text: str, known: Callable[[str], object]) -> tuple[str, str] | Non
     if not quantity or quantity.endswith(_DEGREE) or not words or not all(word and known(word[1]) for word in words):
         return None
     if re.fullmatch("[A-Za-z]+", tail) and not any(command in text for command, _ in _LETTERS):
-        return None  # a single unit is read like any other noun
+        return None  # units reads a single unit as it reads any other noun
     return quantity, tail
 
 
 def canonical(unit: str, name: Callable[[str], str | None]) -> str | None:
-    """Bring a product of units into a canonical order and form; None if a word is not a unit.
+    """Convert a product of units to a canonical order and form; return None if a word is not a unit.
 
     >>> canonical("m/s^2", str), canonical("s^-2 m", str), canonical("kg m per s", str)
     ('m^1 s^-2', 'm^1 s^-2', 'kg^1 m^1 s^-1')

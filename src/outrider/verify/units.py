@@ -1,7 +1,8 @@
-r"""The words after a quantity: a unit, or words that change the quantity's value. Pure Python, linear time.
+r"""Splits a quantity from the words after it, unless these words change the value of the quantity.
 
 Text in ``\text{…}`` and a few words in plain letters are units, and so is any other noun (7 apples are 7). Words that
-change the value are not units: 4 factorial, 3 in base 5, 4:30 p.m., 30° N, 5 million, 5 or more.
+change the value are not units: 4 factorial, 3 in base 5, 4:30 p.m., 30° N, 5 million, 5 or more. The code is pure
+Python and takes linear time.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ kph
 celsius
 fahrenheit
 """
-_CAPITALS = set("ACFJKLNTVW")  # one-letter units; other letters are variables, as in 2i and 3x
+_CAPITALS = set("ACFJKLNTVW")  # units of one capital letter; other letters are variables, as in 2i and 3x
 _TOWARDS = frozenset(_DIRECTIONS.split())
 _KNOWN = {word: line.split()[0] for line in _SAME.strip().splitlines() for word in line.split()}
 _ALONE = "|".join(sorted((w for w in _KNOWN if len(w) > 2 or w in ("cm", "mm", "km", "kg", "mi", "ft", "in")), key=len))
@@ -70,7 +71,7 @@ _PER = late_pattern(r"\s*(?:/|\bper\b)\s*")
 
 
 def split(text: str) -> tuple[str, str]:
-    r"""Split a quantity from its unit, which is empty if there is none.
+    r"""Split a quantity from its unit, which is empty if the quantity has no unit.
 
     >>> split(r"440\text{ square centimeters}"), split("7 apples"), split(r"45^\circ")
     (('440', 'square centimeters'), ('7', 'apples'), ('45', 'degree'))
@@ -101,7 +102,7 @@ def split(text: str) -> tuple[str, str]:
 
 
 def is_unit(words: str) -> bool:
-    """Whether words only name the thing counted, without changing its value.
+    """Return whether words only name the counted things, without changing the value of the number.
 
     >>> is_unit(" cm"), is_unit("p.m."), is_unit(" in base 5"), is_unit("")
     (True, False, False, True)
@@ -119,7 +120,7 @@ def is_unit(words: str) -> bool:
 
 
 def agree(one: str, other: str) -> bool:
-    """Whether two units may be the same: no unit matches any, and a unit matches one with additional words.
+    """Return whether two units may be the same. An empty unit matches every unit, and additional words are allowed.
 
     >>> agree("cm", "centimeters"), agree("cm^2", "square centimeters"), agree("", "m"), agree("marbles", "red marbles")
     (True, True, True, True)
@@ -136,29 +137,29 @@ def agree(one: str, other: str) -> bool:
 
 
 def _product(unit: str) -> str | None:
-    """A unit, or product of units, in canonical form; None if it is unknown."""
-    simple = _canonical(unit)  # also square cm, mph and degrees Celsius
+    """Return a unit, or a product of units, in canonical form; None if a unit is unknown."""
+    simple = _canonical(unit)  # this includes square cm, mph and degrees Celsius
     if simple is None:
         return unit_products.canonical(unit, _name)
     return unit_products.canonical(re.sub(r"(?<=[A-Za-z])(?=-?[0-9])", "^", simple), str)
 
 
 def _words(unit: str) -> set[str]:
-    """The words of a unit in canonical form, without powers and the word "unit", which matches any unit."""
+    """Return the words of a unit in canonical form, without powers and the word "unit", which matches every unit."""
     words = {word.strip(".,()") for word in unit.casefold().partition("^")[0].replace("/", " per ").split()}
     known = {_KNOWN.get(word, word.removesuffix("s")) for word in words - set(_POWERS)}
     return known - {"unit", "of", "the", "a", ""}
 
 
 def _canonical(unit: str) -> str | None:
-    """A unit, or one unit per another, in canonical form; None if it is empty or unknown."""
+    """Return a unit, or a quotient of two units, in canonical form; None if it is empty or unknown."""
     unit = _HOURLY.sub(lambda match: {"m": "mi/h", "k": "km/h"}[match[0][0].casefold()], unit)
     parts = [_simple(part) for part in _PER.split(unit)]
     return None if None in parts else "/".join(map(str, parts))
 
 
 def _simple(unit: str) -> str | None:
-    """A single unit with its power; the case of letters distinguishes mW from MW."""
+    """Return a single unit with its power. The case of letters distinguishes mW from MW."""
     words = [word.strip(".") for word in unit.partition("^")[0].split()]
     known = [word for word in words if word.casefold() not in _POWERS]
     if len(known) == 2 and known[0].casefold() in ("degree", "degrees") and _name(known[1]) in _SCALES.values():
@@ -172,6 +173,6 @@ def _name(word: str) -> str | None:
 
 
 def _power(unit: str) -> str:
-    """The power of a unit, from a word or an exponent; empty without one."""
+    """Return the power of a unit, from a word such as "square" or an exponent; empty if the unit has no power."""
     words, _, power = unit.casefold().partition("^")
     return power or next((_POWERS[word] for word in words.replace(".", " ").split() if word in _POWERS), "")

@@ -1,7 +1,8 @@
-r"""Evaluate an expression at a point: exactly if the value is rational, else to a given precision. Only in workers.
+r"""Evaluates an expression at a point, exactly if the value is rational, otherwise to a given precision.
 
-An expression without a value at a point (1/x at 0, \sqrt{x} at -1, n! at 1/2) is undefined there, never zero and never
-complex: only an expression with the imaginary unit is evaluated over the complex numbers.
+Only worker processes evaluate expressions. An expression without a value at a point (1/x at 0, \sqrt{x} at -1, n! at
+1/2) is undefined there, never zero and never complex. Only an expression with the imaginary unit is evaluated over the
+complex numbers.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from typing import Any
 from outrider.verify.latex import UnreadableError
 
 LARGEST = (
-    1500  # digits before the point, or zeros after it: a larger number cannot be distinguished from its neighbours
+    1500  # maximum digits before the point, or zeros after it; larger numbers cannot be told from their neighbours
 )
-LARGEST_AT_A_POINT = 300  # the same limit for expressions with letters, which are evaluated at many points
-MOST_BITS = 400_000  # bits of an exact number: 10^99999 has 332,193
+LARGEST_AT_A_POINT = 300  # the same limit for expressions with letters, since these are evaluated at many points
+MOST_BITS = 400_000  # maximum bits of an exact number; 10^99999 has 332,193 bits
 MOST_BITS_AT_A_POINT = 20_000
-MOST_WORK = 4  # bits of all exact numbers together, as a multiple of the limit above
-MOST_STEPS = 20_000  # steps of one evaluation
-MOST_TERMS = 500  # terms of a sum or product that is written out
+MOST_WORK = 4  # maximum bits of all exact numbers together, as a multiple of the limit above
+MOST_STEPS = 20_000  # maximum steps of one evaluation
+MOST_TERMS = 500  # maximum terms of a sum or product that is computed term by term
 
 _TRIGONOMETRIC = {f"{arc}{name}{h}" for arc in ("", "a") for name in ("sin", "cos", "tan") for h in ("", "h")}
 _ANALYTIC = _TRIGONOMETRIC | {"exp", "sec", "csc", "cot"}
@@ -52,8 +53,8 @@ class Values:
     """Evaluates expressions at one point, to a given number of digits.
 
     Args:
-        point: the value of each letter, by its name; ``i`` without a value is the imaginary unit.
-        digits: decimal digits of values that are not rational.
+        point: the value of each letter, by the letter's name. If ``i`` has no value, it is the imaginary unit.
+        digits: number of decimal digits of values that are not rational.
         over_complex: whether roots and logarithms of negative numbers have values.
     """
 
@@ -64,18 +65,18 @@ class Values:
         self.digits = digits
         self.over_complex = over_complex
         self.span = 0.0
-        """The largest absolute log10 of any intermediate number: up to this many digits may cancel."""
+        """The largest absolute log10 of any intermediate number: at most this number of digits may cancel."""
         self._steps = self._bits = 0
         self._largest = LARGEST_AT_A_POINT if point else LARGEST
         self._most_bits = MOST_BITS_AT_A_POINT if point else MOST_BITS
 
     def of(self, expr: Any) -> Any:
-        """Return the value: a Fraction, or an mpmath number.
+        """Return the value of an expression, as a Fraction or an mpmath number.
 
         Raises:
             UndefinedError: the expression has no value at the point.
             UnknownError: there is no rule for a part of the expression.
-            UnreadableError: the value is too large, or takes too many steps.
+            UnreadableError: the value is too large, or its evaluation takes too many steps.
         """
         self._steps += 1
         if self._steps > MOST_STEPS:
@@ -86,7 +87,7 @@ class Values:
             raise UndefinedError("a division by zero") from error
 
     def _seen(self, value: Any) -> Any:
-        """Return the value itself, after a check of its size."""
+        """Check the size of a value, and return the value."""
         if isinstance(value, Fraction):
             bits = value.numerator.bit_length() + value.denominator.bit_length()
             self._bits += bits if bits > 1000 else 0
@@ -107,7 +108,7 @@ class Values:
         return value
 
     def inexact(self, value: Any) -> Any:
-        """The value as an mpmath number."""
+        """Return the value as an mpmath number."""
         if isinstance(value, Fraction):
             return self.context.mpf(value.numerator) / value.denominator
         return value
@@ -118,7 +119,7 @@ class Values:
         return value
 
     def _whole(self, expr: Any) -> int:
-        """The value of an argument that must be an integer."""
+        """Return the value of an argument that must be an integer."""
         value = self._real(self.of(expr))
         nearest = round(value) if isinstance(value, Fraction) else int(self.context.nint(value))
         if value != nearest and (isinstance(value, Fraction) or not self._is_whole(value, nearest)):
@@ -126,7 +127,7 @@ class Values:
         return nearest
 
     def _is_whole(self, value: Any, nearest: int) -> bool:
-        """Whether an inexact number is an integer in all reliable digits."""
+        """Return whether an inexact number is an integer in all reliable digits."""
         return bool(abs(value - nearest) < self.context.mpf(10) ** (-self.digits // 2))
 
     # Numbers and letters.
@@ -153,7 +154,7 @@ class Values:
         raise UnknownError(f"no value for {expr.name}")
 
     def _function(self, name: str, values: list[Any]) -> Fraction:
-        """A value for an unknown function such as f(x), always the same for the same arguments."""
+        """Return a value for an unknown function such as f(x); equal arguments always give the same value."""
         if not all(isinstance(v, Fraction) for v in values):
             raise UnknownError(f"{name} of a number that is not exact")
         return Fraction(random.Random(f"{name}{values}").randrange(10007, 50021), 10007)
@@ -195,7 +196,7 @@ class Values:
             return self.context.power(self.inexact(base), self.inexact(exponent))
         if (
             expr.args[1].is_Rational and exponent.denominator % 2
-        ):  # the real root, as in schools; mpmath would give a complex one
+        ):  # the real root, as in schools; mpmath would return a complex root
             root = self.context.power(self.inexact(-base), self.inexact(exponent))
             return -root if exponent.numerator % 2 else root
         raise NotRealError("an even root of a negative number")
@@ -295,7 +296,7 @@ class Values:
         if len(expr.limits) != 1 or len(expr.limits[0]) != 3 or not all(b.is_finite for b in expr.limits[0][1:]):
             raise UnknownError("a sum without an end")
         name, (first, last) = expr.limits[0][0].name, (self._whole(bound) for bound in expr.limits[0][1:])
-        if last < first:  # also for an empty sum: a formula for the sum from 0 to n need not hold at n = -1
+        if last < first:  # empty sums too, since a formula for the sum from 0 to n may not hold at n = -1
             raise UndefinedError("a sum that ends before it begins")
         if last - first >= MOST_TERMS:
             raise UnreadableError(f"a sum or product of more than {MOST_TERMS} terms")
@@ -317,7 +318,7 @@ _NAMED: Mapping[str, Callable[[Values, Any], Any]] = {"gcd": Values._gcd, "lcm":
 
 @cache
 def _rules() -> dict[type, Callable[[Values, Any], Any]]:
-    """The rule for each kind of sympy node."""
+    """Return the evaluation rule for each kind of sympy node."""
     import sympy
     from sympy.core import numbers
 
@@ -349,7 +350,7 @@ def _rules() -> dict[type, Callable[[Values, Any], Any]]:
 
 @cache
 def _context() -> Any:
-    """An mpmath context of our own, so that its precision does not affect others in the process."""
+    """Return a separate mpmath context, so that its precision does not affect other code in the process."""
     from mpmath import MPContext  # type: ignore[import-untyped]
 
     return MPContext()

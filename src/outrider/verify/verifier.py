@@ -1,4 +1,4 @@
-"""The interface of verifiers: how they verify responses, and which fields they need in a row."""
+"""The interface of verifiers, which verify responses with the help of fields of a table row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Verifier(Options):
     old_methods: ClassVar[Mapping[str, str]] = {"judge": "verify"}
 
     pooled: ClassVar[bool] = False
-    """Whether verdicts are made in killable processes, since they may hang, grow in memory or run third-party code."""
+    """Whether to verify in killable processes, since verification may hang, use much memory or run third-party code."""
 
     thinking: dict[Annotated[str, Field(min_length=1)], Annotated[str, Field(min_length=1)]] | None = Field(
         None,
@@ -31,22 +31,22 @@ class Verifier(Options):
     )
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> Any:
-        """Return the value of ``Problem.answer``: plain JSON data, from the fields of its row.
+        """Return the value for ``Problem.answer``, which is plain JSON data made from the fields of the problem's row.
 
         Args:
             fields: the fields of the row.
             answer: name of the field with the gold answer.
 
         Raises:
-            ValueError: responses cannot be verified with this row; the message gives the reason.
+            ValueError: responses cannot be verified with this row; the message states the reason.
         """
         raise NotImplementedError
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
         """Verify a response. ``finished`` is False if a limit truncated the response.
 
-        Every verifier gets the text after the reasoning (:mod:`outrider.verify.thinking`). A reasoning block that is
-        not closed is unparseable, whatever it contains.
+        Every verifier receives only the text after the reasoning (:mod:`outrider.verify.thinking`). A response whose
+        reasoning block is not closed is unparseable, whatever it contains.
         """
         answer = answer_of(text, problem, self.thinking)
         return unparseable(UNCLOSED) if answer is None else self.verify_answer(problem, answer, finished)
@@ -56,22 +56,23 @@ class Verifier(Options):
         raise NotImplementedError
 
     def right(self, problem: Problem) -> str | None:
-        """Return a response that must be accepted as correct, made from the reference; None if that is impossible."""
+        """Return a response made from ``Problem.answer`` that must be accepted as correct; None if this is
+        impossible."""
         raise NotImplementedError
 
     def right_otherwise(self, problem: Problem) -> str | None:
-        """Return a correct response in another notation; None without one.
+        """Return a correct response in another notation; None if there is none.
 
-        A data set check uses it to find gold answers that are only compared as text.
+        The check of a data set uses this response to find gold answers that are compared only as text.
         """
         return None
 
     def prepare(self) -> None:
-        """Do slow imports. Called once in each process that verifies, before the clock of the first verdict starts."""
+        """Do slow imports. Called once in each verifying process, before the time limit of the first verdict starts."""
 
 
 class PooledVerifier(Verifier):
-    """A verifier whose verdicts need limits: they are made in a :class:`outrider.verify.pool.VerifierPool`."""
+    """A verifier that needs limits of time and memory, and so runs in a :class:`outrider.verify.pool.VerifierPool`."""
 
     pooled: ClassVar[bool] = True
 
@@ -81,7 +82,7 @@ class PooledVerifier(Verifier):
 
 
 class Prepared:
-    """A verifier for a pool: unpickling prepares it, so that imports do not count towards a verdict's time."""
+    """A verifier for a pool. Unpickling calls ``prepare``, so that imports do not count towards a verdict's time."""
 
     def __init__(self, verifier: Verifier) -> None:
         self.verifier = verifier
@@ -95,7 +96,7 @@ class Prepared:
 
 
 def text_of(fields: Mapping[str, Any], name: str) -> str:
-    """Return a field as text; numbers are written as in JSON.
+    """Return a field as text. Numbers are written as in JSON.
 
     Raises:
         ValueError: the field is missing, is neither text nor number, or contains half a surrogate pair.

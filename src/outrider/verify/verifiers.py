@@ -1,4 +1,4 @@
-"""Every verifier, by its name in recipes."""
+"""All verifiers, by their name in recipes."""
 
 from outrider.verify.single import SINGLE
 from outrider.verify.verifier import Verifier

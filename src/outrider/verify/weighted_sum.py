@@ -1,4 +1,4 @@
-"""A verifier that combines several verifiers: its score is their weighted sum."""
+"""A verifier that combines several verifiers, whose weighted scores it adds."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from outrider.verify.verifier import PooledVerifier, Verifier
 
 
 class WeightedSum(PooledVerifier):
-    r"""Correct if the weighted sum of several scores, :math:`\sum_i w_i s_i`, reaches ``success_at``.
+    r"""Accepts a response if the weighted sum of several scores, :math:`\sum_i w_i s_i`, is at least ``success_at``.
 
-    Each verifier gets the whole response and handles its reasoning by itself. An unparseable response scores 0. A
-    reward function that returns None does not apply to the problem and is excluded from the sum, as in TRL. If no
-    function applies, the outcome is *error*. If one verifier's outcome is *error* or *timeout*, so is the sum's. The
-    first verifier that applies gives the answer for majority votes. The sum's limits hold for all verifiers together.
+    Each verifier receives the whole response and removes the reasoning by itself. If a verifier finds the response
+    unparseable, its score is 0. A reward function that returns None does not apply to the problem and is excluded from
+    the sum, as in TRL. If no function applies, the outcome is *error*. If the outcome of one verifier is *error* or
+    *timeout*, the outcome of the sum is the same. The first verifier that applies provides the answer for majority
+    votes. The limits of time and memory hold for all verifiers together.
 
     Raises:
         UserError: the number of weights differs from the number of verifiers, or a weight is not finite.
@@ -72,4 +73,4 @@ class WeightedSum(PooledVerifier):
         return Verdict(outcome, total, answer=first.answer, detail=detail)
 
     def right(self, problem: Problem) -> None:
-        return None  # a gold answer alone may lack what another verifier requires of the whole response
+        return None  # a response that is only the gold answer may fail another verifier

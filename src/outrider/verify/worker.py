@@ -1,7 +1,7 @@
-"""The other side of :mod:`outrider.verify.pool`: ``python -m outrider.verify.worker CONTROL MEMORY_GB``.
+"""The worker processes of :mod:`outrider.verify.pool`: ``python -m outrider.verify.worker CONTROL MEMORY_GB``.
 
-A new process, the *template*, imports the verifier once and forks the workers on request, so that a new worker starts
-within milliseconds, whatever the verifier imports.
+A new process, the *template*, imports the verifier once and forks workers on request. So a new worker starts within
+milliseconds, whatever the verifier imports.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ Verify = Callable[[Problem, str, bool], Verdict]
 def run_template(control: Connection, memory_gb: float) -> None:
     """Import the verifier, then fork and reap workers on request.
 
-    The first message holds a function that serves a channel, such as :func:`run_worker`, and its verifier. Every later
-    message is an order: ``"fork"`` with a channel, answered by a pid or a negative error number; or the pid of a worker
-    to reap, answered by its exit status.
+    The first message contains a function that serves a channel, such as :func:`run_worker`, and the verifier. Every
+    later message is a request. The reply to ``"fork"`` with a channel is a pid or a negative error number. The reply to
+    the pid of a worker to reap is the exit status of the worker.
     """
     try:
         serve, served = pickle.loads(control.recv_bytes())
@@ -47,7 +47,7 @@ def run_template(control: Connection, memory_gb: float) -> None:
             continue
         channel = Connection(recv_handle(control))
         template = os.getpid()
-        # safe here and not in the run's own process: the template has one thread, no lock and no torch
+        # forking is safe here, unlike in the run's process, since the template has one thread, no lock and no torch
         try:
             pid = os.fork()
         except OSError as error:
@@ -55,7 +55,7 @@ def run_template(control: Connection, memory_gb: float) -> None:
             control.send(-(error.errno or 1))
             continue
         if pid == 0:
-            os.setsid()  # a group of its own: whatever the verifier starts is killed with it
+            os.setsid()  # a separate group, so that processes that the verifier starts are killed too
             control.close()
             threading.Thread(target=end_with, args=(template,), daemon=True).start()
             serve(served, channel, memory_gb)
@@ -65,9 +65,9 @@ def run_template(control: Connection, memory_gb: float) -> None:
 
 
 def run_worker(verify: Verify, channel: Connection, memory_gb: float) -> None:
-    """Receive lists of numbered items, confirm each list, and send each verdict at once.
+    """Receive lists of numbered items, confirm each list, and send each verdict as soon as it is known.
 
-    A message holds the worker's pid, the item's number or None, its verdict, and whether the worker can continue.
+    A message consists of the worker's pid, the item's number or None, the verdict, and whether the worker can continue.
     """
     worker = os.getpid()
     # a process that the verifier forks must not be able to send verdicts
@@ -79,7 +79,7 @@ def run_worker(verify: Verify, channel: Connection, memory_gb: float) -> None:
         channel.send((worker, None, None, True))
         for number, item in items:
             verdict, usable = verify_item(verify, item)
-            if os.getpid() != worker:  # a process that the verifier forked and that has returned
+            if os.getpid() != worker:  # a process that the verifier has forked, and that returned here
                 return
             channel.send((worker, number, verdict, usable))
             if not usable:
@@ -87,24 +87,25 @@ def run_worker(verify: Verify, channel: Connection, memory_gb: float) -> None:
 
 
 def verify_item(verify: Verify, item: tuple[Problem, str, bool]) -> tuple[Verdict, bool]:
-    """Verify one item; return its verdict with the wall time, and whether this process is still usable.
+    """Verify one item. Return the verdict with the wall time, and whether this process is still usable.
 
-    Any exception of ``verify``, and any result that is not a verdict, gives ``ERROR``: unscorable, never zero. The
-    fields are converted to plain data, so that they can be sent to the parent and written to disk.
+    If ``verify`` raises an exception or returns anything but a verdict, the verdict is ``ERROR`` without a score, never
+    with score 0. The fields of the verdict are converted to plain data, so that they can be sent to the parent and
+    written to disk.
     """
     start = time.perf_counter()
     usable = True
     try:
         verdict = plain_verdict(verify(*item))
-    except BaseException as error:  # noqa: BLE001 - third-party code may even call sys.exit; that too is its verdict
-        error.__traceback__ = None  # its frames hold the objects that used up the memory
+    except BaseException as error:  # noqa: BLE001 - third-party code may even call sys.exit
+        error.__traceback__ = None  # its frames refer to the objects that used up the memory
         usable = not isinstance(error, MemoryError)
         verdict = Verdict(Outcome.ERROR, math.nan, detail=writable(f"{type(error).__name__}: {error}"[:500]))
     return replace(verdict, seconds=time.perf_counter() - start), usable
 
 
 def limit_memory(gigabytes: float) -> None:
-    """Limit how much the address space may grow from now on. Only Linux enforces it."""
+    """Limit the further growth of the address space to ``gigabytes`` GiB. Only Linux enforces the limit."""
     if sys.platform == "linux":
         with open("/proc/self/statm") as statm:
             pages = int(statm.read().split()[0])
@@ -116,6 +117,6 @@ def limit_memory(gigabytes: float) -> None:
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(EOFError, ConnectionError):  # the other end is closed: nothing is left to do
+    with contextlib.suppress(EOFError, ConnectionError):  # the other end is closed, so no work is left
         run_template(Connection(int(sys.argv[1])), float(sys.argv[2]))
-    os._exit(0)  # skips the exit handlers of third-party modules, which may hang
+    os._exit(0)  # without the exit handlers of third-party modules, which may hang

@@ -1,1 +1,1 @@
-"""The code inside the sandbox. It starts for every verdict, so it imports only what the standard library loads fast."""
+"""The code inside the sandbox. It starts for every verdict, so it imports only fast modules of the standard library."""

@@ -1,8 +1,9 @@
-"""Calls from the tests into the tested program, which runs in another process: code for both processes.
+"""Lets tests call the tested program, which runs in another process. This module has the code for both processes.
 
-Results come back as data: numbers, texts and collections of them. An object of the program's own class stays in the
-program's process, and the tests get a handle. A handle can be called, iterated, read and written to, and equals only
-itself. So no ``__eq__``, ``__bool__`` or ``__class__`` of the program takes part in a test.
+Results are returned as data: numbers, texts, and collections of numbers and texts. An object of a class that the
+program defines stays in the program's process, and the tests receive a handle. A handle can be called and iterated, its
+attributes can be read and set, and it equals only itself. So no ``__eq__``, ``__bool__`` or ``__class__`` of the
+program affects a test.
 """
 
 from __future__ import annotations
@@ -20,25 +21,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-SHOWN = 200  # maximum characters of a value or message in a report
-LONGEST_SHOWN = 4300  # digits; a longer integer is not written out
+SHOWN = 200  # maximum characters of a value, or of a message, in a report
+LONGEST_SHOWN = 4300  # maximum digits of an integer that is written out
 FEATURES = sum({getattr(__future__, name).compiler_flag for name in __future__.all_feature_names})
 
 
 class ProgramEnded(BaseException):
-    """The tested program ended. A BaseException, so that ``except Exception`` in a test cannot hide it."""
+    """The tested program ended. This is a BaseException, so that ``except Exception`` in a test cannot hide it."""
 
 
 class Unsendable(BaseException):
-    """A test passes something to the program that is not data, so this harness cannot run it."""
+    """A test passes an object to the program that is not data, so this harness cannot run the test."""
 
 
 class MissingError(Exception):
-    """The tested program has no such name."""
+    """The tested program does not define the requested name."""
 
 
 class TestedProgram:
-    """The program as the tests see it.
+    """The tested program, as the tests can use it.
 
     Attributes:
         last: the last call and its outcome as text, for reports.
@@ -71,13 +72,13 @@ class TestedProgram:
             raise MissingError
         name, text = value
         known = getattr(builtins, str(name), None)
-        ends = known in (StopIteration, StopAsyncIteration)  # would end a test's loop or map(), and the test would pass
+        ends = known in (StopIteration, StopAsyncIteration)  # they would end a loop or map() of a test, and so pass it
         if isinstance(known, type) and issubclass(known, Exception) and not ends:
             raise known(str(text)[:SHOWN])
         raise RuntimeError(f"{name}: {text}"[:SHOWN])
 
     def call(self, name: str, number: int, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """Call a function of the program, and remember the call."""
+        """Call a function of the program, and remember the call for reports."""
         written = [shown(a) for a in arguments] + [f"{key}={shown(a)}" for key, a in named.items()]
         call = f"{name}({', '.join(written)})"[:SHOWN]
         self.last = f"{call} did not return"
@@ -91,13 +92,13 @@ class TestedProgram:
 
 
 class Handle:
-    """An object that stayed in the tested program's process."""
+    """Represents an object that stayed in the tested program's process."""
 
     __slots__ = ("_name", "_number", "_tested")
 
     def __init__(self, tested: TestedProgram, number: int, name: str = "") -> None:
         for slot, value in (("_tested", tested), ("_number", number), ("_name", name or f"object {number}")):
-            # this class's own __setattr__ writes to the object in the program
+            # __setattr__ of this class sets attributes of the object in the program
             object.__setattr__(self, slot, value)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
@@ -134,9 +135,9 @@ def _number_of(value: Any) -> int:
 
 
 def shown(value: object) -> str:
-    """The ``repr`` of a value, shortened."""
+    """Return the shortened ``repr`` of a value."""
     before = sys.get_int_max_str_digits()
-    sys.set_int_max_str_digits(LONGEST_SHOWN)  # writing all digits of a huge integer would take longer than a test
+    sys.set_int_max_str_digits(LONGEST_SHOWN)  # writing all digits of a huge integer would be too slow
     try:
         text = repr(value)
     except (ValueError, RecursionError):
@@ -147,8 +148,8 @@ def shown(value: object) -> str:
 
 
 def answer_calls(prefix: str, source: str, frames: Frames) -> None:
-    """Run the program's side of the pipe: load the program, then answer requests until the pipe closes."""
-    module = module_of(source, "solution")  # not "__main__": code guarded by that name is not part of the tests
+    """Run the process of the program: load the program, then reply to requests until the pipe closes."""
+    module = module_of(source, "solution")  # not "__main__", so that code under a guard with this name does not run
     held: list[Any] = []
     me = os.getpid()
 
@@ -181,15 +182,15 @@ def answer_calls(prefix: str, source: str, frames: Frames) -> None:
             continue
         try:
             reply = dumps(("value", do(what, *arguments)), other=hold)
-        except BaseException as error:  # noqa: BLE001 - also what sys.exit in a function raises
+        except BaseException as error:  # noqa: BLE001 - including SystemExit of a function
             reply = dumps(("raised", (type(error).__name__, _text(error))))
         if os.getpid() != me:
-            return  # the program has forked, and this copy must not answer too
+            return  # this is a copy that the program has forked; only the original process may reply
         frames.send(reply)
 
 
 def parts(prefix: str, source: str, file: str) -> list[Any]:
-    """Compile a program and its prefix: separately if each compiles alone, otherwise as one text.
+    """Compile a program and its prefix, separately if each of them compiles alone, otherwise as one text.
 
     A program that begins with imports from ``__future__`` can only be compiled separately.
     """
@@ -201,9 +202,9 @@ def parts(prefix: str, source: str, file: str) -> list[Any]:
 
 
 def functions_of(module: Any) -> tuple[list[str], list[str], str, str]:
-    """The public methods of a program's ``Solution``, its own functions, the main method and the main function.
+    """Return the public methods of class ``Solution``, the program's functions, the main method and the main function.
 
-    The main method (or function) is the last one that no other method (or function) uses.
+    The main method is the last method that no other method uses; the main function is defined in the same way.
     """
     solution = getattr(module, "Solution", None)
     methods = {n: m for n, m in vars(solution).items() if _is_public(n, m)} if isinstance(solution, type) else {}
@@ -213,7 +214,7 @@ def functions_of(module: Any) -> tuple[list[str], list[str], str, str]:
 
 
 def _is_public(name: str, value: Any) -> bool:
-    function = getattr(value, "__func__", value)  # unwraps a static method
+    function = getattr(value, "__func__", value)  # the function of a static method
     return not name.startswith("_") and callable(function) and not isinstance(function, type)
 
 
@@ -229,7 +230,7 @@ def _code_of(function: Any) -> Any:
 
 
 def _names_in(code: Any) -> set[str]:
-    """The names that code uses, including those in nested functions."""
+    """Return the names that a code object uses, including names in nested functions."""
     if code is None:
         return set()
     inner = [_names_in(part) for part in code.co_consts if hasattr(part, "co_consts")]
@@ -245,5 +246,5 @@ def _text(error: BaseException) -> str:
 
 
 def leave() -> None:
-    """End this process without its exit handlers, which may hang."""
+    """End this process without running exit handlers, which may hang."""
     os._exit(0)

@@ -1,4 +1,4 @@
-"""Start, limit and end the untrusted child process, with all its descendants."""
+"""Starts, limits and ends the untrusted child process and its descendants."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def fork(limits: Mapping[str, int], keep: Sequence[int]) -> int:
-    """Fork a limited child that keeps only the descriptors ``keep``, as 0, 1, …; return its pid, or 0 in the child."""
+    """Fork a limited child, which keeps only the descriptors ``keep`` as 0, 1, …; return its pid, or 0 in the child."""
     parent, pid = os.getpid(), os.fork()
     if pid == 0:
         control(DIE_WITH_PARENT, signal.SIGKILL)
         if os.getppid() != parent:
-            os._exit(1)  # the parent had ended before
-        safe = [os.dup2(fd, 100 + i) for i, fd in enumerate(keep)]  # moved up, so that the next loop overwrites none
+            os._exit(1)  # the parent has already ended
+        safe = [os.dup2(fd, 100 + i) for i, fd in enumerate(keep)]  # so that the next loop overwrites none
         for i, fd in enumerate(safe):
             os.dup2(fd, i)
         os.closerange(len(keep), 1024)
@@ -31,8 +31,8 @@ def fork(limits: Mapping[str, int], keep: Sequence[int]) -> int:
 
 
 def end_of(pid: int) -> tuple[int, Any]:
-    """Wait until a child ends; return its raw status and its resource usage."""
-    # a child that asks to be traced stops where others end, so a stop does not count as the end
+    """Wait until a child process ends, and return its raw status and its resource usage."""
+    # a child that asks to be traced stops at a signal that would end others, so a stop does not count as the end
     while True:
         _, status, usage = os.wait4(pid, 0)
         if not os.WIFSTOPPED(status):
@@ -40,7 +40,7 @@ def end_of(pid: int) -> tuple[int, Any]:
 
 
 def confine(limits: Mapping[str, int]) -> None:
-    """Limit this process; the process cannot raise the limits again."""
+    """Limit the resources of this process, which cannot raise the limits again."""
     limit(resource.RLIMIT_CPU, limits["cpu"], limits["cpu"] + 1)  # SIGXCPU, then SIGKILL for programs that ignore it
     limit(resource.RLIMIT_AS, limits["memory"])
     limit(resource.RLIMIT_FSIZE, limits["file"])
@@ -51,7 +51,7 @@ def confine(limits: Mapping[str, int]) -> None:
 
 
 def limit(which: int, soft: int, hard: int | None = None) -> None:
-    """Set a resource limit, capped at the current hard limit."""
+    """Set a resource limit, but not above the current hard limit."""
     _, highest = resource.getrlimit(which)
     wanted = [soft, soft if hard is None else hard]
     if highest != resource.RLIM_INFINITY:
@@ -60,16 +60,16 @@ def limit(which: int, soft: int, hard: int | None = None) -> None:
 
 
 def used_up(status: int, cpu: float, limits: Mapping[str, int]) -> bool:
-    """Whether a process ended because it used up its CPU time."""
+    """Return whether a process ended because it reached its limit of CPU time."""
     by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     return by == signal.SIGXCPU or (
         by == signal.SIGKILL and cpu > limits["cpu"] / 2
-    )  # half, since the limit and the usage come from different clocks
+    )  # half of the limit, since different clocks measure the limit and the usage
 
 
 def kill_the_rest() -> None:
-    """Kill all other processes in this process namespace and reap them."""
-    if os.getpid() != 1:  # not in its own namespace: the other processes would be the user's
+    """Kill all other processes in this process namespace, and reap them."""
+    if os.getpid() != 1:  # not in a separate namespace, so the other processes would be the user's
         return
     with Ignoring(ProcessLookupError):
         os.kill(-1, signal.SIGKILL)

@@ -1,27 +1,28 @@
-"""Whether a program's printed or returned values equal the expected ones: numbers by value, everything else exactly.
+"""Compares values that a program printed or returned with expected values: numbers by value, anything else exactly.
 
-Used outside the sandbox for printed tokens, and in the sandbox's testing process for returned values.
+Printed tokens are compared outside the sandbox, returned values in the testing process inside the sandbox.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # in a sandbox, importing typing takes longer than creating the sandbox
+TYPE_CHECKING = False  # importing typing in a sandbox takes longer than creating the sandbox
 if TYPE_CHECKING:
     from typing import Any
 
-LONGEST_EXPONENT = 6  # digits
+LONGEST_EXPONENT = 6  # maximum digits of an exponent
 
 
 def same_token(seen: str, expected: str, tolerance: float | None, case: bool) -> bool:
-    """Whether a printed token matches the expected one.
+    """Return whether a printed token matches the expected token.
 
     Equal texts match, and so do decimal numbers of equal value (``3.0`` and ``3``). If the expected number has a point
-    or an exponent, numbers with ``|seen - expected| <= tolerance * max(1, |expected|)`` match as well. An expected
-    integer must be met exactly. Digits after a leading zero or a plus sign, ``nan`` and ``inf`` are texts.
+    or an exponent, numbers with ``|seen - expected| <= tolerance * max(1, |expected|)`` match as well. If the expected
+    number is an integer, only an equal number matches. Digits after a leading zero or a plus sign, ``nan`` and ``inf``
+    are compared as text.
 
     Args:
-        tolerance: for decimals; None: all tokens are compared as text; 0: only equal values match.
-        case: whether upper and lower case differ.
+        tolerance: tolerance for decimal numbers; None: all tokens are compared as text; 0: only equal values match.
+        case: whether upper and lower case are different.
 
     >>> [same_token(seen, "0.5", 1e-6, True) for seen in ("0.5000004", "5e-1", ".5", "0.50001")]
     [True, True, True, False]
@@ -39,11 +40,11 @@ def same_token(seen: str, expected: str, tolerance: float | None, case: bool) ->
 
 
 def same_value(seen: Any, expected: Any, tolerance: float | None, case: bool) -> bool:
-    """Whether a returned value matches the expected one, which is JSON data.
+    """Return whether a returned value matches the expected value, which is JSON data.
 
     Numbers and texts are compared as in Python, with the tolerance if the expected value is a float. A tuple matches a
-    list of the same members, and a dictionary key matches its JSON text. NaN matches NaN. An object that is not plain
-    data matches nothing.
+    list with the same members, and a dictionary key matches its JSON text. NaN matches NaN. An object that is not plain
+    data matches no value.
 
     >>> same_value((1, 0.3333333), [1.0, 1 / 3], 1e-6, True), same_value([1], [2], 1e-6, True)
     (True, False)
@@ -80,8 +81,8 @@ def _near(seen: float, expected: float, tolerance: float) -> bool:
 
 
 def _decimal(text: str) -> tuple[bool, str, int] | None:
-    """Sign, digits and power of ten of a decimal number, the same for all its spellings; None for any other text."""
-    # written by hand: this module is also imported in every sandbox, where `re` and `decimal` load slowly
+    """Return sign, digits and power of ten of a decimal number, equal for all its spellings; None for other texts."""
+    # parsed without `re` and `decimal`, which load slowly in every sandbox that imports this module
     mantissa, mark, exponent = text.removeprefix("-").replace("E", "e").partition("e")
     whole, _, fraction = mantissa.partition(".")
     power = exponent[1:] if exponent[:1] in ("+", "-") else exponent
@@ -108,7 +109,7 @@ def _digits(text: str) -> bool:
 
 
 def _key(key: object) -> object:
-    """A dictionary key as JSON writes it."""
+    """Return a dictionary key in the form that JSON writes."""
     if isinstance(key, bool):
         return "true" if key else "false"
     return str(key) if isinstance(key, int) else key

@@ -1,6 +1,7 @@
-"""Tests by function calls: each has arguments, and the value that the program's function must return for them.
+"""Runs tests that are function calls: for given arguments, the program's function must return an expected value.
 
-The tests run in the testing process, as in :mod:`outrider.verify.inside.unit`: the program never sees expected values.
+As in :mod:`outrider.verify.inside.unit`, the tests run in the testing process, so the program never receives expected
+values.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ def verify_calls(tested: TestedProgram, job: dict[str, Any]) -> dict[str, Any]:
 
     Args:
         tested: the program.
-        job: ``function``: the function's name, or empty; ``cases``: each has ``arguments``, ``spread`` (the members of
-            the only argument, if it is a list that may hold all arguments; else None) and ``expected``, the accepted
-            values; ``tolerance`` and ``case``.
+        job: a mapping with ``function``, the function's name or an empty text; with ``cases``, each of which has
+            ``arguments``, ``spread`` (the members of the only argument if this argument is a list that may contain all
+            arguments; otherwise None) and ``expected`` (the accepted values); and with ``tolerance`` and ``case``.
     """
     stage, at = "load", 0
     try:
         tested.request("load")
-        exit_at(signal.SIGXCPU)  # as in unit: a program may make its values expensive to read or compare
+        exit_at(signal.SIGXCPU)  # as in unit, since a program may return values that are expensive to read or compare
         method, name = _wanted(tested, job["function"])
         stage = "test"
         for at, (arguments, spread, expected) in enumerate(job["cases"], 1):
@@ -41,13 +42,13 @@ def verify_calls(tested: TestedProgram, job: dict[str, Any]) -> dict[str, Any]:
                 return {"stage": stage, "test": at, "error": f"expected {shown(expected[0])}", "seen": tested.last}
     except ProgramEnded:
         return {"stage": stage, "test": at, "gone": True, "seen": tested.last}
-    except BaseException as error:  # noqa: BLE001 - every exception in a test is its failure
+    except BaseException as error:  # noqa: BLE001 - every exception in a test means that the test failed
         return {"stage": stage, "test": at, "error": f"{type(error).__name__}: {error}"[:200], "seen": tested.last}
     return {"stage": "passed"}
 
 
 def _wanted(tested: TestedProgram, name: str) -> tuple[bool, str]:
-    """Whether the function is a method of ``Solution``, and its name.
+    """Return whether the function is a method of ``Solution``, and the function's name.
 
     Raises:
         NameError: the program does not define the function.
@@ -66,10 +67,10 @@ def _wanted(tested: TestedProgram, name: str) -> tuple[bool, str]:
 
 
 def _function(tested: TestedProgram, method: bool, name: str) -> Any:
-    """The function, as a handle; a method belongs to a new ``Solution`` object, as on LeetCode.
+    """Return a handle of the function. A method belongs to a new ``Solution`` object, as on LeetCode.
 
     Raises:
-        TypeError: the object of this name is not a function.
+        TypeError: the object with this name is not a function.
     """
     found = tested.request("name", "Solution" if method else name)
     if method:
@@ -80,13 +81,13 @@ def _function(tested: TestedProgram, method: bool, name: str) -> Any:
 
 
 def _takes_one(function: Any, method: bool) -> bool:
-    """Whether a function can take a single argument: a list is then that argument, not the list of all arguments.
+    """Return whether a function can take one argument; if so, a list is this argument, not the list of all arguments.
 
-    Checked only if a test allows both readings; the program learns nothing from the choice.
+    The check is done only if a test allows both interpretations, and reveals no expected value to the program.
     """
     try:
         code, defaults = function.__code__, function.__defaults__ or ()
         named = int(code.co_argcount) - method
         return named >= 1 and named - len(defaults) <= 1
-    except Exception:  # noqa: BLE001 - a callable of another kind
+    except Exception:  # noqa: BLE001 - another kind of callable
         return True

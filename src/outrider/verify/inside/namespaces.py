@@ -1,7 +1,7 @@
-"""Create namespaces with system calls only, for root and for ordinary users. Linux 5.14 and later.
+"""Creates Linux namespaces with system calls only, for root and for ordinary users. Requires Linux 5.14 or later.
 
-Inside, the sandboxed process is the unprivileged user 65534. If root started it, it is user 65534 outside as well: the
-kernel exempts root from the limit on the number of processes.
+Inside the namespaces, the sandboxed process runs as the unprivileged user 65534. If root started the process, it runs
+as user 65534 outside as well, because the kernel exempts root from the limit on the number of processes.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ UNPRIVILEGED = 65534
 NEW_MOUNTS, NEW_HOST, NEW_IPC, NEW_USERS, NEW_PIDS, NEW_NET = 1 << 17, 1 << 26, 1 << 27, 1 << 28, 1 << 29, 1 << 30
 NOSUID, NODEV, BIND, RECURSIVE, PRIVATE = 2, 4, 1 << 12, 1 << 14, 1 << 18
 READ_ONLY, AT_RECURSIVE, HERE = 1, 0x8000, -100
-MOUNT_SETATTR = 442  # the same on every architecture that Python supports; older C libraries have no name for it
+MOUNT_SETATTR = 442  # system call number on all architectures that Python supports; not named by older C libraries
 DETACH = 2
 NO_NEW_PRIVILEGES, DIE_WITH_PARENT, DUMPABLE = 38, 1, 4
 HOST = "sandbox"
 DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
-STAGE = "/proc"  # the new root is built here: every machine has this folder, and no visible path lies below it
+STAGE = "/proc"  # the new root is built here, since every machine has this folder, and no visible path is below it
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def enter(shown: Sequence[str], hidden: Sequence[str], scratch: int) -> None:
-    """Create new namespaces and return in their first process. The calling process waits for it and never returns.
+    """Create new namespaces, and return in their first process. The calling process waits for the first process and
+    never returns.
 
     The namespaces have no network, no other processes, an empty ``/tmp`` of ``scratch`` bytes, and ``shown`` as
-    read-only paths. SIGTERM to the waiting process, or its death, ends everything inside. The waiting process ends
+    read-only paths. If the waiting process receives SIGTERM or dies, all processes inside end. The waiting process ends
     when the first process has ended.
 
     Args:
@@ -44,29 +45,29 @@ def enter(shown: Sequence[str], hidden: Sequence[str], scratch: int) -> None:
         scratch: size of ``/tmp`` in bytes.
 
     Raises:
-        OSError: the machine does not allow it; the message names the system call.
+        OSError: the machine does not allow namespaces; the message names the failed system call.
     """
-    # blocked until sigwait takes them: no signal may arrive before the waiting process waits
+    # these signals are blocked until sigwait receives them, so that none is lost before the waiting process waits
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGCHLD})
     _unshare()
-    with Ignoring(OSError):  # a second line of defence: seccomp forbids namespaces too; in Docker the file is read-only
+    with Ignoring(OSError):  # in addition to seccomp, which also forbids namespaces; in Docker the file is read-only
         _write("/proc/sys/user/max_user_namespaces", "0")
     _call("sethostname", HOST.encode(), len(HOST))
-    _write("/proc/self/oom_score_adj", "1000")  # if memory runs out, this process is killed first
+    _write("/proc/self/oom_score_adj", "1000")  # if memory runs out, the kernel kills this process first
     _build_root(shown, hidden, scratch)
-    alive, held = os.pipe()  # the waiting process holds the other end as long as it lives
-    # the new process namespace begins with the next child, which is its process 1
+    alive, held = os.pipe()  # the waiting process keeps the other end open while it lives
+    # the next child is process 1 of the new process namespace
     child = os.fork()
     if child:
         _wait_outside(child)
     os.close(held)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGCHLD})
     _drop_rights()
-    control(DIE_WITH_PARENT, signal.SIGKILL)  # not before: the kernel clears it when the user changes
+    control(DIE_WITH_PARENT, signal.SIGKILL)  # only now, since the kernel clears the setting when the user changes
     os.set_blocking(alive, False)
     with Ignoring(BlockingIOError):
         os.read(alive, 1)
-        os._exit(1)  # end of file: the waiting process has died, which its pid cannot show from inside
+        os._exit(1)  # end of file means that the waiting process has died; its pid cannot be seen from inside
     os.close(alive)
 
 
@@ -74,14 +75,14 @@ def control(option: int, value: int, more: int = 0) -> None:
     """Call ``prctl`` for this process.
 
     Raises:
-        OSError: the kernel refuses.
+        OSError: the kernel refuses the call.
     """
     _call("prctl", option, value, more, 0, 0)
 
 
 def exit_at(number: int) -> None:
-    """Make a signal end this process, with the signal's number as exit status."""
-    # The C library's _exit as handler: process 1 ignores signals without a handler, and Python's own handlers would
+    """Make a signal end this process with the signal's number as exit status."""
+    # The handler is _exit of the C library: process 1 ignores signals without a handler, and a handler in Python would
     # wait for the end of a call in C.
     _libc.signal(ctypes.c_int(number), ctypes.cast(_libc._exit, ctypes.c_void_p))
 
@@ -96,7 +97,7 @@ def _call(name: str, *arguments: Any) -> None:
 
 
 def _unshare() -> None:
-    """Create namespaces of every kind. A helper process writes the user mapping from outside."""
+    """Create namespaces of every kind. A helper process outside the namespaces writes the user mapping."""
     me, root = os.getpid(), os.getuid() == 0
     read, write = os.pipe()
     helper = os.fork()
@@ -104,7 +105,7 @@ def _unshare() -> None:
         status = 1
         with Ignoring(OSError):
             os.close(write)
-            os.read(read, 1)  # returns when the parent's end is closed: the namespaces exist, or the parent has died
+            os.read(read, 1)  # returns when the parent has closed its end, because the namespaces exist, or has died
             _map_users(me, root)
             status = 0
         os._exit(status)
@@ -121,7 +122,7 @@ def _unshare() -> None:
 
 
 def _map_users(pid: int, root: bool) -> None:
-    # the kernel lets an ordinary user write the map of groups only after setgroups is denied
+    # the kernel allows an ordinary user to write the map of groups only after setgroups is denied
     if not root:
         _write(f"/proc/{pid}/setgroups", "deny")
     for kind, own in (("uid_map", os.getuid()), ("gid_map", os.getgid())):
@@ -131,7 +132,7 @@ def _map_users(pid: int, root: bool) -> None:
 
 
 def _build_root(shown: Sequence[str], hidden: Sequence[str], scratch: int) -> None:
-    # without this, mounts made here would also appear outside
+    # without this, mounts inside would also appear outside
     _mount(None, "/", None, RECURSIVE | PRIVATE)
     _mount("tmpfs", STAGE, "tmpfs", NOSUID | NODEV, "size=1m,mode=755")
     for path in (*shown, *DEVICES):
@@ -145,7 +146,7 @@ def _build_root(shown: Sequence[str], hidden: Sequence[str], scratch: int) -> No
     os.mkdir(f"{STAGE}/old")
     _call("pivot_root", STAGE.encode(), f"{STAGE}/old".encode())
     os.chdir("/")
-    # detached: everything that is not shown becomes unreachable with the old root
+    # detach the old root: all files that are not shown become unreachable
     _call("umount2", b"/old", DETACH)
     os.rmdir("/old")
     _restrict("/", flags=0)
@@ -153,7 +154,7 @@ def _build_root(shown: Sequence[str], hidden: Sequence[str], scratch: int) -> No
 
 
 def _show(path: str) -> None:
-    """Bind-mount a file or folder, read-only, at its own path below the stage; a symbolic link stays a link."""
+    """Bind-mount a file or folder, read-only, at its own path below ``STAGE``. A symbolic link stays a link."""
     inside = STAGE + path
     os.makedirs(os.path.dirname(inside), exist_ok=True)
     if os.path.islink(path):
@@ -170,7 +171,7 @@ def _show(path: str) -> None:
 
 def _restrict(path: str, flags: int = AT_RECURSIVE) -> None:
     """Make a mount read-only, and forbid devices and set-user-id programs on it."""
-    # mount_setattr adds flags and keeps the others; a remount by mount(2) would have to repeat all locked flags
+    # mount_setattr adds flags and keeps existing ones, whereas a remount by mount(2) would have to repeat locked flags
     attributes = (ctypes.c_uint64 * 4)(READ_ONLY | NOSUID | NODEV, 0, 0, 0)
     _call("syscall", MOUNT_SETATTR, HERE & 0xFFFFFFFF, path.encode(), flags, attributes, ctypes.sizeof(attributes))
 
@@ -181,19 +182,19 @@ def _mount(source: str | None, target: str, kind: str | None, flags: int, option
 
 
 def _wait_outside(child: int) -> None:
-    """Wait outside for the first process; when it ends, the kernel ends all others inside. Never returns."""
+    """Wait outside for the first process, whose end makes the kernel end all other processes inside. Never returns."""
     os.closerange(0, 3)
     ended, status = 0, 0
-    while not ended:  # a pending SIGCHLD may still be the helper's
+    while not ended:  # a pending SIGCHLD may be that of the helper process
         if signal.sigwait({signal.SIGTERM, signal.SIGCHLD}) == signal.SIGTERM:
             os.kill(child, signal.SIGKILL)
         ended, status = os.waitpid(child, os.WNOHANG)
     code = os.waitstatus_to_exitcode(status)
-    os._exit(code if code >= 0 else 128 - code)  # signals are reported as shells and bwrap report them
+    os._exit(code if code >= 0 else 128 - code)  # report signals in the same way as shells and bwrap
 
 
 def _drop_rights() -> None:
-    # the group first: without the user's rights, the process could not change its group
+    # change the group first, since an unprivileged user cannot change the group
     os.setresgid(UNPRIVILEGED, UNPRIVILEGED, UNPRIVILEGED)
     os.setresuid(UNPRIVILEGED, UNPRIVILEGED, UNPRIVILEGED)
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)  # version 3, this process

@@ -1,10 +1,10 @@
-"""Encode plain data as bytes and decode it, for messages to and from a hostile process.
+"""Encodes plain data as bytes and decodes them, for messages to and from a hostile process.
 
-A value is a tag, a count of eight bytes, and that many bytes or members. From any bytes, :func:`loads` either creates
-only the types in this file, with at most one member per byte, or raises.
+An encoded value is a tag, a count in eight bytes, and as many bytes or members as the count states. For any bytes,
+:func:`loads` either creates only the types in this file, with at most one member per byte, or raises an error.
 """
 
-# Pickle and marshal execute or trust what they read, and JSON takes longer to import than everything else here.
+# Pickle may execute the data it reads, marshal trusts it, and importing JSON would take longer than all other code.
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ MAKERS: dict[bytes, Callable[[list[Any]], Any]] = {b"l": list, b"t": tuple, b"S"
 
 
 def dumps(value: Any, other: Callable[[Any], int] | None = None) -> bytes:
-    """Encode a value as bytes. A subclass counts as its base class: a ``Counter`` is sent as a dict.
+    """Encode a value as bytes. An instance of a subclass is encoded as its base class, for example a ``Counter`` as a
+    dict.
 
     Args:
         value: plain data.
-        other: returns a number for an object that is not plain data; the number is sent instead of the object.
+        other: function that returns a number for an object that is not plain data. The number is sent instead of the
+            object.
 
     Raises:
         TypeError: an object is not plain data, and ``other`` is None.
@@ -55,7 +57,8 @@ def loads(data: bytes, other: Callable[[int], Any] | None = None) -> Any:
 
     Args:
         data: bytes from :func:`dumps`, or from a hostile process.
-        other: returns the stand-in for an object, given its number; None: object numbers are refused.
+        other: function that returns an object for a number that was sent instead of it; None: such numbers raise an
+            error.
 
     Raises:
         ValueError, TypeError, RecursionError, OverflowError, MemoryError: the bytes do not encode a value.
@@ -91,7 +94,7 @@ def _sized(tag: bytes, payload: bytes) -> bytes:
 
 def _load(data: bytes, at: int, other: Callable[[int], Any] | None) -> tuple[Any, int]:
     tag, count, at = data[at : at + 1], int.from_bytes(data[at + 1 : at + 9], "little"), at + 9
-    # checked before anything is allocated: a hostile count must not use up memory
+    # check before allocating memory, since a hostile process may send a huge count
     if count > len(data):
         raise ValueError("a count larger than the message")
     for word, its_tag in WORDS.items():
@@ -128,10 +131,10 @@ def _load_scalar(tag: bytes, payload: bytes, other: Callable[[int], Any] | None)
 
 
 class Frames:
-    """Messages over two file descriptors: a length of eight bytes, then the message.
+    """Sends and receives messages over two file descriptors. Eight bytes with its length come before each message.
 
     Raises:
-        EOFError: the other side has closed its end.
+        EOFError: the other process has closed its end.
     """
 
     def __init__(self, read: int, write: int) -> None:
@@ -169,11 +172,11 @@ class Frames:
         return b"".join(parts)
 
     def _wait(self) -> None:
-        """Called before each read; a subclass with a deadline waits here."""
+        """Called before each read. A subclass with a deadline waits here for data."""
 
 
 class Ignoring:
-    """``contextlib.suppress``, without its imports."""
+    """Does the same as ``contextlib.suppress``, without the imports of ``contextlib``."""
 
     def __init__(self, *errors: type[BaseException]) -> None:
         self.errors = errors

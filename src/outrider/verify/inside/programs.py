@@ -1,4 +1,4 @@
-"""Run programs that read standard input and write standard output, one after another in the same sandbox."""
+"""Runs a program that reads standard input and writes standard output, once per input, in the same sandbox."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-SHOWN = 2000  # last bytes of standard error that are reported
+SHOWN = 2000  # maximum number of last bytes of standard error that are reported
 
 
 def serve(channel: Frames, job: dict[str, Any]) -> str:
-    """Run ``job["source"]`` once for each input from the channel; send back the exit status and the output.
+    """Run ``job["source"]`` once for each input from the channel, and send back exit status and output.
 
-    In the process of a run, the source is returned, for :func:`run_as_main`.
+    In the forked process of each run, the function returns the source, which :func:`run_as_main` then executes.
     """
     limits = job["limits"]
     while True:
-        # files in memory: no pipe can fill up, and the limit on file sizes also limits the output
+        # use files in memory: unlike pipes they cannot fill up, and the limit on file sizes also limits the output
         fds = [os.memfd_create(name) for name in ("stdin", "stdout", "stderr")]
         given = memoryview(loads(channel.receive(1 << 62)))
         while given:
@@ -33,7 +33,7 @@ def serve(channel: Frames, job: dict[str, Any]) -> str:
             source: str = job["source"]
             return source
         status, usage = end_of(pid)
-        # descendants could otherwise still write to the output, or read the next input
+        # otherwise, descendants could still write to the output or read the next input
         kill_the_rest()
         cpu = usage.ru_utime + usage.ru_stime
         size = os.fstat(fds[1]).st_size
@@ -51,17 +51,17 @@ def serve(channel: Frames, job: dict[str, Any]) -> str:
 
 
 def run_as_main(source: str) -> None:
-    """Run the program in this process as if Python had been started with it."""
+    """Run the program in this process as if Python had been started with the program's file."""
     prepare_interpreter()
     module = module_of(source, "__main__")
     exec(compiled(source, module.__file__), module.__dict__)
 
 
 def module_of(source: str, name: str) -> Any:
-    """Create the module of a program, and a file with its source for programs that read themselves."""
+    """Create the module of a program, and a file with its source, since a program may read its own file."""
     module: Any = type(sys)(name)
     module.__file__ = os.path.join(os.getcwd(), "solution.py")
-    with Ignoring(OSError):  # no room, or an earlier run has made a folder there
+    with Ignoring(OSError):  # the disk is full, or an earlier run has made a folder there
         with Ignoring(FileNotFoundError):
             os.unlink(module.__file__)
         with open(module.__file__, "x", encoding="utf-8", errors="surrogatepass") as file:
@@ -71,7 +71,7 @@ def module_of(source: str, name: str) -> Any:
 
 
 def compiled(source: str, file: str, features: int = 0) -> Any:
-    """Compile source code without the features that this file imports from ``__future__``."""
+    """Compile source code without the ``__future__`` features that this file imports."""
     return compile(source, file, "exec", features, dont_inherit=True)
 
 

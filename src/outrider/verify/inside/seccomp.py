@@ -1,8 +1,9 @@
-"""A system call filter for all processes in the sandbox; it blocks what namespaces leave open.
+"""Installs a system call filter for all processes in the sandbox, against attacks that namespaces do not prevent.
 
-Namespaces leave open: address families outside the network namespace (``AF_VSOCK`` reaches the machine's host), calls
-by which a process acts on another process of the same user, and, in containers, new namespaces. The filter is classic
-BPF on the number and arguments of each call (seccomp(2)). It cannot be removed, and all descendants inherit it.
+Namespaces do not prevent the use of address families outside the network namespace (``AF_VSOCK`` reaches the host of a
+virtual machine), calls by which a process affects another process of the same user, and, in containers, new namespaces.
+The filter is a classic BPF program on the number and arguments of each call (seccomp(2)). It cannot be removed, and all
+descendants inherit it.
 """
 
 from __future__ import annotations
@@ -16,19 +17,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-SECCOMP, FILTER = 22, 2  # of prctl(2)
+SECCOMP, FILTER = 22, 2  # values for prctl(2)
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-NUMBER, MACHINE, ARGUMENTS = 0, 4, 16  # offsets in the kernel's description of a call; arguments take 8 bytes each
+NUMBER, MACHINE, ARGUMENTS = 0, 4, 16  # offsets in the kernel's description of a call; each argument has 8 bytes
 ALLOW, REFUSE = 0x7FFF0000, 0x00050000
 NOT_PERMITTED, NO_SUCH_CALL, NO_SUCH_FAMILY = 1, 38, 97
-OTHER_ABI = 0x40000000  # numbers from here on are x32 calls, a second system call interface of x86-64
-UNIX = 1  # the only address family that programs need: asyncio and multiprocessing use it internally
+OTHER_ABI = 0x40000000  # higher numbers are x32 calls, a second system call interface of x86-64
+UNIX = 1  # the only address family that programs need, since asyncio and multiprocessing use it internally
 NEW_NAMESPACES = 0x7E020000
-# From outside, a process that waits in vfork looks as if it waited for a disk. Programs do not need vfork: Python's
-# subprocess falls back to fork.
-CLONE_VFORK, VFORK = 0x4000, 58  # the flag of clone; the call itself, which only x86-64 has
+# From outside, a process that waits in vfork cannot be distinguished from one that waits for a disk. Python's
+# subprocess falls back to fork, so programs do not need vfork.
+CLONE_VFORK, VFORK = 0x4000, 58  # the flag of clone, and the number of the call vfork, which only x86-64 has
 
-# Calls that could attack the verifying process or the kernel; no program needs them. Numbers: x86-64, other machines.
+# Calls that could attack the verifying process or the kernel, and that no program needs. The two numbers are for x86-64
+# and for other machines.
 REFUSED = {
     "ptrace": (101, 117),
     "process_vm_readv": (310, 270),
@@ -52,18 +54,18 @@ REFUSED = {
     "fspick": (433, 433),
     "mount_setattr": (442, 442),
     "open_by_handle_at": (304, 265),
-    "syslog": (103, 116),  # reads the kernel's log, if that is not restricted
+    "syslog": (103, 116),  # reads the kernel's log unless this is restricted
     "bpf": (321, 280),
     "perf_event_open": (298, 241),
     "userfaultfd": (323, 282),
     "add_key": (248, 217),
     "request_key": (249, 218),
     "keyctl": (250, 219),
-    "io_uring_setup": (425, 425),  # opens sockets past every filter
+    "io_uring_setup": (425, 425),  # can open sockets that no filter sees
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
 }
-# Calls that a process may make only for itself: the required values of their arguments, by position.
+# Calls that a process may make only for itself, with the required values of the arguments by position.
 FOR_ITSELF: dict[str, tuple[int, int, Mapping[int, int]]] = {
     "prlimit64": (302, 261, {0: 0}),
     "sched_setparam": (142, 118, {0: 0}),
@@ -85,7 +87,7 @@ def install() -> None:
         OSError: the kernel refuses the filter.
     """
     program = b"".join(assembled(os.uname().machine))
-    # without this flag, the kernel accepts a filter only from root
+    # without this flag, the kernel accepts filters only from root
     control(NO_NEW_PRIVILEGES, 1)
     code = ctypes.create_string_buffer(program, len(program))
     described = (ctypes.c_uint64 * 2)(len(program) // 8, ctypes.addressof(code))
@@ -99,12 +101,12 @@ def assembled(machine: str) -> Iterator[bytes]:
     """Yield the instructions of the filter for a machine type.
 
     Raises:
-        OSError: the machine's call numbers are not known.
+        OSError: the system call numbers of the machine type are not known.
     """
     if machine not in MACHINES:
         raise OSError(0, f"no filter of system calls for {machine}")
     column, audit = MACHINES[machine]
-    # the machine is checked first: under another calling convention the numbers mean other calls
+    # check the machine type first, since with another calling convention the numbers mean other calls
     yield from [_step(LOAD, MACHINE), _step(EQUAL, audit, 1, 0), _refuse(NOT_PERMITTED), _step(LOAD, NUMBER)]
     if machine == "x86_64":
         yield from [_step(AT_LEAST, OTHER_ABI, 0, 1), _refuse(NOT_PERMITTED)]
@@ -118,13 +120,13 @@ def assembled(machine: str) -> Iterator[bytes]:
     refused = NEW_NAMESPACES | CLONE_VFORK
     flags = [_step(LOAD, ARGUMENTS), _step(ANY_BIT, refused, 0, 1), _refuse(NOT_PERMITTED), _step(RETURN, ALLOW)]
     yield from [_step(EQUAL, CLONE[column], 0, len(flags)), *flags]
-    yield from [_step(EQUAL, CLONE3[column], 0, 1), _refuse(NO_SUCH_CALL)]  # flags in memory: C libraries fall back
+    yield from [_step(EQUAL, CLONE3[column], 0, 1), _refuse(NO_SUCH_CALL)]  # flags in memory: C libraries use clone
     yield _step(RETURN, ALLOW)
 
 
 def _only(number: int, wanted: Mapping[int, int], error: int) -> list[bytes]:
-    """Instructions that refuse a call unless the lower halves of its arguments have these values."""
-    # jumps count the instructions to skip: RETURN ALLOW and then the refusal follow the last comparison
+    """Return instructions that refuse a call unless the lower halves of its arguments have the values in ``wanted``."""
+    # a jump is the number of instructions to skip; RETURN ALLOW and then the refusal follow the last comparison
     steps: list[bytes] = []
     for left, (at, value) in zip(range(len(wanted) - 1, -1, -1), wanted.items(), strict=True):
         steps += [_step(LOAD, ARGUMENTS + 8 * at), _step(EQUAL, value, 0, 2 * left + 1)]

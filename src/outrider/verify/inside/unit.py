@@ -1,7 +1,7 @@
-"""Function-level tests: the tests run in this process, the tested program runs in a child, and calls cross a pipe.
+"""Runs tests of functions: the tests run in this process and call the program, which runs in a child, over a pipe.
 
-The child never sees the tests or their expected values: it is forked before they arrive, and gets one call at a time.
-This process decides whether a test has passed.
+The child is forked before the tests arrive and receives one call at a time, so it never sees the tests or their
+expected values. This process decides whether a test has passed.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def serve(channel: Frames, job: dict[str, Any]) -> None:
         ended, status, usage = os.wait4(pid, os.WNOHANG)
         result["stays"] = not ended or os.WIFSTOPPED(status)
         if result["stays"]:
-            os.kill(pid, signal.SIGKILL)  # the program has only closed its pipes, or is already ending
+            os.kill(pid, signal.SIGKILL)  # the program closed its pipes, or is ending
             status, usage = end_of(pid)
         result["status"] = os.waitstatus_to_exitcode(status)
         result["used_up"] = used_up(status, usage.ru_utime + usage.ru_stime, limits)
@@ -70,22 +70,22 @@ def verify_tests(tested: TestedProgram, job: dict[str, Any]) -> dict[str, Any]:
 
     Args:
         tested: the program.
-        job: ``prefix`` (trusted code, run here for its helpers), ``modules`` to import, ``names`` to take from the
-            program, and ``tests``, statements to run in order.
+        job: a mapping with ``prefix`` (trusted code that defines helpers and runs here), ``modules`` (modules to
+            import), ``names`` (names to get from the program) and ``tests`` (statements to run in order).
     """
     import random
 
-    random.seed(0)  # tests that use random numbers are the same each time
+    random.seed(0)  # so that tests with random numbers are reproducible
     space: dict[str, Any] = {"__name__": "tests"}
     stage, at = "prefix", 0
     try:
-        exec(compiled(job["prefix"], "prefix"), space)  # the data set's own code
+        exec(compiled(job["prefix"], "prefix"), space)  # trusted code of the data set
         for module in job["modules"]:
             space[module] = __import__(module)
         stage = "load"
         tested.request("load")
-        # a program may make its values expensive to read or compare, for example by colliding hashes: from here on,
-        # running out of CPU time ends this process with the signal's number
+        # a program may return values that are expensive to read or compare, for example with colliding hashes. From
+        # here on, the limit of CPU time ends this process with the signal's number
         exit_at(signal.SIGXCPU)
         for name in job["names"]:
             with Ignoring(MissingError):
@@ -99,19 +99,19 @@ def verify_tests(tested: TestedProgram, job: dict[str, Any]) -> dict[str, Any]:
         return {"stage": "harness", "test": at, "seen": str(problem)}
     except ProgramEnded:
         return {"stage": stage, "test": at, "gone": True, "seen": tested.last}
-    except BaseException as error:  # noqa: BLE001 - every exception in a test is its failure
+    except BaseException as error:  # noqa: BLE001 - every exception in a test means that the test failed
         return {"stage": stage, "test": at, "line": _line(at), "error": _error_text(error), "seen": tested.last}
     return {"stage": "passed"}
 
 
 def _error_text(error: BaseException) -> str:
-    """The error as text; a bare ``assert`` has only its type."""
+    """Return the error as text. For an ``assert`` without a message, the text is only the error's type."""
     text = shown(str(error))[1:-1]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _line(test: int) -> int:
-    """The test's innermost line in the traceback of the current exception; 0: no line of the test."""
+    """Return the innermost line of the test in the current exception's traceback; 0 if it has no line of the test."""
     trace, line = sys.exc_info()[2], 0
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == f"test {test}":
