@@ -96,10 +96,10 @@ def _exchange(steps: int, noise: Noise, rng: Generator) -> Drawn:
 SHARE = "The findings on truncation, dead prompts, unverified responses and duplicates use this interval."
 TREND = "The findings *no rise*, *length drift*, *reward without success* and *stale sampler* use this interval."
 SATURATION = (
-    "The finding *saturation* uses these intervals for the step at which success levels off, and for the "
-    "slopes before and after."
+    "The finding *saturation* uses these intervals for the step at which success levels off (*bend*), and for the "
+    "slopes before and after this step."
 )
-EXCHANGE = "A report's fit of success against entropy, with at most 100 points, uses these intervals."
+EXCHANGE = "A report's fit of success, `b - a exp(entropy)`, uses these intervals. The fit has at most 100 points."
 CURVES = [
     *(
         Case("share of a finding", SHARE, name, partial(_share_truth, rates), partial(_share, problems, rates, visits),

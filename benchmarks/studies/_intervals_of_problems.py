@@ -217,16 +217,17 @@ EVALUATION = (
 )
 CHANGE = "The demo's table, reports, comparisons and the finding *coverage narrowing* use these intervals."
 GROUPS = (
-    "The report's section `frontier` uses these intervals if a run has no evaluation. Problems may have "
-    "groups in several steps."
+    "The report's section `frontier` uses these intervals if a run has no evaluation. A group is all rollouts of one "
+    "problem in one step, and a problem may have groups in several steps."
 )
 DIVERSITY = "The section `diversity` of a comparison uses these intervals."
 TOKENS = (
-    "Reports, analyses and the branching factor use these intervals for means over tokens by position, "
+    "Reports and analyses use these intervals for the branching factor, and for means over tokens by position, "
     "outcome, entropy and category."
 )
 BOUND = (
-    "A report's table *Problems without any success* and a comparison's unsolved problems use this one-sided interval."
+    "A report's table *Problems without any success* uses this one-sided interval, and so does a comparison's section "
+    "on unsolved problems."
 )
 PROBLEMS = [
     *(
@@ -258,7 +259,8 @@ PROBLEMS = [
     ),
     *(
         Case("tokens among the largest changes",
-             "`outrider analyse shift` uses this interval.",
+             "`outrider analyse shift` uses this interval for the share of uncertain tokens that are among the most "
+             "changed tokens.",
              f"{n} problems, 4 responses each",
              _largest_truth, partial(_largest, n), 400)
         for n in (100, 12)

@@ -120,8 +120,8 @@ LINES = {
     "the base has two nearly equal points": (Line((0.6, 0.95), (0.0, 0.1)), Line((0.6, 1.2), (0.02, 0.02))),
     "the other has two nearly equal points": (Line((0.6, 1.2), (0.02, 0.02)), Line((0.6, 0.95), (0.0, 0.1))),
 }
-BENCH = "Tables and figures of `outrider bench` use these intervals, from the two-way layout of seeds and problems."
-EQUAL = "The bench's difference in pass@k at equal pass@1 uses this interval."
+BENCH = "Tables and figures of `outrider bench` use these intervals, which include the variation of seeds and problems."
+EQUAL = "`outrider bench` uses this interval for the difference in pass@k between two recipes at equal pass@1."
 RECIPES = [
     *(
         Case("bench", BENCH, f"{seeds}, {problems} problems{extra}", partial(_crossed_truth, rates, sd),

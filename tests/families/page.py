@@ -42,7 +42,7 @@ def _table(rows: Sequence[Measured]) -> str:
     counts = ", ".join(f"{paths[path]} {path}" for path in ("fused", "packed", "plain", "refused"))
     torch_version = torch.__version__.split("+")[0]
     versions = f"transformers {transformers.__version__}, PyTorch {torch_version}, peft {peft.__version__}"
-    lines = [f"{len(rows)} kinds of models, with {versions}: {counts}.", ""]
+    lines = [f"{len(rows)} model types were tested with {versions}: {counts}.", ""]
     lines.append("| family | class | path | difference | adapter | bfloat16 | remarks |")
     lines.append("|---|---|---|---:|---|---:|---|")
     return "\n".join([*lines, *(f"| {' | '.join(cells(row))} |" for row in rows), ""])
