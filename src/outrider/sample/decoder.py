@@ -60,7 +60,10 @@ class Decoder(Protocol[C]):
         ...
 
     def forward(self, ids_BQ: Tensor, cache: C) -> Tensor:
-        """Process ``Q`` new tokens per row, and advance ``cache.column`` by ``Q``; return the last logits, ``[B, V]``."""
+        """Process ``Q`` new tokens per row, advance ``cache.column`` by ``Q``, and return the last logits (``[B, V]``).
+
+        The last logits are the logits after the last new token.
+        """
         ...
 
     def batchable(self, contexts: Sequence[Ids]) -> bool:
