@@ -1,4 +1,4 @@
-"""Reads open-instruct's traces: ``<rollouts_save_path>/<run>_rollouts_<shard>.jsonl``, from GRPO with ``--save_traces``.
+"""Reads open-instruct's GRPO traces: ``<rollouts_save_path>/<run>_rollouts_<shard>.jsonl`` from ``--save_traces``.
 
 The format is that of commit e6c3044a (August 2026): ``step``, ``sample_idx``, ``prompt_idx``, ``prompt_tokens``,
 ``response_tokens``, ``reward``, ``advantage``, ``finish_reason``, ``dataset``, ``ground_truth``, ``request_info``,

@@ -58,7 +58,7 @@ class Imported(NamedTuple):
 
 
 def detect(path: str | Path) -> str | None:
-    """Return the format of a file, or of the first file in a folder that has a known format; None if no format is known.
+    """Return the format of a file, or of the first file in a folder with a known format; None if no format is known.
 
     The format is detected by content: the columns of a Parquet file, the keys of the first record, or the file names in
     a ZIP. A plain table is not a framework's file, so its format is None.

@@ -1,4 +1,4 @@
-"""Reads prime-rl's trace stream (since version 0.9.1.dev29, September 2026): episodes, and later updates of their traces.
+"""Reads prime-rl's trace stream, since version 0.9.1.dev29 (September 2026): episodes, and updates of their traces.
 
 ::
 

@@ -125,7 +125,7 @@ def _by_run(chunks: Sequence[Path]) -> dict[Path, list[Path]]:
 
 
 def _learned(values: Mapping[str, Any], update: TraceUpdate) -> dict[str, Any]:
-    """Return the values that a rollout's annotations add; a rollout that was in no trained batch is marked as unused."""
+    """Return the values that a rollout's annotations add. A rollout that was in no trained batch is marked unused."""
     trains = values["split"] == "train"
     learned: dict[str, Any] = {"unused": "" if update.trained or not trains else NOT_TRAINED}
     if update.step is not None:

@@ -1,4 +1,4 @@
-"""Reads ``results.jsonl`` of ``vf-eval`` (verifiers 0.1 to 0.3.1), and ``step_N/{train,eval}_rollouts.jsonl`` of prime-rl.
+"""Reads ``results.jsonl`` of verifiers' ``vf-eval`` (0.1 to 0.3.1) and prime-rl's ``{train,eval}_rollouts.jsonl``.
 
 A line in verifiers 0.1.14 and 0.3.1 has: ``example_id``, ``prompt``, ``completion`` (messages or text), ``answer``,
 ``info``, ``reward``, ``metrics`` (whose names are also keys of the line), ``error``, ``is_truncated``,

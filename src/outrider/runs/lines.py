@@ -62,7 +62,10 @@ class JsonLines:
         return [row for row, _ in self._lines()]
 
     def repair(self) -> list[str]:
-        """Remove a last line that a kill left incomplete, and return messages. Only the writing process may call this."""
+        """Remove a last line that a kill left incomplete, and return messages about it.
+
+        Only the process that writes the file may call this method.
+        """
         lines = self._lines()
         self._last = int(lines[-1][0]["step"]) if lines else -1
         whole = sum(len(line) for _, line in lines)
