@@ -1,4 +1,4 @@
-"""Handles stdout and stderr that are closed, on a full disk, or a pipe without a reader (``outrider recipes | head``)."""
+"""Handles stdout and stderr that are closed, on a full disk, or no longer read (``outrider recipes | head``)."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def refuse_plain_messages(task: Task, policy: PolicyOptions) -> None:
 
 
 class Recipe(Options):
-    """The full specification of a run. :func:`outrider.config.load_recipe` reads a recipe from YAML with these sections.
+    """The full specification of a run. :func:`outrider.config.load_recipe` reads it from YAML with the same sections.
 
     ``explore`` has the stage objects, ``credit`` the chains of credit components, and ``task`` the task object. Stages
     have state, so use a recipe object for one run only.
@@ -234,11 +234,11 @@ class Recipe(Options):
 
     @interrupts_held()  # pydantic would turn Ctrl-C into a serialization error with a traceback
     def resolved(self) -> dict[str, Any]:
-        """Return the recipe as plain data with all defaults, in a fixed order; parsing the data gives an equal recipe."""
+        """Return the recipe as plain data in a fixed order, with all defaults; parsing this gives an equal recipe."""
         return self._without_empty(self.model_dump(mode="json"))
 
     def fingerprint(self) -> str:
-        """Return a hash of all options that affect how a run continues. If two hashes are equal, ``difference`` is empty.
+        """Return a hash of all options that affect how a run continues; for equal hashes, ``difference`` is empty.
 
         The hash excludes names and notes (``about``), the frequency and number of checkpoints, trackers and their
         options, and the options of engines. Renamed keys are hashed under their first names, as in files of older

@@ -105,7 +105,7 @@ def _sentence(error: ErrorDetails, cls: type[BaseModel]) -> str:
 
 
 def _quoting(given: Any) -> str:
-    """Return a hint for text that YAML reads as a mapping or a list, such as a template that begins with ``{field}``."""
+    """Return a hint for text that YAML reads as a mapping or list, such as a template that begins with ``{field}``."""
     if isinstance(given, dict) and given and all(value is None for value in given.values()):
         written = "{" + ", ".join(map(str, given)) + "}"
     elif isinstance(given, list) and all(isinstance(each, str) for each in given):
@@ -116,7 +116,7 @@ def _quoting(given: Any) -> str:
 
 
 def _mistyped(given: Any, parsed: Any, path: Path = ()) -> list[tuple[Path, str]]:
-    """Return the places where text or a boolean was silently converted to a number, or a number to text or a boolean."""
+    """Return the places where text or a boolean was silently converted to a number, or vice versa."""
     if isinstance(given, dict) and isinstance(parsed, dict):
         return [w for key in given if key in parsed for w in _mistyped(given[key], parsed[key], (*path, key))]
     if isinstance(given, list) and isinstance(parsed, list):

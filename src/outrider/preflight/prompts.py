@@ -96,6 +96,6 @@ def _emptied(problem: Problem) -> Problem:
 
 
 def _most_tokens(problem: Problem) -> int:
-    """Return an upper bound of a prompt's tokens: a text has at most as many tokens as its normalised form has bytes."""
+    """Return an upper bound of a prompt's tokens: no text has more tokens than its normalised form has bytes."""
     text = "\n".join(_texts(problem))
     return len(text) if text.isascii() else len(unicodedata.normalize("NFKC", text).encode("utf-8", "surrogatepass"))

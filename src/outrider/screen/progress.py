@@ -81,7 +81,7 @@ class Progress:
         self._begin = self._done = done
 
     def count_by(self, total: int, unit: str, begin: int, done: int) -> None:
-        """Switch to another limit ``total``. The run has used ``done`` of it, of which ``begin`` before it was resumed."""
+        """Switch to another limit, ``total``. The run has used ``done`` of it, and had used ``begin`` when resumed."""
         self._total, self._unit, self._begin, self._done = total, unit, begin, done
 
     def recount(self, done: int, total: int) -> None:
@@ -91,7 +91,7 @@ class Progress:
         self._report()
 
     def foresee(self, share: float, seconds: float) -> None:
-        """Until the next call, show this share and these remaining seconds instead of values computed from the speed."""
+        """Until the next call, show this share and these remaining seconds, not values computed from the speed."""
         self._foreseen = share, seconds
 
     def evaluated(self) -> None:
