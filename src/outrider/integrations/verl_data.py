@@ -1,4 +1,4 @@
-"""The data set for verl: its items are placeholders, which the manager replaces by a recipe's problems. Experimental."""
+"""The data set for verl: placeholders, which the manager replaces by the recipe's own problems. Experimental."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ EVIDENCE: Mapping[str, tuple[str, str]] = {
 
 
 class FoundReport(NamedTuple):
-    """The result of all checks for one state of the run (None if unknown), and an error message if the checks failed."""
+    """The result of all checks for one state of the run (None if unknown), and an error message if they failed."""
 
     version: str
     report: Examined | None
@@ -38,7 +38,7 @@ class FoundReport(NamedTuple):
 
 
 class Findings:
-    """Findings of a run. When the run has changed, they are recomputed in the background; meanwhile the last are shown."""
+    """Findings of a run. When the run changes, they are recomputed in the background; old findings stay until then."""
 
     def __init__(self, run: OpenedRun) -> None:
         self._run = run

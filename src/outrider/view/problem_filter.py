@@ -74,7 +74,7 @@ class ProblemFilter:
         return cls(filters, order, page_of(asked))
 
     def condition(self, without: str = "") -> Condition:
-        """Return the SQL condition of all filters except ``without``, so that the values of ``without`` can be counted."""
+        """Return the SQL condition of all filters except ``without``, whose values can then be counted."""
         kept = {name: value for name, value in self.filters.items() if name != without}
         return Condition(" AND ".join(f'"{name}" = ?' for name in kept) or "true", list(kept.values()))
 

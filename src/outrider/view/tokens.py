@@ -96,7 +96,7 @@ def tokens_of(
     analysed: Mapping[int, AnalysedToken],
     clip: ClipBounds | None = None,
 ) -> list[ShownToken]:
-    """Return a rollout's own tokens; ``advantage`` is the rollout's mean advantage, ``clip`` the recipe's clip bounds."""
+    """Return a rollout's own tokens; ``advantage`` is its mean advantage, ``clip`` the recipe's clip bounds."""
     ids = record["token_ids"]
     nothing: list[Any] = [None] * len(ids)
     sampled = record["trainable"] or [True] * len(ids)
