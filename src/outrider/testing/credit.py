@@ -225,7 +225,7 @@ def gives_nothing_to_members_that_are_not_valid(claims: CreditClaims) -> None:
 
 
 def copes_with_no_scorable_member(claims: CreditClaims) -> None:
-    """Groups without a rollout with a verdict have no advantages, and do not affect other groups."""
+    """Groups whose rollouts all lack a verdict get advantages of 0. Empty groups do not affect other groups."""
     for chain in chains(claims.component):
         require_equal(run(chain, []), [], "the advantages of no groups")
         require_equal(run(chain, [EMPTY, EMPTY]), [[], []], "the advantages of two empty groups")

@@ -83,7 +83,7 @@ def leaves_no_residue_of_an_offset(claims: CreditClaims) -> None:
 
 
 def keeps_the_order_of_rewards(claims: CreditClaims) -> None:
-    """A rollout with a higher reward never gets a lower advantage. The claim ``ordered`` adds this law for baselines."""
+    """A rollout with a higher reward never gets a lower advantage. The claim ``ordered`` adds this for baselines."""
     if not (isinstance(claims.component, Baseline) and claims.ordered):
         return
     for group in FLAT:

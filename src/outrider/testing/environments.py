@@ -1,4 +1,4 @@
-"""The laws of an environment: replies depend only on problem, seed and turns, and no turn makes the environment fail."""
+"""The laws of an environment: replies depend only on problem, seed and turns, and no turn causes a failure."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class EnvironmentPlays:
             return self.played(environments), self._to_odd_turns(environments)
 
     def _to_odd_turns(self, environments: Environments) -> dict[str, list[Reply | Failed]]:
-        """Return the replies to odd turns up to the first failure, since a turn that hangs takes the whole time limit."""
+        """Return the replies to odd turns up to the first failure: a turn that hangs takes the whole time limit."""
         found: dict[str, list[Reply | Failed]] = {}
         for place, (problem, turns) in enumerate(self.examples, 1):
             for number, (name, odd) in enumerate(odd_turns(turns).items()):
