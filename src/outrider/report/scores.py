@@ -42,7 +42,7 @@ def parts_of(evaluation: Evaluation) -> list[EvaluationPart]:
 
 
 def largest_k(evaluation: Evaluation) -> int:
-    """Return the largest k with a known pass@k; 0 if no pass@k is known."""
+    """Return the maximum k with a known pass@k; 0 if no pass@k is known."""
     return max(defined(evaluation.overall.pass_at), default=0)
 
 

@@ -172,7 +172,7 @@ def keeps_plain_state(life: Life) -> None:
 
 
 def follows_success_and_not_reward(life: Life) -> None:
-    """The stage judges success by the verdict: a second run with contradicting rewards makes the same decisions.
+    """The stage uses the verdict as success: a second run with contradicting rewards makes the same decisions.
 
     If a second run with the same rewards also differs, the broken law is determinism.
     """

@@ -25,7 +25,7 @@ class Prompt(NamedTuple):
 
 
 def prompts_of(run: OpenedRun, problems: Sequence[str], tokenizer: Tokenizer | None) -> dict[str, Prompt]:
-    """Return prompts by problem id, preferably without examples or hints. Unknown prompts are left out."""
+    """Return prompts by problem id, preferably without examples or hints. Unknown prompts are excluded."""
     places = run.rows(_PLACES, [list(problems)])
     if not run.has_tokens:
         texts = texts_of(run, places, ["prompt"])

@@ -35,7 +35,7 @@ def names_of(runs: Sequence[OpenedRun]) -> list[str]:
 
 
 def curves_together(runs: Sequence[OpenedRun], over: str = "step") -> list[Figure]:
-    """Plot each curve that several runs have, with one line per run; of pass@k, only the smallest and the largest k."""
+    """Plot each curve that several runs have, with one line per run; of pass@k, only the minimum and the maximum k."""
     found: dict[str, Figure] = {}
     for name, run in zip(names_of(runs), runs, strict=True):
         for figure in curves(run, over):

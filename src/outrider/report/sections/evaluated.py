@@ -75,7 +75,7 @@ def _lost(summary: Summary) -> list[CellValue]:
 
 
 def _reliability(several: Mapping[str, Evaluation]) -> TableBlock | None:
-    """Return, by k, the probability that a given share of k samples is correct; None without two samples per problem."""
+    """Return, by k, the probability that a given share of k samples is correct; None if each problem has one sample."""
     body = [[name, k, *cells] for name, one in several.items() for k, cells in reliability(one)]
     if not body:
         return None

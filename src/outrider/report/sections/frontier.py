@@ -74,7 +74,7 @@ def _plane(points: Mapping[int, Curve]) -> list[Figure]:
 
 
 def _along(points: Mapping[int, Curve]) -> list[Figure]:
-    """Plot pass@k over steps for the smallest, the middle and the largest k."""
+    """Plot pass@k over steps for the minimum, the middle and the maximum k."""
     if len(points) < 2:
         return []
     ks = list(points[max(points)])
@@ -92,7 +92,7 @@ def curves(named: Mapping[str, Curve]) -> Figure:
 
 
 def interval_series(name: str, by_x: Mapping[Any, Interval]) -> Series:
-    """Return intervals as a line with a band; a point's tooltip has the number of problems from which it is computed."""
+    """Return intervals as a line with a band; the tooltip of each point has the number of its problems."""
     values, low, high, problems = zip(*by_x.values(), strict=True) if by_x else ([],) * 4
     return Series(name, list(by_x), list(values), list(low), list(high), [f"{n} problems" for n in problems])
 
