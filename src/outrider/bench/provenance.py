@@ -1,4 +1,4 @@
-"""How a bench was made: its command, versions, seeds and files."""
+"""The section on how to reproduce a bench: its command, versions, seeds and files."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def chosen_for(recipe: Recipe, out: Path, resume: bool) -> AutoValues:
     """Choose values for the options that are ``auto``; a resumed run keeps the values chosen at its start."""
     recorded = None
     if resume:
-        with suppress(UserError, OSError):  # a folder that cannot be resumed is refused when it is opened
+        with suppress(UserError, OSError):  # opening a folder that cannot be resumed raises an error later
             file = RunFolder(out).config
             recorded = recipe_of_run(read_yaml(file.read_text(encoding="utf-8"), str(file)) or {})
     config = local_config(recipe.model)

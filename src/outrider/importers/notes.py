@@ -24,7 +24,7 @@ class Notes:
         self._sentences[sentence] = None
 
     def warn(self, sentence: str) -> None:
-        """Add a sentence about a part of the dump that was not read; warnings come before all other sentences."""
+        """Add a sentence about files or records that were not read; warnings come before all other sentences."""
         self._warnings[sentence] = None
 
     def count(self, one: str, many: str, times: int = 1) -> None:
@@ -32,7 +32,7 @@ class Notes:
         self._counts[one, many] = self._counts.get((one, many), 0) + times
 
     def warnings(self) -> list[str]:
-        """Return the sentences about parts of the dump that were not read."""
+        """Return the sentences about files or records that were not read."""
         return list(self._warnings)
 
     def sentences(self) -> list[str]:

@@ -12,15 +12,15 @@ PLAIN = pa.schema(
         pa.field("group_id", pa.string(), nullable=False),    # the rollouts of one problem in one step
         pa.field("member", pa.int32(), nullable=False),
         pa.field("level", pa.string()),
-        pa.field("test_set", pa.string()),                    # task or environment, if the dump has several
-        pa.field("model", pa.string()),                       # if the dump has several models; ids begin with "model/"
+        pa.field("test_set", pa.string()),                    # task or environment, if the files have several
+        pa.field("model", pa.string()),                       # if the files have several models; ids begin with "model/"
         pa.field("stream", pa.string(), nullable=False),      # "main" unless a method has several streams
         pa.field("stage", pa.string(), nullable=False),       # "" if unknown
         pa.field("context", pa.string(), nullable=False),     # "plain" or "seeded"
         pa.field("parent", pa.string()),                      # "group_id/member" of the rollout that a branch continues
         pa.field("branch_at", pa.int32(), nullable=False),
         pa.field("prompt", pa.string()),
-        pa.field("text", pa.string()),                        # own part of the response; null: not in the dump
+        pa.field("text", pa.string()),                        # own part of the response; null: not in the files
         pa.field("tokens", pa.int32()),                       # own sampled tokens; null: unknown
         pa.field("turns", pa.int32()),                        # own turns; null: unknown
         pa.field("observed", pa.int32()),                     # environment tokens within the own part

@@ -18,7 +18,7 @@ from outrider.importers.table import ImportedRow, note_counts, table
 
 
 class Format(Protocol):
-    """The format of a framework's dump: ``recognises`` checks the head of a file, ``rows`` yields rollouts from files.
+    """A framework's file format: ``recognises`` checks the beginning of a file, ``rows`` yields rollouts from files.
 
     The notes state how fields were read and which records were excluded. The user's column mapping is applied to the
     rows afterwards, so most formats can ignore the mapping.
@@ -71,7 +71,7 @@ def detect(path: str | Path) -> str | None:
 
 
 def read(path: str | Path, format: str | None = None, columns: Mapping[str, str] | None = None) -> Imported:
-    """Read the rollouts of a dump: one file, or all files of one format below a folder, in order.
+    """Read another framework's rollouts: from one file, or from all files of one format below a folder, in order.
 
     Args:
         path: file or folder.

@@ -1,4 +1,4 @@
-"""Decides whether a rollout is a success, by a field of the dump or by the user's rule."""
+"""Decides whether an imported rollout is a success, by a field of its record or by the user's rule."""
 
 from __future__ import annotations
 

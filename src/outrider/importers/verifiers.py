@@ -205,7 +205,7 @@ def _problem(task: Mapping[str, Any], agent: str) -> str | None:
 
 
 def _last_branch(nodes: Sequence[Mapping[str, Any]], where: str) -> list[Mapping[str, Any]]:
-    """Return the messages from the root to the last message."""
+    """Return the messages of the branch that ends at the last message, from the first message on."""
     path = []
     at: Any = len(nodes) - 1 if nodes else None
     while at is not None:

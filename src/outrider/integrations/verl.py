@@ -132,7 +132,7 @@ def policy_loss(surrogate: Surrogate | str | Mapping[str, Any]) -> Callable[...,
         live = response_mask.bool().reshape(-1)
         _, bounded = log_ratio_of(log_prob.reshape(-1), old_log_prob.reshape(-1), live)
         advantages_N = torch.where(live, advantages.reshape(-1), 0)
-        # rows keep verl's padding: padding tokens are not live, so they count nowhere
+        # rows keep verl's padding; padding tokens are not live, so they have no effect
         ratios = TokenRatios(bounded, log_prob.reshape(-1), advantages_N, live, [width] * rows)
         gain, marks = options.gain(ratios)
         losses = -gain.reshape(rows, width)

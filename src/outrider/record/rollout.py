@@ -14,7 +14,7 @@ from outrider.record.verdict import Verdict
 
 
 class StopReason(StrEnum):
-    """Why a rollout ended.
+    """The reason why a rollout ended.
 
     ``STOP``: the policy sampled an end-of-sequence token; ``TEXT``: the rollout's own tokens contain a stop text;
     ``LENGTH``: token limit; ``CONTEXT``: the model's context was full. With an environment, ``DONE``: the environment

@@ -58,7 +58,7 @@ class _Column(NamedTuple):
     nullable: bool = False
 
 
-# A new column, or a column's new meaning, needs a new SCHEMA_VERSION: readers refuse unknown versions.
+# A new column, or a new meaning of a column, needs a new SCHEMA_VERSION, since readers reject unknown versions.
 _COLUMNS = (
     _Column("problem_id", _TEXT, lambda r: r.problem_id),
     _Column("group_id", _TEXT, lambda r: r.group_id),

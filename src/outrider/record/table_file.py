@@ -63,6 +63,6 @@ def parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _refuse_twins(names: Iterable[str], place: str) -> None:
-    """Refuse duplicate column names: otherwise, the last of two columns with one name would replace the first."""
+    """Reject duplicate column names: otherwise, the last of two columns with one name would replace the first."""
     if twins := [name for name, times in Counter(names).items() if times > 1]:
         raise UserError(f"{place}: two columns are called {twins[0]!r}")

@@ -41,7 +41,7 @@ class RunData:
         config: the resolved recipe; empty if only rollouts are known.
         metrics: ``metrics.jsonl`` as columns with one entry per step; NaN if a step lacks the key.
         evaluations: evaluations by step; step 0 is the policy before training.
-        models: last evaluation of each model by name, for a dump that evaluates several models. A problem has the same
+        models: last evaluation of each model by name, if the rollouts are of several models. A problem has the same
             id in every evaluation; ``rollouts`` prefixes the id with the model's name.
         notices: one sentence for each file or part that could not be read.
         prompts: function that returns prompt texts by problem id if the column ``prompt`` is null; unavailable texts

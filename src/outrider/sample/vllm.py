@@ -41,7 +41,7 @@ class _Given(NamedTuple):
 class VllmSampler:
     """Samples over HTTP from one or several servers with the same weights.
 
-    Requests are assigned to servers round-robin, with a different first server for each rank. All members of a request
+    Requests are assigned to servers round-robin, with a different first server for each rank. All rollouts of a request
     go to the same server, so that they share the cached prompt or prefix. A server is excluded until the next weight
     sync if the server does not answer, or if it no longer has this run's weights (after a restart, or after a sync by
     another run). The server's requests are retried on other servers with the same seeds, and only one answer per
@@ -142,7 +142,7 @@ class VllmSampler:
     def _offer(self, model: PreTrainedModel) -> None:
         """Make every server load the model's adapter, and write the base weights.
 
-        If a server refuses, add a notice with the reason; syncs then send merged weights.
+        If a server rejects the adapter, add a notice with the reason; syncs then send merged weights.
         """
         self._weights.write(lambda folder: self._on_main(lambda: write_adapter(model, folder)))
         refused = self._on_main(self._refused)
@@ -153,7 +153,7 @@ class VllmSampler:
         self._beneath.write(lambda folder: self._on_main(lambda: write_weights(without_adapter(model), folder)))
 
     def _refused(self) -> str:
-        """The reason why a server does not load the adapter; empty if all servers load it."""
+        """The reason why a server does not load the adapter; empty if all servers load the adapter."""
         for server in self._servers:
             try:
                 server.load_adapter(self._weights.given)

@@ -42,8 +42,8 @@ class OpenedRun:
     deleted.
 
     Args:
-        path: run folder or dump.
-        columns: the field of a dump's records for each column; see :func:`outrider.importers.read`.
+        path: run folder, or rollout files of another framework.
+        columns: for another framework's files, the record field for each column; see :func:`outrider.importers.read`.
 
     Raises:
         UserError: ``path`` does not exist, or nothing at ``path`` can be read.

@@ -1,4 +1,4 @@
-"""The history of one problem: pass rate and cost at each step, first and last success."""
+"""The history of one problem in a run: pass rate and cost at each step, and the first and last success."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class DrawnLine(NamedTuple):
         row: the rollout.
         begin, end: horizontal bounds in percent of the width.
         y: vertical position in pixels from the top.
-        parent_y: vertical position of the parent's line; None for a root.
+        parent_y: vertical position of the parent's line; None for a rollout that starts at the prompt.
     """
 
     row: Row
@@ -64,7 +64,7 @@ def drawn(rows: Sequence[Row]) -> DrawnTree | None:
     places = {_id(row): at for at, row in reversed(list(enumerate(rows)))}
     children: dict[str, list[Row]] = {}
     for at, row in enumerate(rows):
-        if places.get(row["parent"], at) < at:  # rollouts in a cycle (damaged dump) count as roots
+        if places.get(row["parent"], at) < at:  # rollouts in a cycle (damaged files) count as roots
             children.setdefault(row["parent"], []).append(row)
     if not children or len(rows) > MOST or any(row["tokens"] is None for row in rows):
         return None

@@ -1,4 +1,4 @@
-"""How the runs are compared: the common number of tokens, and the configuration keys that differ."""
+"""The section on how the runs are compared: the common number of tokens, and the configuration keys that differ."""
 
 from __future__ import annotations
 

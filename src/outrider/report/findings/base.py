@@ -20,7 +20,7 @@ LEVEL = 2 * NormalDist().cdf(Z) - 1
 MIN_STEPS = 20  # with fewer steps, a tenth of the steps is less than two steps, too few for a trend
 
 
-class Lacking(Exception):  # noqa: N818  not an error: most dumps lack some data
+class Lacking(Exception):  # noqa: N818  not an error: most frameworks' files lack some data
     """Raised if a check cannot be made; the message names the missing data."""
 
 

@@ -1,4 +1,4 @@
-"""Duplicates: responses of one group are identical more often than by chance, or too often in absolute terms."""
+"""Duplicates: responses of one group are equal more often than by chance, or a large share of them is equal."""
 
 from __future__ import annotations
 
