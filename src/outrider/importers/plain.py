@@ -13,7 +13,7 @@ PLAIN = pa.schema(
         pa.field("member", pa.int32(), nullable=False),
         pa.field("level", pa.string()),
         pa.field("test_set", pa.string()),                    # task or environment, if the files have several
-        pa.field("model", pa.string()),                       # if the files have several models; ids begin with "model/"
+        pa.field("model", pa.string()),                       # if files have several models; ids begin with "model/"
         pa.field("stream", pa.string(), nullable=False),      # "main" unless a method has several streams
         pa.field("stage", pa.string(), nullable=False),       # "" if unknown
         pa.field("context", pa.string(), nullable=False),     # "plain" or "seeded"
